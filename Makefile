@@ -1,0 +1,43 @@
+# Every target makes or updates .venv by itself; it needs Python 3.11+, make and a package index.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install demo test test-long bench lint docs clean
+
+install: .venv/.all
+
+.venv/.pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "armtriage needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V). Try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
+
+# .venv/.NAME holds when the extra NAME is installed as pyproject.toml now asks.
+.venv/.%: pyproject.toml | .venv/.pip
+	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+demo: .venv/.all
+	$(BIN)/armtriage demo
+
+lint: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -n 2 -m "not long"
+
+test-long: .venv/.dev
+	$(BIN)/pytest -n 2
+
+bench: .venv/.dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+docs: .venv/.docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv site build dist

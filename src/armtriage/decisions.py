@@ -1,0 +1,38 @@
+"""A decision: the arms that were chosen in one round, and what they will reveal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.feedback import FeedbackGraph
+
+__all__ = ["Decision"]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """One answer of `Policy.ask`; hand it, or its `number`, back to `Policy.tell`.
+
+    Attributes
+    ----------
+    number : int
+        The round it was asked in, counted from 0; names the decision within its policy.
+    arms : ndarray
+        The chosen arms, ascending.
+    revealed : ndarray
+        The arms whose rewards this decision shows, ascending; it contains `arms`.
+    """
+
+    number: int
+    arms: NDArray[np.int64]
+    graph: FeedbackGraph = field(repr=False)
+    policy_id: str = field(repr=False)
+
+    @cached_property
+    def revealed(self) -> NDArray[np.int64]:
+        """The arms whose rewards this decision shows, ascending."""
+        return self.graph.revealed_by(self.arms)

@@ -1,0 +1,318 @@
+"""Environments: what an arm pays in a round, as a pure function of (seed, replication, round, arm)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._beta import beta_quantile
+from armtriage._jit import inlined, kernel
+from armtriage._random import check_seed, row, stream, uniform
+from armtriage.feedback import FeedbackGraph
+
+__all__ = ["REWARDS", "Environment", "ReplayEnvironment", "RewardTable", "StochasticEnvironment", "draw", "loss"]
+
+BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY = range(5)
+REWARDS = ("bernoulli", "deterministic", "uniform", "beta")
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What `simulate` needs of an environment; anybody's object with these members will do."""
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+
+    @property
+    def graph(self) -> FeedbackGraph:
+        """Which arms a decision reveals."""
+
+    def rewards(self, round: int, arms: NDArray[np.int64], replication: int = 0) -> NDArray[np.float64]:
+        """Return the reward of each of `arms` in that round of that replication."""
+
+    def regret(self, arms: NDArray[np.int64]) -> float:
+        """Return the expected loss of one decision against the best one of its size."""
+
+
+class RewardTable(NamedTuple):
+    """An environment as compiled code sees it; one type for every kind."""
+
+    kind: int
+    means: NDArray[np.float64]  # (K,)
+    groups: NDArray[np.int64]  # (K,), or empty when no two arms share their luck
+    concentration: float
+    outcomes: NDArray[np.float64]  # (rounds, K), replay only
+    worth: NDArray[np.int64]  # (K,) mean above the S-th best one, in units of `unit`
+    best: int  # worth of the best decision
+    unit: float
+    best_outcomes: NDArray[np.float64]  # (rounds,) what the best fixed decision paid, replay only
+
+
+@inlined
+def draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
+    """Return the reward of an arm in round `number`, whose row of random numbers begins at `luck`."""
+    if table.kind == REPLAY:
+        return table.outcomes[number, arm]  # type: ignore[no-any-return]
+    mean = table.means[arm]
+    if table.kind == DETERMINISTIC or mean <= 0.0 or mean >= 1.0:
+        return mean  # type: ignore[no-any-return]
+    column = table.groups[arm] if table.groups.size > 0 else arm
+    u = uniform(luck, column)
+    if table.kind == BERNOULLI:
+        return 1.0 if u < mean else 0.0
+    if table.kind == UNIFORM:
+        return mean + (2.0 * u - 1.0) * min(mean, 1.0 - mean)  # type: ignore[no-any-return]
+    return beta_quantile(u, table.concentration * mean, table.concentration * (1.0 - mean))
+
+
+@inlined
+def loss(table: RewardTable, number: int, arms: NDArray[np.int64]) -> float:
+    """Return the regret of playing `arms` in round `number`; exactly 0 for every best decision."""
+    if table.kind == REPLAY:
+        total = table.best_outcomes[number]
+        for i in range(arms.size):
+            total -= table.outcomes[number, arms[i]]
+        return total  # type: ignore[no-any-return]
+    worth = table.best
+    for i in range(arms.size):
+        worth -= table.worth[arms[i]]
+    return worth * table.unit
+
+
+@kernel
+def _draw_all(table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64]:
+    rewards = np.empty(arms.size)
+    for i in range(arms.size):
+        rewards[i] = draw(table, luck, number, arms[i])
+    return rewards
+
+
+def best_arms(values: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
+    """Return the `budget` arms of largest value in ascending order; ties go to the smallest index."""
+    return np.sort(np.argsort(-values, kind="stable")[:budget])
+
+
+def check_arms(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
+    """Return `arms` as an int64 array of arms in range."""
+    array = np.atleast_1d(np.asarray(arms))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(f"arms must be a list of whole numbers, got {arms!r}")
+    if array.size and (array.min() < 0 or array.max() >= n_arms):
+        raise ValueError(f"arms must lie in 0..{n_arms - 1}, got {arms!r}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _check_decision(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
+    array = check_arms(arms, n_arms)
+    if np.unique(array).size != array.size:
+        raise ValueError(f"arms must name each arm once, got {arms!r}")
+    return array
+
+
+def check_count(name: str, value: int, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number from {least}, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+    return int(value)
+
+
+def _no_floats(*shape: int) -> NDArray[np.float64]:
+    return np.zeros(shape)
+
+
+class StochasticEnvironment:
+    """Arms with constant means, rewards in [0, 1] and a feedback graph.
+
+    The reward of an arm in a round is looked up in a virtual table: it depends on the seed, the replication, the
+    round and the arm alone, so every policy meets the same luck, and a reward costs nothing until it is asked for.
+
+    Parameters
+    ----------
+    means : array_like
+        Mean reward of each arm, in [0, 1].
+    graph : FeedbackGraph
+        Which arms a chosen arm reveals.
+    reward : str
+        Law of a reward with mean m: ``"bernoulli"``, ``"deterministic"`` (always m), ``"uniform"`` (on the widest
+        interval around m inside [0, 1]) or ``"beta"`` (Beta with mean m and the given concentration).
+    noise_groups : array_like of int, optional
+        Arms with the same number share their luck in a round; by default every arm has its own.
+    concentration : float
+        Sum of the two parameters of the Beta law; the larger, the closer rewards are to the mean.
+    seed : int, optional
+        Fixes all rewards; None draws a fresh one, kept in `seed`.
+
+    Examples
+    --------
+    >>> env = StochasticEnvironment([0.9, 0.5, 0.1], FeedbackGraph.semi_bandit(3), seed=7)
+    >>> env.rewards(0, [0, 2])
+    array([1., 0.])
+    >>> round(env.regret([0, 2]), 6)
+    0.4
+    """
+
+    def __init__(
+        self,
+        means: ArrayLike,
+        graph: FeedbackGraph,
+        reward: str = "bernoulli",
+        noise_groups: ArrayLike | None = None,
+        concentration: float = 4.0,
+        seed: int | None = None,
+    ) -> None:
+        if not isinstance(graph, FeedbackGraph):
+            raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
+        self.means = np.array(means, dtype=np.float64)
+        if self.means.shape != (graph.n_arms,):
+            raise ValueError(f"means must have shape ({graph.n_arms},) like the graph, got {self.means.shape}")
+        bad = np.flatnonzero(~((self.means >= 0) & (self.means <= 1)))
+        if bad.size:
+            raise ValueError(f"means must lie in [0, 1], got {self.means[bad[0]]} for arm {bad[0]}")
+        if reward not in REWARDS:
+            raise ValueError(f"reward must be one of {', '.join(REWARDS)}, got {reward!r}")
+        if not (np.isfinite(concentration) and concentration > 0):
+            raise ValueError(f"concentration must be a positive number, got {concentration!r}")
+        self.graph = graph
+        self.reward = reward
+        self.concentration = float(concentration)
+        self.noise_groups = _check_groups(noise_groups, graph.n_arms)
+        self.seed = check_seed(seed)
+        self._tables: dict[int, RewardTable] = {}
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return self.graph.n_arms
+
+    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
+        """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
+        number = check_count("round", round)
+        luck = row(_reward_stream(self.seed, check_count("replication", replication)), number)
+        return _draw_all(self.table(1), luck, number, check_arms(arms, self.n_arms))
+
+    def regret(self, arms: ArrayLike) -> float:
+        """Return the expected loss of one decision against the best one of its size; exactly 0 for that."""
+        decision = _check_decision(arms, self.n_arms)
+        return float(loss(self.table(decision.size), 0, decision)) if decision.size else 0.0
+
+    def table(self, budget: int, horizon: int = 0) -> RewardTable:
+        """Return the view for compiled code, with regrets against the best `budget` arms."""
+        if budget not in self._tables:
+            self._tables[budget] = self._make_table(budget)
+        return self._tables[budget]
+
+    def _make_table(self, budget: int) -> RewardTable:
+        # Worths are whole numbers, so that a sum is exact and the same in any order, and optimal play costs 0.
+        bits = min(52, 61 - int(budget).bit_length())
+        scaled = np.rint(np.ldexp(self.means, bits)).astype(np.int64)
+        worth = scaled - np.partition(scaled, self.n_arms - budget)[self.n_arms - budget]
+        best = int(worth[worth > 0].sum())
+        groups = np.zeros(0, np.int64) if self.noise_groups is None else self.noise_groups
+        kind = REWARDS.index(self.reward)
+        return RewardTable(
+            kind, self.means, groups, self.concentration, _no_floats(0, 0), worth, best, 2.0**-bits, _no_floats(0)
+        )
+
+    def luck(self, replication: int) -> np.uint64:
+        """Return the start of the replication's reward stream, for compiled code."""
+        return _reward_stream(self.seed, replication)
+
+    def __repr__(self) -> str:
+        return f"StochasticEnvironment({self.n_arms} arms, reward={self.reward!r}, seed={self.seed})"
+
+
+class ReplayEnvironment:
+    """Plays a recorded table of outcomes, with regret against the best fixed decision in hindsight.
+
+    Parameters
+    ----------
+    outcomes : array_like
+        (rounds, K) rewards in [0, 1]; row t holds what every arm would have paid in round t.
+    graph : FeedbackGraph
+        Which arms a chosen arm reveals.
+
+    Examples
+    --------
+    >>> env = ReplayEnvironment([[1, 0], [1, 1], [1, 0]], FeedbackGraph.semi_bandit(2))
+    >>> env.rewards(2, [0, 1])
+    array([1., 0.])
+    >>> round(env.regret([1]), 4)
+    0.6667
+    """
+
+    def __init__(self, outcomes: ArrayLike, graph: FeedbackGraph) -> None:
+        if not isinstance(graph, FeedbackGraph):
+            raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
+        self.outcomes = np.ascontiguousarray(outcomes, dtype=np.float64)
+        if self.outcomes.ndim != 2 or self.outcomes.shape[1] != graph.n_arms or not self.outcomes.shape[0]:
+            raise ValueError(
+                f"outcomes must have shape (rounds, {graph.n_arms}) with a round or more, got {self.outcomes.shape}"
+            )
+        bad = np.argwhere(~((self.outcomes >= 0) & (self.outcomes <= 1)))
+        if bad.size:
+            t, a = bad[0]
+            raise ValueError(f"outcomes must lie in [0, 1], got {self.outcomes[t, a]} in round {t} for arm {a}")
+        self.graph = graph
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return self.graph.n_arms
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of recorded rounds."""
+        return int(self.outcomes.shape[0])
+
+    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
+        """Return the recorded outcomes of `arms` in `round`; they are the same in every replication."""
+        number = check_count("round", round)
+        if number >= self.n_rounds:
+            raise ValueError(f"round must lie in 0..{self.n_rounds - 1}, got {round!r}")
+        return self.outcomes[number, check_arms(arms, self.n_arms)]
+
+    def regret(self, arms: ArrayLike) -> float:
+        """Return what always playing `arms` loses a round against the best fixed decision of its size."""
+        decision = _check_decision(arms, self.n_arms)
+        means = self.outcomes.mean(axis=0)
+        return float(means[best_arms(means, decision.size)].sum() - means[np.sort(decision)].sum())
+
+    def table(self, budget: int, horizon: int) -> RewardTable:
+        """Return the view for compiled code, with hindsight over the first `horizon` rounds."""
+        if horizon > self.n_rounds:
+            raise ValueError(f"horizon must be at most the {self.n_rounds} recorded rounds, got {horizon}")
+        played = self.outcomes[:horizon]
+        best = best_arms(played.sum(axis=0), budget)
+        none = np.zeros(0, np.int64)
+        best_outcomes = np.ascontiguousarray(played[:, best].sum(axis=1))
+        return RewardTable(REPLAY, _no_floats(0), none, 0.0, self.outcomes, none, 0, 0.0, best_outcomes)
+
+    def luck(self, replication: int) -> np.uint64:
+        """Return an unused stream: a replay has no luck of its own."""
+        return np.uint64(0)
+
+    def __repr__(self) -> str:
+        return f"ReplayEnvironment({self.n_rounds} rounds, {self.n_arms} arms)"
+
+
+@lru_cache(maxsize=256)
+def _reward_stream(seed: int, replication: int) -> np.uint64:
+    return stream(seed, "reward", replication)
+
+
+def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDArray[np.int64] | None:
+    if groups is None:
+        return None
+    array = np.asarray(groups)
+    if array.shape != (n_arms,):
+        raise ValueError(f"noise_groups must have shape ({n_arms},), one group an arm, got {array.shape}")
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"noise_groups must hold whole numbers, got {array.dtype}")
+    # Numbered anew from 0, so that a group's luck depends on the grouping, not on the labels' values.
+    return np.unique(array, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,29 @@
+"""The exceptions of armtriage.
+
+::
+
+    ArmtriageError
+    ├── UnknownDecision   (also a LookupError)   a tell for a decision that this policy never made
+    ├── AlreadyTold       (also a RuntimeError)  a second tell for the same decision
+    └── DamagedFile       (also a ValueError)    a saved policy that is cut, altered, foreign or of another kind
+
+Bad arguments raise the builtin `ValueError` or `TypeError`.
+"""
+
+__all__ = ["AlreadyTold", "ArmtriageError", "DamagedFile", "UnknownDecision"]
+
+
+class ArmtriageError(Exception):
+    """Base of every exception that is armtriage's own."""
+
+
+class UnknownDecision(ArmtriageError, LookupError):
+    """The policy has never made this decision."""
+
+
+class AlreadyTold(ArmtriageError, RuntimeError):
+    """The decision's rewards have been told before; nothing was changed."""
+
+
+class DamagedFile(ArmtriageError, ValueError):
+    """The file is not a saved policy, or not a whole one."""

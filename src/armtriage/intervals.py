@@ -1,0 +1,354 @@
+"""Confidence intervals for the means of rewards in [0, 1].
+
+`confidence_interval` is for people; `interval`, `half_width` and the divergences are kernels for compiled
+policies. Arms share the failure probability by a union bound, and each arm is followed over all counts, in
+the order of its own rewards. Neither needs independence between arms, so the rewards of one round may be
+correlated, and the choice of what to observe may depend on the past.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._beta import stirling
+from armtriage._jit import kernel
+
+__all__ = [
+    "BERNSTEIN",
+    "HOEFFDING",
+    "INTERVALS",
+    "KL",
+    "MIXTURE",
+    "PRINTED",
+    "confidence_interval",
+    "half_width",
+    "interval",
+    "kl",
+    "kl_lower",
+    "kl_upper",
+    "mixture_excess",
+]
+
+PRINTED, HOEFFDING, KL, BERNSTEIN, MIXTURE = 0, 1, 2, 3, 4
+INTERVALS = ("printed", "hoeffding", "kl", "bernstein", "mixture")
+"""The names of the kinds, each at the place of its code."""
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+@kernel
+def kl(p: float, q: float) -> float:
+    """Return the divergence of Bernoulli(p) from Bernoulli(q), infinite where q excludes what p allows."""
+    if p == q:
+        return 0.0
+    if p <= 0.0:
+        return math.inf if q >= 1.0 else -math.log1p(-q)
+    if p >= 1.0:
+        return math.inf if q <= 0.0 else -math.log(q)
+    if q <= 0.0 or q >= 1.0:
+        return math.inf
+    # The logarithms near 1 cancel to first order: log1p keeps the error at the last bit of the distance.
+    gap, rest = q - p, 1.0 - p
+    if gap > -0.5 * p:
+        left = math.log1p(gap / p)
+    else:
+        left = math.log(q / p)
+    if gap < 0.5 * rest:
+        right = math.log1p(-gap / rest)
+    else:
+        right = math.log((1.0 - q) / rest)
+    return max(-(p * left + rest * right), 0.0)
+
+
+@kernel
+def _solve(mean: float, rest: float, level: float) -> tuple[float, float]:
+    """Return p and 1 - p for the largest p >= mean with kl(mean, p) <= level; rest = 1 - mean, both positive.
+
+    Halley steps in -ln(1-p), in which the divergence is convex and nearly a line where it is large.
+    """
+    third = level * (rest - mean) / 3.0
+    bend = 1.0 + 2.0 * level / 9.0
+    root = math.sqrt(third * third + 2.0 * level * bend * mean * rest)
+    gap = (third + root) / bend if third > 0.0 else 2.0 * level * mean * rest / (root - third)
+    left = rest - gap
+    if gap > 0.7 * rest:
+        left = rest * math.exp(max((mean * math.log(mean) - level) / rest, -650.0))
+        gap = rest - left
+        if gap <= 0.0:
+            return mean, rest
+    for _ in range(100):
+        if gap < 0.5 * rest:
+            tail = math.log1p(-gap / rest)
+        else:
+            tail = math.log(left / rest)
+        p = mean + gap
+        excess = -(mean * math.log1p(gap / mean) + rest * tail) - level
+        newton = excess * p / gap
+        turn = min(newton / max(1.0 - 0.5 * newton * mean * left / (p * gap), 0.5), 50.0)
+        if abs(turn) < 1e-3:
+            move = left * turn * (1.0 + 0.5 * turn * (1.0 + turn / 3.0 * (1.0 + 0.25 * turn)))
+        else:
+            move = left * math.expm1(turn)
+        left += move
+        gap -= move
+        if left < 1e-250:
+            return 1.0, 0.0
+        if abs(move) <= 2e-5 * min(gap, left):
+            break
+        if gap <= 0.0:
+            gap = 1e-3 * (gap + move)
+            left = rest - gap
+    if gap < 0.5 * rest:
+        left = rest - gap
+    return min(mean + gap, 1.0), left
+
+
+@kernel
+def kl_upper(mean: float, level: float) -> float:
+    """Return the largest p >= mean with kl(mean, p) <= level."""
+    if level <= 0.0 or mean >= 1.0:
+        return min(max(mean, 0.0), 1.0)
+    if level == math.inf:
+        return 1.0
+    if level < 1e-30:
+        return max(mean, level) if mean <= 0.0 else mean
+    if mean < 1e-290:
+        return -math.expm1(-level)
+    return _solve(mean, 1.0 - mean, level)[0]
+
+
+@kernel
+def kl_lower(mean: float, level: float) -> float:
+    """Return the smallest p <= mean with kl(mean, p) <= level."""
+    if level <= 0.0:
+        return min(max(mean, 0.0), 1.0)
+    if level == math.inf or mean < 1e-30:
+        return 0.0
+    if mean >= 1.0:
+        return math.exp(-level)
+    if level < 1e-30:
+        return mean
+    return _solve(1.0 - mean, mean, level)[1]
+
+
+@kernel
+def _half_stirling(x: float) -> float:
+    """Return ``lgamma(x + 1/2) - (x ln x - x + ln(2 pi)/2)``, for x >= 0."""
+    if x <= 0.0:
+        return -0.5 * math.log(2.0)
+    if x < 10.0:
+        return math.lgamma(x + 0.5) - (x * math.log(x) - x + _HALF_LOG_2PI)
+    z = 1.0 / (x * x)
+    tail = z * (127.0 / 215040.0 - z * (511.0 / 608256.0 - z * (1414477.0 / 738017280.0)))
+    return -(1.0 / 24.0 - z * (7.0 / 2880.0 - z * (31.0 / 40320.0 - tail))) / x
+
+
+@kernel
+def mixture_excess(count: int, total: float) -> float:
+    """Return the log of the best likelihood of `total` in `count` over its Beta(1/2, 1/2) average.
+
+    That is ``ln(pi) - ln B(s+1/2, n-s+1/2) + s ln(s/n) + (n-s) ln(1-s/n)``, at most ``ln(n)/2 + ln 2``. All
+    terms of order n cancel by hand, which leaves ``ln(pi n/2)/2`` and Stirling remainders.
+    """
+    n = float(count)
+    s = min(max(total, 0.0), n)
+    return 0.5 * math.log(0.5 * math.pi * n) + stirling(n) - _half_stirling(s) - _half_stirling(n - s)
+
+
+@kernel
+def half_width(kind: int, count: int, n_arms: int, horizon: float, delta: float) -> float:
+    """Return the half-width of PRINTED or HOEFFDING, which depends on the count alone.
+
+    A `horizon` of 0 asks for validity at all times, which HOEFFDING has by a stitched boundary. Infinite
+    where there is no width: PRINTED without a horizon, the other kinds, a count of 0.
+    """
+    if count <= 0:
+        return math.inf
+    n = float(count)
+    if kind == HOEFFDING:
+        if horizon > 0.0:
+            return math.sqrt(math.log(2.0 * n_arms * horizon / delta) / (2.0 * n))
+        return 0.85 * math.sqrt((math.log(math.log(2.0 * n)) + 0.72 * math.log(10.4 * n_arms / delta)) / n)
+    if kind == PRINTED and horizon > 0.0:
+        return math.sqrt(math.log(2.0 * n_arms * horizon / delta) / n)
+    return math.inf
+
+
+@kernel
+def interval(
+    kind: int, count: int, total: float, squares: float, n_arms: int, horizon: float, delta: float
+) -> tuple[float, float]:
+    """Return the bounds on a mean after `count` rewards with sum `total` and sum of squares `squares`.
+
+    See `confidence_interval` for the kinds. A `horizon` of 0 asks for validity at all times.
+    """
+    if count <= 0:
+        return 0.0, 1.0
+    n = float(count)
+    mean = min(max(total / n, 0.0), 1.0)
+    if kind in (MIXTURE, KL):
+        if kind == MIXTURE:
+            level = math.log(n_arms / delta) + mixture_excess(count, total)
+        elif horizon > 0.0:
+            level = math.log(2.0 * n_arms * horizon / delta)
+        else:
+            octave = math.frexp(n)[1]
+            level = 1.1 * math.log(16.0 * n_arms * octave * (octave + 1.0) / delta)
+        return kl_lower(mean, level / n), kl_upper(mean, level / n)
+    if kind == BERNSTEIN:
+        if count < 2:
+            return 0.0, 1.0
+        counts = horizon if horizon > 0.0 else n * (n + 1.0)
+        level = math.log(4.0 * n_arms * counts / delta)
+        variance = max(squares - n * mean * mean, 0.0) / (n - 1.0)
+        width = math.sqrt(2.0 * variance * level / n) + 7.0 * level / (3.0 * (n - 1.0))
+    else:
+        width = half_width(kind, count, n_arms, horizon, delta)
+    return max(mean - width, 0.0), min(mean + width, 1.0)
+
+
+@kernel
+def _intervals(
+    kind: int,
+    counts: NDArray[np.int64],
+    totals: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    n_arms: int,
+    horizon: float,
+    delta: float,
+    bounds: NDArray[np.float64],
+) -> None:
+    for i in range(counts.size):
+        bounds[0, i], bounds[1, i] = interval(kind, counts[i], totals[i], squares[i], n_arms, horizon, delta)
+
+
+def confidence_interval(
+    count: ArrayLike,
+    total: ArrayLike,
+    *,
+    n_arms: int = 1,
+    delta: float = 0.05,
+    kind: str = "mixture",
+    horizon: float | None = None,
+    squares: ArrayLike | None = None,
+) -> tuple[Any, Any]:
+    """Return lower and upper bounds on the means of rewards in [0, 1].
+
+    With probability at least ``1 - delta`` the bounds of all `n_arms` arms hold at once, and at every count:
+    up to the horizon if one is given, else for ever. They may be looked at after every reward.
+
+    Parameters
+    ----------
+    count : array_like of int
+        How many rewards were seen, n below.
+    total : array_like of float
+        Their sum s; m is s/n below.
+    n_arms : int
+        The number of arms K that share `delta`.
+    delta : float
+        The probability that any bound ever fails, between 0 and 1.
+    kind : str
+        One of the names below.
+    horizon : float, optional
+        A bound T on all counts that will be looked at; None for validity at all times.
+    squares : array_like of float, optional
+        The sum of squared rewards, for ``"bernstein"`` only.
+
+    Returns
+    -------
+    lower, upper : float or ndarray
+        The bounds, in [0, 1], of the broadcast shape of the arguments; (0, 1) where the count is 0.
+
+    Notes
+    -----
+    =========== ========================================== ===================== ==========================
+    kind        the means p inside                         source                use
+    =========== ========================================== ===================== ==========================
+    mixture     n kl(m, p) <= ln(K/delta) + e(n, s)        Robbins 1970;         by default
+                                                           Krichevsky and
+                                                           Trofimov 1981
+    kl          n kl(m, p) <= ln(2KT/delta)                Chernoff 1952         with a horizon of few counts
+    kl          n kl(m, p) <= 1.1 ln(16K(j+1)(j+2)/delta)  peeled Chernoff       to compare
+    hoeffding   abs(m - p) <= sqrt(ln(2KT/delta)/(2n))     Hoeffding 1963        widths that depend on n
+                                                                                 alone
+    hoeffding   abs(m - p) <= 0.85 sqrt((ln ln(2n) +       Howard, Ramdas,       the same without horizon
+                0.72 ln(10.4K/delta))/n)                   McAuliffe and Sekhon
+                                                           2021, eq. 2
+    bernstein   abs(m - p) <= sqrt(2Vx/n) + 7x/(3(n-1))    Maurer and Pontil     fractional rewards of small
+                                                           2009, theorem 4       variance, large n
+    printed     abs(m - p) <= sqrt(ln(2KT/delta)/n)        Hoeffding, a factor   to repeat published runs
+                                                           sqrt(2) too wide
+    =========== ========================================== ===================== ==========================
+
+    Rows with T need a horizon; the rows of kl and hoeffding without T hold at all times, and mixture always
+    does and ignores the horizon. ``j`` is the integer part of log2(n), V the unbiased sample variance,
+    ``x = ln(4KT/delta)`` with T replaced by n(n+1) without a horizon, and ``e(n, s) <= ln(n)/2 + ln 2`` is
+    `mixture_excess`.
+
+    *Mixture.* For a reward X with mean p and any q, ``(q/p)^X ((1-q)/(1-p))^(1-X)`` is convex in X, so its
+    mean is at most that of a coin with the same mean, which is 1. Products over rewards, and their
+    Beta(1/2, 1/2) averages over q, are therefore supermartingales that start at 1, and by Ville's inequality
+    ever reach K/delta with probability at most delta/K. Only the conditional mean of a reward is
+    used, and so it is for kl, hoeffding and printed; bernstein wants the rewards of one arm independent
+    and of one law.
+
+    Examples
+    --------
+    >>> lower, upper = confidence_interval(100, 20.0)
+    >>> round(lower, 4), round(upper, 4)
+    (0.091, 0.3516)
+    >>> lower, upper = confidence_interval([10, 1000], [2.0, 200.0], kind="kl", horizon=1000)
+    >>> upper.round(4)
+    array([0.8519, 0.2622])
+    """
+    if kind not in INTERVALS:
+        raise ValueError(f"kind must be one of {', '.join(INTERVALS)}, got {kind!r}")
+    if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or n_arms < 1:
+        raise ValueError(f"n_arms must be a whole number from 1, got {n_arms!r}")
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
+    if horizon is not None and not 1.0 <= horizon < math.inf:
+        raise ValueError(f"horizon must be a number from 1, or None for all times, got {horizon!r}")
+    if horizon is None and kind == "printed":
+        raise ValueError(
+            "horizon must be given for kind 'printed', which holds up to a horizon only, got None"
+        )
+    if squares is None and kind == "bernstein":
+        raise ValueError(
+            "squares must be given for kind 'bernstein', as the sum of squared rewards, got None"
+        )
+    counts, totals, second = np.broadcast_arrays(
+        np.asarray(count), np.asarray(total, float), np.asarray(0.0 if squares is None else squares, float)
+    )
+    _refuse(
+        "count", counts, ~((counts >= 0) & (counts == np.floor(counts)) & (counts < 2**53)), "whole, from 0"
+    )
+    slack = 1e-9 * (1.0 + counts)
+    _refuse("total", totals, ~((totals >= -slack) & (totals <= counts + slack)), "from 0 to count")
+    if squares is not None:
+        _refuse("squares", second, ~((second >= -slack) & (second <= totals + slack)), "from 0 to total")
+    if horizon is not None and kind != "mixture":
+        _refuse("count", counts, counts > horizon, f"at most the horizon {horizon!r}")
+    bounds = np.empty((2, counts.size))
+    _intervals(
+        INTERVALS.index(kind),
+        counts.astype(np.int64).ravel(),
+        np.ascontiguousarray(totals).ravel(),
+        np.ascontiguousarray(second).ravel(),
+        int(n_arms),
+        0.0 if horizon is None else float(horizon),
+        float(delta),
+        bounds,
+    )
+    if counts.ndim == 0:
+        return float(bounds[0, 0]), float(bounds[1, 0])
+    return bounds[0].reshape(counts.shape), bounds[1].reshape(counts.shape)
+
+
+def _refuse(name: str, values: NDArray[Any], bad: NDArray[np.bool_], accepted: str) -> None:
+    if np.any(bad):
+        raise ValueError(f"{name} must be {accepted}, got {values[bad].flat[0]!r}")

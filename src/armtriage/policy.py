@@ -1,0 +1,362 @@
+"""Policy: ask for a decision, tell its rewards, save and load."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._archive import read_archive, write_archive
+from armtriage._random import check_seed, row, stream
+from armtriage.decisions import Decision
+from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
+from armtriage.feedback import FeedbackGraph
+from armtriage.trace import TriageLog
+
+__all__ = ["CompiledPolicy", "Kernels", "Policy", "check_choice", "check_horizon", "check_probability"]
+
+_FORMAT = 1
+
+
+class Policy(ABC):
+    """Chooses `budget` arms each round and learns from what they reveal.
+
+    Any number of decisions may be open. Rewards come late, in any order, partly, or never: exploration goes by
+    what has been asked, confidence by what has been told. A tell that raises has changed nothing.
+
+    To write a policy of your own, subclass this with `_select` and `_update` (and `_arrays`, `_restore` if it has
+    more state than its constructor arguments), then run `armtriage.check_policy` on it.
+
+    Parameters
+    ----------
+    graph : FeedbackGraph
+        Which arms a chosen arm reveals.
+    budget : int
+        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``.
+    seed : int, optional
+        Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
+    reward_range : tuple of float
+        Smallest and largest possible reward; rewards are mapped from it to [0, 1].
+    """
+
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        budget: int,
+        *,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        if not isinstance(graph, FeedbackGraph):
+            raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
+        if isinstance(budget, bool) or not isinstance(budget, Integral):
+            raise TypeError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
+        if not 1 <= budget <= graph.n_arms:
+            raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
+        low, high = (float(end) for end in reward_range)
+        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+            raise ValueError(f"reward_range must be two finite numbers, the smaller first, got {reward_range!r}")
+        self.graph = graph
+        self.budget = int(budget)
+        self.seed = check_seed(seed)
+        self.reward_range = (low, high)
+        self._id = secrets.token_hex(8)
+        self._asked = 0
+        self._open: dict[int, NDArray[np.int64]] = {}
+
+    @abstractmethod
+    def _select(self, number: int) -> NDArray[np.int64]:
+        """Return the arms of round `number`, ascending."""
+
+    @abstractmethod
+    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Learn the rewards, mapped to [0, 1], of arms that decision `number` revealed."""
+
+    def _schedule(self, arms: NDArray[np.int64]) -> None:  # noqa: B027 - optional
+        """Note that rewards of these arms are on their way."""
+
+    def _release(self, arms: NDArray[np.int64]) -> None:  # noqa: B027 - optional
+        """Note that rewards of these arms will never come."""
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state that `save` keeps."""
+        return {}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - optional
+        """Take back what `_arrays` returned."""
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return self.graph.n_arms
+
+    @property
+    def open_decisions(self) -> tuple[Decision, ...]:
+        """The decisions that have been asked and not told, oldest first."""
+        return tuple(self._decision(number) for number in self._open)
+
+    def _decision(self, number: int) -> Decision:
+        return Decision(number, self._open[number].copy(), self.graph, self._id)
+
+    def ask(self) -> Decision:
+        """Return the next decision; it stays open until it is told."""
+        number = self._asked
+        self._open[number] = self._select(number)
+        self._asked += 1
+        decision = self._decision(number)
+        self._schedule(decision.revealed)
+        return decision
+
+    def tell(self, decision: Decision | int, rewards: Mapping[int, float] | ArrayLike) -> None:
+        """Learn the rewards of a decision, once.
+
+        Parameters
+        ----------
+        decision : Decision or int
+            What `ask` returned, or its number.
+        rewards : array_like or mapping
+            One reward for each arm of ``decision.revealed``, in its order; or ``{arm: reward}``, where arms that
+            are missing are taken as never observed (``{}`` gives the whole decision up).
+        """
+        number = self._find(decision)
+        revealed = self.graph.revealed_by(self._open[number])
+        if isinstance(rewards, Mapping):
+            seen, values = _from_mapping(rewards, revealed)
+        else:
+            seen, values = revealed, _from_array(rewards, revealed)
+        scaled = self._to_unit(values, seen)
+        del self._open[number]
+        self._update(number, seen, scaled)
+        if seen.size < revealed.size:
+            self._release(np.setdiff1d(revealed, seen, assume_unique=True))
+
+    def _find(self, decision: Decision | int) -> int:
+        if isinstance(decision, Decision):
+            number = decision.number
+            if decision.policy_id != self._id:
+                raise UnknownDecision(f"decision {number} was made by another policy")
+        elif isinstance(decision, Integral) and not isinstance(decision, bool):
+            number = int(decision)
+        else:
+            raise TypeError(f"decision must be a Decision or its number, got {decision!r}")
+        if not 0 <= number < self._asked:
+            raise UnknownDecision(f"decision {number} is unknown; this policy has made {self._asked}, from number 0")
+        if number not in self._open:
+            raise AlreadyTold(f"decision {number} has been told already")
+        return number
+
+    def _to_unit(self, values: NDArray[np.float64], arms: NDArray[np.int64]) -> NDArray[np.float64]:
+        low, high = self.reward_range
+        bad = np.flatnonzero(~((values >= low) & (values <= high)))
+        if bad.size:
+            raise ValueError(
+                f"rewards must lie in [{low}, {high}] (reward_range), got {values[bad[0]]} for arm {arms[bad[0]]}"
+            )
+        if (low, high) == (0.0, 1.0):
+            return values
+        return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, but for the graph: the attributes of the same names."""
+        names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names if name not in ("self", "graph")}
+
+    def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
+        """Return a new policy with the same arguments that has learned nothing, for a replication of a seed."""
+        root = self.seed if seed is None else check_seed(seed)
+        own = root if replication == 0 else int(stream(root, "policy", replication) >> np.uint64(1))
+        return type(self)(self.graph, **{**self.config, "seed": own})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
+        numbers = np.array(sorted(self._open), dtype=np.int64)
+        arms = np.array([self._open[number] for number in numbers], dtype=np.int64).reshape(-1, self.budget)
+        header = {
+            "format": _FORMAT,
+            "policy": type(self).__name__,
+            "config": self.config,
+            "id": self._id,
+            "asked": self._asked,
+        }
+        arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
+        arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
+        write_archive(path, header, {**arrays, "open.numbers": numbers, "open.arms": arms})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
+        header, arrays = read_archive(path)
+        if header.get("format") != _FORMAT:
+            raise DamagedFile(f"{os.fspath(path)} has format {header.get('format')!r}; this version reads {_FORMAT}")
+        kinds = {kind.__name__: kind for kind in _family(cls)}
+        if header["policy"] not in kinds:
+            raise DamagedFile(f"{os.fspath(path)} holds a {header['policy']}, not a {cls.__name__}")
+        try:
+            graph = FeedbackGraph.from_arrays(_part(arrays, "graph."))
+            policy = kinds[header["policy"]](graph, **header["config"])
+            policy._id, policy._asked = header["id"], header["asked"]
+            policy._open = dict(zip(arrays["open.numbers"].tolist(), arrays["open.arms"], strict=True))
+            policy._restore(_part(arrays, "state."))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFile(f"{os.fspath(path)} does not hold a whole {header['policy']}: {error}") from error
+        return policy
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
+        return f"{type(self).__name__}({self.graph!r}, {shown})"
+
+
+class Kernels(NamedTuple):
+    """The compiled functions of a policy; `simulate` puts `select` and `update` into its loop."""
+
+    select: Callable[..., bool]
+    update: Callable[..., None]
+    schedule: Callable[..., None] | None = None
+    release: Callable[..., None] | None = None
+
+
+class CompiledPolicy(Policy):
+    """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop."""
+
+    kernels: ClassVar[Kernels]
+
+    def __init__(self, graph: FeedbackGraph, budget: int, **options: Any) -> None:
+        super().__init__(graph, budget, **options)
+        self._stream = stream(self.seed, "policy")
+        self._cached_state: Any = None
+
+    def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
+        """Return a new policy that draws what `simulate` draws in that replication of a seed."""
+        policy = super().fresh(seed, replication)
+        policy._stream = stream(self.seed if seed is None else check_seed(seed), "policy", replication)
+        return policy
+
+    def triage_log(self, state: Any = None) -> TriageLog | None:
+        """Return when arms were decided, for policies that decide arms."""
+        return None
+
+    @abstractmethod
+    def params(self) -> Any:
+        """Return the `Params` for the kernels."""
+
+    @abstractmethod
+    def new_state(self) -> Any:
+        """Return the `State` of a policy that has learned nothing."""
+
+    @property
+    def _state(self) -> Any:
+        # Made when first needed: a policy that is only simulated never fills a million arms of its own.
+        if self._cached_state is None:
+            self._cached_state = self.new_state()
+        return self._cached_state
+
+    def _select(self, number: int) -> NDArray[np.int64]:
+        arms = np.empty(self.budget, np.int64)
+        self.kernels.select(
+            self.params(), self._state, self.graph.arrays, number, row(self._stream, number), arms
+        )
+        arms.sort()
+        return arms
+
+    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        luck = row(self._stream, number)
+        self.kernels.update(
+            self.params(), self._state, self.graph.arrays, number, luck, arms, rewards, arms.size, True
+        )
+
+    def _schedule(self, arms: NDArray[np.int64]) -> None:
+        if self.kernels.schedule is not None:
+            self.kernels.schedule(self.params(), self._state, self.graph.arrays, arms)
+
+    def _release(self, arms: NDArray[np.int64]) -> None:
+        if self.kernels.release is not None:
+            self.kernels.release(self.params(), self._state, self.graph.arrays, arms)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return _flat(self._state)
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in _flat(self._state).items():
+            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
+            array[...] = arrays[name]
+
+
+def _family(kind: type[Policy]) -> list[type[Any]]:
+    """Return the class and all that descend from it."""
+    return [kind, *(one for child in kind.__subclasses__() for one in _family(child))]
+
+
+def _flat(state: Any) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a NamedTuple, those of one inside it under a dotted name."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, value in state._asdict().items():
+        parts = _flat(value) if isinstance(value, tuple) else {"": value}
+        arrays |= {f"{name}.{part}".rstrip("."): array for part, array in parts.items()}
+    return arrays
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _from_mapping(
+    rewards: Mapping[int, float], revealed: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    for arm, reward in rewards.items():
+        if isinstance(arm, bool) or not isinstance(arm, Integral):
+            raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
+        if isinstance(reward, bool) is False and not isinstance(reward, Real):
+            raise TypeError(f"rewards must be numbers, got {reward!r} for arm {arm}")
+    arms = np.array(sorted(int(arm) for arm in rewards), dtype=np.int64)
+    place = np.searchsorted(revealed, arms)
+    stranger = np.flatnonzero((place == revealed.size) | (revealed[np.minimum(place, revealed.size - 1)] != arms))
+    if stranger.size:
+        raise ValueError(f"rewards has arm {arms[stranger[0]]}, which the decision does not reveal")
+    return arms, np.array([float(rewards[arm]) for arm in arms.tolist()], dtype=np.float64)
+
+
+def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
+    array = np.asarray(rewards)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"rewards must be numbers, got {array.dtype}")
+    if array.shape != revealed.shape:
+        raise ValueError(
+            f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
+        )
+    return np.array(array, dtype=np.float64)
+
+
+def check_probability(name: str, value: float) -> float:
+    """Return `value` as a float strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
+    return float(value)
+
+
+def check_horizon(horizon: int | None) -> int | None:
+    """Return the horizon, a whole number from 1, or None."""
+    if horizon is None:
+        return None
+    if isinstance(horizon, bool) or not isinstance(horizon, Integral):
+        raise TypeError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
+    if horizon < 1:
+        raise ValueError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
+    return int(horizon)
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return value

@@ -1,0 +1,328 @@
+"""simulate: one compiled loop plays a policy against an environment, many times over."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._jit import bind, borrowed
+from armtriage._random import check_seed, row, stream
+from armtriage.environments import (
+    REPLAY,
+    Environment,
+    ReplayEnvironment,
+    RewardTable,
+    StochasticEnvironment,
+    check_count,
+    draw,
+    loss,
+)
+from armtriage.feedback import GraphArrays, reveal
+from armtriage.policy import CompiledPolicy, Kernels, Policy
+from armtriage.trace import Trace, TriageLog
+
+__all__ = ["simulate"]
+
+TOTAL, ROUND, POINT, COMMITTED = 0, 0, 1, 2
+_FIRST_CHUNK = 4096
+_CHUNK_SECONDS = 0.25
+
+
+class Desk(NamedTuple):
+    """What one replication writes on: scratch arrays and results."""
+
+    arms: NDArray[np.int64]  # (S,)
+    stamps: NDArray[np.int64]  # (K,)
+    seen: NDArray[np.int64]  # (K,)
+    rewards: NDArray[np.float64]  # (K,)
+    points: NDArray[np.int64]  # (checkpoints,) rounds played at each
+    regret: NDArray[np.float64]  # (checkpoints,)
+    decisions: NDArray[np.int32]  # (horizon, S), or no rows when they are not recorded
+    total: NDArray[np.float64]  # (1,)
+    place: NDArray[np.int64]  # ROUND, POINT, COMMITTED
+
+
+def select(*arguments: Any) -> bool:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def update(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def _play(
+    owned_params: Any,
+    owned_state: Any,
+    owned_graph: GraphArrays,
+    owned_table: RewardTable,
+    owned_desk: Desk,
+    policy_luck: np.uint64,
+    reward_luck: np.uint64,
+    plain: bool,
+    stop: int,
+) -> None:
+    """Play up to round `stop`; a decision that can never change again closes the whole horizon at once."""
+    params, state, graph = borrowed(owned_params), borrowed(owned_state), borrowed(owned_graph)
+    table, desk = borrowed(owned_table), borrowed(owned_desk)
+    arms, total, point = desk.arms, desk.total[TOTAL], desk.place[POINT]
+    number = desk.place[ROUND]
+    closable = table.kind != REPLAY
+    while number < stop:
+        committed = select(params, state, graph, number, row(policy_luck, number), arms)
+        committed = committed or arms.size == desk.stamps.size
+        luck = row(reward_luck, number)
+        if plain:
+            # Semi-bandit feedback: the decision is what it reveals.
+            n, seen = arms.size, arms
+        else:
+            n, seen = reveal(graph, arms, desk.stamps, number + 1, desk.seen), desk.seen
+        for i in range(n):
+            desk.rewards[i] = draw(table, luck, number, seen[i])
+        lost = loss(table, number, arms)
+        total += lost
+        update(params, state, graph, number, row(policy_luck, number), seen, desk.rewards, n, False)
+        if number < desk.decisions.shape[0]:
+            for i in range(arms.size):
+                desk.decisions[number, i] = arms[i]
+        number += 1
+        if number == desk.points[point]:
+            desk.regret[point] = total
+            point += 1
+        if committed and closable:
+            for p in range(point, desk.points.size):
+                desk.regret[p] = total + lost * (desk.points[p] - number)
+            for later in range(number, desk.decisions.shape[0]):
+                for i in range(arms.size):
+                    desk.decisions[later, i] = arms[i]
+            desk.place[COMMITTED] = number - 1
+            number = desk.points[desk.points.size - 1]
+            break
+    desk.total[TOTAL], desk.place[POINT], desk.place[ROUND] = total, point, number
+
+
+@cache
+def _loop(kernels: Kernels) -> Callable[..., None]:
+    """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
+    name = "play_" + kernels.select.__module__.rpartition(".")[2]
+    return bind(_play, name, select=kernels.select, update=kernels.update)
+
+
+def simulate(
+    policy: Policy,
+    environment: Environment,
+    *,
+    horizon: int,
+    replications: int = 1,
+    seed: int | None = None,
+    checkpoints: int | Sequence[int] = 50,
+    workers: int | None = None,
+    record_decisions: bool = False,
+    progress: bool | Callable[[float], None] = False,
+) -> Trace:
+    """Play a fresh copy of the policy against the environment in each replication.
+
+    Parameters
+    ----------
+    policy : Policy
+        Taken as a recipe: its arguments count, what it has learned does not, and it is not changed.
+    environment : Environment
+        Its own seed and the replication's number fix the rewards.
+    horizon : int
+        Rounds in a replication.
+    replications : int
+        Independent repetitions, numbered from 0.
+    seed : int, optional
+        Fixes the policies' own randomness; by default the policy's seed.
+    checkpoints : int or sequence of int
+        At how many rounds, spaced on a log scale, the regret is kept; or after which numbers of rounds.
+    workers : int, optional
+        Threads; by default one a processor. The numbers do not depend on it.
+    record_decisions : bool
+        Keep every decision: replications x horizon x budget numbers.
+    progress : bool or callable
+        Show a bar, or call with the share done from 0 to 1.
+
+    Examples
+    --------
+    >>> from armtriage import CombUCB1, FeedbackGraph, StochasticEnvironment, simulate
+    >>> graph = FeedbackGraph.semi_bandit(3)
+    >>> env = StochasticEnvironment([0.9, 0.5, 0.1], graph, seed=7)
+    >>> trace = simulate(CombUCB1(graph, budget=1), env, horizon=1000, replications=4, checkpoints=[10, 1000])
+    >>> trace.regret.shape
+    (4, 2)
+    """
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
+    horizon = check_count("horizon", horizon, 1)
+    replications = check_count("replications", replications, 1)
+    points = _check_points(checkpoints, horizon)
+    workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
+    if environment.n_arms != policy.n_arms:
+        raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
+    if environment.graph != policy.graph:
+        raise ValueError("environment and policy must have the same feedback graph")
+    seed = policy.seed if seed is None else check_seed(seed)
+    run = _Run(policy, environment, horizon, points, seed, record_decisions)
+    with _bar(progress) as report:
+        desks = run.play(replications, workers, report)
+    regret = np.array([desk.regret for desk, _ in desks])
+    return Trace(
+        rounds=points,
+        regret=regret,
+        committed_at=np.array([desk.place[COMMITTED] for desk, _ in desks]),
+        decisions=np.sort([desk.decisions for desk, _ in desks], axis=-1) if record_decisions else None,
+        triage=None if desks[0][1] is None else tuple(log for _, log in desks if log is not None),
+        policy=type(policy).__name__,
+        n_arms=policy.n_arms,
+        seed=seed,
+    )
+
+
+class _Run(NamedTuple):
+    """One call of `simulate`: what all its replications share."""
+
+    policy: Policy
+    environment: Environment
+    horizon: int
+    points: NDArray[np.int64]
+    seed: int
+    record: bool
+
+    def play(
+        self, replications: int, workers: int, report: Callable[[float], None]
+    ) -> list[tuple[Desk, TriageLog | None]]:
+        compiled = isinstance(self.policy, CompiledPolicy) and isinstance(
+            self.environment, StochasticEnvironment | ReplayEnvironment
+        )
+        one = self._compiled if compiled else self._interpreted
+        if not compiled:
+            _warn_slow(self.policy, self.environment)
+            workers = 1
+        played = np.zeros(replications)
+        halt = threading.Event()
+
+        def track(replication: int, desk: Desk) -> bool:
+            played[replication] = desk.place[ROUND]
+            report(float(played.sum()) / (replications * self.horizon))
+            return not halt.is_set()
+
+        if workers == 1 or replications == 1:
+            return [one(replication, track) for replication in range(replications)]
+        with ThreadPoolExecutor(min(workers, replications)) as pool:
+            futures = [pool.submit(one, replication, track) for replication in range(replications)]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                halt.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _desk(self) -> Desk:
+        n_arms, budget = self.policy.n_arms, self.policy.budget
+        return Desk(
+            np.zeros(budget, np.int64),
+            np.zeros(n_arms, np.int64),
+            np.zeros(n_arms, np.int64),
+            np.zeros(n_arms),
+            self.points,
+            np.zeros(self.points.size),
+            np.zeros((self.horizon if self.record else 0, budget), np.int32),
+            np.zeros(1),
+            np.array([0, 0, -1], np.int64),
+        )
+
+    def _compiled(
+        self, replication: int, track: Callable[[int, Desk], bool]
+    ) -> tuple[Desk, TriageLog | None]:
+        policy, environment, desk = self.policy, self.environment, self._desk()
+        assert isinstance(policy, CompiledPolicy)
+        assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
+        table = environment.table(policy.budget, self.horizon)
+        state, arrays = policy.new_state(), policy.graph.arrays
+        luck = stream(self.seed, "policy", replication)
+        plain = policy.graph.n_edges == policy.n_arms
+        play, chunk = _loop(policy.kernels), _FIRST_CHUNK
+        while desk.place[ROUND] < self.horizon:
+            stop = min(int(desk.place[ROUND]) + chunk, self.horizon)
+            began = time.perf_counter()
+            play(policy.params(), state, arrays, table, desk, luck, environment.luck(replication), plain, stop)
+            # Chunks of a fraction of a second: Ctrl+C and the progress bar work, the overhead is nil.
+            if time.perf_counter() - began < _CHUNK_SECONDS:
+                chunk *= 2
+            if not track(replication, desk):
+                break
+        return desk, policy.triage_log(state)
+
+    def _interpreted(
+        self, replication: int, track: Callable[[int, Desk], bool]
+    ) -> tuple[Desk, TriageLog | None]:
+        desk, environment = self._desk(), self.environment
+        policy = self.policy.fresh(self.seed, replication)
+        table = None
+        if isinstance(environment, StochasticEnvironment | ReplayEnvironment):
+            table = environment.table(policy.budget, self.horizon)
+        for number in range(self.horizon):
+            decision = policy.ask()
+            lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
+            desk.total[TOTAL] += lost
+            policy.tell(decision, environment.rewards(number, decision.revealed, replication))
+            if self.record:
+                desk.decisions[number] = decision.arms
+            desk.place[ROUND] = number + 1
+            if number + 1 == self.points[desk.place[POINT]]:
+                desk.regret[desk.place[POINT]] = desk.total[TOTAL]
+                desk.place[POINT] += 1
+                track(replication, desk)
+        return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) else None
+
+
+def _check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
+    if isinstance(checkpoints, int | np.integer):
+        count = check_count("checkpoints", int(checkpoints), 1)
+        return np.unique(np.rint(np.geomspace(1, horizon, count)).astype(np.int64)) if count > 1 else np.array([horizon], np.int64)
+    points = np.asarray(checkpoints)
+    if points.ndim != 1 or not points.size or points.dtype.kind not in "iu":
+        raise TypeError(f"checkpoints must be a whole number or a list of them, got {checkpoints!r}")
+    if points.min() < 1 or points.max() > horizon or np.any(np.diff(points) <= 0):
+        raise ValueError(f"checkpoints must rise from 1 or more to at most the horizon {horizon}, got {checkpoints!r}")
+    return points.astype(np.int64)
+
+
+@contextmanager
+def _bar(progress: bool | Callable[[float], None]) -> Iterator[Callable[[float], None]]:
+    if callable(progress):
+        yield progress
+    elif progress:
+        from rich.progress import Progress
+
+        with Progress(transient=True) as bar:
+            task = bar.add_task("simulating", total=1.0)
+            yield lambda share: bar.update(task, completed=share)
+    else:
+        yield lambda share: None
+
+
+_SLOW_SAID: set[tuple[type, type]] = set()
+
+
+def _warn_slow(policy: Policy, environment: Environment) -> None:
+    kinds = (type(policy), type(environment))
+    if kinds not in _SLOW_SAID:
+        _SLOW_SAID.add(kinds)
+        slow = kinds[0] if not isinstance(policy, CompiledPolicy) else kinds[1]
+        warnings.warn(
+            f"{slow.__name__} is not compiled, so simulate goes through ask and tell: right, but much slower",
+            stacklevel=4,
+        )

@@ -1,0 +1,106 @@
+"""Trace: what a simulation leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Trace", "TriageLog"]
+
+
+class TriageLog(NamedTuple):
+    """When arms were decided in one replication, in the order it happened; the others stayed active."""
+
+    arms: NDArray[np.int64]
+    rounds: NDArray[np.int64]  # rounds played when the arm was decided
+    confirmed: NDArray[np.bool_]  # confirmed, else eliminated
+
+    def counts(self, rounds: int, n_arms: int) -> tuple[int, int, int]:
+        """Return how many arms were confirmed, active and eliminated after that many rounds."""
+        done = self.rounds <= rounds
+        confirmed = int(np.count_nonzero(self.confirmed[done]))
+        eliminated = int(np.count_nonzero(done)) - confirmed
+        return confirmed, n_arms - confirmed - eliminated, eliminated
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Cumulative regret of a policy at the checkpoints of a simulation.
+
+    Attributes
+    ----------
+    rounds : ndarray, (checkpoints,)
+        Rounds played at each checkpoint.
+    regret : ndarray, (replications, checkpoints)
+        Cumulative pseudo-regret; against the best fixed decision in hindsight for a replay.
+    committed_at : ndarray, (replications,)
+        The round from which the decision could never change again, -1 if it never came.
+    decisions : ndarray, (replications, horizon, S), or None
+        The arms of every round, ascending, if they were recorded.
+    triage : tuple of TriageLog, or None
+        For elimination policies, when each arm was confirmed or eliminated, a log a replication.
+    policy, n_arms, seed
+        What was simulated.
+    """
+
+    rounds: NDArray[np.int64]
+    regret: NDArray[np.float64]
+    committed_at: NDArray[np.int64]
+    decisions: NDArray[np.int32] | None
+    triage: tuple[TriageLog, ...] | None
+    policy: str
+    n_arms: int
+    seed: int
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean regret over the replications, at each checkpoint."""
+        return np.asarray(self.regret.mean(axis=0))
+
+    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of Student's t interval for the mean at each checkpoint.
+
+        One replication tells nothing of the spread: the interval is then infinite.
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be a number strictly between 0 and 1, got {level!r}")
+        n = self.regret.shape[0]
+        if n == 1:
+            return np.full(self.rounds.shape, -np.inf), np.full(self.rounds.shape, np.inf)
+        from scipy.special import stdtrit
+
+        half = stdtrit(n - 1, 0.5 + level / 2) * self.regret.std(axis=0, ddof=1) / np.sqrt(n)
+        return self.mean - half, self.mean + half
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a tidy table: policy, replication, rounds, regret. Needs the extra ``armtriage[tables]``."""
+        try:
+            import polars
+        except ImportError as error:
+            raise ImportError("to_polars needs polars: pip install 'armtriage[tables]'") from error
+        replications, points = self.regret.shape
+        return polars.DataFrame(
+            {
+                "policy": [self.policy] * (replications * points),
+                "replication": np.repeat(np.arange(replications), points),
+                "rounds": np.tile(self.rounds, replications),
+                "regret": self.regret.ravel(),
+            }
+        )
+
+    def __repr__(self) -> str:
+        replications, points = self.regret.shape
+        low, high = self.interval()
+        shown = np.unique(np.linspace(0, points - 1, min(points, 6)).astype(int))
+        lines = [f"Trace of {self.policy}: {self.n_arms} arms, {replications} replications, seed {self.seed}"]
+        lines.append(f"{'rounds':>12}  {'mean regret':>12}  95% interval")
+        for p in shown:
+            spread = f"[{low[p]:.6g}, {high[p]:.6g}]" if replications > 1 else "one replication: none"
+            lines.append(f"{self.rounds[p]:>12}  {self.mean[p]:>12.6g}  {spread}")
+        return "\n".join(lines)
