@@ -5,7 +5,16 @@ from armtriage.environments import Environment, ReplayEnvironment, StochasticEnv
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
 from armtriage.intervals import confidence_interval
-from armtriage.policies import CombinatorialElimination, CombUCB1, Triage
+from armtriage.policies import (
+    KLUCB,
+    CombinatorialElimination,
+    CombinatorialUCB,
+    CombUCB1,
+    Greedy,
+    ThompsonSampling,
+    Triage,
+    UniformRandom,
+)
 from armtriage.policy import Policy
 from armtriage.simulator import simulate
 from armtriage.trace import Trace, TriageLog

@@ -1,6 +1,20 @@
 """The policies, one algorithm a file."""
 
 from armtriage.policies.comb_ucb1 import CombUCB1
+from armtriage.policies.combinatorial_ucb import CombinatorialUCB
 from armtriage.policies.elimination import CombinatorialElimination, Triage
+from armtriage.policies.greedy import Greedy
+from armtriage.policies.kl_ucb import KLUCB
+from armtriage.policies.thompson import ThompsonSampling
+from armtriage.policies.uniform_random import UniformRandom
 
-__all__ = ["CombUCB1", "CombinatorialElimination", "Triage"]
+__all__ = [
+    "KLUCB",
+    "CombUCB1",
+    "CombinatorialElimination",
+    "CombinatorialUCB",
+    "Greedy",
+    "ThompsonSampling",
+    "Triage",
+    "UniformRandom",
+]

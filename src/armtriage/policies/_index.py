@@ -17,7 +17,18 @@ from armtriage._jit import inlined, kernel
 from armtriage.feedback import GraphArrays
 from armtriage.policies._order import top_first
 
-__all__ = ["IndexState", "lifetime", "new_index_state", "rank", "record", "release", "schedule", "shorten", "stale", "take_unseen"]
+__all__ = [
+    "IndexState",
+    "lifetime",
+    "new_index_state",
+    "rank",
+    "release",
+    "schedule",
+    "shorten",
+    "stale",
+    "take_unseen",
+    "update",
+]
 
 LENGTH, UNSEEN, CURSOR, AIM = range(4)
 OUTSIDE, END, LEVEL, MARGIN, REACH = range(5)
@@ -204,8 +215,18 @@ def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -
 
 
 @inlined
-def record(state: IndexState, seen: NDArray[np.int64], rewards: NDArray[np.float64], n: int, scheduled: bool) -> None:
-    """Add one reward to each of the first n arms of `seen`."""
+def update(
+    params: object,
+    state: IndexState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    seen: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    n: int,
+    scheduled: bool,
+) -> None:
+    """Record the rewards of the first n arms of `seen`."""
     for i in range(n):
         a = seen[i]
         count = state.counts[a] + 1

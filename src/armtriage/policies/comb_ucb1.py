@@ -10,7 +10,18 @@ from numpy.typing import NDArray
 
 from armtriage._jit import inlined
 from armtriage.feedback import FeedbackGraph, GraphArrays
-from armtriage.policies._index import IndexState, lifetime, new_index_state, rank, record, release, schedule, shorten, stale, take_unseen
+from armtriage.policies._index import (
+    IndexState,
+    lifetime,
+    new_index_state,
+    rank,
+    release,
+    schedule,
+    shorten,
+    stale,
+    take_unseen,
+    update,
+)
 from armtriage.policy import CompiledPolicy, Kernels
 
 __all__ = ["CombUCB1"]
@@ -39,22 +50,6 @@ def select(
         while stale(state, current) or not rank(state, current, arms, taken):
             shorten(state, arms.size - taken, scale(params, number + lifetime(state, arms.size)))
     return False
-
-
-@inlined
-def update(
-    params: Params,
-    state: IndexState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
-) -> None:
-    """Record the rewards of the first n arms of `seen`."""
-    record(state, seen, rewards, n, scheduled)
 
 
 class CombUCB1(CompiledPolicy):

@@ -14,12 +14,12 @@ from armtriage.policies._index import (
     IndexState,
     new_index_state,
     rank,
-    record,
     release,
     schedule,
     shorten,
     stale,
     take_unseen,
+    update,
 )
 from armtriage.policy import CompiledPolicy, Kernels, check_horizon, check_probability
 
@@ -42,22 +42,6 @@ def select(
         while stale(state, params.width) or not rank(state, params.width, arms, taken):
             shorten(state, arms.size - taken, params.width)
     return False
-
-
-@inlined
-def update(
-    params: Params,
-    state: IndexState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
-) -> None:
-    """Record the rewards of the first n arms of `seen`."""
-    record(state, seen, rewards, n, scheduled)
 
 
 class CombinatorialUCB(CompiledPolicy):

@@ -2,61 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
-
-from armtriage._jit import inlined
-from armtriage.feedback import GraphArrays
-from armtriage.policies._index import (
-    IndexState,
-    new_index_state,
-    rank,
-    record,
-    release,
-    schedule,
-    shorten,
-    stale,
-    take_unseen,
-)
+from armtriage.policies._index import IndexState, new_index_state, release, schedule, update
+from armtriage.policies.combinatorial_ucb import Params, select
 from armtriage.policy import CompiledPolicy, Kernels
 
 __all__ = ["Greedy"]
-
-
-class Params(NamedTuple):
-    """Parameters of the kernels: a weight of 0 for the radius, so that the index is the mean."""
-
-    width: float
-
-
-@inlined
-def select(
-    params: Params, state: IndexState, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
-) -> bool:
-    """Fill `arms` with the S largest means; never committed."""
-    taken = take_unseen(state, arms)
-    if taken < arms.size:
-        while stale(state, params.width) or not rank(state, params.width, arms, taken):
-            shorten(state, arms.size - taken, params.width)
-    return False
-
-
-@inlined
-def update(
-    params: Params,
-    state: IndexState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
-) -> None:
-    """Record the rewards of the first n arms of `seen`."""
-    record(state, seen, rewards, n, scheduled)
 
 
 class Greedy(CompiledPolicy):
@@ -86,7 +36,7 @@ class Greedy(CompiledPolicy):
     kernels = Kernels(select, update, schedule, release)
 
     def params(self) -> Params:
-        """Return the parameters of the kernels."""
+        """Return the parameters of the kernels: with a width of 0 the index is the mean."""
         return Params(0.0)
 
     def new_state(self) -> IndexState:

@@ -1,0 +1,82 @@
+"""UniformRandom: learn nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._jit import inlined
+from armtriage._random import uniform
+from armtriage.feedback import GraphArrays
+from armtriage.policy import CompiledPolicy, Kernels
+
+__all__ = ["UniformRandom"]
+
+
+class Params(NamedTuple):
+    """Parameters of the kernels."""
+
+    budget: int
+
+
+class State(NamedTuple):
+    """The arms in some order; its first part is shuffled anew each round."""
+
+    order: NDArray[np.int64]
+
+
+@inlined
+def select(
+    params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
+) -> bool:
+    """Fill `arms` with a uniformly random set: the first S steps of a Fisher-Yates shuffle."""
+    for i in range(arms.size):
+        j = i + int(uniform(luck, i) * (state.order.size - i))
+        state.order[i], state.order[j] = state.order[j], state.order[i]
+        arms[i] = state.order[i]
+    return False
+
+
+@inlined
+def update(
+    params: Params,
+    state: State,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    seen: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    n: int,
+    scheduled: bool,
+) -> None:
+    """Learn nothing."""
+
+
+class UniformRandom(CompiledPolicy):
+    """Play S arms at random, each set with the same probability.
+
+    Use it as the floor of a comparison, or to collect a log without bias. Its regret grows linearly.
+
+    Parameters
+    ----------
+    graph, budget, seed, reward_range
+        See `armtriage.Policy`.
+
+    Examples
+    --------
+    >>> from armtriage import FeedbackGraph
+    >>> UniformRandom(FeedbackGraph.semi_bandit(5), budget=2, seed=7).ask().arms.size
+    2
+    """
+
+    kernels = Kernels(select, update)
+
+    def params(self) -> Params:
+        """Return the parameters of the kernels."""
+        return Params(self.budget)
+
+    def new_state(self) -> State:
+        """Return the state before the first round."""
+        return State(np.arange(self.n_arms, dtype=np.int64))
