@@ -17,7 +17,7 @@ from numba.core import cgutils, config
 from numba.core import types as numba_types
 from numba.extending import intrinsic
 
-__all__ = ["JIT", "bind", "borrowed", "inlined", "kernel"]
+__all__ = ["JIT", "bind", "borrowed", "inlined", "kernel", "lowest_bit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -129,8 +129,21 @@ if JIT:
 
         return value(value), codegen
 
+    @intrinsic
+    def lowest_bit(typingctx: Any, word: Any) -> Any:
+        """Return the position of the lowest bit that is set in a 64-bit word other than 0."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.cttz(args[0], cgutils.true_bit)
+
+        return numba_types.int64(numba_types.uint64), codegen
+
 else:
 
     def borrowed(value: Any) -> Any:
         """Return the value: without compilation there is nothing to spare."""
         return value
+
+    def lowest_bit(word: Any) -> int:
+        """Return the position of the lowest bit that is set in a 64-bit word other than 0."""
+        return (int(word) & -int(word)).bit_length() - 1

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import inlined, kernel
+from armtriage._jit import inlined, kernel, lowest_bit
 from armtriage.feedback import GraphArrays
 from armtriage.policies._order import top_first
 
@@ -30,10 +30,11 @@ __all__ = [
     "update",
 ]
 
-LENGTH, UNSEEN, CURSOR, AIM = range(4)
+LENGTH, UNSEEN, CURSOR, AIM, ORDERED = range(5)
 OUTSIDE, END, LEVEL, MARGIN, REACH = range(5)
 _SMALL = 192
-_BLOCK = 16
+_CHUNK = 512
+_LOWEST = np.finfo(np.float64).min
 
 
 class IndexState(NamedTuple):
@@ -50,15 +51,15 @@ class IndexState(NamedTuple):
     listed_radii: NDArray[np.float64]
     kept: NDArray[np.int64]
     kept_values: NDArray[np.float64]
-    whole: NDArray[np.int64]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for the length
+    words: NDArray[np.uint64]  # scratch: a byte for each seat
+    whole: NDArray[np.int64]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for the length, ORDERED by arm
     real: NDArray[np.float64]  # bound OUTSIDE the list, END of its scale, LEVEL of the S-th index, MARGIN, REACH
 
 
 def new_index_state(n_arms: int, budget: int) -> IndexState:
     """Return the state before the first round; few arms are all listed for good."""
-    padded = n_arms + _BLOCK
     everything = n_arms <= max(_SMALL, 3 * budget)
-    aim = 2 * budget + int(math.sqrt(2.0 * n_arms * budget))
+    aim = 2 * budget + int(math.sqrt(n_arms * budget))
     listed = np.arange(n_arms)
     seats = np.arange(n_arms) if everything else np.full(n_arms, -1)
     end = np.inf if everything else -1.0
@@ -70,11 +71,12 @@ def new_index_state(n_arms: int, budget: int) -> IndexState:
         np.zeros(n_arms, np.int64),
         seats.astype(np.int64),
         listed.astype(np.int64),
-        np.full(padded, -np.inf),
-        np.zeros(padded),
-        np.zeros(padded, np.int64),
-        np.zeros(padded),
-        np.array([n_arms if everything else 0, n_arms, 0, aim, 0, 0, 0], np.int64),
+        np.full(n_arms, -np.inf),
+        np.zeros(n_arms),
+        np.zeros(n_arms, np.int64),
+        np.zeros(n_arms),
+        np.zeros((n_arms + 7) // 8, np.uint64),
+        np.array([n_arms if everything else 0, n_arms, 0, aim, 1], np.int64),
         np.array([-np.inf, end, np.inf, 0.05, 0.1]),
     )
 
@@ -124,6 +126,25 @@ def take_unseen(state: IndexState, arms: NDArray[np.int64]) -> int:
     return taken
 
 
+@inlined
+def _flag(
+    means: NDArray[np.float64],
+    radii: NDArray[np.float64],
+    words: NDArray[np.uint64],
+    first: int,
+    last: int,
+    scale: float,
+    level: float,
+) -> None:
+    """Set the byte of each seat from `first`, a multiple of 8, to `last` whose index reaches `level`."""
+    flags, x, y = words.view(np.uint8)[first:], means[first:last], radii[first:last]
+    for i in range(x.size):
+        # Slices from 0 let the compiler see that no index is negative, and vectorise.
+        flags[i] = x[i] + scale * y[i] >= level
+    for i in range(x.size, (x.size + 7) & -8):
+        flags[i] = 0
+
+
 @kernel
 def shorten(state: IndexState, k: int, end: float) -> None:
     """List the arms whose index at the scale `end` reaches a threshold that some `AIM` arms pass.
@@ -133,56 +154,60 @@ def shorten(state: IndexState, k: int, end: float) -> None:
     n_arms = state.counts.size
     for i in range(state.whole[LENGTH]):
         state.seats[state.listed[i]] = -1
+    threshold = state.real[LEVEL] - state.real[REACH]
     while True:
-        threshold = state.real[LEVEL] - state.real[REACH]
+        if not threshold < np.inf or state.real[REACH] > 1e3:
+            threshold = _LOWEST
+        _flag(state.means, state.radii, state.words, 0, n_arms, end, threshold)
         n = 0
-        if threshold < np.inf:
-            for a in range(n_arms):
+        for w in range((n_arms + 7) >> 3):
+            word = state.words[w]
+            while word != 0:
+                a = 8 * w + (lowest_bit(word) >> 3)
+                word &= word - np.uint64(1)
                 state.listed[n] = a
-                n += state.means[a] + end * state.radii[a] >= threshold
-                if n == n_arms:
-                    break
-        if n >= max(2 * k, state.whole[AIM] // 2):
+                n += 1
+        if threshold == _LOWEST or n >= max(2 * k, state.whole[AIM] // 2):
             break
-        if not threshold < np.inf or threshold < -8.0 - end:
-            threshold = -np.inf
-            for a in range(n_arms):
-                state.listed[a] = a
-            n = n_arms
-            break
-        state.real[REACH] *= 1.5
+        state.real[REACH] *= 2.0
+        threshold = state.real[LEVEL] - state.real[REACH]
     if n > 2 * state.whole[AIM]:
-        state.real[REACH] *= 0.7
+        state.real[REACH] = max(1e-9, 0.7 * state.real[REACH])
     for i in range(n):
         a = state.listed[i]
         state.seats[a] = i
         state.listed_means[i] = state.means[a]
         state.listed_radii[i] = state.radii[a]
-    for i in range(n, n + _BLOCK):
-        state.listed_means[i] = -np.inf
-        state.listed_radii[i] = 0.0
     state.whole[LENGTH] = n
+    state.whole[ORDERED] = 1
     state.real[OUTSIDE] = threshold
     state.real[END] = end
-    state.whole[4] += 1
 
 
 @inlined
-def _keep(state: IndexState, scale: float, level: float) -> int:
-    """Collect the listed arms whose index reaches `level`; return how many."""
-    means, radii, kept, values = state.listed_means, state.listed_radii, state.kept, state.kept_values
-    m = 0
-    for block in range(0, state.whole[LENGTH], _BLOCK):
-        # This loop is vectorised, and most blocks end here. Seats past the last one hold -inf.
-        hits = 0
-        for i in range(block, block + _BLOCK):
-            hits += means[i] + scale * radii[i] >= level
-        if hits > 0:
-            for i in range(block, block + _BLOCK):
-                value = means[i] + scale * radii[i]
-                values[m] = value
-                kept[m] = i
-                m += value >= level
+def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
+    """Collect the listed arms whose index reaches `level`, the k largest among them; return how many."""
+    n, m, floor = state.whole[LENGTH], 0, level
+    for first in range(0, n, _CHUNK):
+        last = min(n, first + _CHUNK)
+        _flag(state.listed_means, state.listed_radii, state.words, first, last, scale, floor)
+        for w in range(first >> 3, (last + 7) >> 3):
+            word = state.words[w]
+            while word != 0:
+                i = 8 * w + (lowest_bit(word) >> 3)
+                word &= word - np.uint64(1)
+                state.kept[m] = state.listed[i]
+                state.kept_values[m] = state.listed_means[i] + scale * state.listed_radii[i]
+                m += 1
+        if m > 2 * k + 64 and last < n:
+            # Thousands may tie while counts are small: keep the best so far, and ask more of the others.
+            top_first(state.kept_values, state.kept, m, k)
+            m = k
+            floor = np.inf
+            for i in range(k):
+                floor = min(floor, state.kept_values[i])
+            if state.whole[ORDERED] > 0:
+                floor = np.nextafter(floor, np.inf)
     return m
 
 
@@ -193,18 +218,16 @@ def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -
     False, if an arm outside the shortlist might belong there: `shorten` and try again.
     """
     k = arms.size - taken
-    m = _keep(state, scale, state.real[LEVEL] - state.real[MARGIN])
+    m = _keep(state, scale, state.real[LEVEL] - state.real[MARGIN], k)
+    while m < k:
+        if state.real[MARGIN] > 1e3 or not state.real[LEVEL] < np.inf:
+            m = _keep(state, scale, _LOWEST, k)
+            break
+        state.real[MARGIN] *= 4.0
+        m = _keep(state, scale, state.real[LEVEL] - state.real[MARGIN], k)
     if m < k:
-        state.real[MARGIN] *= 2.0
-        m = _keep(state, scale, state.real[LEVEL] - state.real[MARGIN])
-        if m < k:
-            m = _keep(state, scale, np.finfo(np.float64).min)
-            if m < k:
-                return False
-    elif m > 2 * k + 4:
-        state.real[MARGIN] *= 0.9
-    for i in range(m):
-        state.kept[i] = state.listed[state.kept[i]]
+        return False
+    state.real[MARGIN] = max(1e-9, min(1.0, state.real[MARGIN] * (0.8 if m > k + 1 + k // 8 else 1.25)))
     top_first(state.kept_values, state.kept, m, k)
     level = np.inf
     for i in range(k):
@@ -247,8 +270,7 @@ def update(
             state.whole[LENGTH] = seat + 1
             state.seats[a] = seat
             state.listed[seat] = a
-            state.listed_means[seat + _BLOCK] = -np.inf
-            state.listed_radii[seat + _BLOCK] = 0.0
+            state.whole[ORDERED] = 0
         if seat >= 0:
             state.listed_means[seat] = mean
             state.listed_radii[seat] = radius

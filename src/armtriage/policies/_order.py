@@ -12,44 +12,40 @@ __all__ = ["kth_largest", "top_first"]
 
 @inlined
 def _before(value: float, arm: int, other_value: float, other_arm: int) -> bool:
-    return value > other_value or (value == other_value and arm < other_arm)
+    return (value > other_value) | ((value == other_value) & (arm < other_arm))
 
 
 @inlined
-def _swap(values: NDArray[np.float64], arms: NDArray[np.int64], i: int, j: int) -> None:
-    values[i], values[j] = values[j], values[i]
-    arms[i], arms[j] = arms[j], arms[i]
+def _order_pair(values: NDArray[np.float64], arms: NDArray[np.int64], i: int, j: int) -> None:
+    if _before(values[j], arms[j], values[i], arms[i]):
+        values[i], values[j] = values[j], values[i]
+        arms[i], arms[j] = arms[j], arms[i]
 
 
 @kernel
 def top_first(values: NDArray[np.float64], arms: NDArray[np.int64], n: int, k: int) -> None:
-    """Reorder the first n pairs so that the k of largest value lead, in any order (Hoare's selection)."""
-    low, high = 0, n - 1
-    while low < high and low < k:
-        middle = (low + high) >> 1
-        if _before(values[middle], arms[middle], values[low], arms[low]):
-            _swap(values, arms, middle, low)
-        if _before(values[high], arms[high], values[low], arms[low]):
-            _swap(values, arms, high, low)
-        if _before(values[high], arms[high], values[middle], arms[middle]):
-            _swap(values, arms, high, middle)
-        pivot_value, pivot_arm = values[middle], arms[middle]
-        i, j = low, high
-        while i <= j:
-            while _before(values[i], arms[i], pivot_value, pivot_arm):
-                i += 1
-            while _before(pivot_value, pivot_arm, values[j], arms[j]):
-                j -= 1
-            if i <= j:
-                _swap(values, arms, i, j)
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
+    """Reorder the first n pairs so that the k of largest value lead, in any order (quickselect)."""
+    low, high = 0, n
+    while low < k < high:
+        # The median of three goes last, as the pivot.
+        middle, last = (low + high) >> 1, high - 1
+        _order_pair(values, arms, low, middle)
+        _order_pair(values, arms, low, last)
+        _order_pair(values, arms, last, middle)
+        pivot_value, pivot_arm = values[last], arms[last]
+        place = low
+        # Every pair is swapped, whether it must or not: a branch here could not be predicted.
+        for i in range(low, last):
+            value, arm = values[i], arms[i]
+            values[i], arms[i] = values[place], arms[place]
+            values[place], arms[place] = value, arm
+            place += _before(value, arm, pivot_value, pivot_arm)
+        values[last], arms[last] = values[place], arms[place]
+        values[place], arms[place] = pivot_value, pivot_arm
+        if place < k:
+            low = place + 1
         else:
-            return
+            high = place
 
 
 @kernel
