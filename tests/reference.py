@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the policies, written from the specification: no kernels, no shortcuts, no lazy updates.
+"""Slow, obvious twins of the policies, written from the specification: no kernels, no shortcuts.
 
 A twin has ``select(t)``, which returns the sorted arms of round t (from 0), and ``update(t, {arm: reward})``.
 The random numbers are armtriage's by definition; everything else is computed here anew.
@@ -24,9 +24,7 @@ GOLDEN, FIRST, SECOND = (
 )
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Luck
-# ---------------------------------------------------------------------------------------------------------------
+# --- Luck ---
 def bits(start: np.uint64, columns: np.ndarray) -> np.ndarray:
     """SplitMix64 at many columns; arrays wrap around without a warning."""
     z = start + (columns.astype(np.uint64) + np.uint64(1)) * GOLDEN
@@ -46,30 +44,27 @@ class Luck:
         return (bits(row, np.arange(first, first + n)) >> np.uint64(11)) * 2.0**-53
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Intervals
-# ---------------------------------------------------------------------------------------------------------------
+# --- Intervals ---
 @lru_cache(maxsize=1 << 18)
 def kl_bounds(mean: float, level: float) -> tuple[float, float]:
     """The smallest and the largest p with kl(mean, p) <= level, by root finding on each side."""
     if level <= 0.0:
         return mean, mean
-    lower = 0.0 if mean <= 0.0 else _distance_to_one(1.0 - mean, level)[1]
-    upper = 1.0 if mean >= 1.0 else _distance_to_one(mean, level)[0]
+    lower = 0.0 if mean <= 0.0 else _above(1.0 - mean, mean, level)[1]
+    upper = 1.0 if mean >= 1.0 else _above(mean, 1.0 - mean, level)[0]
     return lower, upper
 
 
-def _distance_to_one(mean: float, level: float) -> tuple[float, float]:
-    """The p >= mean < 1 with kl(mean, p) = level, and 1 - p; solved in y = ln((1-mean)/(1-p)), exact at both ends."""
-    rest = 1.0 - mean
+def _above(mean: float, rest: float, level: float) -> tuple[float, float]:
+    """The p >= mean with kl(mean, p) = level, and 1 - p; rest = 1 - mean > 0; found by y = ln(rest/(1-p))."""
     if mean <= 0.0:
         return -math.expm1(-level), math.exp(-level)
 
     def excess(y: float) -> float:
         return rest * y - mean * math.log1p(-rest * math.expm1(-y) / mean) - level
 
-    most = (level - mean * math.log(mean)) / rest + 1.0  # there p <= 1 makes the divergence exceed the level
-    y = brentq(excess, 0.0, most, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=500)
+    most = (level - mean * math.log(mean)) / rest + 1.0  # beyond the root even if p were 1
+    y = brentq(excess, 0.0, most, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=2000)
     return mean - rest * math.expm1(-y), rest * math.exp(-y)
 
 
@@ -101,9 +96,10 @@ def bounds(
     if kind == "mixture":
         return kl_bounds(mean, (math.log(n_arms / delta) + excess_of_mixture(n, total)) / n)
     if kind == "kl":
-        j = int(math.floor(math.log2(n)))
-        level = math.log(2 * n_arms * horizon / delta) if horizon is not None else 0.0
-        if horizon is None:
+        j = math.floor(math.log2(n))
+        if horizon is not None:
+            level = math.log(2 * n_arms * horizon / delta)
+        else:
             level = 1.1 * math.log(16 * n_arms * (j + 1) * (j + 2) / delta)
         return kl_bounds(mean, level / n)
     if kind == "bernstein":
@@ -116,9 +112,7 @@ def bounds(
     return max(mean - half, 0.0), min(mean + half, 1.0)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Elimination
-# ---------------------------------------------------------------------------------------------------------------
+# --- Elimination ---
 class Elimination:
     """Algorithm 1 in exact mode (benchmark="printed") and with the reduced benchmark."""
 
@@ -143,7 +137,12 @@ class Elimination:
         self.reveals = [frozenset(np.flatnonzero(row).tolist()) for row in matrix]
         self.luck = Luck(seed, replication)
         self.horizon, self.delta, self.benchmark, self.interval = horizon, delta, benchmark, interval
-        self.intersect, self.skip_revealed, self.tie_break, self.fill = intersect, skip_revealed, tie_break, fill
+        self.intersect, self.skip_revealed, self.tie_break, self.fill = (
+            intersect,
+            skip_revealed,
+            tie_break,
+            fill,
+        )
         arms = range(self.n_arms)
         self.confirmed: set[int] = set()
         self.active: set[int] = set(arms)
@@ -189,7 +188,7 @@ class Elimination:
         if len(self.confirmed) >= self.budget:
             self.overfull = self.overfull or len(self.confirmed) > self.budget
             return sorted(sorted(self.confirmed, key=lambda a: (-self.mean(a), a))[: self.budget])
-        if self.N != self.layer_N:
+        if self.layer_N != self.N:
             self.layer_N, self.layer_round = self.N, t
         waiting = self.waiting()
         while len(self.picks) < self.free() and waiting:
@@ -263,13 +262,13 @@ class Elimination:
         self.lower[a], self.upper[a] = lower, upper
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Index policies
-# ---------------------------------------------------------------------------------------------------------------
+# --- Index policies ---
 class Index:
     """Play the S arms of largest index, an infinite one while unobserved; ties to the smallest arm."""
 
-    def __init__(self, graph: FeedbackGraph, budget: int, *, index: Callable[[int, np.ndarray, np.ndarray], np.ndarray]) -> None:
+    def __init__(
+        self, graph: FeedbackGraph, budget: int, *, index: Callable[[int, np.ndarray, np.ndarray], np.ndarray]
+    ) -> None:
         self.budget, self.index = budget, index
         self.counts, self.sums = np.zeros(graph.n_arms, np.int64), np.zeros(graph.n_arms)
 
@@ -294,7 +293,9 @@ def comb_ucb1(graph: FeedbackGraph, budget: int, exploration: float = 1.5) -> In
     return Index(
         graph,
         budget,
-        index=lambda t, means, counts: means + math.sqrt(exploration * math.log(t + 1)) * (1.0 / np.sqrt(counts)),
+        index=lambda t, means, counts: (
+            means + math.sqrt(exploration * math.log(t + 1)) * (1.0 / np.sqrt(counts))
+        ),
     )
 
 
@@ -307,7 +308,9 @@ def kl_ucb(graph: FeedbackGraph, budget: int, log_log: float = 0.0) -> Index:
         f = math.log(t + 1)
         if t >= 2:
             f = max(0.0, f + log_log * math.log(f))
-        return np.array([kl_bounds(m, f / n)[1] for m, n in zip(means.tolist(), counts.tolist(), strict=True)])
+        return np.array(
+            [kl_bounds(m, f / n)[1] for m, n in zip(means.tolist(), counts.tolist(), strict=True)]
+        )
 
     return Index(graph, budget, index=index)
 

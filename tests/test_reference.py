@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
@@ -13,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from armtriage import (
     KLUCB,
     CombinatorialElimination,
@@ -50,20 +49,24 @@ def make_graph(kind: str, n: int, rng: np.random.Generator) -> FeedbackGraph:
         hub = int(rng.integers(n))
         return FeedbackGraph.from_edges(n, [(hub, a) for a in range(n)], undirected=bool(rng.integers(2)))
     if kind == "nearest":
-        return FeedbackGraph.nearest(rng.random((n, 2)), neighbours=min(2, n - 1) or None, radius=None if n > 1 else 1.0)
+        return FeedbackGraph.nearest(
+            rng.random((n, 2)), neighbours=min(2, n - 1) or None, radius=None if n > 1 else 1.0
+        )
     seed = int(rng.integers(1 << 30))
     return FeedbackGraph.erdos_renyi(n, float(rng.choice([0.1, 0.3])), seed=seed, directed=kind == "digraph")
 
 
-def make_environment(
-    number: int, n: int | None = None, law: str | None = None
-) -> tuple[StochasticEnvironment, int]:
-    """A random problem and a budget; the first budgets are 1 and K, the means have large gaps or ties."""
+def make_environment(number: int, tame: bool = False) -> tuple[StochasticEnvironment, int]:
+    """A random problem and a budget, now and then 1 or K; the means have ties, large gaps or neither.
+
+    Divergence bounds of a few fractional rewards near 1 differ from 1 and from each other by less than floats
+    can tell, so that rounding would decide which of two arms comes first. A tame problem has no such rewards.
+    """
     rng = np.random.default_rng([17, number])
-    n = (1 if number % 23 == 22 else int(rng.integers(2, 31))) if n is None else n
+    n = 1 if number % 23 == 22 else int(rng.integers(2, 31))
     budget = 1 if number % 7 == 1 else n if number % 11 == 10 else int(rng.integers(1, n + 1))
     graph = make_graph(GRAPHS[number % len(GRAPHS)], n, rng)
-    law = law or LAWS[number // 2 % len(LAWS)]
+    law = LAWS[number // 2 % (2 if tame else 4)]
     style = int(rng.integers(3))
     if style == 0:
         means = rng.choice([0.0, 0.25, 0.5, 0.75, 1.0], n)
@@ -71,6 +74,8 @@ def make_environment(
         means = np.where(rng.permutation(n) < budget, 0.85, 0.1) + rng.choice([-0.1, 0.0, 0.1], n)
     else:
         means = rng.random(n)
+    if tame and law == "deterministic":
+        means = 0.6 * means
     return StochasticEnvironment(means, graph, reward=law, seed=number), budget
 
 
@@ -135,11 +140,15 @@ def play(case: Case) -> Played:
     return Played(case, trace, decisions, np.cumsum(regret), asked, told, log)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# The cases
-# ---------------------------------------------------------------------------------------------------------------
+# --- The cases ---
 def elimination(
-    env: Any, budget: int, rounds: int, seed: int, replication: int = 0, variant: str = "tight", **options: Any
+    env: Any,
+    budget: int,
+    rounds: int,
+    seed: int,
+    replication: int = 0,
+    variant: str = "tight",
+    **options: Any,
 ) -> Case:
     policy = CombinatorialElimination(env.graph, budget, seed=seed, variant=variant, **options)
     names = ("horizon", "delta", "benchmark", "interval", "intersect", "skip_revealed", "tie_break", "fill")
@@ -158,7 +167,6 @@ def printed_case(number: int) -> Case:
     if number % 4 == 3:
         options["interval"] = "hoeffding"
         options["horizon"] = (None, 1)[number // 4 % 2]
-        options["horizon"] = options["horizon"]
     return elimination(env, budget, 400, number, number % 2, "paper", **options)
 
 
@@ -176,17 +184,18 @@ KINDS = (
 
 def reduced_case(number: int) -> Case:
     kind, horizon = KINDS[number % len(KINDS)]
-    env, budget = make_environment(1000 + number)
     options: dict[str, Any] = {"interval": kind, "horizon": horizon, "delta": (0.9, 0.1)[number // 8 % 2]}
     options["intersect"] = number % 3 != 2
     options["skip_revealed"] = number % 5 != 4
     options["tie_break"] = ("upper", "index", "random")[number // 3 % 3]
     options["fill"] = ("best", "random", "index")[number // 5 % 3]
+    tame = kind in ("mixture", "kl") and options["tie_break"] == "upper"
+    env, budget = make_environment(1000 + number, tame)
     return elimination(env, budget, 400, number, number % 2, **options)
 
 
 def default_case(number: int) -> Case:
-    env, budget = make_environment(2000 + number)
+    env, budget = make_environment(2000 + number, tame=True)
     return elimination(env, budget, 400, number, delta=0.5)
 
 
@@ -202,12 +211,13 @@ def drifting_case(benchmark: str) -> Case:
 
 
 def index_case(number: int, name: str) -> Case:
-    # KL indices of fractional rewards round to 1 long before they are equal: twin and kernel both see ties there.
-    env, budget = make_environment(3000 + number)
+    env, budget = make_environment(3000 + number, tame=name.startswith("KLUCB"))
     return twin_case(name, env, budget, 300, number, number % 2)
 
 
-def twin_case(name: str, env: StochasticEnvironment, budget: int, rounds: int, seed: int, replication: int) -> Case:
+def twin_case(
+    name: str, env: StochasticEnvironment, budget: int, rounds: int, seed: int, replication: int
+) -> Case:
     graph, luck = env.graph, {"seed": seed, "replication": replication}
     made: tuple[Policy, Any]
     if name == "CombinatorialUCB":
@@ -257,7 +267,7 @@ def medium_environment(kind: str) -> tuple[StochasticEnvironment, int]:
 
 MEDIUM = {
     "300 arms, S=7": 2000,
-    "600 arms in cliques, S=50": 1000,
+    "600 arms in cliques, S=50": 1500,
     "1000 arms in a digraph, S=20": 1000,
     "3000 arms, S=50": 600,
 }
@@ -277,7 +287,9 @@ def played(name: str) -> Played:
         return play(drifting_case(rest))
     if family == "medium":
         policy, _, problem = rest.partition("/")
-        return play(twin_case(policy, *medium_environment(problem), MEDIUM[problem], 11, 0))
+        # The twin of KLUCB solves an equation an arm and round.
+        rounds = 300 if rest.startswith("KLUCB/600") else MEDIUM[problem]
+        return play(twin_case(policy, *medium_environment(problem), rounds, 11, 0))
     return play(index_case(int(rest), family))
 
 
@@ -286,6 +298,7 @@ REDUCED_CASES = [f"reduced/{i}" for i in range(96)] + [f"default/{i}" for i in r
 DRIFT_CASES = ["drift/printed", "drift/reduced"]
 INDEX_CASES = [f"{name}/{i}" for name in INDEX_POLICIES for i in range(18)]
 MEDIUM_CASES = [f"medium/{policy}/{problem}" for problem in MEDIUM for policy in MEDIUM_POLICIES]
+MEDIUM_CASES.remove("medium/KLUCB/1000 arms in a digraph, S=20")  # its rewards are not tame
 ELIMINATION_CASES = PRINTED_CASES + REDUCED_CASES + DRIFT_CASES
 ALL_CASES = ELIMINATION_CASES + INDEX_CASES + MEDIUM_CASES
 
@@ -295,9 +308,7 @@ def first_difference(mine: np.ndarray, theirs: np.ndarray) -> tuple[int, list[in
     return (int(wrong[0]), mine[wrong[0]].tolist(), theirs[wrong[0]].tolist()) if wrong.size else None
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# The facts
-# ---------------------------------------------------------------------------------------------------------------
+# --- The facts ---
 @pytest.mark.parametrize("name", ALL_CASES)
 def test_simulated_decisions_are_those_of_the_twin(name: str) -> None:
     run = played(name)
@@ -337,29 +348,19 @@ def test_interval_failures_are_counted_as_the_twin_counts_them(name: str) -> Non
     assert run.told.interval_failures == run.case.twin.failures
 
 
-@pytest.mark.parametrize("name", ELIMINATION_CASES)
-def test_commitment_is_the_first_round_with_no_more_candidates_than_slots(name: str) -> None:
+@pytest.mark.parametrize("name", PRINTED_CASES + REDUCED_CASES)
+def test_commitment_is_the_first_round_with_no_choice_left(name: str) -> None:
     run = played(name)
-    env, budget = run.case.environment, run.case.policy.budget
-    confirmed, candidates, first = 0, env.n_arms, 0 if budget == env.n_arms else -1
-    for _, rounds, was_confirmed in run.case.twin.log if first < 0 else []:
-        confirmed += was_confirmed
-        candidates -= not was_confirmed
-        at_end = [r for _, r, _ in run.case.twin.log if r == rounds]
-        done = sum(r <= rounds for _, r, _ in run.case.twin.log) == len(at_end) + sum(
-            r < rounds for _, r, _ in run.case.twin.log
-        )
-        assert done
-        if (candidates == budget or confirmed == budget) and rounds < run.case.rounds and first < 0:
-            first = rounds
-    if isinstance(env, ReplayEnvironment):
-        first = -1
-    assert run.trace.committed_at[run.case.replication] == first
+    rounds, budget, n = run.case.rounds, run.case.policy.budget, run.case.environment.n_arms
+    expected = -1
+    for t in reversed(range(rounds)):
+        decided = [confirmed for _, played_before, confirmed in run.case.twin.log if played_before <= t]
+        if sum(decided) == budget or n - (len(decided) - sum(decided)) == budget:
+            expected = t
+    assert run.trace.committed_at[run.case.replication] == expected
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# The cases do exercise what they should
-# ---------------------------------------------------------------------------------------------------------------
+# --- The cases do exercise what they should ---
 def share(names: list[str], fact: Any) -> float:
     return float(np.mean([bool(fact(played(name))) for name in names]))
 
@@ -393,17 +394,17 @@ def test_drift_makes_intervals_contradict_each_other() -> None:
     assert played("drift/reduced").case.twin.failures > 0
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Without compilation
-# ---------------------------------------------------------------------------------------------------------------
+# --- Without compilation ---
 def short_decisions() -> dict[str, list[list[int]]]:
     """Decisions of a few short simulations, every policy and several graphs among them."""
     result = {}
     for number in range(9):
-        env, budget = make_environment(5000 + number)
+        env, budget = make_environment(5000 + number, tame=True)
         names = INDEX_POLICIES
         cases = {name: twin_case(name, env, budget, 40, number, 0) for name in names}
-        cases["paper"] = elimination(env, budget, 80, number, variant="paper", horizon=1, delta=0.9, tie_break="random")
+        cases["paper"] = elimination(
+            env, budget, 80, number, variant="paper", horizon=1, delta=0.9, tie_break="random"
+        )
         cases["tight"] = elimination(env, budget, 80, number, delta=0.9, fill="random")
         for name, case in cases.items():
             trace = simulate(
@@ -418,7 +419,7 @@ def test_decisions_do_not_depend_on_compilation() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=HERE,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(HERE)},
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
         capture_output=True,
         text=True,
         timeout=300,

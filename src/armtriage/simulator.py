@@ -35,6 +35,7 @@ __all__ = ["simulate"]
 
 TOTAL, ROUND, POINT, COMMITTED = 0, 0, 1, 2
 _FIRST_CHUNK = 4096
+_MARKS = 2**31 - 2
 _CHUNK_SECONDS = 0.25
 
 
@@ -42,7 +43,7 @@ class Desk(NamedTuple):
     """What one replication writes on: scratch arrays and results."""
 
     arms: NDArray[np.int64]  # (S,)
-    stamps: NDArray[np.int64]  # (K,)
+    stamps: NDArray[np.int32]  # (K,)
     seen: NDArray[np.int64]  # (K,)
     rewards: NDArray[np.float64]  # (K,)
     points: NDArray[np.int64]  # (checkpoints,) rounds played at each
@@ -87,7 +88,10 @@ def _play(
             # Semi-bandit feedback: the decision is what it reveals.
             n, seen = arms.size, arms
         else:
-            n, seen = reveal(graph, arms, desk.stamps, number + 1, desk.seen), desk.seen
+            mark = number % _MARKS + 1
+            if mark == 1:
+                desk.stamps[:] = 0
+            n, seen = reveal(graph, arms, desk.stamps, mark, desk.seen), desk.seen
         for i in range(n):
             desk.rewards[i] = draw(table, luck, number, seen[i])
         lost = loss(table, number, arms)
@@ -233,7 +237,7 @@ class _Run(NamedTuple):
         n_arms, budget = self.policy.n_arms, self.policy.budget
         return Desk(
             np.zeros(budget, np.int64),
-            np.zeros(n_arms, np.int64),
+            np.zeros(n_arms, np.int32),
             np.zeros(n_arms, np.int64),
             np.zeros(n_arms),
             self.points,

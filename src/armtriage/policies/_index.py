@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import inlined, kernel, lowest_bit
+from armtriage._jit import borrowed, inlined, kernel, lowest_bit
 from armtriage.feedback import GraphArrays
 from armtriage.policies._order import top_first
 
@@ -96,6 +96,7 @@ def stale(state: IndexState, scale: float) -> bool:
 @kernel
 def _take_waiting(state: IndexState, taken: int, arms: NDArray[np.int64]) -> int:
     """Take unseen arms whose first reward is on its way, the least asked first."""
+    state = borrowed(state)
     n = 0
     for a in range(state.counts.size):
         if state.counts[a] == 0 and state.pending[a] > 0:
@@ -151,6 +152,7 @@ def shorten(state: IndexState, k: int, end: float) -> None:
 
     `end` is a scale that will not be passed for some rounds: the list is exact until then.
     """
+    state = borrowed(state)
     n_arms = state.counts.size
     for i in range(state.whole[LENGTH]):
         state.seats[state.listed[i]] = -1

@@ -2,7 +2,8 @@
 
 A *layer* is the set of active arms that have been scheduled as often as the least scheduled one (A_0 in the paper).
 Within a layer the set only shrinks, so out-degrees inside it only fall: arms wait in buckets by a degree that may
-be outdated, and are looked at again when their bucket's turn comes. A layer costs its arms and edges, once.
+be outdated, and are looked at again when their bucket's turn comes. Arms with long lists (hubs) have theirs counted
+down instead, so that a layer costs about its arms and edges, whatever the graph.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import inlined, kernel
+from armtriage._jit import borrowed, inlined, kernel
 from armtriage.feedback import FeedbackGraph, GraphArrays
 
 __all__ = ["Layer", "close_layer", "cover", "leave", "new_layer", "next_pick", "open_layer"]
 
 WAITING, DEGREE, HEAD, TAIL, MEMBERS = range(5)
 _SHIFT = 8
+_HUB = 64
 
 
 class Layer(NamedTuple):
@@ -27,9 +29,10 @@ class Layer(NamedTuple):
     waiting: NDArray[np.uint8]  # (K,) whether the arm is in A_0
     crowd: NDArray[np.int64]  # how many are, by blocks of 256 arms
     members: NDArray[np.int64]  # the arms that the layer began with, ascending
-    degrees: NDArray[np.int64]  # (K,) waiting arms in an arm's list of neighbours
-    in_start: NDArray[np.int64]  # the graph's lists, reversed
+    degrees: NDArray[np.int32]  # (K,) waiting arms in a hub's list of neighbours, kept up to date
+    in_start: NDArray[np.int64]  # the hubs' lists, reversed; empty without hubs
     in_arms: NDArray[np.int32]
+    marks: NDArray[np.uint8]  # scratch
     queue: NDArray[np.int64]  # members by degree when the layer began
     bucket: NDArray[np.int64]  # (K + 2,) where each degree's part of the queue begins
     late: NDArray[np.int64]  # (K + 2,) first arm that fell to a degree since, -1 for none
@@ -42,18 +45,21 @@ def new_layer(graph: FeedbackGraph) -> Layer:
     """Return an empty layer for a graph."""
     n = graph.n_arms
     arrays = graph.arrays
-    targets = arrays.indices
-    order = np.argsort(targets, kind="stable")
-    sources = np.repeat(np.arange(n, dtype=np.int32), np.diff(arrays.indptr))[order]
-    in_start = np.zeros(n + 1, np.int64)
-    np.cumsum(np.bincount(targets, minlength=n), out=in_start[1:])
+    sizes = np.diff(arrays.indptr)
+    from_hub = np.repeat(sizes > _HUB, sizes)
+    targets = arrays.indices[from_hub]
+    sources = np.repeat(np.arange(n, dtype=np.int32), np.where(sizes > _HUB, sizes, 0))
+    in_start = np.zeros(n + 1 if targets.size else 0, np.int64)
+    if targets.size:
+        np.cumsum(np.bincount(targets, minlength=n), out=in_start[1:])
     return Layer(
         np.zeros(n, np.uint8),
         np.zeros((n >> _SHIFT) + 1, np.int64),
         np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
+        np.zeros(n if targets.size else 0, np.int32),
         in_start,
-        np.ascontiguousarray(sources),
+        np.ascontiguousarray(sources[np.argsort(targets, kind="stable")]),
+        np.zeros(n, np.uint8),
         np.zeros(n, np.int64),
         np.zeros(n + 2, np.int64),
         np.full(n + 2, -1, np.int64),
@@ -70,11 +76,12 @@ def leave(layer: Layer, arm: int) -> None:
         layer.waiting[arm] = 0
         layer.crowd[arm >> _SHIFT] -= 1
         layer.whole[WAITING] -= 1
-        for e in range(layer.in_start[arm], layer.in_start[arm + 1]):
-            layer.degrees[layer.in_arms[e]] -= 1
+        if layer.in_start.size > 0:
+            for e in range(layer.in_start[arm], layer.in_start[arm + 1]):
+                layer.degrees[layer.in_arms[e]] -= 1
 
 
-@kernel
+@inlined
 def _leave_range(layer: Layer, start: int, stop: int) -> None:
     """Take an interval of arms out of A_0, passing over blocks where nobody waits."""
     arm = start
@@ -98,7 +105,7 @@ def cover(layer: Layer, graph: GraphArrays, arm: int) -> None:
         leave(layer, graph.indices[e])
 
 
-@kernel
+@inlined
 def _count_range(layer: Layer, start: int, stop: int) -> int:
     """Return how many arms of an interval wait."""
     count = 0
@@ -119,13 +126,19 @@ def _count_range(layer: Layer, start: int, stop: int) -> int:
 def _degree(layer: Layer, graph: GraphArrays, arm: int) -> int:
     """Return the out-degree of a waiting arm inside A_0, itself included."""
     start, stop = graph.start[arm], graph.stop[arm]
-    inside = 1 if stop - start == 1 else _count_range(layer, start, stop)
-    return inside + layer.degrees[arm]  # type: ignore[no-any-return]
+    degree = 1 if stop - start == 1 else _count_range(layer, start, stop)
+    first, last = graph.indptr[arm], graph.indptr[arm + 1]
+    if last - first > _HUB:
+        return degree + layer.degrees[arm]  # type: ignore[no-any-return]
+    for e in range(first, last):
+        degree += layer.waiting[graph.indices[e]]
+    return degree
 
 
 @kernel
 def close_layer(layer: Layer) -> None:
     """Empty A_0, whoever still waits."""
+    layer = borrowed(layer)
     for i in range(layer.whole[MEMBERS]):
         arm = layer.members[i]
         if layer.waiting[arm] > 0:
@@ -138,7 +151,7 @@ def close_layer(layer: Layer) -> None:
     layer.whole[TAIL] = 0
 
 
-@kernel
+@inlined
 def _seek(members: NDArray[np.int64], n: int, arm: int, near: int) -> int:
     """Return how many of the first n members are below `arm`, by a galloping search from `near`."""
     low, high, step = near, near, 1
@@ -163,14 +176,17 @@ def _seek(members: NDArray[np.int64], n: int, arm: int, near: int) -> int:
 @kernel
 def open_layer(layer: Layer, graph: GraphArrays) -> None:
     """Queue the members that wait, `members[:MEMBERS]` ascending, by their out-degree inside A_0."""
+    layer = borrowed(layer)
     n = layer.whole[MEMBERS]
     largest, low, high = 0, 0, 0
     for i in range(n):
         arm = layer.members[i]
         degree = 0
-        for e in range(graph.indptr[arm], graph.indptr[arm + 1]):
+        first, last = graph.indptr[arm], graph.indptr[arm + 1]
+        for e in range(first, last):
             degree += layer.waiting[graph.indices[e]]
-        layer.degrees[arm] = degree
+        if last - first > _HUB:
+            layer.degrees[arm] = degree
         start, stop = graph.start[arm], graph.stop[arm]
         if stop - start == 1:
             degree += 1
@@ -202,24 +218,43 @@ def open_layer(layer: Layer, graph: GraphArrays) -> None:
 
 
 @kernel
+def _sort_turn(layer: Layer, n: int) -> None:
+    """Sort the arms of `turn`; many at once by a sweep over the members, which are in order."""
+    layer = borrowed(layer)
+    if 16 * n < layer.whole[MEMBERS]:
+        layer.turn[:n] = np.sort(layer.turn[:n])
+        return
+    for i in range(n):
+        layer.marks[layer.turn[i]] = 1
+    m = 0
+    for i in range(layer.whole[MEMBERS]):
+        arm = layer.members[i]
+        if layer.marks[arm] > 0:
+            layer.marks[arm] = 0
+            layer.turn[m] = arm
+            m += 1
+
+
+@kernel
 def _next_turn(layer: Layer, preference: NDArray[np.float64]) -> None:
     """Put the next lower bucket in order: largest preference first, if there is one, then smallest arm."""
+    layer = borrowed(layer)
     degree = layer.whole[DEGREE] - 1
-    n, sorted_until = 0, 0
+    n = 0
     for i in range(layer.bucket[degree], layer.bucket[degree + 1]):
         arm = layer.queue[i]
         if layer.waiting[arm] > 0:
             layer.turn[n] = arm
             n += 1
-    sorted_until = n
+    in_order = n
     arm = layer.late[degree]
     while arm >= 0:
         if layer.waiting[arm] > 0:
             layer.turn[n] = arm
             n += 1
         arm = layer.after[arm]
-    if n > sorted_until:
-        layer.turn[:n] = np.sort(layer.turn[:n])
+    if n > in_order:
+        _sort_turn(layer, n)
     if preference.size > 0 and n > 1:
         arms = layer.turn[:n].copy()
         layer.turn[:n] = arms[np.argsort(-preference[arms], kind="mergesort")]

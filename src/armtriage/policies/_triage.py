@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import kernel
+from armtriage._jit import borrowed, inlined, kernel
 from armtriage.intervals import half_width, interval
 from armtriage.policies._layers import Layer
 from armtriage.policies._order import kth_largest
@@ -16,6 +16,7 @@ __all__ = ["Params", "State", "count_lagging", "sort_printed", "sort_reduced"]
 
 ACTIVE, CONFIRMED, ELIMINATED, CHOSEN = range(4)
 LEAST, N_ACTIVE, N_CONFIRMED, LAGGING, DIRTY, ADVANCED, CLOCK, LOGGED, FAILED, UNDERWAY = range(10)
+MEMO = 64
 
 
 class Params(NamedTuple):
@@ -48,6 +49,7 @@ class State(NamedTuple):
     confirmed: NDArray[np.int64]
     preference: NDArray[np.float64]  # breaks ties among out-degrees; empty for smallest arm first
     layer: Layer
+    memo: NDArray[np.float64]  # (MEMO, MEMO, 2) intervals by count and sum, -1 until computed
     values: NDArray[np.float64]  # scratch
     chosen: NDArray[np.int64]  # scratch
     log_arms: NDArray[np.int64]
@@ -55,7 +57,7 @@ class State(NamedTuple):
     whole: NDArray[np.int64]
 
 
-@kernel
+@inlined
 def _decide(state: State, arm: int, status: int) -> None:
     """Confirm or eliminate an arm, and log it."""
     state.status[arm] = status
@@ -72,6 +74,7 @@ def _decide(state: State, arm: int, status: int) -> None:
 @kernel
 def _drop_decided(state: State) -> None:
     """Keep the list of active arms to those that still are."""
+    state = borrowed(state)
     n = 0
     for i in range(state.whole[N_ACTIVE]):
         arm = state.active[i]
@@ -92,6 +95,8 @@ def _least_count(state: State) -> int:
 @kernel
 def count_lagging(state: State) -> None:
     """Count the active arms that have been observed N times only: while there are any, N stays."""
+    state = borrowed(state)
+    state = borrowed(state)
     n = 0
     for i in range(state.whole[N_ACTIVE]):
         n += state.counts[state.active[i]] == state.whole[LEAST]
@@ -101,6 +106,7 @@ def count_lagging(state: State) -> None:
 @kernel
 def sort_printed(params: Params, state: State) -> None:
     """Update N and the sets as Algorithm 1 prints it, against the S-th best mean of all that is not eliminated."""
+    state = borrowed(state)
     if state.whole[N_CONFIRMED] >= params.budget or state.whole[N_ACTIVE] == 0:
         return
     least = _least_count(state)
@@ -128,17 +134,31 @@ def sort_printed(params: Params, state: State) -> None:
     count_lagging(state)
 
 
-@kernel
+@inlined
+def _interval(params: Params, state: State, arm: int) -> tuple[float, float]:
+    """Return the arm's interval; for small counts of 0s and 1s it is looked up, since many arms share it."""
+    count, total = state.counts[arm], state.sums[arm]
+    if state.squares.size > 0:
+        return interval(
+            params.interval, count, total, state.squares[arm], params.n_arms, params.horizon, params.delta
+        )
+    wins = int(total)
+    if count >= MEMO or wins != total:
+        return interval(params.interval, count, total, 0.0, params.n_arms, params.horizon, params.delta)
+    if state.memo[count, wins, 1] < 0.0:
+        lower, upper = interval(params.interval, count, total, 0.0, params.n_arms, params.horizon, params.delta)
+        state.memo[count, wins, 0], state.memo[count, wins, 1] = lower, upper
+    return state.memo[count, wins, 0], state.memo[count, wins, 1]
+
+
+@inlined
 def _refresh(params: Params, state: State, arm: int) -> None:
     """Compute an arm's interval anew; an old one stays valid, so this may wait until the count has grown by 1/32."""
     count = state.counts[arm]
     if count < state.due[arm]:
         return
     state.due[arm] = count + 1 + count // 32
-    squares = state.squares[arm] if state.squares.size > 0 else 0.0
-    lower, upper = interval(
-        params.interval, count, state.sums[arm], squares, params.n_arms, params.horizon, params.delta
-    )
+    lower, upper = _interval(params, state, arm)
     if params.intersect:
         if max(lower, state.lower[arm]) <= min(upper, state.upper[arm]):
             lower, upper = max(lower, state.lower[arm]), min(upper, state.upper[arm])
@@ -156,6 +176,7 @@ def sort_reduced(params: Params, state: State) -> None:
     With k slots free, an arm above the (k+1)-th largest upper bound belongs to the best, and one below the k-th
     largest lower bound does not. At most k arms can be the former and k never are the latter, so no set runs over.
     """
+    state = borrowed(state)
     while state.whole[LAGGING] == 0:
         n, k = state.whole[N_ACTIVE], params.budget - state.whole[N_CONFIRMED]
         if n <= k:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import inlined, kernel
+from armtriage._jit import borrowed, inlined, kernel
 from armtriage._random import uniform
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import INTERVALS
@@ -34,6 +34,7 @@ from armtriage.policies._triage import (
     LAGGING,
     LEAST,
     LOGGED,
+    MEMO,
     N_ACTIVE,
     N_CONFIRMED,
     UNDERWAY,
@@ -73,6 +74,7 @@ RANDOM = TIE_BREAKS.index("random")
 @kernel
 def _renew(params: Params, state: State, graph: GraphArrays, luck: np.uint64) -> None:
     """Begin a new layer: the active arms that have been scheduled least often (A_0)."""
+    state = borrowed(state)
     layer = state.layer
     close_layer(layer)
     n = state.whole[N_ACTIVE]
@@ -112,6 +114,7 @@ def _renew(params: Params, state: State, graph: GraphArrays, luck: np.uint64) ->
 @kernel
 def _fill(params: Params, state: State, luck: np.uint64, arms: NDArray[np.int64], first: int, filled: int) -> None:
     """Fill the slots from `filled` on with active arms that are not among those from `first` on."""
+    state = borrowed(state)
     for i in range(first, filled):
         state.status[arms[i]] = CHOSEN
     n = 0
@@ -136,6 +139,7 @@ def _fill(params: Params, state: State, luck: np.uint64, arms: NDArray[np.int64]
 @kernel
 def _best_confirmed(state: State, arms: NDArray[np.int64]) -> None:
     """Choose among more confirmed arms than slots, which happens only when the printed good event has failed."""
+    state = borrowed(state)
     n = state.whole[N_CONFIRMED]
     for i in range(n):
         arm = state.confirmed[i]
@@ -188,21 +192,26 @@ def update(
     scheduled: bool,
 ) -> None:
     """Record the rewards of the first n arms of `seen`; when every active arm has one more, sort them anew."""
+    least, lagging = state.whole[LEAST], state.whole[LAGGING]
+    # Several short loops: one with branches would wait for every cache miss in turn.
     for i in range(n):
-        arm, reward = seen[i], rewards[i]
+        arm = seen[i]
         count = state.counts[arm]
         state.counts[arm] = count + 1
-        state.sums[arm] += reward
-        if state.squares.size > 0:
-            state.squares[arm] += reward * reward
-        if state.status[arm] == ACTIVE and count == state.whole[LEAST]:
-            state.whole[LAGGING] -= 1
-        if scheduled:
-            state.pending[arm] -= 1
-            state.whole[UNDERWAY] -= 1
-        else:
-            leave(state.layer, arm)
-    if state.whole[LAGGING] == 0:
+        state.sums[arm] += rewards[i]
+        lagging -= (count == least) & (state.status[arm] == ACTIVE)
+    if state.squares.size > 0:
+        for i in range(n):
+            state.squares[seen[i]] += rewards[i] * rewards[i]
+    if scheduled:
+        for i in range(n):
+            state.pending[seen[i]] -= 1
+        state.whole[UNDERWAY] -= n
+    else:
+        for i in range(n):
+            leave(state.layer, seen[i])
+    state.whole[LAGGING] = lagging
+    if lagging == 0:
         if params.reduced:
             sort_reduced(params, state)
         else:
@@ -212,6 +221,7 @@ def update(
 @kernel
 def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms are on their way, so that open decisions explore other arms."""
+    state = borrowed(state)
     for i in range(arms.size):
         state.pending[arms[i]] += 1
         state.whole[UNDERWAY] += 1
@@ -221,6 +231,7 @@ def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.
 @kernel
 def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms will not come; the next layer looks for who is behind."""
+    state = borrowed(state)
     for i in range(arms.size):
         state.pending[arms[i]] -= 1
         state.whole[UNDERWAY] -= 1
@@ -366,11 +377,13 @@ class CombinatorialElimination(CompiledPolicy):
     def new_state(self) -> State:
         """Return the state before the first round: every arm active and unobserved."""
         n = self.n_arms
+        # Count and sum of an arm stand side by side in memory: a revealed arm costs one cache miss, not two.
+        pairs = np.zeros((n, 2))
         upper = np.ones(n)
         preference = {"upper": upper, "random": np.zeros(n), "index": np.zeros(0)}[self.tie_break]
         state = State(
-            np.zeros(n, np.int64),
-            np.zeros(n),
+            pairs.view(np.int64)[:, 0],
+            pairs[:, 1],
             np.zeros(n if self.interval == "bernstein" else 0),
             np.zeros(n, np.int64),
             np.zeros(n, np.uint8),
@@ -381,6 +394,7 @@ class CombinatorialElimination(CompiledPolicy):
             np.zeros(n, np.int64),
             preference,
             new_layer(self.graph),
+            np.full((MEMO, MEMO, 2), -1.0),
             np.zeros(n),
             np.zeros(n, np.int64),
             np.zeros(n, np.int64),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import inlined, kernel
+from armtriage._jit import borrowed, inlined, kernel
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import kl_upper
 from armtriage.policies._index import (
@@ -45,6 +45,7 @@ def exploration(params: Params, number: int) -> float:
 @kernel
 def _keep(state: IndexState, level: float, bonus: float) -> int:
     """Collect the arms whose index reaches `level`; Pinsker's inequality rules most out before it is computed."""
+    state = borrowed(state)
     n = 0
     pinsker = math.sqrt(0.5 * bonus)
     for a in range(state.counts.size):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._beta import beta_cdf, beta_quantile
-from armtriage._jit import inlined, kernel
+from armtriage._jit import borrowed, inlined, kernel
 from armtriage._random import uniform
 from armtriage.feedback import GraphArrays
 from armtriage.policies._order import kth_largest, top_first
@@ -56,6 +56,7 @@ def _cut(state: State, arm: int) -> None:
 @kernel
 def _draw_all(state: State, luck: np.uint64, arms: NDArray[np.int64]) -> None:
     """Draw every arm, and set the levels around the S-th largest draw."""
+    state = borrowed(state)
     n = state.wins.size
     for a in range(n):
         state.chosen[a] = a
@@ -73,6 +74,7 @@ def _draw_all(state: State, luck: np.uint64, arms: NDArray[np.int64]) -> None:
 @kernel
 def _set_levels(state: State) -> None:
     """Put the levels on both sides of where the S-th largest draw has been."""
+    state = borrowed(state)
     state.real[LOW] = max(0.0, state.real[CENTRE] - 4.0 * state.real[SPREAD])
     state.real[HIGH] = min(1.0, state.real[CENTRE] + 2.0 * state.real[SPREAD])
     state.real[WASTE] = 0.0
@@ -83,6 +85,7 @@ def _set_levels(state: State) -> None:
 @kernel
 def _settle(state: State, arms: NDArray[np.int64], sure: int, n: int) -> float:
     """Draw the doubtful candidates, `chosen[:n]`, and take the best for the slots after `sure`; return the least."""
+    state = borrowed(state)
     for i in range(n):
         a = state.chosen[i]
         state.values[i] = beta_quantile(state.luck[i], 1.0 + state.wins[a], 1.0 + state.losses[a])

@@ -1,0 +1,232 @@
+import json
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from armtriage import (
+    CombinatorialElimination,
+    CombUCB1,
+    FeedbackGraph,
+    __version__,
+    _jit,
+    cli,
+    demo,
+    policies,
+    report,
+    simulate,
+)
+from armtriage.instances import random_bernoulli, ucb_failure
+
+SMALL = "random:graph=cliques,n_arms=6,size=2,budget=2"
+QUICK = ["--horizon", "200", "--replications", "3", "--seed", "7"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def refused(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    return result.stderr
+
+
+def test_version():
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"armtriage {__version__}\n")
+
+
+def test_help_names_everything():
+    text = run("simulate", "--help").stdout
+    assert all(name in text for name in (*cli.POLICIES, *cli.INSTANCES, "cliques", "erdos_renyi"))
+
+
+def test_every_policy_has_a_short_name():
+    named = {kind.__name__ for kind in cli.POLICIES.values()}
+    assert named <= {name for name in dir(policies) if name[0].isupper()}
+
+
+def test_json_is_what_simulate_returns():
+    result = run("simulate", SMALL, "comb_ucb1", "elimination:variant=paper,delta=0.05", *QUICK, "--json")
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["version"], said["instance"], said["horizon"], said["seed"]) == (__version__, SMALL, 200, 7)
+    env = random_bernoulli(FeedbackGraph.cliques([2, 2, 2]), seed=7)
+    direct = [
+        CombUCB1(env.graph, 2),
+        CombinatorialElimination(env.graph, 2, horizon=200, variant="paper", delta=0.05),
+    ]
+    for facts, policy in zip(said["policies"], direct, strict=True):
+        trace = simulate(policy, env, horizon=200, replications=3, seed=7)
+        assert facts["checkpoints"] == {"rounds": trace.rounds.tolist(), "mean": trace.mean.tolist()}
+        assert facts["mean"] == trace.mean[-1]
+        low, high = trace.interval()
+        assert facts["interval"] == {"level": 0.95, "low": low[-1], "high": high[-1]}
+        assert facts["policy"] == type(policy).__name__
+        assert facts["seconds"] > 0
+    assert said["policies"][1]["options"]["delta"] == 0.05
+    assert said["policies"][1]["options"]["horizon"] == 200
+
+
+def test_the_failure_instance_takes_the_horizon():
+    spec = "ucb_failure:budget=2,alpha=3,n_arms=8,noise=shared"
+    said = json.loads(run("simulate", spec, "comb_ucb1", "--horizon", 2000, "--seed", 3, "--json").stdout)
+    env = ucb_failure(2, 3, horizon=2000, n_arms=8, noise="shared", seed=3)
+    trace = simulate(CombUCB1(env.graph, 2), env, horizon=2000, replications=16, seed=3)
+    assert said["policies"][0]["mean"] == trace.mean[-1]
+
+
+def test_one_replication_has_no_interval():
+    arguments = ["simulate", SMALL, "greedy", "--horizon", 50, "--replications", 1]
+    interval = json.loads(run(*arguments, "--json").stdout)["policies"][0]["interval"]
+    assert interval["low"] is interval["high"] is None
+    assert "one run: none" in run(*arguments).stdout
+
+
+def test_table_shows_every_policy_and_the_seed():
+    result = run("simulate", SMALL, *QUICK)
+    assert result.exit_code == 0, result.output
+    words = re.findall(r"\w+", result.stdout)
+    assert {"elimination", "comb_ucb1", "thompson", "committed", "seed"} <= set(words)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "random:n_arms=5,budget=2",
+        "random:graph=full_information,n_arms=5,budget=2,low=0.2,high=0.4,reward=uniform",
+        "random:graph=erdos_renyi,n_arms=9,p=0.3,budget=2,directed=false",
+        "random:graph=threshold,n_arms=5,direction=down,budget=1",
+        "random:graph=star,n_arms=5,undirected=false,budget=1",
+    ],
+)
+def test_random_instances(spec):
+    said = [json.loads(run("simulate", spec, "comb_ucb1", *QUICK, "--json").stdout) for _ in range(2)]
+    assert said[0]["policies"][0]["mean"] == said[1]["policies"][0]["mean"]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_plot_writes_the_file(tmp_path, ending):
+    file = tmp_path / f"curves.{ending}"
+    result = run("simulate", SMALL, "comb_ucb1", *QUICK, "--plot", file)
+    assert result.exit_code == 0, result.output
+    assert file.read_bytes()[:8].startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["randm:n_arms=5"], "unknown instance 'randm'; accepted are random, ucb_failure"),
+        (["random:graph=ring,n_arms=5,budget=2"], "unknown graph 'ring'; accepted are cliques, erdos_renyi"),
+        (["random:n_arms=5"], "budget must be given; accepted are graph, n_arms, budget, low, high, reward"),
+        (["random:n_arms=5,budget=2,size=2"], "unknown option 'size'; accepted are graph, n_arms, budget"),
+        (["random:n_arms=5,budget"], "options are written key=value and parted by commas, got 'budget'"),
+        (["random:n_arms=5,n_arms=6,budget=2"], "n_arms is given twice"),
+        (["random:n_arms=many,budget=2"], "n_arms must be a whole number, got 'many'"),
+        (["random:n_arms=5,budget=9"], "budget must be a whole number from 1 to 5, got 9"),
+        (["random:n_arms=5,budget=2,high=2"], "low and high must satisfy"),
+        (["random:graph=star,n_arms=5,budget=2,undirected=perhaps"], "undirected must be true or false"),
+        (["ucb_failure:budget=2"], "alpha must be given; accepted are budget, alpha"),
+        (["ucb_failure:budget=9,alpha=9", "--horizon", "10"], "horizon must be at least alpha * width**2"),
+        ([SMALL, "ucb9"], "unknown policy 'ucb9'; accepted are comb_ucb1, elimination, greedy"),
+        (
+            [SMALL, "elimination:variety=paper"],
+            "unknown option 'variety'; accepted are horizon, delta, variant",
+        ),
+        ([SMALL, "greedy:delta=1"], "unknown option 'delta'; accepted are none"),
+        ([SMALL, "elimination:delta=small"], "delta must be a number, got 'small'"),
+        ([SMALL, "elimination:delta=2"], "delta must be a number strictly between 0 and 1, got 2.0"),
+        (
+            [SMALL, "elimination:horizon=none,variant=paper"],
+            "horizon must be given with the printed interval",
+        ),
+        ([SMALL, "--horizon", "0"], "horizon must be a whole number from 1"),
+        ([SMALL, "--replications", "0"], "replications must be a whole number from 1, got 0"),
+        ([SMALL, "--workers", "0"], "workers must be a whole number from 1, got 0"),
+        ([SMALL, "--seed", "-3"], "seed must be a whole number from 0"),
+        ([SMALL, "--plot", "curves.docx"], "must end in .png, .svg or .pdf, got 'curves.docx'"),
+        ([SMALL, "--plot", "no/such/folder/a.png"], "folder must exist"),
+    ],
+)
+def test_bad_input_is_named_without_a_traceback(arguments, says):
+    text = refused("simulate", *arguments)
+    assert says in text
+    assert "Traceback" not in text
+
+
+def test_compilation_is_announced_once(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(_jit, "JIT", True)
+    monkeypatch.setattr(_jit, "_CACHE", str(tmp_path))
+    cli._say_if_cold()
+    assert "Compiling" in capsys.readouterr().err
+    (tmp_path / "kernel.nbi").touch()
+    cli._say_if_cold()
+    assert capsys.readouterr().err == ""
+
+
+def test_demo_writes_everything(tmp_path):
+    out = tmp_path / "new" / "demo"
+    result = run("demo", "--quick", "--out", out)
+    assert result.exit_code == 0, result.output
+    stems = ("slate-regret", "slate-triage", "cliques-regret", "independent-regret")
+    assert {path.name for path in out.iterdir()} == {"index.html"} | {
+        f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")
+    }
+    page = (out / "index.html").read_text()
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", page)
+    assert "@import" not in page
+    assert set(re.findall(r"url\((.)", page)) <= {"#"}
+    assert page.count("<svg") == len(stems)
+    assert page.count("<table") == 3
+    assert f"armtriage {__version__}; seed {demo.SEED}" in page
+    names = re.findall(r'\bid="([^"]+)"', page)
+    assert len(names) == len(set(names))
+    assert set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page)) <= set(names)
+
+
+def _result(label, *finals):
+    trace = simulate(
+        CombUCB1(FeedbackGraph.semi_bandit(2), 1),
+        random_bernoulli(FeedbackGraph.semi_bandit(2), seed=1),
+        horizon=1,
+    )
+    object.__setattr__(trace, "regret", np.array(finals, dtype=float)[:, None])
+    return report.Result(label, CombUCB1(FeedbackGraph.semi_bandit(2), 1), trace, 1.0)
+
+
+def test_sentences_follow_the_results():
+    def contest(tight, paper, ucb, thompson):
+        labels = (demo.TIGHT, demo.PAPER, demo.UCB, demo.THOMPSON)
+        return [_result(label, *v) for label, v in zip(labels, (tight, paper, ucb, thompson), strict=True)]
+
+    usual = contest((60, 60), (600, 600), (90, 90), (30, 30))
+    assert demo._winner(usual)[0].startswith("Thompson loses least: 30 (the same in every run). Next is Elim")
+    assert "2 times as much as Thompson" in demo._price(usual)[0]
+    assert "10 times as much" in demo._price(usual)[1]
+    text = demo._ucb_against_elimination(usual, 0.5)
+    assert "UCB loses 90, 1.5 times as much as elimination (60)" in text
+    assert "50%" in text
+    assert "Thompson sampling is not caught" in text
+
+    other = contest((10, 10), (9, 9), (5, 50), (20, 21))
+    assert demo._price(other) == []
+    assert "Thompson" not in demo._ucb_against_elimination(other, 0.5)
+    assert "not the worse one yet" in demo._ucb_against_elimination(
+        contest((9, 9), (9, 9), (5, 5), (9, 9)), 0.5
+    )
+    unclear = contest((10, 12), (60, 60), (11, 13), (90, 90))
+    assert "does not settle which is better" in demo._winner(unclear)[0]
+
+    cured = contest((60, 60), (600, 600), (20, 20), (30, 30))
+    assert "loses 20 instead of 90" in demo._counter_check(usual, cured, 0.1)
+    assert "Elimination loses 3 times as much as UCB" in demo._counter_check(usual, cured, 0.1)
+    assert "and 20 before" in demo._counter_check(cured, usual, 0.1)
+
+
+def test_page_escapes_what_it_is_given():
+    text = report.page("<b>", "a & b", [report.Section("<i>", ["<script>"], [_result("<u>", 1.0)])], "<p>")
+    assert all(word not in text for word in ("<b>", "<i>", "<script>", "<u>", "a & b"))
