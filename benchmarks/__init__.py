@@ -1,0 +1,1 @@
+"""Yardsticks and the benchmark table."""

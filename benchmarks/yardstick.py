@@ -21,9 +21,7 @@ def _compiled() -> Callable[..., float]:
     """Compile the C source once per process; the library stays loaded after its folder is gone."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        raise RuntimeError(
-            "the yardstick needs a C compiler: none of cc, gcc and clang was found on the path"
-        )
+        raise RuntimeError("the yardstick needs a C compiler: none of cc, gcc and clang was found on the path")
     with tempfile.TemporaryDirectory(prefix="armtriage-", ignore_cleanup_errors=True) as folder:
         library = Path(folder, "yardstick.so")
         command = [
@@ -48,9 +46,7 @@ def _compiled() -> Callable[..., float]:
     return function
 
 
-def comb_ucb1(
-    means: NDArray[np.float64], budget: int, horizon: int, start: int
-) -> tuple[float, NDArray[np.int64]]:
+def comb_ucb1(means: NDArray[np.float64], budget: int, horizon: int, start: int) -> tuple[float, NDArray[np.int64]]:
     """Return the cumulative pseudo-regret and the sorted arms of the last round; compiles at the first call.
 
     The reward of an arm in a round, from 1, is ``uniform(row(start, round), arm) < means[arm]`` in the

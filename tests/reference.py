@@ -156,7 +156,8 @@ class Elimination:
         self.failures = 0
         self.layer_N, self.layer_round = -1, -1
         self.picks: list[int] = []
-        self.overfull = False
+        self.overfull = False  # whether more arms were confirmed than fit
+        self.pure_fills = 0  # rounds that began with an empty A_0
 
     def count(self, arm: int) -> int:
         return len(self.seen[arm])
@@ -191,6 +192,7 @@ class Elimination:
         if self.layer_N != self.N:
             self.layer_N, self.layer_round = self.N, t
         waiting = self.waiting()
+        self.pure_fills += not waiting
         while len(self.picks) < self.free() and waiting:
             degrees = {a: len(self.reveals[a] & waiting) for a in waiting}
             largest = max(degrees.values())
@@ -251,9 +253,7 @@ class Elimination:
         self.decide(t, confirm, eliminate)
 
     def renew(self, a: int) -> None:
-        lower, upper = bounds(
-            self.interval, self.seen[a], self.sums[a], self.n_arms, self.horizon, self.delta
-        )
+        lower, upper = bounds(self.interval, self.seen[a], self.sums[a], self.n_arms, self.horizon, self.delta)
         if self.intersect:
             if max(lower, self.lower[a]) <= min(upper, self.upper[a]):
                 lower, upper = max(lower, self.lower[a]), min(upper, self.upper[a])
@@ -293,9 +293,7 @@ def comb_ucb1(graph: FeedbackGraph, budget: int, exploration: float = 1.5) -> In
     return Index(
         graph,
         budget,
-        index=lambda t, means, counts: (
-            means + math.sqrt(exploration * math.log(t + 1)) * (1.0 / np.sqrt(counts))
-        ),
+        index=lambda t, means, counts: means + math.sqrt(exploration * math.log(t + 1)) * (1.0 / np.sqrt(counts)),
     )
 
 
@@ -308,9 +306,7 @@ def kl_ucb(graph: FeedbackGraph, budget: int, log_log: float = 0.0) -> Index:
         f = math.log(t + 1)
         if t >= 2:
             f = max(0.0, f + log_log * math.log(f))
-        return np.array(
-            [kl_bounds(m, f / n)[1] for m, n in zip(means.tolist(), counts.tolist(), strict=True)]
-        )
+        return np.array([kl_bounds(m, f / n)[1] for m, n in zip(means.tolist(), counts.tolist(), strict=True)])
 
     return Index(graph, budget, index=index)
 

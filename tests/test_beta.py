@@ -24,9 +24,7 @@ def draw(seed, low, high, size):
 
 
 def each(function, *columns):
-    return np.array(
-        [function(*row) for row in zip(*(np.asarray(c, float).tolist() for c in columns), strict=True)]
-    )
+    return np.array([function(*row) for row in zip(*(np.asarray(c, float).tolist() for c in columns), strict=True)])
 
 
 @pytest.mark.parametrize(("low", "high", "accuracy"), RANGES)
@@ -83,13 +81,9 @@ def test_quantile_agrees_with_scipy():
     np.testing.assert_allclose(each(beta_quantile, u, a, b), special.betaincinv(a, b, u), rtol=1e-11, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [(0.04, 0.04), (0.04, 1e6), (1e6, 0.04), (1.0, 3.0), (2.5, 1.0), (1e7, 1e7)]
-)
+@pytest.mark.parametrize(("a", "b"), [(0.04, 0.04), (0.04, 1e6), (1e6, 0.04), (1.0, 3.0), (2.5, 1.0), (1e7, 1e7)])
 def test_quantile_rises_with_the_level_and_keeps_its_ends(a, b):
-    u = np.sort(
-        np.concatenate([np.linspace(0, 1, 301), 2.0 ** -np.arange(10.0, 1000, 90), [2**-53, 1 - 2**-53]])
-    )
+    u = np.sort(np.concatenate([np.linspace(0, 1, 301), 2.0 ** -np.arange(10.0, 1000, 90), [2**-53, 1 - 2**-53]]))
     x = each(beta_quantile, u, np.full(u.size, a), np.full(u.size, b))
     assert x[0] == 0.0
     assert x[-1] == 1.0

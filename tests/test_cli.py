@@ -215,9 +215,7 @@ def test_sentences_follow_the_results():
     other = contest((10, 10), (9, 9), (5, 50), (20, 21))
     assert demo._price(other) == []
     assert "Thompson" not in demo._ucb_against_elimination(other, 0.5)
-    assert "not the worse one yet" in demo._ucb_against_elimination(
-        contest((9, 9), (9, 9), (5, 5), (9, 9)), 0.5
-    )
+    assert "not the worse one yet" in demo._ucb_against_elimination(contest((9, 9), (9, 9), (5, 5), (9, 9)), 0.5)
     unclear = contest((10, 12), (60, 60), (11, 13), (90, 90))
     assert "does not settle which is better" in demo._winner(unclear)[0]
 

@@ -218,9 +218,7 @@ def test_nearest_matches_all_distances(points, radius):
 
 
 def test_nearest_takes_points_on_a_line():
-    assert FeedbackGraph.nearest([0, 1, 3], 2) == FeedbackGraph.from_edges(
-        3, [(0, 1), (1, 2)], undirected=True
-    )
+    assert FeedbackGraph.nearest([0, 1, 3], 2) == FeedbackGraph.from_edges(3, [(0, 1), (1, 2)], undirected=True)
 
 
 @pytest.mark.parametrize(
@@ -264,9 +262,7 @@ def test_reveal_walks_nested_runs_once():
     stamp = np.zeros(n, np.int64).view(Counted)
     growing = np.array([[abs(2 * b + 1 - n) <= 2 * a + 1 - n for b in range(n)] for a in range(n)])
     full, ladder = FeedbackGraph.full_information(n), FeedbackGraph.threshold(n)
-    for mark, (graph, first) in enumerate(
-        [(full, 0), (ladder, 0), (FeedbackGraph.from_sparse(growing), n // 2)]
-    ):
+    for mark, (graph, first) in enumerate([(full, 0), (ladder, 0), (FeedbackGraph.from_sparse(growing), n // 2)]):
         Counted.reads = 0
         count = plain(graph.arrays, np.arange(first, n), stamp, mark + 1, np.empty(n, np.int64))
         assert count == n

@@ -72,9 +72,7 @@ def test_kl_bounds_solve_their_equation():
 
 def test_kl_bounds_lie_outside_and_agree_with_brentq():
     rng = np.random.default_rng(3)
-    for mean, power in zip(
-        rng.uniform(0.1, 0.9, 500).tolist(), rng.uniform(-4, 0, 500).tolist(), strict=True
-    ):
+    for mean, power in zip(rng.uniform(0.1, 0.9, 500).tolist(), rng.uniform(-4, 0, 500).tolist(), strict=True):
         level = 10.0**power
         upper, lower = kl_upper(mean, level), kl_lower(mean, level)
         assert min(kl(mean, upper), kl(mean, lower)) >= level * (1 - 1e-11)
@@ -153,13 +151,7 @@ def slow_interval(kind, n, s, v, k, t, d):
         w = math.sqrt(2 * v * x / n) + 7 * x / (3 * (n - 1))
         return max(m - w, 0), min(m + w, 1)
     if kind == "mixture":
-        level = (
-            math.log(k / d)
-            + math.log(math.pi)
-            - betaln(s + 0.5, n - s + 0.5)
-            + xlogy(s, m)
-            + xlogy(n - s, 1 - m)
-        )
+        level = math.log(k / d) + math.log(math.pi) - betaln(s + 0.5, n - s + 0.5) + xlogy(s, m) + xlogy(n - s, 1 - m)
     elif t:
         level = math.log(2 * k * t / d)
     else:
@@ -201,9 +193,7 @@ def test_codes_are_places_of_the_names():
 def test_half_width_is_half_the_interval():
     for kind, horizon in [(PRINTED, 1e4), (HOEFFDING, 1e4), (HOEFFDING, 0.0)]:
         width = half_width(kind, 1000, 3, horizon, DELTA)
-        assert interval(kind, 1000, 500.0, 0.0, 3, horizon, DELTA) == pytest.approx(
-            (0.5 - width, 0.5 + width)
-        )
+        assert interval(kind, 1000, 500.0, 0.0, 3, horizon, DELTA) == pytest.approx((0.5 - width, 0.5 + width))
     assert half_width(HOEFFDING, 0, 3, 10.0, DELTA) == half_width(PRINTED, 5, 3, 0.0, DELTA) == math.inf
     assert half_width(MIXTURE, 5, 3, 0.0, DELTA) == math.inf
 

@@ -95,9 +95,7 @@ def run(variant: str, number: int) -> Run:
     means = np.sort(means)[::-1].copy()
     env = StochasticEnvironment(means, graph, seed=number)
     if variant == "paper":
-        policy = CombinatorialElimination(
-            graph, budget, horizon=ROUNDS, delta=DELTA, variant="paper", seed=number
-        )
+        policy = CombinatorialElimination(graph, budget, horizon=ROUNDS, delta=DELTA, variant="paper", seed=number)
         options = {"benchmark": "printed", "interval": "printed", "intersect": False, "skip_revealed": False}
         twin = reference.Elimination(
             graph,
@@ -109,12 +107,8 @@ def run(variant: str, number: int) -> Run:
             **options,
         )
     else:
-        policy = CombinatorialElimination(
-            graph, budget, horizon=ROUNDS, delta=DELTA, interval="hoeffding", seed=number
-        )
-        twin = reference.Elimination(
-            graph, budget, seed=number, horizon=ROUNDS, delta=DELTA, interval="hoeffding"
-        )
+        policy = CombinatorialElimination(graph, budget, horizon=ROUNDS, delta=DELTA, interval="hoeffding", seed=number)
+        twin = reference.Elimination(graph, budget, seed=number, horizon=ROUNDS, delta=DELTA, interval="hoeffding")
     made = Run(variant, graph, means, budget, [], True)
     counts, sums, good = np.zeros(n, np.int64), np.zeros(n), True
     for t in range(ROUNDS):
@@ -283,13 +277,7 @@ def test_no_pick_is_revealed_by_an_earlier_pick_of_its_layer(variant: str) -> No
 
 @both
 def test_picks_were_unobserved_in_their_layer(variant: str) -> None:
-    assert all(
-        r.counts[a] == r.least
-        for one in runs(variant)
-        for layer in layers(one)
-        for r in layer
-        for a in r.picks
-    )
+    assert all(r.counts[a] == r.least for one in runs(variant) for layer in layers(one) for r in layer for a in r.picks)
 
 
 # --- 5.3: layers ---

@@ -85,9 +85,7 @@ def spans(ax):
     found = {}
     for part in ax.collections:
         boxes = [path.vertices for path in part.get_paths()]
-        found[part.get_label()] = {
-            int(np.floor(box[:, 1].mean())): (box[:, 0].min(), box[:, 0].max()) for box in boxes
-        }
+        found[part.get_label()] = {int(np.floor(box[:, 1].mean())): (box[:, 0].min(), box[:, 0].max()) for box in boxes}
         assert all(to_hex(c).upper() == plots.STATE_COLOURS[part.get_label()] for c in part.get_facecolor())
     return found
 

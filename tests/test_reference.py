@@ -210,14 +210,19 @@ def drifting_case(benchmark: str) -> Case:
     return elimination(env, 3, 900, 5, interval="hoeffding", delta=0.5)
 
 
+def gap_case() -> Case:
+    """Two bad arms reveal two good ones: when they leave together, nobody has been observed N times only."""
+    graph = FeedbackGraph.from_edges(4, [(2, 0), (2, 1), (3, 0), (3, 1)])
+    env = StochasticEnvironment([0.9, 1.0, 0.0, 0.0], graph, reward="deterministic", seed=0)
+    return elimination(env, 1, 60, 5, variant="paper", horizon=1, delta=0.9)
+
+
 def index_case(number: int, name: str) -> Case:
     env, budget = make_environment(3000 + number, tame=name.startswith("KLUCB"))
     return twin_case(name, env, budget, 300, number, number % 2)
 
 
-def twin_case(
-    name: str, env: StochasticEnvironment, budget: int, rounds: int, seed: int, replication: int
-) -> Case:
+def twin_case(name: str, env: StochasticEnvironment, budget: int, rounds: int, seed: int, replication: int) -> Case:
     graph, luck = env.graph, {"seed": seed, "replication": replication}
     made: tuple[Policy, Any]
     if name == "CombinatorialUCB":
@@ -285,6 +290,8 @@ def played(name: str) -> Played:
         return play(default_case(int(rest)))
     if family == "drift":
         return play(drifting_case(rest))
+    if family == "gap":
+        return play(gap_case())
     if family == "medium":
         policy, _, problem = rest.partition("/")
         # The twin of KLUCB solves an equation an arm and round.
@@ -293,7 +300,7 @@ def played(name: str) -> Played:
     return play(index_case(int(rest), family))
 
 
-PRINTED_CASES = [f"printed/{i}" for i in range(72)]
+PRINTED_CASES = ["gap", *(f"printed/{i}" for i in range(72))]
 REDUCED_CASES = [f"reduced/{i}" for i in range(96)] + [f"default/{i}" for i in range(24)]
 DRIFT_CASES = ["drift/printed", "drift/reduced"]
 INDEX_CASES = [f"{name}/{i}" for name in INDEX_POLICIES for i in range(18)]
@@ -390,6 +397,10 @@ def test_some_printed_run_confirms_more_arms_than_it_can_play() -> None:
     assert played("drift/printed").case.twin.overfull
 
 
+def test_some_printed_run_has_a_round_without_arms_to_explore() -> None:
+    assert played("gap").case.twin.pure_fills > 0
+
+
 def test_drift_makes_intervals_contradict_each_other() -> None:
     assert played("drift/reduced").case.twin.failures > 0
 
@@ -402,14 +413,10 @@ def short_decisions() -> dict[str, list[list[int]]]:
         env, budget = make_environment(5000 + number, tame=True)
         names = INDEX_POLICIES
         cases = {name: twin_case(name, env, budget, 40, number, 0) for name in names}
-        cases["paper"] = elimination(
-            env, budget, 80, number, variant="paper", horizon=1, delta=0.9, tie_break="random"
-        )
+        cases["paper"] = elimination(env, budget, 80, number, variant="paper", horizon=1, delta=0.9, tie_break="random")
         cases["tight"] = elimination(env, budget, 80, number, delta=0.9, fill="random")
         for name, case in cases.items():
-            trace = simulate(
-                case.policy, env, horizon=case.rounds, record_decisions=True, workers=1, checkpoints=1
-            )
+            trace = simulate(case.policy, env, horizon=case.rounds, record_decisions=True, workers=1, checkpoints=1)
             result[f"{name}/{number}"] = trace.decisions[0].tolist()
     return result
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core import cgutils, config
-from numba.core import types as numba_types
+from numba.core.types import Array, BaseTuple, int64, uint64
 from numba.extending import intrinsic
 
 __all__ = ["JIT", "bind", "borrowed", "inlined", "kernel", "lowest_bit"]
@@ -30,12 +30,14 @@ _KEEP_SECONDS = 30 * 24 * 3600
 def _sources_hash() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+        content = path.read_bytes()
+        if b"_jit" in content:
+            digest.update(content)
     return digest.hexdigest()[:16]
 
 
 def _cache_folder() -> str:
-    """Return a writable cache folder named by a hash of all sources, so that no stale kernel is ever loaded.
+    """Return a writable cache folder named by a hash of all kernels' sources, so that no stale one is ever loaded.
 
     Numba's own check looks at the file of the cached function only, not at the kernels it calls.
     """
@@ -102,22 +104,20 @@ def bind(template: F, name: str, **names: Any) -> F:
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, numba_types.Array):
+    if isinstance(kind, Array):
         array = context.make_array(kind)(context, builder, value)
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         array.parent = cgutils.get_null_value(array.parent.type)
         return array._getvalue()
-    if isinstance(kind, numba_types.BaseTuple):
-        parts = [
-            _without_owner(context, builder, part, builder.extract_value(value, i)) for i, part in enumerate(kind)
-        ]
+    if isinstance(kind, BaseTuple):
+        parts = [_without_owner(context, builder, part, builder.extract_value(value, i)) for i, part in enumerate(kind)]
         return context.make_tuple(builder, kind, parts)
     return value
 
 
 if JIT:
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def borrowed(typingctx: Any, value: Any) -> Any:
         """Return the array, or tuple of arrays, without its owner, so that passing it on costs no atomic count.
 
@@ -129,14 +129,14 @@ if JIT:
 
         return value(value), codegen
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def lowest_bit(typingctx: Any, word: Any) -> Any:
         """Return the position of the lowest bit that is set in a 64-bit word other than 0."""
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.cttz(args[0], cgutils.true_bit)
 
-        return numba_types.int64(numba_types.uint64), codegen
+        return int64(uint64), codegen
 
 else:
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from armtriage._jit import JIT, inlined
 
-__all__ = ["bits", "check_seed", "row", "stream", "uniform"]
+__all__ = ["bits", "check_seed", "row", "row_of", "stream", "uniform"]
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -30,7 +30,7 @@ if JIT:
         z = start + (np.uint64(column) + np.uint64(1)) * _G
         z = (z ^ (z >> _30)) * _A
         z = (z ^ (z >> _27)) * _B
-        return z ^ (z >> _31)  # type: ignore[no-any-return]
+        return z ^ (z >> _31)
 
     @inlined
     def uniform(start: np.uint64, column: int) -> float:
@@ -57,6 +57,11 @@ def row(start: np.uint64, number: int) -> np.uint64:
     return bits(start, number)
 
 
+def row_of(start: np.uint64, number: int) -> np.uint64:
+    """Return `row` to Python code; compiled kernels would hand back a plain integer, of another type."""
+    return np.uint64(row(np.uint64(start), number))
+
+
 def check_seed(seed: int | None) -> int:
     """Return the seed, or a fresh one for None; refuse what is not a whole number from 0."""
     if seed is None:
@@ -75,4 +80,4 @@ def stream(seed: int, role: str, replication: int = 0) -> np.uint64:
     False
     """
     words = [seed, *role.encode(), replication]
-    return np.random.SeedSequence(words).generate_state(1, np.uint64)[0]
+    return np.uint64(np.random.SeedSequence(words).generate_state(1, np.uint64)[0])

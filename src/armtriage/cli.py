@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -39,9 +38,7 @@ INSTANCES = ("random", "ucb_failure")
 _GIVEN = ("self", "graph", "budget", "seed", "reward_range")
 _DEFAULT = ("elimination", "comb_ucb1", "thompson")
 _INSTANCE_HELP = f"NAME:key=value,... with NAME random or ucb_failure; graph is one of {', '.join(GRAPHS)}."
-_POLICY_HELP = (
-    f"NAME or NAME:key=value,... with NAME one of {', '.join(POLICIES)}; by default {' '.join(_DEFAULT)}."
-)
+_POLICY_HELP = f"NAME or NAME:key=value,... with NAME one of {', '.join(POLICIES)}; by default {' '.join(_DEFAULT)}."
 
 app = typer.Typer(
     help="Combinatorial bandits: choose S of K arms each round.",
@@ -80,15 +77,11 @@ def _simulate(
     names: Annotated[list[str] | None, typer.Argument(help=_POLICY_HELP, metavar="POLICY...")] = None,
     horizon: Annotated[int, typer.Option(help="Rounds in a replication.")] = 10_000,
     replications: Annotated[int, typer.Option(help="Independent repetitions.")] = 16,
-    seed: Annotated[
-        int | None, typer.Option(help="Fixes means, rewards and policies; fresh by default.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Fixes means, rewards and policies; fresh by default.")] = None,
     checkpoints: Annotated[int, typer.Option(help="Rounds, on a log scale, at which regret is kept.")] = 50,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one a processor.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write regret curves to this .png, .svg or .pdf file.")
-    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write regret curves to this .png, .svg or .pdf file.")] = None,
 ) -> None:
     """Play policies against an instance and compare their regret.
 
@@ -152,20 +145,8 @@ def _demo(
         _say_if_cold()
         with _progress() as progress:
             page = demo.run(out, quick=quick, show=show, progress=progress)
-    console.print(
-        f"\nFigures (PNG, SVG) are in {_near(out)}; the page is {_near(page)}",
-        highlight=False,
-        soft_wrap=True,
-    )
-
-
-def _near(path: Path) -> str:
-    """Return the path from here if that is short, as it was given otherwise."""
-    try:
-        relative = os.path.relpath(path)
-    except ValueError:
-        return str(path)
-    return str(path) if relative.startswith("..") else relative
+    where = f"\nFigures (PNG, SVG) are in {out}; the page is {page}"
+    console.print(where, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -223,9 +204,7 @@ def _make_instance(text: str, horizon: int, seed: int) -> tuple[StochasticEnviro
     return random_bernoulli(graph, **{key: made[key] for key in rest if key in made}, seed=seed), budget
 
 
-def _make_policy(
-    text: str, environment: StochasticEnvironment, budget: int, horizon: int, seed: int
-) -> Policy:
+def _make_policy(text: str, environment: StochasticEnvironment, budget: int, horizon: int, seed: int) -> Policy:
     name, options = _split(text)
     if name not in POLICIES:
         raise _unknown("policy", name, POLICIES)
@@ -253,7 +232,11 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
 def _parameters(function: Callable[..., Any], without: tuple[str, ...]) -> dict[str, inspect.Parameter]:
     hints = typing.get_type_hints(function)
     given = inspect.signature(function).parameters
-    return {key: one.replace(annotation=hints[key]) for key, one in given.items() if key not in without}
+    return {
+        key: one.replace(annotation=hints[key])
+        for key, one in given.items()
+        if key not in without and one.kind is not one.VAR_KEYWORD
+    }
 
 
 def _convert(
@@ -265,9 +248,7 @@ def _convert(
     """Return the options as the types that the signature asks for."""
     for key in options:
         if key not in parameters:
-            raise Refusal(
-                f"{text}: unknown option {key!r}; accepted are {', '.join((*also, *parameters)) or 'none'}"
-            )
+            raise Refusal(f"{text}: unknown option {key!r}; accepted are {', '.join((*also, *parameters)) or 'none'}")
     for key, parameter in parameters.items():
         if parameter.default is parameter.empty and key not in options and key != "horizon":
             raise Refusal(f"{text}: {key} must be given; accepted are {', '.join((*also, *parameters))}")

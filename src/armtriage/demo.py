@@ -77,9 +77,7 @@ def run(
         plots.save(ax, folder / f"{name}.png", folder / f"{name}.svg")
         return Figure(plots.svg_text(ax), caption)
 
-    def part(
-        title: str, results: Sequence[Result], text: Sequence[str], figures: Sequence[Figure]
-    ) -> Section:
+    def part(title: str, results: Sequence[Result], text: Sequence[str], figures: Sequence[Figure]) -> Section:
         if show is not None:
             show(title, results, text)
         return Section(title, text, results, figures)
@@ -154,9 +152,7 @@ def _contest(
         UCB1: CombUCB1(graph, budget, seed=SEED),
         THOMPSON: ThompsonSampling(graph, budget, seed=SEED),
     }
-    return compare(
-        policies, environment, horizon=horizon, replications=replications, seed=SEED, progress=progress
-    )
+    return compare(policies, environment, horizon=horizon, replications=replications, seed=SEED, progress=progress)
 
 
 def _traces(results: Sequence[Result]) -> dict[str, Any]:
@@ -272,9 +268,9 @@ def _counter_check(failed: Sequence[Result], cured: Sequence[Result], whole: flo
     if after.mean < before.mean:
         text += (
             f"instead of {number(before.mean)}: the failure needs observations that are identical inside a "
-            f"clique. Here indices differ, {whole:.0%} of UCB's slates are one clique that is not the best, and "
+            f"clique. Here indices differ, {whole:.0%} of its slates are one clique that is not the best"
         )
     else:
-        text += f"and {number(before.mean)} before, with {whole:.0%} of its slates on one clique that is not the best; "
+        text += f"and {number(before.mean)} before"
     less, more = sorted([after, tight], key=lambda result: result.mean)
-    return text + f"{more.label} loses {_times(more.mean, less.mean)} as much as {less.label}."
+    return text + f", and {more.label} loses {_times(more.mean, less.mean)} as much as {less.label}."

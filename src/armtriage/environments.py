@@ -11,10 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._beta import beta_quantile
 from armtriage._jit import inlined, kernel
-from armtriage._random import check_seed, row, stream, uniform
+from armtriage._random import check_seed, row_of, stream, uniform
 from armtriage.feedback import FeedbackGraph
 
-__all__ = ["REWARDS", "Environment", "ReplayEnvironment", "RewardTable", "StochasticEnvironment", "draw", "loss"]
+__all__ = [
+    "REWARDS",
+    "Environment",
+    "ReplayEnvironment",
+    "RewardTable",
+    "StochasticEnvironment",
+    "draw",
+    "loss",
+]
 
 BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY = range(5)
 REWARDS = ("bernoulli", "deterministic", "uniform", "beta")
@@ -193,7 +201,7 @@ class StochasticEnvironment:
     def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
         """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
         number = check_count("round", round)
-        luck = row(_reward_stream(self.seed, check_count("replication", replication)), number)
+        luck = row_of(_reward_stream(self.seed, check_count("replication", replication)), number)
         return _draw_all(self.table(1), luck, number, check_arms(arms, self.n_arms))
 
     def regret(self, arms: ArrayLike) -> float:
@@ -216,7 +224,15 @@ class StochasticEnvironment:
         groups = np.zeros(0, np.int64) if self.noise_groups is None else self.noise_groups
         kind = REWARDS.index(self.reward)
         return RewardTable(
-            kind, self.means, groups, self.concentration, _no_floats(0, 0), worth, best, 2.0**-bits, _no_floats(0)
+            kind,
+            self.means,
+            groups,
+            self.concentration,
+            _no_floats(0, 0),
+            worth,
+            best,
+            2.0**-bits,
+            _no_floats(0),
         )
 
     def luck(self, replication: int) -> np.uint64:
@@ -275,7 +291,7 @@ class ReplayEnvironment:
         number = check_count("round", round)
         if number >= self.n_rounds:
             raise ValueError(f"round must lie in 0..{self.n_rounds - 1}, got {round!r}")
-        return self.outcomes[number, check_arms(arms, self.n_arms)]
+        return np.asarray(self.outcomes[number, check_arms(arms, self.n_arms)])
 
     def regret(self, arms: ArrayLike) -> float:
         """Return what always playing `arms` loses a round against the best fixed decision of its size."""

@@ -93,9 +93,7 @@ class FeedbackGraph:
 
     def __init__(self, arrays: GraphArrays) -> None:
         if not isinstance(arrays, GraphArrays):
-            raise TypeError(
-                f"arrays must be GraphArrays, got {arrays!r}; see FeedbackGraph.from_edges and others"
-            )
+            raise TypeError(f"arrays must be GraphArrays, got {arrays!r}; see FeedbackGraph.from_edges and others")
         self._arrays = arrays
 
     @classmethod
@@ -138,9 +136,7 @@ class FeedbackGraph:
         """
         counts = check_whole_array("sizes", sizes)
         if counts.ndim != 1 or counts.size == 0:
-            raise ValueError(
-                f"sizes must be a non-empty list of whole numbers from 1, got shape {counts.shape}"
-            )
+            raise ValueError(f"sizes must be a non-empty list of whole numbers from 1, got shape {counts.shape}")
         counts = check_range("sizes", counts, 1, LIMIT)
         ends = np.cumsum(counts)
         if ends[-1] > LIMIT:
@@ -252,9 +248,7 @@ class FeedbackGraph:
         return cls(GraphArrays(*families.canonical(n, *edges, both=not directed)))
 
     @classmethod
-    def nearest(
-        cls, points: npt.ArrayLike, radius: float | None = None, neighbours: int | None = None
-    ) -> Self:
+    def nearest(cls, points: npt.ArrayLike, radius: float | None = None, neighbours: int | None = None) -> Self:
         """Return the graph of arms that are points, such as sensors or items, and reveal what is near them.
 
         Parameters
@@ -348,9 +342,7 @@ class FeedbackGraph:
         >>> FeedbackGraph.cliques([2, 1, 2]).revealed_by([0, 1, 4])
         array([0, 1, 3, 4])
         """
-        chosen = families.distinct(
-            check_range("arms", check_whole_array("arms", arms), 0, self.n_arms - 1).ravel()
-        )
+        chosen = families.distinct(check_range("arms", check_whole_array("arms", arms), 0, self.n_arms - 1).ravel())
         if chosen.size == 0:
             return chosen
         start, stop, indptr, indices = self._arrays

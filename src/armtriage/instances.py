@@ -128,9 +128,7 @@ def ucb_failure(
     # This keeps the best mean at most 1, and by (alpha - 1)**2 / alpha < alpha the least one at least 0.
     if horizon < alpha * width**2:
         least = math.ceil(alpha * width**2)
-        raise ValueError(
-            f"horizon must be at least alpha * width**2 = {least} to keep means in [0, 1], got {horizon}"
-        )
+        raise ValueError(f"horizon must be at least alpha * width**2 = {least} to keep means in [0, 1], got {horizon}")
 
     sizes = [budget] * (alpha - 1) + [n_arms - budget * (alpha - 1)]
     clique = np.repeat(np.arange(alpha), sizes)

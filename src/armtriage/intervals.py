@@ -314,19 +314,13 @@ def confidence_interval(
     if horizon is not None and not 1.0 <= horizon < math.inf:
         raise ValueError(f"horizon must be a number from 1, or None for all times, got {horizon!r}")
     if horizon is None and kind == "printed":
-        raise ValueError(
-            "horizon must be given for kind 'printed', which holds up to a horizon only, got None"
-        )
+        raise ValueError("horizon must be given for kind 'printed', which holds up to a horizon only, got None")
     if squares is None and kind == "bernstein":
-        raise ValueError(
-            "squares must be given for kind 'bernstein', as the sum of squared rewards, got None"
-        )
+        raise ValueError("squares must be given for kind 'bernstein', as the sum of squared rewards, got None")
     counts, totals, second = np.broadcast_arrays(
         np.asarray(count), np.asarray(total, float), np.asarray(0.0 if squares is None else squares, float)
     )
-    _refuse(
-        "count", counts, ~((counts >= 0) & (counts == np.floor(counts)) & (counts < 2**53)), "whole, from 0"
-    )
+    _refuse("count", counts, ~((counts >= 0) & (counts == np.floor(counts)) & (counts < 2**53)), "whole, from 0")
     slack = 1e-9 * (1.0 + counts)
     _refuse("total", totals, ~((totals >= -slack) & (totals <= counts + slack)), "from 0 to count")
     if squares is not None:

@@ -177,9 +177,7 @@ def triage_chart(
     if means.ndim != 1 or means.size == 0:
         raise ValueError(f"means must hold one number an arm, got shape {means.shape}")
     if log.arms.size and log.arms.max() >= means.size:
-        raise ValueError(
-            f"means must hold one number an arm, got {means.size} with arm {log.arms.max()} in the log"
-        )
+        raise ValueError(f"means must hold one number an arm, got {means.size} with arm {log.arms.max()} in the log")
     if horizon < 1:
         raise ValueError(f"horizon must be a whole number from 1, got {horizon!r}")
     ax = _new_axes() if ax is None else ax

@@ -7,14 +7,13 @@ import os
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._archive import read_archive, write_archive
-from armtriage._random import check_seed, row, stream
+from armtriage._random import check_seed, row_of, stream
 from armtriage.decisions import Decision
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
@@ -56,7 +55,7 @@ class Policy(ABC):
     ) -> None:
         if not isinstance(graph, FeedbackGraph):
             raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
-        if isinstance(budget, bool) or not isinstance(budget, Integral):
+        if isinstance(budget, bool) or not isinstance(budget, int | np.integer):
             raise TypeError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
         if not 1 <= budget <= graph.n_arms:
             raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
@@ -142,7 +141,7 @@ class Policy(ABC):
             number = decision.number
             if decision.policy_id != self._id:
                 raise UnknownDecision(f"decision {number} was made by another policy")
-        elif isinstance(decision, Integral) and not isinstance(decision, bool):
+        elif isinstance(decision, int | np.integer) and not isinstance(decision, bool):
             number = int(decision)
         else:
             raise TypeError(f"decision must be a Decision or its number, got {decision!r}")
@@ -201,7 +200,7 @@ class Policy(ABC):
             raise DamagedFile(f"{os.fspath(path)} holds a {header['policy']}, not a {cls.__name__}")
         try:
             graph = FeedbackGraph.from_arrays(_part(arrays, "graph."))
-            policy = kinds[header["policy"]](graph, **header["config"])
+            policy: Self = kinds[header["policy"]](graph, **header["config"])
             policy._id, policy._asked = header["id"], header["asked"]
             policy._open = dict(zip(arrays["open.numbers"].tolist(), arrays["open.arms"], strict=True))
             policy._restore(_part(arrays, "state."))
@@ -228,8 +227,15 @@ class CompiledPolicy(Policy):
 
     kernels: ClassVar[Kernels]
 
-    def __init__(self, graph: FeedbackGraph, budget: int, **options: Any) -> None:
-        super().__init__(graph, budget, **options)
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        budget: int,
+        *,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
         self._stream = stream(self.seed, "policy")
         self._cached_state: Any = None
 
@@ -260,17 +266,13 @@ class CompiledPolicy(Policy):
 
     def _select(self, number: int) -> NDArray[np.int64]:
         arms = np.empty(self.budget, np.int64)
-        self.kernels.select(
-            self.params(), self._state, self.graph.arrays, number, row(self._stream, number), arms
-        )
+        self.kernels.select(self.params(), self._state, self.graph.arrays, number, row_of(self._stream, number), arms)
         arms.sort()
         return arms
 
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        luck = row(self._stream, number)
-        self.kernels.update(
-            self.params(), self._state, self.graph.arrays, number, luck, arms, rewards, arms.size, True
-        )
+        luck = row_of(self._stream, number)
+        self.kernels.update(self.params(), self._state, self.graph.arrays, number, luck, arms, rewards, arms.size, True)
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
         if self.kernels.schedule is not None:
@@ -312,9 +314,9 @@ def _from_mapping(
     rewards: Mapping[int, float], revealed: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     for arm, reward in rewards.items():
-        if isinstance(arm, bool) or not isinstance(arm, Integral):
+        if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
             raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
-        if isinstance(reward, bool) is False and not isinstance(reward, Real):
+        if not isinstance(reward, int | float | np.number | np.bool_):
             raise TypeError(f"rewards must be numbers, got {reward!r} for arm {arm}")
     arms = np.array(sorted(int(arm) for arm in rewards), dtype=np.int64)
     place = np.searchsorted(revealed, arms)
@@ -337,7 +339,7 @@ def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.f
 
 def check_probability(name: str, value: float) -> float:
     """Return `value` as a float strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
     if not 0.0 < value < 1.0:
         raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
@@ -348,7 +350,7 @@ def check_horizon(horizon: int | None) -> int | None:
     """Return the horizon, a whole number from 1, or None."""
     if horizon is None:
         return None
-    if isinstance(horizon, bool) or not isinstance(horizon, Integral):
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer):
         raise TypeError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
     if horizon < 1:
         raise ValueError(f"horizon must be a whole number from 1 or None, got {horizon!r}")

@@ -264,7 +264,7 @@ footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem
 @media (max-width: 34rem) {
   body { padding: .8rem .8rem 2rem; }
   table { font-size: .8rem; }
-  th, td { padding: .3rem .3rem; }
+  th, td { padding: .3rem .25rem; white-space: normal; }
 }
 </style>
 </head>

@@ -247,9 +247,7 @@ class _Run(NamedTuple):
             np.array([0, 0, -1], np.int64),
         )
 
-    def _compiled(
-        self, replication: int, track: Callable[[int, Desk], bool]
-    ) -> tuple[Desk, TriageLog | None]:
+    def _compiled(self, replication: int, track: Callable[[int, Desk], bool]) -> tuple[Desk, TriageLog | None]:
         policy, environment, desk = self.policy, self.environment, self._desk()
         assert isinstance(policy, CompiledPolicy)
         assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
@@ -269,9 +267,7 @@ class _Run(NamedTuple):
                 break
         return desk, policy.triage_log(state)
 
-    def _interpreted(
-        self, replication: int, track: Callable[[int, Desk], bool]
-    ) -> tuple[Desk, TriageLog | None]:
+    def _interpreted(self, replication: int, track: Callable[[int, Desk], bool]) -> tuple[Desk, TriageLog | None]:
         desk, environment = self._desk(), self.environment
         policy = self.policy.fresh(self.seed, replication)
         table = None
@@ -295,7 +291,11 @@ class _Run(NamedTuple):
 def _check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
     if isinstance(checkpoints, int | np.integer):
         count = check_count("checkpoints", int(checkpoints), 1)
-        return np.unique(np.rint(np.geomspace(1, horizon, count)).astype(np.int64)) if count > 1 else np.array([horizon], np.int64)
+        return (
+            np.unique(np.rint(np.geomspace(1, horizon, count)).astype(np.int64))
+            if count > 1
+            else np.array([horizon], np.int64)
+        )
     points = np.asarray(checkpoints)
     if points.ndim != 1 or not points.size or points.dtype.kind not in "iu":
         raise TypeError(f"checkpoints must be a whole number or a list of them, got {checkpoints!r}")

@@ -220,15 +220,15 @@ def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -
     False, if an arm outside the shortlist might belong there: `shorten` and try again.
     """
     k = arms.size - taken
-    m = _keep(state, scale, state.real[LEVEL] - state.real[MARGIN], k)
-    while m < k:
-        if state.real[MARGIN] > 1e3 or not state.real[LEVEL] < np.inf:
-            m = _keep(state, scale, _LOWEST, k)
+    floor = state.real[LEVEL] - state.real[MARGIN] if state.real[LEVEL] < np.inf else _LOWEST
+    while True:
+        m = _keep(state, scale, floor, k)
+        if m >= k:
             break
+        if floor == _LOWEST:
+            return False
         state.real[MARGIN] *= 4.0
-        m = _keep(state, scale, state.real[LEVEL] - state.real[MARGIN], k)
-    if m < k:
-        return False
+        floor = state.real[LEVEL] - state.real[MARGIN] if state.real[MARGIN] < 1e3 else _LOWEST
     state.real[MARGIN] = max(1e-9, min(1.0, state.real[MARGIN] * (0.8 if m > k + 1 + k // 8 else 1.25)))
     top_first(state.kept_values, state.kept, m, k)
     level = np.inf

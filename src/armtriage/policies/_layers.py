@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from armtriage._jit import borrowed, inlined, kernel
 from armtriage.feedback import FeedbackGraph, GraphArrays
+from armtriage.policies._order import sort_pairs
 
 __all__ = ["Layer", "close_layer", "cover", "leave", "new_layer", "next_pick", "open_layer"]
 
@@ -218,11 +219,15 @@ def open_layer(layer: Layer, graph: GraphArrays) -> None:
 
 
 @kernel
-def _sort_turn(layer: Layer, n: int) -> None:
-    """Sort the arms of `turn`; many at once by a sweep over the members, which are in order."""
+def _sort_turn(layer: Layer, n: int, preference: NDArray[np.float64]) -> None:
+    """Sort the arms of `turn`, largest preference first; without preferences many are sorted by one sweep."""
     layer = borrowed(layer)
-    if 16 * n < layer.whole[MEMBERS]:
-        layer.turn[:n] = np.sort(layer.turn[:n])
+    if preference.size > 0 or 16 * n < layer.whole[MEMBERS]:
+        values = np.zeros(n)
+        if preference.size > 0:
+            for i in range(n):
+                values[i] = preference[layer.turn[i]]
+        sort_pairs(values, layer.turn, n)
         return
     for i in range(n):
         layer.marks[layer.turn[i]] = 1
@@ -246,7 +251,7 @@ def _next_turn(layer: Layer, preference: NDArray[np.float64]) -> None:
         if layer.waiting[arm] > 0:
             layer.turn[n] = arm
             n += 1
-    in_order = n
+    in_order = n if preference.size == 0 else 0
     arm = layer.late[degree]
     while arm >= 0:
         if layer.waiting[arm] > 0:
@@ -254,10 +259,7 @@ def _next_turn(layer: Layer, preference: NDArray[np.float64]) -> None:
             n += 1
         arm = layer.after[arm]
     if n > in_order:
-        _sort_turn(layer, n)
-    if preference.size > 0 and n > 1:
-        arms = layer.turn[:n].copy()
-        layer.turn[:n] = arms[np.argsort(-preference[arms], kind="mergesort")]
+        _sort_turn(layer, n, preference)
     layer.whole[DEGREE] = degree
     layer.whole[HEAD] = 0
     layer.whole[TAIL] = n

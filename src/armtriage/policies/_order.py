@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from armtriage._jit import inlined, kernel
 
-__all__ = ["kth_largest", "top_first"]
+__all__ = ["kth_largest", "sort_pairs", "top_first"]
 
 
 @inlined
@@ -73,3 +73,30 @@ def kth_largest(values: NDArray[np.float64], n: int, k: int) -> float:
         else:
             break
     return values[k - 1]  # type: ignore[no-any-return]
+
+
+@kernel
+def sort_pairs(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> None:
+    """Sort the first n pairs, largest value first (merge sort from runs of eight)."""
+    for first in range(0, n, 8):
+        for i in range(first + 1, min(first + 8, n)):
+            value, arm, j = values[i], arms[i], i
+            while j > first and _before(value, arm, values[j - 1], arms[j - 1]):
+                values[j], arms[j] = values[j - 1], arms[j - 1]
+                j -= 1
+            values[j], arms[j] = value, arm
+    other_values, other_arms = np.empty(n), np.empty(n, np.int64)
+    width = 8
+    while width < n:
+        for first in range(0, n, 2 * width):
+            middle, last = min(first + width, n), min(first + 2 * width, n)
+            i, j = first, middle
+            for place in range(first, last):
+                left = j >= last or (i < middle and _before(values[i], arms[i], values[j], arms[j]))
+                source = i if left else j
+                other_values[place], other_arms[place] = values[source], arms[source]
+                i += left
+                j += not left
+        for i in range(n):
+            values[i], arms[i] = other_values[i], other_arms[i]
+        width *= 2

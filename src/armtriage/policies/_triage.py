@@ -105,9 +105,12 @@ def count_lagging(state: State) -> None:
 
 @kernel
 def sort_printed(params: Params, state: State) -> None:
-    """Update N and the sets as Algorithm 1 prints it, against the S-th best mean of all that is not eliminated."""
+    """Update N and the sets as Algorithm 1 prints it, against the S-th best mean of all that is not eliminated.
+
+    Once the decision can never change again the sets are left as they are.
+    """
     state = borrowed(state)
-    if state.whole[N_CONFIRMED] >= params.budget or state.whole[N_ACTIVE] == 0:
+    if state.whole[N_CONFIRMED] + state.whole[N_ACTIVE] <= params.budget or state.whole[N_CONFIRMED] >= params.budget:
         return
     least = _least_count(state)
     if least <= state.whole[LEAST]:
@@ -139,9 +142,7 @@ def _interval(params: Params, state: State, arm: int) -> tuple[float, float]:
     """Return the arm's interval; for small counts of 0s and 1s it is looked up, since many arms share it."""
     count, total = state.counts[arm], state.sums[arm]
     if state.squares.size > 0:
-        return interval(
-            params.interval, count, total, state.squares[arm], params.n_arms, params.horizon, params.delta
-        )
+        return interval(params.interval, count, total, state.squares[arm], params.n_arms, params.horizon, params.delta)
     wins = int(total)
     if count >= MEMO or wins != total:
         return interval(params.interval, count, total, 0.0, params.n_arms, params.horizon, params.delta)

@@ -34,7 +34,12 @@ class Params(NamedTuple):
 
 @inlined
 def select(
-    params: Params, state: IndexState, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
+    params: Params,
+    state: IndexState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
 ) -> bool:
     """Fill `arms` with the S largest indices; never committed."""
     taken = take_unseen(state, arms)

@@ -146,7 +146,8 @@ def _best_confirmed(state: State, arms: NDArray[np.int64]) -> None:
         state.chosen[i] = arm
         state.values[i] = state.sums[arm] / state.counts[arm]
     top_first(state.values, state.chosen, n, arms.size)
-    arms[:] = state.chosen[: arms.size]
+    for i in range(arms.size):
+        arms[i] = state.chosen[i]
 
 
 @inlined
@@ -378,7 +379,8 @@ class CombinatorialElimination(CompiledPolicy):
         """Return the state before the first round: every arm active and unobserved."""
         n = self.n_arms
         # Count and sum of an arm stand side by side in memory: a revealed arm costs one cache miss, not two.
-        pairs = np.zeros((n, 2))
+        # A single row would count as contiguous, and have every kernel compiled again for one arm.
+        pairs = np.zeros((max(n, 2), 2))
         upper = np.ones(n)
         preference = {"upper": upper, "random": np.zeros(n), "index": np.zeros(0)}[self.tie_break]
         state = State(

@@ -60,7 +60,12 @@ def _keep(state: IndexState, level: float, bonus: float) -> int:
 
 @inlined
 def select(
-    params: Params, state: IndexState, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
+    params: Params,
+    state: IndexState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
 ) -> bool:
     """Fill `arms` with the S largest indices; never committed."""
     taken = take_unseen(state, arms)
