@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core import cgutils, config
-from numba.core.types import Array, BaseTuple, int64, uint64
 from numba.extending import intrinsic
 
 __all__ = ["JIT", "bind", "borrowed", "inlined", "kernel", "lowest_bit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_types: Any = numba.types
 
 JIT: bool = not config.DISABLE_JIT
 """Whether kernels are compiled; False under ``NUMBA_DISABLE_JIT=1``, where they run as plain Python."""
@@ -104,12 +105,12 @@ def bind(template: F, name: str, **names: Any) -> F:
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, Array):
+    if isinstance(kind, _types.Array):
         array = context.make_array(kind)(context, builder, value)
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         array.parent = cgutils.get_null_value(array.parent.type)
         return array._getvalue()
-    if isinstance(kind, BaseTuple):
+    if isinstance(kind, _types.BaseTuple):
         parts = [_without_owner(context, builder, part, builder.extract_value(value, i)) for i, part in enumerate(kind)]
         return context.make_tuple(builder, kind, parts)
     return value
@@ -136,7 +137,7 @@ if JIT:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return builder.cttz(args[0], cgutils.true_bit)
 
-        return int64(uint64), codegen
+        return _types.int64(_types.uint64), codegen
 
 else:
 

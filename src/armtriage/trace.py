@@ -44,7 +44,8 @@ class Trace:
     decisions : ndarray, (replications, horizon, S), or None
         The arms of every round, ascending, if they were recorded.
     triage : tuple of TriageLog, or None
-        For elimination policies, when each arm was confirmed or eliminated, a log a replication.
+        For elimination policies, when each arm was confirmed or eliminated, a log a replication. It ends when the
+        decision can never change again.
     policy, n_arms, seed
         What was simulated.
     """

@@ -105,12 +105,9 @@ def count_lagging(state: State) -> None:
 
 @kernel
 def sort_printed(params: Params, state: State) -> None:
-    """Update N and the sets as Algorithm 1 prints it, against the S-th best mean of all that is not eliminated.
-
-    Once the decision can never change again the sets are left as they are.
-    """
+    """Update N and the sets as Algorithm 1 prints it, against the S-th best mean of all that is not eliminated."""
     state = borrowed(state)
-    if state.whole[N_CONFIRMED] + state.whole[N_ACTIVE] <= params.budget or state.whole[N_CONFIRMED] >= params.budget:
+    if state.whole[N_CONFIRMED] >= params.budget or state.whole[N_ACTIVE] == 0:
         return
     least = _least_count(state)
     if least <= state.whole[LEAST]:
