@@ -76,7 +76,7 @@ class CombinatorialUCB(CompiledPolicy):
     >>> from armtriage import FeedbackGraph
     >>> policy = CombinatorialUCB(FeedbackGraph.semi_bandit(4), budget=2, horizon=1000)
     >>> round(policy.width, 4)
-    3.6873
+    3.6868
     """
 
     kernels = Kernels(select, update, schedule, release)
