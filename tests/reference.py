@@ -24,7 +24,6 @@ GOLDEN, FIRST, SECOND = (
 )
 
 
-# --- Luck ---
 def bits(start: np.uint64, columns: np.ndarray) -> np.ndarray:
     """SplitMix64 at many columns; arrays wrap around without a warning."""
     z = start + (columns.astype(np.uint64) + np.uint64(1)) * GOLDEN
@@ -44,7 +43,6 @@ class Luck:
         return (bits(row, np.arange(first, first + n)) >> np.uint64(11)) * 2.0**-53
 
 
-# --- Intervals ---
 @lru_cache(maxsize=1 << 18)
 def kl_bounds(mean: float, level: float) -> tuple[float, float]:
     """The smallest and the largest p with kl(mean, p) <= level, by root finding on each side."""
@@ -112,7 +110,6 @@ def bounds(
     return max(mean - half, 0.0), min(mean + half, 1.0)
 
 
-# --- Elimination ---
 class Elimination:
     """Algorithm 1 in exact mode (benchmark="printed") and with the reduced benchmark."""
 
@@ -262,7 +259,6 @@ class Elimination:
         self.lower[a], self.upper[a] = lower, upper
 
 
-# --- Index policies ---
 class Index:
     """Play the S arms of largest index, an infinite one while unobserved; ties to the smallest arm."""
 

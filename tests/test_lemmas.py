@@ -164,9 +164,6 @@ def layers(one: Run) -> list[list[Round]]:
 both = pytest.mark.parametrize("variant", ["paper", "tight"])
 
 
-# --- The runs exercise what is tested ---
-
-
 @both
 def test_most_runs_are_good(variant: str) -> None:
     assert len(good_runs(variant)) >= RUNS * (1 - 2 * DELTA)
@@ -181,9 +178,6 @@ def test_a_third_of_the_runs_with_two_slots_confirm_an_arm(variant: str) -> None
 @both
 def test_half_of_the_runs_eliminate_an_arm(variant: str) -> None:
     assert sum(bool(one.rounds[-1].eliminated) for one in runs(variant)) >= RUNS / 2
-
-
-# --- 5.1: on the good event ---
 
 
 @both
@@ -215,9 +209,6 @@ def test_active_arms_are_at_most_four_widths_below_the_best_on_the_good_event(va
         for r in one.rounds:
             gap = max((one.means[one.budget - 1] - one.means[a] for a in r.active), default=0.0)
             assert gap <= 4 * one.width(one.fresh(r.least)) + 1e-12
-
-
-# --- 5.2: always ---
 
 
 @both
@@ -280,9 +271,6 @@ def test_picks_were_unobserved_in_their_layer(variant: str) -> None:
     assert all(r.counts[a] == r.least for one in runs(variant) for layer in layers(one) for r in layer for a in r.picks)
 
 
-# --- 5.3: layers ---
-
-
 @both
 def test_picks_of_a_layer_are_as_few_as_the_independence_number_allows(variant: str) -> None:
     for one in runs(variant):
@@ -297,9 +285,6 @@ def test_rounds_of_a_layer_are_its_picks_by_the_free_slots(variant: str) -> None
             picks = sum(len(r.picks) for r in layer)
             free = one.budget - len(layer[0].confirmed)
             assert len(layer) <= max(1, math.ceil(picks / free))
-
-
-# --- 5.4 and 5.5: regret ---
 
 
 @both
@@ -341,9 +326,6 @@ def test_regret_stops_once_the_width_is_a_quarter_of_the_gap_on_the_good_event(v
         reached += bool(late)
         assert max(late, default=0.0) <= 1e-12
     assert reached > 0
-
-
-# --- The good event fails with probability delta at most ---
 
 
 def broken_paths(kind: str, horizon: int | None, delta: float, shrink: float = 1.0) -> int:
@@ -403,9 +385,6 @@ def test_triage_is_wrong_now_and_then_when_delta_is_large() -> None:
     assert wrong_triages(0.9) > 0
 
 
-# --- 5.10: special cases ---
-
-
 def classical_elimination(env: StochasticEnvironment, rounds: int, delta: float) -> list[int]:
     """One arm a round: pull the survivors in turn, then drop those two widths below the best mean."""
     alive, sums, pulls, played = list(range(env.n_arms)), np.zeros(env.n_arms), 0, []
@@ -441,8 +420,6 @@ def test_complete_graph_has_one_round_per_layer(variant: str) -> None:
     for one in complete:
         assert all(len(layer) == 1 for layer in layers(one))
 
-
-# --- 5.9: where UCB fails ---
 
 SIDE, LONG = 16, 40_000
 

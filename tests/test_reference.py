@@ -140,7 +140,6 @@ def play(case: Case) -> Played:
     return Played(case, trace, decisions, np.cumsum(regret), asked, told, log)
 
 
-# --- The cases ---
 def elimination(
     env: Any,
     budget: int,
@@ -215,6 +214,29 @@ def gap_case() -> Case:
     graph = FeedbackGraph.from_edges(4, [(2, 0), (2, 1), (3, 0), (3, 1)])
     env = StochasticEnvironment([0.9, 1.0, 0.0, 0.0], graph, reward="deterministic", seed=0)
     return elimination(env, 1, 60, 5, variant="paper", horizon=1, delta=0.9)
+
+
+LARGE = ("hubs", "dense digraph", "long cliques", "sensors", "ladder")
+
+
+def large_case(kind: str, variant: str) -> Case:
+    """Hundreds of arms, so that lists count as hubs', intervals span blocks, and buckets are sorted by sweeps."""
+    rng = np.random.default_rng(LARGE.index(kind))
+    n, budget = 700, 12
+    if kind == "hubs":
+        edges = [(hub, arm) for hub in range(0, 60, 3) for arm in rng.choice(n, 90 + hub, replace=False).tolist()]
+        graph = FeedbackGraph.from_edges(n, edges)
+    elif kind == "dense digraph":
+        graph = FeedbackGraph.erdos_renyi(n, 0.02, seed=5)
+    elif kind == "long cliques":
+        graph = FeedbackGraph.cliques([300, 1, 270, 29, 50, 50])
+    elif kind == "sensors":
+        graph = FeedbackGraph.nearest(np.sort(rng.random(n)), radius=0.02)
+    else:
+        graph = FeedbackGraph.threshold(n, "down")
+    env = StochasticEnvironment(rng.beta(1, 3, n), graph, seed=6)
+    options = {"variant": "paper", "horizon": 1, "delta": 0.9} if variant == "paper" else {"delta": 0.5}
+    return elimination(env, budget, 250, 9, **options)
 
 
 def index_case(number: int, name: str) -> Case:
@@ -292,6 +314,8 @@ def played(name: str) -> Played:
         return play(drifting_case(rest))
     if family == "gap":
         return play(gap_case())
+    if family == "large":
+        return play(large_case(*rest.split("/")))
     if family == "medium":
         policy, _, problem = rest.partition("/")
         # The twin of KLUCB solves an equation an arm and round.
@@ -306,7 +330,8 @@ DRIFT_CASES = ["drift/printed", "drift/reduced"]
 INDEX_CASES = [f"{name}/{i}" for name in INDEX_POLICIES for i in range(18)]
 MEDIUM_CASES = [f"medium/{policy}/{problem}" for problem in MEDIUM for policy in MEDIUM_POLICIES]
 MEDIUM_CASES.remove("medium/KLUCB/1000 arms in a digraph, S=20")  # its rewards are not tame
-ELIMINATION_CASES = PRINTED_CASES + REDUCED_CASES + DRIFT_CASES
+LARGE_CASES = [f"large/{kind}/{variant}" for kind in LARGE for variant in ("paper", "tight")]
+ELIMINATION_CASES = LARGE_CASES + PRINTED_CASES + REDUCED_CASES + DRIFT_CASES
 ALL_CASES = ELIMINATION_CASES + INDEX_CASES + MEDIUM_CASES
 
 
@@ -315,7 +340,6 @@ def first_difference(mine: np.ndarray, theirs: np.ndarray) -> tuple[int, list[in
     return (int(wrong[0]), mine[wrong[0]].tolist(), theirs[wrong[0]].tolist()) if wrong.size else None
 
 
-# --- The facts ---
 @pytest.mark.parametrize("name", ALL_CASES)
 def test_simulated_decisions_are_those_of_the_twin(name: str) -> None:
     run = played(name)

@@ -284,3 +284,7 @@ _READERS: tuple[tuple[type, str, Callable[[str], Any]], ...] = (
 
 def _unknown(what: str, name: str, known: Any) -> Refusal:
     return Refusal(f"unknown {what} {name!r}; accepted are {', '.join(known)}")
+
+
+if __name__ == "__main__":
+    main()

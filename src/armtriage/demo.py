@@ -85,7 +85,8 @@ def run(
     cliques, members, budget = size.slate
     slate = random_bernoulli(FeedbackGraph.cliques([members] * cliques), seed=SEED)
     results = _contest(slate, budget, size.slate_horizon, size.slate_replications, progress)
-    log = _triage(results)
+    chart_axes = plots.triage_chart(_triage(results), slate.means, size.slate_horizon, budget=budget)
+    plots.sign(chart_axes, f"first of {results[0].trace.origin}")
     curves = "Mean cumulative regret with 95% bands; both scales are logarithmic."
     chart = (
         "One run of elimination: each row is an arm, the best at the top. Active arms are played evenly, "
@@ -98,11 +99,7 @@ def run(
             [_slate_setting(size), *_winner(results), *_price(results)],
             [
                 draw("slate-regret", plots.regret_curves(_traces(results)), curves),
-                draw(
-                    "slate-triage",
-                    plots.triage_chart(log, slate.means, size.slate_horizon, budget=budget),
-                    chart,
-                ),
+                draw("slate-triage", chart_axes, chart),
             ],
         )
     ]
@@ -201,8 +198,7 @@ def _failure_setting(size: Size) -> str:
     side = size.failure
     return (
         f"{side} cliques of {side} arms, {side} slots, {size.failure_horizon:,} rounds, "
-        f"{size.failure_replications} runs. All arms of a clique have the same mean and always pay "
-        f"it, and the "
+        f"{size.failure_replications} runs. All arms of a clique have the same mean and always pay it, and the "
         f"best slate is one whole clique: the instance of the lower bound for UCB."
     )
 
@@ -225,10 +221,8 @@ def _price(results: Sequence[Result]) -> list[str]:
     text = []
     if best.label not in (TIGHT, PAPER):
         text.append(
-            f"Elimination loses {number(tight.mean)}, {_times(tight.mean, best.mean)} as much as "
-            f"{best.label}. "
-            f"That is what its guarantee costs: it plays active arms evenly until their intervals "
-            f"part, where "
+            f"Elimination loses {number(tight.mean)}, {_times(tight.mean, best.mean)} as much as {best.label}. "
+            f"That is what its guarantee costs: it plays active arms evenly until their intervals part, where "
             f"{best.label} turns to promising arms at once and has no such guarantee under graph feedback."
         )
     if paper.mean > tight.mean:

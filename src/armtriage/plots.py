@@ -23,6 +23,7 @@ __all__ = [
     "check_path",
     "regret_curves",
     "save",
+    "sign",
     "svg_text",
     "triage_chart",
 ]
@@ -45,6 +46,15 @@ def _new_axes() -> Axes:
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'armtriage[plots]'") from error
     return Figure(figsize=_SIZE, layout="constrained").add_subplot()
+
+
+def sign(ax: Axes, text: str) -> None:
+    """Write under the axes' figure where its numbers come from, and which version made it."""
+    from armtriage import __version__
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.supxlabel(f"{text}; armtriage {__version__}", x=0.99, ha="right", fontsize=_FONT - 3, color=INK, alpha=0.75)
 
 
 def _dress(ax: Axes, x: str, y: str) -> None:
@@ -79,7 +89,10 @@ def regret_curves(traces: Mapping[str, Trace], ax: Axes | None = None, *, log: b
     """
     if not traces:
         raise ValueError("traces must hold one trace or more, got none")
-    ax = _new_axes() if ax is None else ax
+    if ax is None:
+        ax = _new_axes()
+        origins = {trace.origin for trace in traces.values()}
+        sign(ax, "95% bands; " + (origins.pop() if len(origins) == 1 else "several runs and seeds"))
     log = log and any(bool((trace.mean > 0).any()) for trace in traces.values())
     ends = []
     for number, (label, trace) in enumerate(traces.items()):

@@ -175,7 +175,7 @@ def simulate(
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
     if environment.n_arms != policy.n_arms:
         raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
-    if environment.graph != policy.graph:
+    if environment.graph is not policy.graph and environment.graph != policy.graph:
         raise ValueError("environment and policy must have the same feedback graph")
     seed = policy.seed if seed is None else check_seed(seed)
     run = _Run(policy, environment, horizon, points, seed, record_decisions)
@@ -191,6 +191,7 @@ def simulate(
         policy=type(policy).__name__,
         n_arms=policy.n_arms,
         seed=seed,
+        environment_seed=getattr(environment, "seed", None),
     )
 
 

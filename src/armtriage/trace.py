@@ -46,8 +46,8 @@ class Trace:
     triage : tuple of TriageLog, or None
         For elimination policies, when each arm was confirmed or eliminated, a log a replication. It ends when the
         decision can never change again.
-    policy, n_arms, seed
-        What was simulated.
+    policy, n_arms, seed, environment_seed
+        What was simulated; the seeds of the policies' randomness and of the rewards (None if it has none).
     """
 
     rounds: NDArray[np.int64]
@@ -58,6 +58,13 @@ class Trace:
     policy: str
     n_arms: int
     seed: int
+    environment_seed: int | None
+
+    @property
+    def origin(self) -> str:
+        """Where the numbers come from: runs and seeds."""
+        n = self.regret.shape[0]
+        return f"{n} run{'s' if n > 1 else ''}, policy seed {self.seed}, reward seed {self.environment_seed}"
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -99,7 +106,7 @@ class Trace:
         replications, points = self.regret.shape
         low, high = self.interval()
         shown = np.unique(np.linspace(0, points - 1, min(points, 6)).astype(int))
-        lines = [f"Trace of {self.policy}: {self.n_arms} arms, {replications} replications, seed {self.seed}"]
+        lines = [f"Trace of {self.policy}: {self.n_arms} arms, {self.origin}"]
         lines.append(f"{'rounds':>12}  {'mean regret':>12}  95% interval")
         for p in shown:
             spread = f"[{low[p]:.6g}, {high[p]:.6g}]" if replications > 1 else "one replication: none"

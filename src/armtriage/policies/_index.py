@@ -33,7 +33,7 @@ __all__ = [
 LENGTH, UNSEEN, CURSOR, AIM, ORDERED = range(5)
 OUTSIDE, END, LEVEL, MARGIN, REACH = range(5)
 _SMALL = 192
-_CHUNK = 512
+_CHUNK = 256
 _LOWEST = np.finfo(np.float64).min
 
 

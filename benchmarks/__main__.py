@@ -1,0 +1,208 @@
+"""``make bench``: how fast it is, each figure a ratio between two things that are timed in the same run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import armtriage
+from armtriage import CombinatorialElimination, CombUCB1, FeedbackGraph, StochasticEnvironment, ThompsonSampling
+from armtriage.simulator import simulate
+from benchmarks import numpy_loops, touch_floor, yardstick
+
+SIZES = ((100, 5, 300_000), (1_000, 10, 100_000), (10_000, 50, 20_000))
+
+
+class Figure(NamedTuple):
+    """One line of the table: what was measured, and what it must reach."""
+
+    name: str
+    value: float
+    unit: str
+    target: str
+    reached: bool | None
+    detail: str
+
+
+def at_least(name: str, value: float, target: float, detail: str) -> Figure:
+    return Figure(name, value, "times", f">= {target:g}", value >= target, detail)
+
+
+def at_most(name: str, value: float, target: float, unit: str, detail: str) -> Figure:
+    return Figure(name, value, unit, f"<= {target:g}", value <= target, detail)
+
+
+def per_round(*jobs: tuple[Callable[[], Any], int], repeats: int = 5) -> list[float]:
+    """Return the least CPU seconds a round of each job, taking turns so that all meet the same machine."""
+    best = [float("inf")] * len(jobs)
+    for _ in range(repeats):
+        for place, (job, rounds) in enumerate(jobs):
+            began = time.thread_time()
+            job()
+            best[place] = min(best[place], (time.thread_time() - began) / rounds)
+    return best
+
+
+def problem(n_arms: int) -> tuple[FeedbackGraph, StochasticEnvironment]:
+    graph = FeedbackGraph.semi_bandit(n_arms)
+    return graph, StochasticEnvironment(np.random.default_rng(0).random(n_arms), graph, seed=1)
+
+
+def index_policy() -> Iterator[Figure]:
+    for (n_arms, budget, horizon), compiled, plain in zip(SIZES, (0.7, 0.7, 1.0), (30, 10, 6), strict=True):
+        graph, env = problem(n_arms)
+        policy, short = CombUCB1(graph, budget), max(500, horizon // 40)
+
+        def ours(policy: CombUCB1 = policy, env: StochasticEnvironment = env, horizon: int = horizon) -> None:
+            simulate(policy, env, horizon=horizon, workers=1)
+
+        ours(horizon=10)
+        yardstick.comb_ucb1(env.means, budget, 10, 1)
+        c, numpy_, own = per_round(
+            (lambda e=env, b=budget, h=horizon: yardstick.comb_ucb1(e.means, b, h, 1), horizon),
+            (lambda e=env, b=budget, h=short: numpy_loops.comb_ucb1(e.means, b, h, 1), short),
+            (ours, horizon),
+        )
+        size = f"K={n_arms:,} S={budget}"
+        detail = f"{own * 1e9:,.0f} ns a round; C {c * 1e9:,.0f}, NumPy {numpy_ * 1e9:,.0f}"
+        yield at_least(f"CombUCB1 against C, {size}", c / own, compiled, detail)
+        yield at_least(f"CombUCB1 against NumPy, {size}", numpy_ / own, plain, detail)
+
+
+def sampling() -> Iterator[Figure]:
+    n_arms, budget, horizon = 10_000, 50, 2_000
+    graph, env = problem(n_arms)
+    policy = ThompsonSampling(graph, budget, seed=1)
+    simulate(policy, env, horizon=10)
+    theirs, own = per_round(
+        (lambda: numpy_loops.thompson(env.means, budget, 200, 1), 200),
+        (lambda: simulate(policy, env, horizon=horizon, workers=1), horizon),
+        repeats=3,
+    )
+    detail = f"{own * 1e6:,.1f} us a round; NumPy {theirs * 1e6:,.1f}"
+    yield at_least(f"ThompsonSampling against NumPy, K={n_arms:,} S={budget}", theirs / own, 8, detail)
+
+
+def elimination() -> Iterator[Figure]:
+    """Compare K = 1,000,000 with K = 1,000 over the same number of layers, with no arm decided yet in either."""
+    budget, degree = 100, 5
+    floors = {n: touch_floor.per_round(n, budget * (degree + 1)) for n in (1_000, 1_000_000)}
+    for variant in ("paper", "tight"):
+        cost = {}
+        for n_arms, horizon, replications in ((1_000, 25, 400), (1_000_000, 25_000, 1)):
+            graph = FeedbackGraph.erdos_renyi(n_arms, degree / n_arms, seed=1)
+            means = 0.4 + 0.2 * np.random.default_rng(0).random(n_arms)
+            env = StochasticEnvironment(means, graph, seed=1)
+            policy = CombinatorialElimination(graph, budget, horizon=horizon, variant=variant)
+            simulate(policy, env, horizon=5)
+
+            def setup(policy: CombinatorialElimination = policy, n: int = replications) -> None:
+                for _ in range(n):
+                    policy.new_state()
+
+            def run(
+                p: CombinatorialElimination = policy,
+                e: StochasticEnvironment = env,
+                t: int = horizon,
+                n: int = replications,
+            ) -> None:
+                simulate(p, e, horizon=t, replications=n, workers=1)
+
+            whole, before = per_round((run, horizon * replications), (setup, horizon * replications), repeats=2)
+            cost[n_arms] = whole - before
+        small, large = cost[1_000], cost[1_000_000]
+        floor = f"random touches alone {floors[1_000_000] / floors[1_000]:.1f} times"
+        detail = f"{large * 1e6:,.0f} us a round against {small * 1e6:,.0f}; {floor}"
+        yield at_most(f"Elimination ({variant}), K=1,000,000 over 1,000", large / small, 6, "times", detail)
+
+
+def workers() -> Iterator[Figure]:
+    graph, env = problem(100)
+    seconds = {}
+    for count in (1, 2, 1, 2, 1, 2):
+        began = time.perf_counter()
+        simulate(CombUCB1(graph, 5), env, horizon=50_000, replications=64, workers=count)
+        seconds[count] = min(seconds.get(count, float("inf")), time.perf_counter() - began)
+    detail = f"{seconds[1]:.2f} s and {seconds[2]:.2f} s for 64 x 50,000 rounds"
+    yield at_least("64 replications, 2 workers over 1", seconds[1] / seconds[2], 1.7, detail)
+
+
+def asking() -> Iterator[Figure]:
+    n_arms, budget, asks = 1_000_000, 100, 400
+    for n in (1_000, n_arms):
+        # The small policy only loads the kernels.
+        graph = FeedbackGraph.erdos_renyi(n, 5 / n, seed=1)
+        policy = CombinatorialElimination(graph, budget)
+        times = []
+        for _ in range(asks + 1):
+            began = time.perf_counter()
+            decision = policy.ask()
+            times.append(time.perf_counter() - began)
+            policy.tell(decision, np.zeros(decision.revealed.size))
+        first = times.pop(0)
+    mean = statistics.fmean(times) * 1e3
+    detail = f"median {statistics.median(times) * 1e3:.3f} ms; making the state and a layer took {first * 1e3:,.0f} ms"
+    yield at_most("ask, warm, K=1,000,000 S=100", mean, 1.0, "ms", detail)
+
+
+def starting() -> Iterator[Figure]:
+    def seconds(*command: str, **environment: str) -> float:
+        began = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
+        return time.perf_counter() - began
+
+    imports = min(seconds(sys.executable, "-c", "import armtriage") for _ in range(5))
+    bare = min(seconds(sys.executable, "-c", "pass") for _ in range(5))
+    yield at_most("import armtriage", imports - bare, 0.5, "s", f"beside {bare:.2f} s for Python itself")
+    small = [sys.executable, "-m", "armtriage.cli", "simulate", "random:n_arms=20,budget=3", "--horizon", "1000"]
+    seconds(*small)
+    yield at_most("armtriage simulate, warm", min(seconds(*small) for _ in range(3)), 2.0, "s", "three policies")
+    demo = [sys.executable, "-m", "armtriage.cli", "demo", "--quick", "--out"]
+    with tempfile.TemporaryDirectory() as folder:
+        cold = seconds(*demo, folder, XDG_CACHE_HOME=folder, NUMBA_CACHE_DIR="")
+        warm = seconds(*demo, folder, XDG_CACHE_HOME=folder, NUMBA_CACHE_DIR="")
+    detail = f"the small demo took {cold:.1f} s cold and {warm:.1f} s warm"
+    yield at_most("compilation of all the demo uses", cold - warm, 60.0, "s", detail)
+
+
+PARTS = {part.__name__: part for part in (index_policy, sampling, elimination, workers, asking, starting)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    given = parser.parse_args()
+    unknown = [part for part in given.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"unknown part {unknown[0]!r}; accepted are {', '.join(PARTS)}")
+    figures = []
+    for name in given.parts or PARTS:
+        print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        figures += PARTS[name]()
+    if given.json:
+        about = {"version": armtriage.__version__, "python": platform.python_version(), "processors": os.cpu_count()}
+        print(json.dumps({**about, "figures": [figure._asdict() for figure in figures]}, indent=2))
+        return
+    table = Table("what", "measured", "must be", "", "detail")
+    for figure in figures:
+        mark = "reached" if figure.reached else "MISSED"
+        table.add_row(figure.name, f"{figure.value:.2f} {figure.unit}", figure.target, mark, figure.detail)
+    Console(width=None if sys.stdout.isatty() else 170).print(table)
+
+
+if __name__ == "__main__":
+    main()
