@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import types
-import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from armtriage import __version__, _jit, demo, policies
+from armtriage._options import Refusal, convert, parameters_of, split, unknown
 from armtriage._random import check_seed
+from armtriage.comparison import compare, facts, table
 from armtriage.environments import StochasticEnvironment
 from armtriage.instances import GRAPHS, random_bernoulli, ucb_failure
 from armtriage.policy import Policy
-from armtriage.report import compare, facts, table
 
 __all__ = ["INSTANCES", "POLICIES", "app", "main"]
 
@@ -51,10 +50,6 @@ app = typer.Typer(
 def main() -> None:
     """Run the command line."""
     app()
-
-
-class Refusal(Exception):
-    """Input that the command line cannot take; the message says what it can."""
 
 
 def _version(wanted: bool) -> None:
@@ -182,21 +177,21 @@ def _curves(path: Path) -> Callable[[Mapping[str, Any]], None]:
 
 
 def _make_instance(text: str, horizon: int, seed: int) -> tuple[StochasticEnvironment, int]:
-    name, options = _split(text)
+    name, options = split(text)
     if name == "ucb_failure":
-        made = _convert(text, options, _parameters(ucb_failure, ("seed",)))
+        made = convert(text, options, parameters_of(ucb_failure, ("seed",)))
         made = {"horizon": horizon, **made}
         return ucb_failure(**made, seed=seed), made["budget"]
     if name != "random":
-        raise _unknown("instance", name, INSTANCES)
+        raise unknown("instance", name, INSTANCES)
     family = options.pop("graph", "semi_bandit")
     if family not in GRAPHS:
-        raise _unknown("graph", family, GRAPHS)
+        raise unknown("graph", family, GRAPHS)
     build = GRAPHS[family]
-    own = _parameters(build, ())
-    rest = _parameters(random_bernoulli, ("graph", "seed"))
+    own = parameters_of(build, ())
+    rest = parameters_of(random_bernoulli, ("graph", "seed"))
     whole = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
-    made = _convert(text, options, {**own, "budget": whole, **rest}, also=("graph",))
+    made = convert(text, options, {**own, "budget": whole, **rest}, also=("graph",))
     if "seed" in own:
         made = {"seed": seed, **made}
     graph = build(**{key: made[key] for key in own if key in made})
@@ -205,85 +200,14 @@ def _make_instance(text: str, horizon: int, seed: int) -> tuple[StochasticEnviro
 
 
 def _make_policy(text: str, environment: StochasticEnvironment, budget: int, horizon: int, seed: int) -> Policy:
-    name, options = _split(text)
+    name, options = split(text)
     if name not in POLICIES:
-        raise _unknown("policy", name, POLICIES)
-    parameters = _parameters(POLICIES[name].__init__, _GIVEN)
-    made = _convert(text, options, parameters)
+        raise unknown("policy", name, POLICIES)
+    parameters = parameters_of(POLICIES[name].__init__, _GIVEN)
+    made = convert(text, options, parameters)
     if "horizon" in parameters:
         made = {"horizon": horizon, **made}
     return POLICIES[name](environment.graph, budget, **made, seed=seed)
-
-
-def _split(text: str) -> tuple[str, dict[str, str]]:
-    """Split NAME:key=value,key=value."""
-    name, _, rest = text.partition(":")
-    options: dict[str, str] = {}
-    for item in filter(None, rest.split(",")):
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise Refusal(f"{text}: options are written key=value and parted by commas, got {item!r}")
-        if key in options:
-            raise Refusal(f"{text}: {key} is given twice")
-        options[key] = value
-    return name, options
-
-
-def _parameters(function: Callable[..., Any], without: tuple[str, ...]) -> dict[str, inspect.Parameter]:
-    hints = typing.get_type_hints(function)
-    given = inspect.signature(function).parameters
-    return {
-        key: one.replace(annotation=hints[key])
-        for key, one in given.items()
-        if key not in without and one.kind is not one.VAR_KEYWORD
-    }
-
-
-def _convert(
-    text: str,
-    options: Mapping[str, str],
-    parameters: Mapping[str, inspect.Parameter],
-    also: tuple[str, ...] = (),
-) -> dict[str, Any]:
-    """Return the options as the types that the signature asks for."""
-    for key in options:
-        if key not in parameters:
-            raise Refusal(f"{text}: unknown option {key!r}; accepted are {', '.join((*also, *parameters)) or 'none'}")
-    for key, parameter in parameters.items():
-        if parameter.default is parameter.empty and key not in options and key != "horizon":
-            raise Refusal(f"{text}: {key} must be given; accepted are {', '.join((*also, *parameters))}")
-    return {key: _value(text, key, value, parameters[key].annotation) for key, value in options.items()}
-
-
-def _value(text: str, key: str, value: str, kind: Any) -> Any:
-    kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-    if types.NoneType in kinds and value.lower() == "none":
-        return None
-    for one, what, read in _READERS:
-        if one in kinds:
-            try:
-                return read(value)
-            except ValueError:
-                raise Refusal(f"{text}: {key} must be {what}, got {value!r}") from None
-    raise Refusal(f"{text}: {key} cannot be given on the command line")
-
-
-def _truth(value: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise ValueError(value)
-    return value.lower() == "true"
-
-
-_READERS: tuple[tuple[type, str, Callable[[str], Any]], ...] = (
-    (bool, "true or false", _truth),
-    (int, "a whole number", int),
-    (float, "a number", float),
-    (str, "text", str),
-)
-
-
-def _unknown(what: str, name: str, known: Any) -> Refusal:
-    return Refusal(f"unknown {what} {name!r}; accepted are {', '.join(known)}")
 
 
 if __name__ == "__main__":

@@ -5,33 +5,37 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from armtriage._story import (
+    PAPER,
+    THOMPSON,
+    TIGHT,
+    UCB,
+    UCB1,
+    Size,
+    by_label,
+    counter_check,
+    failure_setting,
+    price,
+    slate_setting,
+    ucb_against_elimination,
+    winner,
+)
+from armtriage.comparison import Result, compare
 from armtriage.environments import StochasticEnvironment
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import random_bernoulli, ucb_failure
 from armtriage.policies import CombinatorialElimination, CombinatorialUCB, CombUCB1, ThompsonSampling
 from armtriage.policy import Policy
-from armtriage.report import Figure, Result, Section, compare, number, page
+from armtriage.report import Figure, Section, page
 from armtriage.simulator import simulate
 
-__all__ = ["FULL", "QUICK", "Size", "run"]
+__all__ = ["FULL", "QUICK", "run"]
 
-TIGHT, PAPER, UCB, UCB1, THOMPSON = "Elimination", "Elimination (paper)", "UCB", "CombUCB1", "Thompson"
 SEED = 7
-
-
-class Size(NamedTuple):
-    """How much the demo plays."""
-
-    slate: tuple[int, int, int]  # cliques, arms in each, arms in a slate
-    slate_horizon: int
-    slate_replications: int
-    failure: int  # S and the number of cliques
-    failure_horizon: int
-    failure_replications: int
 
 
 FULL = Size((10, 10, 10), 100_000, 16, 32, 20_000, 4)
@@ -96,7 +100,7 @@ def run(
         part(
             f"A slate of {budget} from {slate.n_arms} arms",
             results,
-            [_slate_setting(size), *_winner(results), *_price(results)],
+            [slate_setting(size), *winner(results), *price(results)],
             [
                 draw("slate-regret", plots.regret_curves(_traces(results)), curves),
                 draw("slate-triage", chart_axes, chart),
@@ -113,13 +117,13 @@ def run(
         part(
             "Cliques of look-alikes",
             failed,
-            [_failure_setting(size), *_winner(failed), _ucb_against_elimination(failed, whole[0])],
+            [failure_setting(size), *winner(failed), ucb_against_elimination(failed, whole[0])],
             [draw("cliques-regret", plots.regret_curves(_traces(failed)), curves)],
         ),
         part(
             "The same means, each arm with noise of its own",
             cured,
-            [_counter_check(failed, cured, whole[1])],
+            [counter_check(failed, cured, whole[1])],
             [draw("independent-regret", plots.regret_curves(_traces(cured)), curves)],
         ),
     ]
@@ -162,109 +166,11 @@ def _triage(results: Sequence[Result]) -> Any:
     return logs[0]
 
 
-def _by_label(results: Sequence[Result]) -> dict[str, Result]:
-    return {result.label: result for result in results}
-
-
 def _whole_slates(results: Sequence[Result], environment: StochasticEnvironment, side: int) -> float:
     """Return the share of one run in which UCB spent its slate on one clique that is not the best."""
-    ucb = _by_label(results)[UCB]
+    ucb = by_label(results)[UCB]
     horizon = int(ucb.trace.rounds[-1])
     trace = simulate(ucb.policy, environment, horizon=horizon, seed=SEED, record_decisions=True)
     assert trace.decisions is not None
     clique = trace.decisions[0] // side
     return float(np.mean((clique.min(axis=1) == clique.max(axis=1)) & (clique[:, 0] > 0)))
-
-
-def _times(more: float, less: float) -> str:
-    return f"{number(more / less)} times" if less > 0 else "infinitely many times"
-
-
-def _spread(result: Result) -> str:
-    low, high = result.interval or (result.mean, result.mean)
-    return "the same in every run" if low == high else f"95% interval {number(low)} to {number(high)}"
-
-
-def _slate_setting(size: Size) -> str:
-    cliques, members, budget = size.slate
-    return (
-        f"{cliques} cliques of {members} arms, each arm revealing its clique; Bernoulli rewards with means "
-        f"drawn uniformly from [0, 1]; {budget} slots, {size.slate_horizon:,} rounds, "
-        f"{size.slate_replications} runs."
-    )
-
-
-def _failure_setting(size: Size) -> str:
-    side = size.failure
-    return (
-        f"{side} cliques of {side} arms, {side} slots, {size.failure_horizon:,} rounds, "
-        f"{size.failure_replications} runs. All arms of a clique have the same mean and always pay it, and the "
-        f"best slate is one whole clique: the instance of the lower bound for UCB."
-    )
-
-
-def _winner(results: Sequence[Result]) -> list[str]:
-    """Say who loses least, and whether the intervals tell it from the next."""
-    first, second = sorted(results, key=lambda result: result.mean)[:2]
-    text = f"{first.label} loses least: {number(first.mean)} ({_spread(first)}). "
-    text += f"Next is {second.label} with {number(second.mean)}"
-    if first.interval and second.interval and first.interval[1] >= second.interval[0]:
-        text += "; their intervals overlap, so this does not settle which is better"
-    return [text + "."]
-
-
-def _price(results: Sequence[Result]) -> list[str]:
-    """Say what elimination pays on an ordinary instance, where it does."""
-    by = _by_label(results)
-    best = min(results, key=lambda result: result.mean)
-    tight, paper = by[TIGHT], by[PAPER]
-    text = []
-    if best.label not in (TIGHT, PAPER):
-        text.append(
-            f"Elimination loses {number(tight.mean)}, {_times(tight.mean, best.mean)} as much as {best.label}. "
-            f"That is what its guarantee costs: it plays active arms evenly until their intervals part, where "
-            f"{best.label} turns to promising arms at once and has no such guarantee under graph feedback."
-        )
-    if paper.mean > tight.mean:
-        text.append(
-            f"With the constants printed in the paper it loses {number(paper.mean)}, "
-            f"{_times(paper.mean, tight.mean)} as much as in its default form, which has the same guarantee."
-        )
-    return text
-
-
-def _ucb_against_elimination(results: Sequence[Result], whole: float) -> str:
-    by = _by_label(results)
-    tight, ucb = by[TIGHT], by[UCB]
-    if ucb.mean <= tight.mean:
-        return (
-            f"UCB loses {number(ucb.mean)} and elimination {number(tight.mean)}: at this size UCB is not the "
-            f"worse one yet, though {whole:.0%} of its slates are one clique that is not the best."
-        )
-    text = (
-        f"UCB loses {number(ucb.mean)}, {_times(ucb.mean, tight.mean)} as much as elimination "
-        f"({number(tight.mean)}). All arms of a clique look alike to it, so it spends whole slates "
-        f"on one clique, where one arm would have shown as much: in {whole:.0%} of its rounds on one that is "
-        f"not the best. Elimination explores with one arm of each clique instead"
-    )
-    thompson = by[THOMPSON]
-    if thompson.mean < tight.mean:
-        text += (
-            f". Thompson sampling is not caught, since its draws differ inside a clique: it loses "
-            f"{number(thompson.mean)}, and elimination {_times(tight.mean, thompson.mean)} as much"
-        )
-    return text + "."
-
-
-def _counter_check(failed: Sequence[Result], cured: Sequence[Result], whole: float) -> str:
-    before, after, tight = _by_label(failed)[UCB], _by_label(cured)[UCB], _by_label(cured)[TIGHT]
-    text = f"With Bernoulli rewards drawn for each arm by itself UCB loses {number(after.mean)} "
-    if after.mean < before.mean:
-        text += (
-            f"instead of {number(before.mean)}: the failure needs observations that are identical inside a "
-            f"clique. Here indices differ, {whole:.0%} of its slates are one clique that is not the best"
-        )
-    else:
-        text += f"and {number(before.mean)} before"
-    less, more = sorted([after, tight], key=lambda result: result.mean)
-    return text + f", and {more.label} loses {_times(more.mean, less.mean)} as much as {less.label}."

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._beta import beta_quantile
-from armtriage._jit import inlined, kernel
-from armtriage._random import check_seed, row_of, stream, uniform
+from armtriage._arguments import check_arms, check_count
+from armtriage._jit import kernel
+from armtriage._random import check_seed, row_of, stream
+from armtriage._rewards import REPLAY, REWARDS, RewardTable, draw, loss
 from armtriage.feedback import FeedbackGraph
 
-__all__ = [
-    "REWARDS",
-    "Environment",
-    "ReplayEnvironment",
-    "RewardTable",
-    "StochasticEnvironment",
-    "draw",
-    "loss",
-]
-
-BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY = range(5)
-REWARDS = ("bernoulli", "deterministic", "uniform", "beta")
+__all__ = ["Environment", "ReplayEnvironment", "StochasticEnvironment"]
 
 
 @runtime_checkable
@@ -47,51 +37,6 @@ class Environment(Protocol):
         """Return the expected loss of one decision against the best one of its size."""
 
 
-class RewardTable(NamedTuple):
-    """An environment as compiled code sees it; one type for every kind."""
-
-    kind: int
-    means: NDArray[np.float64]  # (K,)
-    groups: NDArray[np.int64]  # (K,), or empty when no two arms share their luck
-    concentration: float
-    outcomes: NDArray[np.float64]  # (rounds, K), replay only
-    worth: NDArray[np.int64]  # (K,) mean above the S-th best one, in units of `unit`
-    best: int  # worth of the best decision
-    unit: float
-    best_outcomes: NDArray[np.float64]  # (rounds,) what the best fixed decision paid, replay only
-
-
-@inlined
-def draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
-    """Return the reward of an arm in round `number`, whose row of random numbers begins at `luck`."""
-    if table.kind == REPLAY:
-        return table.outcomes[number, arm]  # type: ignore[no-any-return]
-    mean = table.means[arm]
-    if table.kind == DETERMINISTIC or mean <= 0.0 or mean >= 1.0:
-        return mean  # type: ignore[no-any-return]
-    column = table.groups[arm] if table.groups.size > 0 else arm
-    u = uniform(luck, column)
-    if table.kind == BERNOULLI:
-        return 1.0 if u < mean else 0.0
-    if table.kind == UNIFORM:
-        return mean + (2.0 * u - 1.0) * min(mean, 1.0 - mean)  # type: ignore[no-any-return]
-    return beta_quantile(u, table.concentration * mean, table.concentration * (1.0 - mean))
-
-
-@inlined
-def loss(table: RewardTable, number: int, arms: NDArray[np.int64]) -> float:
-    """Return the regret of playing `arms` in round `number`; exactly 0 for every best decision."""
-    if table.kind == REPLAY:
-        total = table.best_outcomes[number]
-        for i in range(arms.size):
-            total -= table.outcomes[number, arms[i]]
-        return total  # type: ignore[no-any-return]
-    worth = table.best
-    for i in range(arms.size):
-        worth -= table.worth[arms[i]]
-    return worth * table.unit
-
-
 @kernel
 def _draw_all(table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64]:
     rewards = np.empty(arms.size)
@@ -105,29 +50,11 @@ def best_arms(values: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
     return np.sort(np.argsort(-values, kind="stable")[:budget])
 
 
-def check_arms(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
-    """Return `arms` as an int64 array of arms in range."""
-    array = np.atleast_1d(np.asarray(arms))
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(f"arms must be a list of whole numbers, got {arms!r}")
-    if array.size and (array.min() < 0 or array.max() >= n_arms):
-        raise ValueError(f"arms must lie in 0..{n_arms - 1}, got {arms!r}")
-    return np.ascontiguousarray(array, dtype=np.int64)
-
-
 def _check_decision(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
     array = check_arms(arms, n_arms)
     if np.unique(array).size != array.size:
         raise ValueError(f"arms must name each arm once, got {arms!r}")
     return array
-
-
-def check_count(name: str, value: int, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number from {least}, got {value!r}")
-    if value < least:
-        raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
-    return int(value)
 
 
 def _no_floats(*shape: int) -> NDArray[np.float64]:

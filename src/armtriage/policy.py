@@ -6,20 +6,19 @@ import inspect
 import os
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._archive import read_archive, write_archive
-from armtriage._random import check_seed, row_of, stream
+from armtriage._random import check_seed, stream
 from armtriage.decisions import Decision
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
-from armtriage.trace import TriageLog
 
-__all__ = ["CompiledPolicy", "Kernels", "Policy", "check_choice", "check_horizon", "check_probability"]
+__all__ = ["Policy"]
 
 _FORMAT = 1
 
@@ -213,97 +212,9 @@ class Policy(ABC):
         return f"{type(self).__name__}({self.graph!r}, {shown})"
 
 
-class Kernels(NamedTuple):
-    """The compiled functions of a policy; `simulate` puts `select` and `update` into its loop."""
-
-    select: Callable[..., bool]
-    update: Callable[..., None]
-    schedule: Callable[..., None] | None = None
-    release: Callable[..., None] | None = None
-
-
-class CompiledPolicy(Policy):
-    """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop."""
-
-    kernels: ClassVar[Kernels]
-
-    def __init__(
-        self,
-        graph: FeedbackGraph,
-        budget: int,
-        *,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
-        self._stream = stream(self.seed, "policy")
-        self._cached_state: Any = None
-
-    def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
-        """Return a new policy that draws what `simulate` draws in that replication of a seed."""
-        policy = super().fresh(seed, replication)
-        policy._stream = stream(self.seed if seed is None else check_seed(seed), "policy", replication)
-        return policy
-
-    def triage_log(self, state: Any = None) -> TriageLog | None:
-        """Return when arms were decided, for policies that decide arms."""
-        return None
-
-    @abstractmethod
-    def params(self) -> Any:
-        """Return the `Params` for the kernels."""
-
-    @abstractmethod
-    def new_state(self) -> Any:
-        """Return the `State` of a policy that has learned nothing."""
-
-    @property
-    def _state(self) -> Any:
-        # Made when first needed: a policy that is only simulated never fills a million arms of its own.
-        if self._cached_state is None:
-            self._cached_state = self.new_state()
-        return self._cached_state
-
-    def _select(self, number: int) -> NDArray[np.int64]:
-        arms = np.empty(self.budget, np.int64)
-        self.kernels.select(self.params(), self._state, self.graph.arrays, number, row_of(self._stream, number), arms)
-        arms.sort()
-        return arms
-
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        luck = row_of(self._stream, number)
-        self.kernels.update(self.params(), self._state, self.graph.arrays, number, luck, arms, rewards, arms.size, True)
-
-    def _schedule(self, arms: NDArray[np.int64]) -> None:
-        if self.kernels.schedule is not None:
-            self.kernels.schedule(self.params(), self._state, self.graph.arrays, arms)
-
-    def _release(self, arms: NDArray[np.int64]) -> None:
-        if self.kernels.release is not None:
-            self.kernels.release(self.params(), self._state, self.graph.arrays, arms)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return _flat(self._state)
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name, array in _flat(self._state).items():
-            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
-            array[...] = arrays[name]
-
-
 def _family(kind: type[Policy]) -> list[type[Any]]:
     """Return the class and all that descend from it."""
     return [kind, *(one for child in kind.__subclasses__() for one in _family(child))]
-
-
-def _flat(state: Any) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a NamedTuple, those of one inside it under a dotted name."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, value in state._asdict().items():
-        parts = _flat(value) if isinstance(value, tuple) else {"": value}
-        arrays |= {f"{name}.{part}".rstrip("."): array for part, array in parts.items()}
-    return arrays
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
@@ -335,30 +246,3 @@ def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.f
             f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
         )
     return np.array(array, dtype=np.float64)
-
-
-def check_probability(name: str, value: float) -> float:
-    """Return `value` as a float strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
-    return float(value)
-
-
-def check_horizon(horizon: int | None) -> int | None:
-    """Return the horizon, a whole number from 1, or None."""
-    if horizon is None:
-        return None
-    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer):
-        raise TypeError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
-    if horizon < 1:
-        raise ValueError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
-    return int(horizon)
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """Return `value` if it is one of `choices`."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-    return value

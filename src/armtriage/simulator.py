@@ -9,118 +9,24 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import bind, borrowed
-from armtriage._random import check_seed, row, stream
-from armtriage.environments import (
-    REPLAY,
-    Environment,
-    ReplayEnvironment,
-    RewardTable,
-    StochasticEnvironment,
-    check_count,
-    draw,
-    loss,
-)
-from armtriage.feedback import GraphArrays, reveal
-from armtriage.policy import CompiledPolicy, Kernels, Policy
+from armtriage._arguments import check_count
+from armtriage._play import COMMITTED, POINT, ROUND, TOTAL, Desk, loop
+from armtriage._random import check_seed, stream
+from armtriage._rewards import loss
+from armtriage.compiled import CompiledPolicy
+from armtriage.environments import Environment, ReplayEnvironment, StochasticEnvironment
+from armtriage.policy import Policy
 from armtriage.trace import Trace, TriageLog
 
 __all__ = ["simulate"]
 
-TOTAL, ROUND, POINT, COMMITTED = 0, 0, 1, 2
 _FIRST_CHUNK = 4096
-_MARKS = 2**31 - 2
 _CHUNK_SECONDS = 0.25
-
-
-class Desk(NamedTuple):
-    """What one replication writes on: scratch arrays and results."""
-
-    arms: NDArray[np.int64]  # (S,)
-    stamps: NDArray[np.int32]  # (K,)
-    seen: NDArray[np.int64]  # (K,)
-    rewards: NDArray[np.float64]  # (K,)
-    points: NDArray[np.int64]  # (checkpoints,) rounds played at each
-    regret: NDArray[np.float64]  # (checkpoints,)
-    decisions: NDArray[np.int32]  # (horizon, S), or no rows when they are not recorded
-    total: NDArray[np.float64]  # (1,)
-    place: NDArray[np.int64]  # ROUND, POINT, COMMITTED
-
-
-def select(*arguments: Any) -> bool:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def update(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def _play(
-    owned_params: Any,
-    owned_state: Any,
-    owned_graph: GraphArrays,
-    owned_table: RewardTable,
-    owned_desk: Desk,
-    policy_luck: np.uint64,
-    reward_luck: np.uint64,
-    plain: bool,
-    stop: int,
-) -> None:
-    """Play up to round `stop`; a decision that can never change again closes the whole horizon at once."""
-    params, state, graph = borrowed(owned_params), borrowed(owned_state), borrowed(owned_graph)
-    table, desk = borrowed(owned_table), borrowed(owned_desk)
-    arms, total, point = desk.arms, desk.total[TOTAL], desk.place[POINT]
-    number = desk.place[ROUND]
-    closable = table.kind != REPLAY
-    while number < stop:
-        committed = select(params, state, graph, number, row(policy_luck, number), arms)
-        committed = committed or arms.size == desk.stamps.size
-        luck = row(reward_luck, number)
-        if plain:
-            # Semi-bandit feedback: the decision is what it reveals.
-            n, seen = arms.size, arms
-        else:
-            mark = number % _MARKS + 1
-            if mark == 1:
-                desk.stamps[:] = 0
-            n, seen = reveal(graph, arms, desk.stamps, mark, desk.seen), desk.seen
-        for i in range(n):
-            desk.rewards[i] = draw(table, luck, number, seen[i])
-        lost = loss(table, number, arms)
-        total += lost
-        update(params, state, graph, number, row(policy_luck, number), seen, desk.rewards, n, False)
-        if number < desk.decisions.shape[0]:
-            for i in range(arms.size):
-                desk.decisions[number, i] = arms[i]
-        number += 1
-        if number == desk.points[point]:
-            desk.regret[point] = total
-            point += 1
-        if committed and closable:
-            for p in range(point, desk.points.size):
-                desk.regret[p] = total + lost * (desk.points[p] - number)
-            for later in range(number, desk.decisions.shape[0]):
-                for i in range(arms.size):
-                    desk.decisions[later, i] = arms[i]
-            desk.place[COMMITTED] = number - 1
-            number = desk.points[desk.points.size - 1]
-            break
-    desk.total[TOTAL], desk.place[POINT], desk.place[ROUND] = total, point, number
-
-
-@cache
-def _loop(kernels: Kernels) -> Callable[..., None]:
-    """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
-    name = "play_" + kernels.select.__module__.rpartition(".")[2]
-    return bind(_play, name, select=kernels.select, update=kernels.update)
 
 
 def simulate(
@@ -256,7 +162,7 @@ class _Run(NamedTuple):
         state, arrays = policy.new_state(), policy.graph.arrays
         luck = stream(self.seed, "policy", replication)
         plain = policy.graph.n_edges == policy.n_arms
-        play, chunk = _loop(policy.kernels), _FIRST_CHUNK
+        play, chunk = loop(policy.kernels), _FIRST_CHUNK
         while desk.place[ROUND] < self.horizon:
             stop = min(int(desk.place[ROUND]) + chunk, self.horizon)
             began = time.perf_counter()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._jit import inlined
+from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.policies._index import (
     IndexState,
@@ -22,7 +23,6 @@ from armtriage.policies._index import (
     take_unseen,
     update,
 )
-from armtriage.policy import CompiledPolicy, Kernels
 
 __all__ = ["CombUCB1"]
 

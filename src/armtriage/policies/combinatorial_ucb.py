@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import check_horizon, check_probability
 from armtriage._jit import inlined
+from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.policies._index import (
     IndexState,
@@ -21,7 +23,6 @@ from armtriage.policies._index import (
     take_unseen,
     update,
 )
-from armtriage.policy import CompiledPolicy, Kernels, check_horizon, check_probability
 
 __all__ = ["CombinatorialUCB"]
 

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import check_choice, check_horizon, check_probability
 from armtriage._jit import borrowed, inlined, kernel
 from armtriage._random import uniform
+from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import INTERVALS
 from armtriage.policies._layers import (
@@ -43,7 +45,6 @@ from armtriage.policies._triage import (
     sort_printed,
     sort_reduced,
 )
-from armtriage.policy import CompiledPolicy, Kernels, check_choice, check_horizon, check_probability
 from armtriage.trace import TriageLog
 
 __all__ = ["CombinatorialElimination", "Triage"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.policies._index import IndexState, new_index_state, release, schedule, update
 from armtriage.policies.combinatorial_ucb import Params, select
-from armtriage.policy import CompiledPolicy, Kernels
 
 __all__ = ["Greedy"]
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._jit import borrowed, inlined, kernel
+from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import kl_upper
 from armtriage.policies._index import (
@@ -22,7 +23,6 @@ from armtriage.policies._index import (
     update,
 )
 from armtriage.policies._order import top_first
-from armtriage.policy import CompiledPolicy, Kernels
 
 __all__ = ["KLUCB"]
 

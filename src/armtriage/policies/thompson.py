@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from armtriage._beta import beta_cdf, beta_quantile, beta_tail_bound
 from armtriage._jit import borrowed, inlined, kernel
 from armtriage._random import uniform
+from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import GraphArrays
 from armtriage.policies._order import kth_largest, top_first
-from armtriage.policy import CompiledPolicy, Kernels
 
 __all__ = ["ThompsonSampling"]
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from armtriage._jit import inlined
 from armtriage._random import uniform
+from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import GraphArrays
-from armtriage.policy import CompiledPolicy, Kernels
 
 __all__ = ["UniformRandom"]
 

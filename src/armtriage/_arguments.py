@@ -1,0 +1,53 @@
+"""What arguments must be: each check returns the value in its canonical form, or says what is accepted."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["check_arms", "check_choice", "check_count", "check_horizon", "check_probability"]
+
+
+def check_arms(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
+    """Return `arms` as an int64 array of arms in range."""
+    array = np.atleast_1d(np.asarray(arms))
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise TypeError(f"arms must be a list of whole numbers, got {arms!r}")
+    if array.size and (array.min() < 0 or array.max() >= n_arms):
+        raise ValueError(f"arms must lie in 0..{n_arms - 1}, got {arms!r}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def check_count(name: str, value: int, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number from {least}, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+    return int(value)
+
+
+def check_probability(name: str, value: float) -> float:
+    """Return `value` as a float strictly between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
+    if not 0.0 < value < 1.0:
+        raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
+    return float(value)
+
+
+def check_horizon(horizon: int | None) -> int | None:
+    """Return the horizon, a whole number from 1, or None."""
+    if horizon is None:
+        return None
+    if isinstance(horizon, bool) or not isinstance(horizon, int | np.integer):
+        raise TypeError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
+    if horizon < 1:
+        raise ValueError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
+    return int(horizon)
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
+    return value

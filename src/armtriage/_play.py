@@ -1,0 +1,105 @@
+"""The compiled loop: one text, made into machine code for each policy's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._jit import bind, borrowed
+from armtriage._random import row
+from armtriage._rewards import REPLAY, RewardTable, draw, loss
+from armtriage.compiled import Kernels
+from armtriage.feedback import GraphArrays, reveal
+
+__all__ = ["COMMITTED", "POINT", "ROUND", "TOTAL", "Desk", "loop"]
+
+TOTAL, ROUND, POINT, COMMITTED = 0, 0, 1, 2
+_MARKS = 2**31 - 2
+
+
+class Desk(NamedTuple):
+    """What one replication writes on: scratch arrays and results."""
+
+    arms: NDArray[np.int64]  # (S,)
+    stamps: NDArray[np.int32]  # (K,)
+    seen: NDArray[np.int64]  # (K,)
+    rewards: NDArray[np.float64]  # (K,)
+    points: NDArray[np.int64]  # (checkpoints,) rounds played at each
+    regret: NDArray[np.float64]  # (checkpoints,)
+    decisions: NDArray[np.int32]  # (horizon, S), or no rows when they are not recorded
+    total: NDArray[np.float64]  # (1,)
+    place: NDArray[np.int64]  # ROUND, POINT, COMMITTED
+
+
+def select(*arguments: Any) -> bool:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def update(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def _play(
+    owned_params: Any,
+    owned_state: Any,
+    owned_graph: GraphArrays,
+    owned_table: RewardTable,
+    owned_desk: Desk,
+    policy_luck: np.uint64,
+    reward_luck: np.uint64,
+    plain: bool,
+    stop: int,
+) -> None:
+    """Play up to round `stop`; a decision that can never change again closes the whole horizon at once."""
+    params, state, graph = borrowed(owned_params), borrowed(owned_state), borrowed(owned_graph)
+    table, desk = borrowed(owned_table), borrowed(owned_desk)
+    arms, total, point = desk.arms, desk.total[TOTAL], desk.place[POINT]
+    number = desk.place[ROUND]
+    closable = table.kind != REPLAY
+    while number < stop:
+        committed = select(params, state, graph, number, row(policy_luck, number), arms)
+        committed = committed or arms.size == desk.stamps.size
+        luck = row(reward_luck, number)
+        if plain:
+            # Semi-bandit feedback: the decision is what it reveals.
+            n, seen = arms.size, arms
+        else:
+            mark = number % _MARKS + 1
+            if mark == 1:
+                desk.stamps[:] = 0
+            n, seen = reveal(graph, arms, desk.stamps, mark, desk.seen), desk.seen
+        for i in range(n):
+            desk.rewards[i] = draw(table, luck, number, seen[i])
+        lost = loss(table, number, arms)
+        total += lost
+        update(params, state, graph, number, row(policy_luck, number), seen, desk.rewards, n, False)
+        if number < desk.decisions.shape[0]:
+            for i in range(arms.size):
+                desk.decisions[number, i] = arms[i]
+        number += 1
+        if number == desk.points[point]:
+            desk.regret[point] = total
+            point += 1
+        if committed and closable:
+            for p in range(point, desk.points.size):
+                desk.regret[p] = total + lost * (desk.points[p] - number)
+            for later in range(number, desk.decisions.shape[0]):
+                for i in range(arms.size):
+                    desk.decisions[later, i] = arms[i]
+            desk.place[COMMITTED] = number - 1
+            number = desk.points[desk.points.size - 1]
+            break
+    desk.total[TOTAL], desk.place[POINT], desk.place[ROUND] = total, point, number
+
+
+@cache
+def loop(kernels: Kernels) -> Callable[..., None]:
+    """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
+    name = "play_" + kernels.select.__module__.rpartition(".")[2]
+    return bind(_play, name, select=kernels.select, update=kernels.update)

@@ -1,0 +1,105 @@
+"""CompiledPolicy: a policy whose kernels also run inside the simulation loop."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._random import check_seed, row_of, stream
+from armtriage.feedback import FeedbackGraph
+from armtriage.policy import Policy
+from armtriage.trace import TriageLog
+
+__all__ = ["CompiledPolicy", "Kernels"]
+
+
+class Kernels(NamedTuple):
+    """The compiled functions of a policy; `simulate` puts `select` and `update` into its loop."""
+
+    select: Callable[..., bool]
+    update: Callable[..., None]
+    schedule: Callable[..., None] | None = None
+    release: Callable[..., None] | None = None
+
+
+class CompiledPolicy(Policy):
+    """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop."""
+
+    kernels: ClassVar[Kernels]
+
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        budget: int,
+        *,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        self._stream = stream(self.seed, "policy")
+        self._cached_state: Any = None
+
+    def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
+        """Return a new policy that draws what `simulate` draws in that replication of a seed."""
+        policy = super().fresh(seed, replication)
+        policy._stream = stream(self.seed if seed is None else check_seed(seed), "policy", replication)
+        return policy
+
+    def triage_log(self, state: Any = None) -> TriageLog | None:
+        """Return when arms were decided, for policies that decide arms."""
+        return None
+
+    @abstractmethod
+    def params(self) -> Any:
+        """Return the `Params` for the kernels."""
+
+    @abstractmethod
+    def new_state(self) -> Any:
+        """Return the `State` of a policy that has learned nothing."""
+
+    @property
+    def _state(self) -> Any:
+        # Made when first needed: a policy that is only simulated never fills a million arms of its own.
+        if self._cached_state is None:
+            self._cached_state = self.new_state()
+        return self._cached_state
+
+    def _select(self, number: int) -> NDArray[np.int64]:
+        arms = np.empty(self.budget, np.int64)
+        self.kernels.select(self.params(), self._state, self.graph.arrays, number, row_of(self._stream, number), arms)
+        arms.sort()
+        return arms
+
+    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        luck = row_of(self._stream, number)
+        self.kernels.update(self.params(), self._state, self.graph.arrays, number, luck, arms, rewards, arms.size, True)
+
+    def _schedule(self, arms: NDArray[np.int64]) -> None:
+        if self.kernels.schedule is not None:
+            self.kernels.schedule(self.params(), self._state, self.graph.arrays, arms)
+
+    def _release(self, arms: NDArray[np.int64]) -> None:
+        if self.kernels.release is not None:
+            self.kernels.release(self.params(), self._state, self.graph.arrays, arms)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return _flat(self._state)
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in _flat(self._state).items():
+            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
+            array[...] = arrays[name]
+
+
+def _flat(state: Any) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a NamedTuple, those of one inside it under a dotted name."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, value in state._asdict().items():
+        parts = _flat(value) if isinstance(value, tuple) else {"": value}
+        arrays |= {f"{name}.{part}".rstrip("."): array for part, array in parts.items()}
+    return arrays
