@@ -36,7 +36,8 @@ class Luck:
     """The policy's random numbers in a replication: `uniforms(t, first, n)` are n columns of round t."""
 
     def __init__(self, seed: int, replication: int) -> None:
-        self.start = stream(seed, "policy", replication)
+        own = int(stream(seed, "replication", replication) >> np.uint64(1)) if replication else seed
+        self.start = stream(own, "policy")
 
     def uniforms(self, t: int, first: int, n: int) -> np.ndarray:
         row = bits(self.start, np.array([t]))[0]

@@ -40,7 +40,7 @@ GRAPHS = {
     "star": FeedbackGraph.from_edges(90, [(45, a) for a in range(90)], undirected=True),
     "wide": FeedbackGraph.cliques([60] * 5),
 }
-SETTINGS = settings(max_examples=40, stateful_step_count=30, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=30, stateful_step_count=25, deadline=None, derandomize=True, database=None)
 PLACE = st.integers(0, 10**6)
 LUCK = st.integers(0, 2**32 - 1)
 

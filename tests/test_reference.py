@@ -392,6 +392,20 @@ def test_commitment_is_the_first_round_with_no_choice_left(name: str) -> None:
 
 
 # --- The cases do exercise what they should ---
+MORE_CASES = [f"printed/{i}" for i in range(72, 400)] + [f"reduced/{i}" for i in range(96, 500)]
+MORE_CASES += [f"{name}/{i}" for name in INDEX_POLICIES for i in range(18, 60)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE_CASES)
+def test_decisions_and_regret_are_those_of_the_twin_on_many_more_problems(name: str) -> None:
+    one = played(name)
+    replication = one.case.replication
+    assert first_difference(one.trace.decisions[replication], one.decisions) is None
+    assert first_difference(one.asked, one.decisions) is None
+    np.testing.assert_allclose(one.trace.regret[replication], one.regret, rtol=0, atol=1e-9)
+
+
 def share(names: list[str], fact: Any) -> float:
     return float(np.mean([bool(fact(played(name))) for name in names]))
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["check_arms", "check_choice", "check_count", "check_horizon", "check_probability"]
+__all__ = [
+    "check_arms",
+    "check_choice",
+    "check_count",
+    "check_flag",
+    "check_horizon",
+    "check_number",
+    "check_probability",
+]
 
 
 def check_arms(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
@@ -28,11 +36,27 @@ def check_count(name: str, value: int, least: int = 0) -> int:
 
 def check_probability(name: str, value: float) -> float:
     """Return `value` as a float strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
     if not 0.0 < value < 1.0:
         raise ValueError(f"{name} must be a number strictly between 0 and 1, got {value!r}")
     return float(value)
+
+
+def check_number(name: str, value: float) -> float:
+    """Return `value` as a finite float from 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} must be a finite number from 0, got {value!r}")
+    if not 0.0 <= value < np.inf:
+        raise ValueError(f"{name} must be a finite number from 0, got {value!r}")
+    return float(value)
+
+
+def check_flag(name: str, value: bool) -> bool:
+    """Return `value`, True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def check_horizon(horizon: int | None) -> int | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from armtriage._jit import JIT, inlined
 
-__all__ = ["bits", "check_seed", "row", "row_of", "stream", "uniform"]
+__all__ = ["bits", "check_seed", "replication_seed", "row", "row_of", "stream", "uniform"]
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -71,6 +71,11 @@ def check_seed(seed: int | None) -> int:
     if seed < 0:
         raise ValueError(f"seed must be a whole number from 0 or None, got {seed!r}")
     return int(seed)
+
+
+def replication_seed(seed: int, replication: int) -> int:
+    """Return the seed of a replication's policy; that of replication 0 is the seed itself."""
+    return seed if replication == 0 else int(stream(seed, "replication", replication) >> np.uint64(1))
 
 
 def stream(seed: int, role: str, replication: int = 0) -> np.uint64:

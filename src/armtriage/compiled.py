@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._random import check_seed, row_of, stream
+from armtriage._random import row_of, stream
 from armtriage.feedback import FeedbackGraph
 from armtriage.policy import Policy
 from armtriage.trace import TriageLog
@@ -42,12 +42,6 @@ class CompiledPolicy(Policy):
         super().__init__(graph, budget, seed=seed, reward_range=reward_range)
         self._stream = stream(self.seed, "policy")
         self._cached_state: Any = None
-
-    def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
-        """Return a new policy that draws what `simulate` draws in that replication of a seed."""
-        policy = super().fresh(seed, replication)
-        policy._stream = stream(self.seed if seed is None else check_seed(seed), "policy", replication)
-        return policy
 
     def triage_log(self, state: Any = None) -> TriageLog | None:
         """Return when arms were decided, for policies that decide arms."""

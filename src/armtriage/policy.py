@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._archive import read_archive, write_archive
-from armtriage._random import check_seed, stream
+from armtriage._random import check_seed, replication_seed
 from armtriage.decisions import Decision
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
@@ -58,13 +58,10 @@ class Policy(ABC):
             raise TypeError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
         if not 1 <= budget <= graph.n_arms:
             raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
-        low, high = (float(end) for end in reward_range)
-        if not (np.isfinite(low) and np.isfinite(high) and low < high):
-            raise ValueError(f"reward_range must be two finite numbers, the smaller first, got {reward_range!r}")
         self.graph = graph
         self.budget = int(budget)
         self.seed = check_seed(seed)
-        self.reward_range = (low, high)
+        self.reward_range = _check_range(reward_range)
         self._id = secrets.token_hex(8)
         self._asked = 0
         self._open: dict[int, NDArray[np.int64]] = {}
@@ -169,8 +166,7 @@ class Policy(ABC):
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
         """Return a new policy with the same arguments that has learned nothing, for a replication of a seed."""
-        root = self.seed if seed is None else check_seed(seed)
-        own = root if replication == 0 else int(stream(root, "policy", replication) >> np.uint64(1))
+        own = replication_seed(self.seed if seed is None else check_seed(seed), replication)
         return type(self)(self.graph, **{**self.config, "seed": own})
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -221,17 +217,29 @@ def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
+def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
+    message = f"reward_range must be two finite numbers, the smaller first, got {reward_range!r}"
+    try:
+        ends = [float(end) for end in reward_range]
+    except (TypeError, ValueError):
+        raise TypeError(message) from None
+    if len(ends) != 2 or not -np.inf < ends[0] < ends[1] < np.inf:
+        raise ValueError(message)
+    return ends[0], ends[1]
+
+
 def _from_mapping(
     rewards: Mapping[int, float], revealed: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     for arm, reward in rewards.items():
         if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
             raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
-        if not isinstance(reward, int | float | np.number | np.bool_):
+        if not isinstance(reward, int | float | np.integer | np.floating | np.bool_):
             raise TypeError(f"rewards must be numbers, got {reward!r} for arm {arm}")
+        if not 0 <= arm <= revealed[-1]:
+            raise ValueError(f"rewards has arm {arm}, which the decision does not reveal")
     arms = np.array(sorted(int(arm) for arm in rewards), dtype=np.int64)
-    place = np.searchsorted(revealed, arms)
-    stranger = np.flatnonzero((place == revealed.size) | (revealed[np.minimum(place, revealed.size - 1)] != arms))
+    stranger = np.flatnonzero(revealed[np.searchsorted(revealed, arms)] != arms)
     if stranger.size:
         raise ValueError(f"rewards has arm {arms[stranger[0]]}, which the decision does not reveal")
     return arms, np.array([float(rewards[arm]) for arm in arms.tolist()], dtype=np.float64)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_count
 from armtriage._play import COMMITTED, POINT, ROUND, TOTAL, Desk, loop
-from armtriage._random import check_seed, stream
+from armtriage._random import check_seed, replication_seed, stream
 from armtriage._rewards import loss
 from armtriage.compiled import CompiledPolicy
 from armtriage.environments import Environment, ReplayEnvironment, StochasticEnvironment
@@ -160,7 +160,7 @@ class _Run(NamedTuple):
         assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
         table = environment.table(policy.budget, self.horizon)
         state, arrays = policy.new_state(), policy.graph.arrays
-        luck = stream(self.seed, "policy", replication)
+        luck = stream(replication_seed(self.seed, replication), "policy")
         plain = policy.graph.n_edges == policy.n_arms
         play, chunk = loop(policy.kernels), _FIRST_CHUNK
         while desk.place[ROUND] < self.horizon:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import check_number
 from armtriage._jit import inlined
 from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
@@ -95,9 +96,7 @@ class CombUCB1(CompiledPolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         super().__init__(graph, budget, seed=seed, reward_range=reward_range)
-        if not (math.isfinite(exploration) and exploration >= 0):
-            raise ValueError(f"exploration must be a finite number from 0, got {exploration!r}")
-        self.exploration = float(exploration)
+        self.exploration = check_number("exploration", exploration)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_horizon, check_probability
+from armtriage._arguments import check_horizon, check_number, check_probability
 from armtriage._jit import inlined
 from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
@@ -100,9 +100,7 @@ class CombinatorialUCB(CompiledPolicy):
             if self.horizon is None:
                 raise ValueError("horizon or width must be given, got None for both")
             width = math.sqrt(math.log(2 * self.n_arms * self.horizon / self.delta))
-        if not (math.isfinite(width) and width >= 0):
-            raise ValueError(f"width must be a finite number from 0, got {width!r}")
-        self.width = float(width)
+        self.width = check_number("width", width)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_choice, check_horizon, check_probability
+from armtriage._arguments import check_choice, check_flag, check_horizon, check_probability
 from armtriage._jit import borrowed, inlined, kernel
 from armtriage._random import uniform
 from armtriage.compiled import CompiledPolicy, Kernels
@@ -324,17 +324,17 @@ class CombinatorialElimination(CompiledPolicy):
         self.horizon = check_horizon(horizon)
         self.delta = check_probability("delta", delta)
         self.variant = variant
-        self.benchmark = check_choice("benchmark", benchmark or default["benchmark"], ("reduced", "printed"))
-        if interval is None and self.benchmark == "printed":
-            interval = "printed"
-        self.interval = check_choice("interval", interval or default["interval"], INTERVALS)
+        benchmark = default["benchmark"] if benchmark is None else benchmark
+        self.benchmark = check_choice("benchmark", benchmark, ("reduced", "printed"))
         reduced = self.benchmark == "reduced"
-        self.intersect = (reduced and default["intersect"]) if intersect is None else bool(intersect)
-        self.skip_revealed = default["skip_revealed"] if skip_revealed is None else bool(skip_revealed)
-        if tie_break is None:
-            tie_break = default["tie_break"] if reduced else "index"
-        self.tie_break = check_choice("tie_break", tie_break, TIE_BREAKS)
-        self.fill = check_choice("fill", fill or default["fill"], FILLS)
+        if not reduced:
+            default = VARIANTS["paper"] | {"skip_revealed": default["skip_revealed"]}
+        self.interval = check_choice("interval", default["interval"] if interval is None else interval, INTERVALS)
+        self.intersect = check_flag("intersect", default["intersect"] if intersect is None else intersect)
+        skip = default["skip_revealed"] if skip_revealed is None else skip_revealed
+        self.skip_revealed = check_flag("skip_revealed", skip)
+        self.tie_break = check_choice("tie_break", default["tie_break"] if tie_break is None else tie_break, TIE_BREAKS)
+        self.fill = check_choice("fill", default["fill"] if fill is None else fill, FILLS)
         if self.interval == "printed" and self.horizon is None:
             raise ValueError("horizon must be given with the printed interval, got None")
         if not reduced and self.interval not in ("printed", "hoeffding"):

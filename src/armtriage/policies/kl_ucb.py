@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import check_number
 from armtriage._jit import borrowed, inlined, kernel
 from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
@@ -127,9 +128,7 @@ class KLUCB(CompiledPolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         super().__init__(graph, budget, seed=seed, reward_range=reward_range)
-        if not (math.isfinite(log_log) and log_log >= 0):
-            raise ValueError(f"log_log must be a finite number from 0, got {log_log!r}")
-        self.log_log = float(log_log)
+        self.log_log = check_number("log_log", log_log)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
