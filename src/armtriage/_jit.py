@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import threading
 import time
 import types
 from collections.abc import Callable
@@ -70,16 +71,20 @@ def _prune(current: Path) -> None:
 _CACHE = _cache_folder() if JIT else ""
 
 
-def _compile(function: F, **options: Any) -> F:
+_DECORATING = threading.Lock()
+
+
+def _compile(function: F, keep: bool = True, **options: Any) -> F:
     if not JIT:
         return function
-    before = config.CACHE_DIR
-    config.CACHE_DIR = _CACHE
-    try:
-        decorate = numba.njit(cache=bool(_CACHE), nogil=True, error_model="numpy", **options)
-        return decorate(function)  # type: ignore[no-any-return]
-    finally:
-        config.CACHE_DIR = before
+    # Numba reads the folder from a global when a function is decorated, and only then.
+    with _DECORATING:
+        before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
+        try:
+            decorate = numba.njit(cache=keep and bool(_CACHE), nogil=True, error_model="numpy", **options)
+            return decorate(function)  # type: ignore[no-any-return]
+        finally:
+            config.CACHE_DIR = before
 
 
 def kernel(function: F) -> F:
@@ -96,12 +101,14 @@ def bind(template: F, name: str, **names: Any) -> F:
     """Compile a copy of `template` in which the given global names mean the given objects.
 
     This is how the one simulation loop is made for each policy. Kernels passed as arguments would be compiled
-    again in every process; kernels that are globals are found in the cache.
+    again in every process; kernels that are globals are found in the cache. Kernels from outside the package are not
+    in its hash, so with them nothing is kept on disk.
     """
     copy = types.FunctionType(template.__code__, {**template.__globals__, **names}, name)
     copy.__qualname__, copy.__module__ = name, template.__module__
     copy.__defaults__, copy.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
-    return kernel(copy)  # type: ignore[return-value]
+    own = all(value.__module__.startswith(f"{__package__}.") for value in names.values())
+    return _compile(copy, keep=own)  # type: ignore[return-value]
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:

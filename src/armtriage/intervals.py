@@ -271,7 +271,7 @@ def confidence_interval(
     mixture     n kl(m, p) <= ln(K/delta) + e(n, s)        Robbins 1970;         by default
                                                            Krichevsky and
                                                            Trofimov 1981
-    kl          n kl(m, p) <= ln(2KT/delta)                Chernoff 1952         with a horizon of few counts
+    kl          n kl(m, p) <= ln(2KT/delta)                Chernoff 1952         to compare
     kl          n kl(m, p) <= 1.1 ln(16K(j+1)(j+2)/delta)  peeled Chernoff       to compare
     hoeffding   abs(m - p) <= sqrt(ln(2KT/delta)/(2n))     Hoeffding 1963        widths that depend on n
                                                                                  alone

@@ -121,6 +121,8 @@ class _Run(NamedTuple):
         if not compiled:
             _warn_slow(self.policy, self.environment)
             workers = 1
+        elif isinstance(self.policy, CompiledPolicy):
+            loop(self.policy.kernels)  # made once, before there are threads
         played = np.zeros(replications)
         halt = threading.Event()
 

@@ -251,7 +251,7 @@ class Triage(NamedTuple):
 class CombinatorialElimination(CompiledPolicy):
     """Algorithm 1: play confirmed arms always, eliminated arms never, and explore the active ones evenly.
 
-    Use it where a worst-case guarantee counts: feedback graphs with informative arms, noise that arms share, or a
+    Use it where a worst-case guarantee counts: noise that arms may share, rewards that nobody vouches for, or a
     commitment that can be explained ("these arms are decided"). On ordinary instances `ThompsonSampling` loses less.
 
     ``variant="paper"`` is the printed algorithm; regret O(ln(2KT/delta) (alpha ln^2 K + S) / gap) and

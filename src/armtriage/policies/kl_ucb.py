@@ -92,8 +92,8 @@ class KLUCB(CompiledPolicy):
     """Play the S arms of largest KL index: the largest p with ``count * kl(mean, p) <= ln t + c ln ln t``.
 
     Use it instead of `CombUCB1` when rewards are 0 or 1 and means lie near 0 or 1: its intervals are never wider
-    than Hoeffding's and much narrower there. Under semi-bandit feedback its regret is asymptotically optimal for
-    Bernoulli arms at S = 1; the combinatorial guarantee is that of `CombUCB1`.
+    than Hoeffding's and much narrower there. With ``log_log=3`` its regret is asymptotically optimal for Bernoulli
+    arms at S = 1; nothing is proved for the default, which loses less in practice.
 
     Parameters
     ----------

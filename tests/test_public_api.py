@@ -1,0 +1,155 @@
+"""What armtriage exports is complete, documented and light to import."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+import armtriage
+
+PACKAGE = Path(armtriage.__file__).parent
+ROOT = Path(__file__).parent.parent
+NAMES = armtriage.__all__
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def public() -> dict[str, object]:
+    """The classes and functions of armtriage that stand in its namespace without an underscore."""
+    members = vars(armtriage).items()
+    return {name: one for name, one in members if not name.startswith("_") and not inspect.ismodule(one)}
+
+
+def is_error(name: str) -> bool:
+    return inspect.isclass(getattr(armtriage, name)) and issubclass(getattr(armtriage, name), Exception)
+
+
+def module_names() -> list[str]:
+    return [one.name for one in pkgutil.walk_packages(armtriage.__path__, "armtriage.")]
+
+
+# --- Names ---
+def test_names_are_sorted() -> None:
+    # Constants and acronyms, then classes, then functions, as ruff orders them.
+    order = [(not name.isupper(), not name[0].isupper(), name) for name in NAMES]
+    assert order == sorted(order)
+
+
+def test_names_are_given_once() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_can_be_imported(name: str) -> None:
+    assert getattr(importlib.import_module("armtriage"), name) is not None
+
+
+def test_names_are_complete() -> None:
+    assert sorted(public()) == sorted(NAMES)
+
+
+def test_every_exported_policy_is_public() -> None:
+    assert set(importlib.import_module("armtriage.policies").__all__) <= set(NAMES)
+
+
+def test_every_exception_is_public() -> None:
+    assert set(importlib.import_module("armtriage.errors").__all__) <= set(NAMES)
+
+
+@pytest.mark.parametrize("module", module_names())
+def test_names_that_a_module_exports_exist(module: str) -> None:
+    one = importlib.import_module(module)
+    assert [name for name in getattr(one, "__all__", []) if not hasattr(one, name)] == []
+
+
+# --- Documentation ---
+@pytest.mark.parametrize("name", NAMES)
+def test_docstring_is_there(name: str) -> None:
+    assert getattr(armtriage, name).__doc__
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not is_error(name)])
+def test_docstring_has_an_example(name: str) -> None:
+    assert ">>> " in (inspect.getdoc(getattr(armtriage, name)) or "")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if inspect.isclass(getattr(armtriage, name))])
+def test_public_methods_have_docstrings(name: str) -> None:
+    kind = getattr(armtriage, name)
+    own = {key: one for key, one in vars(kind).items() if not key.startswith("_")}
+    methods = {
+        key: one for key, one in own.items() if inspect.isroutine(one) or isinstance(one, property | classmethod)
+    }
+    assert [key for key in methods if not inspect.getdoc(getattr(kind, key))] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_docs_mention(name: str) -> None:
+    pages = [page.read_text(encoding="utf-8") for page in ROOT.glob("docs/**/*.md")]
+    assert any(re.search(rf"\b{name}\b", page) for page in pages)
+
+
+# --- Weight ---
+HEAVY = ("matplotlib", "polars", "networkx", "typer", "rich", "pandas", "scipy.stats", "scipy.sparse", "scipy.optimize")
+
+
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, list[str]]:
+    """Which modules are loaded after importing numba alone, and armtriage."""
+
+    def after(module: str) -> list[str]:
+        code = f"import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+        command = [sys.executable, "-c", code]
+        shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+        return list(json.loads(shown))
+
+    return {module: after(module) for module in ("numba", "armtriage")}
+
+
+@pytest.mark.parametrize("module", HEAVY)
+def test_import_does_not_load(module: str, loaded: dict[str, list[str]]) -> None:
+    assert module not in set(loaded["armtriage"]) - set(loaded["numba"])
+
+
+def test_import_writes_nothing() -> None:
+    command = [sys.executable, "-W", "error", "-c", "import armtriage"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout + done.stderr == ""
+
+
+# --- Package ---
+def test_types_are_marked_as_shipped() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def test_version_is_that_of_the_installed_package() -> None:
+    assert armtriage.__version__ == metadata.version("armtriage")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_module_has_at_most_500_lines(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+
+
+def test_median_module_has_at_most_150_lines() -> None:
+    assert median(len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES) <= 150
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_numba_is_imported_in_one_module() -> None:
+    users = [path.name for path in MODULES if re.search(r"^\s*(import|from) numba", path.read_text("utf-8"), re.M)]
+    assert users == ["_jit.py"]
