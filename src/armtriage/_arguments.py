@@ -31,6 +31,8 @@ def check_count(name: str, value: int, least: int = 0) -> int:
         raise TypeError(f"{name} must be a whole number from {least}, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
+    if value >= 2**63:
+        raise ValueError(f"{name} must be below 2**63, got {value!r}")
     return int(value)
 
 
@@ -43,12 +45,13 @@ def check_probability(name: str, value: float) -> float:
     return float(value)
 
 
-def check_number(name: str, value: float) -> float:
-    """Return `value` as a finite float from 0."""
+def check_number(name: str, value: float, positive: bool = False) -> float:
+    """Return `value` as a finite float from 0, or above 0."""
+    accepted = "a positive number" if positive else "a finite number from 0"
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name} must be a finite number from 0, got {value!r}")
-    if not 0.0 <= value < np.inf:
-        raise ValueError(f"{name} must be a finite number from 0, got {value!r}")
+        raise TypeError(f"{name} must be {accepted}, got {value!r}")
+    if not 0.0 <= value < np.inf or (positive and value == 0.0):
+        raise ValueError(f"{name} must be {accepted}, got {value!r}")
     return float(value)
 
 

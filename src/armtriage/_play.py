@@ -15,9 +15,9 @@ from armtriage._rewards import REPLAY, RewardTable, draw, loss
 from armtriage.compiled import Kernels
 from armtriage.feedback import GraphArrays, reveal
 
-__all__ = ["COMMITTED", "POINT", "ROUND", "TOTAL", "Desk", "loop"]
+__all__ = ["COMMITTED", "HORIZON", "POINT", "ROUND", "TOTAL", "Desk", "loop"]
 
-TOTAL, ROUND, POINT, COMMITTED = 0, 0, 1, 2
+TOTAL, ROUND, POINT, COMMITTED, HORIZON = 0, 0, 1, 2, 3
 _MARKS = 2**31 - 2
 
 
@@ -32,7 +32,8 @@ class Desk(NamedTuple):
     regret: NDArray[np.float64]  # (checkpoints,)
     decisions: NDArray[np.int32]  # (horizon, S), or no rows when they are not recorded
     total: NDArray[np.float64]  # (1,)
-    place: NDArray[np.int64]  # ROUND, POINT, COMMITTED
+    place: NDArray[np.int64]  # ROUND, POINT, COMMITTED, HORIZON
+    scale: NDArray[np.float64]  # smallest reward and width of the policy's reward_range
 
 
 def select(*arguments: Any) -> bool:
@@ -76,6 +77,9 @@ def _play(
             n, seen = reveal(graph, arms, desk.stamps, mark, desk.seen), desk.seen
         for i in range(n):
             desk.rewards[i] = draw(table, luck, number, seen[i])
+        if desk.scale[0] != 0.0 or desk.scale[1] != 1.0:
+            for i in range(n):
+                desk.rewards[i] = min(1.0, max(0.0, (desk.rewards[i] - desk.scale[0]) / desk.scale[1]))
         lost = loss(table, number, arms)
         total += lost
         update(params, state, graph, number, row(policy_luck, number), seen, desk.rewards, n, False)
@@ -83,17 +87,18 @@ def _play(
             for i in range(arms.size):
                 desk.decisions[number, i] = arms[i]
         number += 1
-        if number == desk.points[point]:
+        if point < desk.points.size and number == desk.points[point]:
             desk.regret[point] = total
             point += 1
+        if committed and desk.place[COMMITTED] < 0:
+            desk.place[COMMITTED] = number - 1
         if committed and closable:
             for p in range(point, desk.points.size):
                 desk.regret[p] = total + lost * (desk.points[p] - number)
             for later in range(number, desk.decisions.shape[0]):
                 for i in range(arms.size):
                     desk.decisions[later, i] = arms[i]
-            desk.place[COMMITTED] = number - 1
-            number = desk.points[desk.points.size - 1]
+            number = desk.place[HORIZON]
             break
     desk.total[TOTAL], desk.place[POINT], desk.place[ROUND] = total, point, number
 

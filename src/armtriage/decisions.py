@@ -25,6 +25,13 @@ class Decision:
         The chosen arms, ascending.
     revealed : ndarray
         The arms whose rewards this decision shows, ascending; it contains `arms`.
+
+    Examples
+    --------
+    >>> from armtriage import CombUCB1, FeedbackGraph
+    >>> decision = CombUCB1(FeedbackGraph.cliques([2, 2]), budget=1).ask()
+    >>> decision.number, decision.arms, decision.revealed
+    (0, array([0]), array([0, 1]))
     """
 
     number: int

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_arms, check_count
+from armtriage._arguments import check_arms, check_count, check_number
 from armtriage._jit import kernel
 from armtriage._random import check_seed, row_of, stream
 from armtriage._rewards import REPLAY, REWARDS, RewardTable, draw, loss
@@ -20,7 +20,13 @@ __all__ = ["Environment", "ReplayEnvironment", "StochasticEnvironment"]
 
 @runtime_checkable
 class Environment(Protocol):
-    """What `simulate` needs of an environment; anybody's object with these members will do."""
+    """What `simulate` needs of an environment; anybody's object with these members will do.
+
+    Examples
+    --------
+    >>> isinstance(StochasticEnvironment([0.5], FeedbackGraph.semi_bandit(1)), Environment)
+    True
+    """
 
     @property
     def n_arms(self) -> int:
@@ -111,11 +117,9 @@ class StochasticEnvironment:
             raise ValueError(f"means must lie in [0, 1], got {self.means[bad[0]]} for arm {bad[0]}")
         if reward not in REWARDS:
             raise ValueError(f"reward must be one of {', '.join(REWARDS)}, got {reward!r}")
-        if not (np.isfinite(concentration) and concentration > 0):
-            raise ValueError(f"concentration must be a positive number, got {concentration!r}")
         self.graph = graph
         self.reward = reward
-        self.concentration = float(concentration)
+        self.concentration = check_number("concentration", concentration, positive=True)
         self.noise_groups = _check_groups(noise_groups, graph.n_arms)
         self.seed = check_seed(seed)
         self._tables: dict[int, RewardTable] = {}
@@ -192,7 +196,7 @@ class ReplayEnvironment:
     def __init__(self, outcomes: ArrayLike, graph: FeedbackGraph) -> None:
         if not isinstance(graph, FeedbackGraph):
             raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
-        self.outcomes = np.ascontiguousarray(outcomes, dtype=np.float64)
+        self.outcomes = np.array(outcomes, dtype=np.float64, order="C")
         if self.outcomes.ndim != 2 or self.outcomes.shape[1] != graph.n_arms or not self.outcomes.shape[0]:
             raise ValueError(
                 f"outcomes must have shape (rounds, {graph.n_arms}) with a round or more, got {self.outcomes.shape}"
@@ -257,5 +261,6 @@ def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDAr
         raise ValueError(f"noise_groups must have shape ({n_arms},), one group an arm, got {array.shape}")
     if array.dtype.kind not in "iu":
         raise TypeError(f"noise_groups must hold whole numbers, got {array.dtype}")
-    # Numbered anew from 0, so that a group's luck depends on the grouping, not on the labels' values.
-    return np.unique(array, return_inverse=True)[1].astype(np.int64)
+    # Numbered anew as they appear, so that a group's luck depends on the grouping, not on the labels.
+    _, first, group = np.unique(array, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[group].astype(np.int64)

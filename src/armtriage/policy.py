@@ -42,6 +42,16 @@ class Policy(ABC):
         Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
     reward_range : tuple of float
         Smallest and largest possible reward; rewards are mapped from it to [0, 1].
+
+    Examples
+    --------
+    >>> class First(Policy):
+    ...     def _select(self, number):
+    ...         return np.arange(self.budget)
+    ...     def _update(self, number, arms, rewards):
+    ...         pass
+    >>> First(FeedbackGraph.semi_bandit(5), budget=2, seed=7).ask().arms
+    array([0, 1])
     """
 
     def __init__(

@@ -79,6 +79,12 @@ def simulate(
     replications = check_count("replications", replications, 1)
     points = _check_points(checkpoints, horizon)
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
+    if not isinstance(environment, Environment):
+        raise TypeError(f"environment must be an Environment, got {type(environment).__name__}")
+    if isinstance(environment, StochasticEnvironment | ReplayEnvironment) and not (
+        policy.reward_range[0] <= 0.0 and policy.reward_range[1] >= 1.0
+    ):
+        raise ValueError(f"reward_range must contain [0, 1], the environment's rewards, got {policy.reward_range}")
     if environment.n_arms != policy.n_arms:
         raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
     if environment.graph is not policy.graph and environment.graph != policy.graph:
@@ -144,6 +150,7 @@ class _Run(NamedTuple):
 
     def _desk(self) -> Desk:
         n_arms, budget = self.policy.n_arms, self.policy.budget
+        low, high = self.policy.reward_range
         return Desk(
             np.zeros(budget, np.int64),
             np.zeros(n_arms, np.int32),
@@ -153,7 +160,8 @@ class _Run(NamedTuple):
             np.zeros(self.points.size),
             np.zeros((self.horizon if self.record else 0, budget), np.int32),
             np.zeros(1),
-            np.array([0, 0, -1], np.int64),
+            np.array([0, 0, -1, self.horizon], np.int64),
+            np.array([low, high - low]),
         )
 
     def _compiled(self, replication: int, track: Callable[[int, Desk], bool]) -> tuple[Desk, TriageLog | None]:
@@ -190,7 +198,7 @@ class _Run(NamedTuple):
             if self.record:
                 desk.decisions[number] = decision.arms
             desk.place[ROUND] = number + 1
-            if number + 1 == self.points[desk.place[POINT]]:
+            if desk.place[POINT] < self.points.size and number + 1 == self.points[desk.place[POINT]]:
                 desk.regret[desk.place[POINT]] = desk.total[TOTAL]
                 desk.place[POINT] += 1
                 track(replication, desk)
@@ -199,7 +207,7 @@ class _Run(NamedTuple):
 
 def _check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
     if isinstance(checkpoints, int | np.integer):
-        count = check_count("checkpoints", int(checkpoints), 1)
+        count = check_count("checkpoints", checkpoints, 1)
         return (
             np.unique(np.rint(np.geomspace(1, horizon, count)).astype(np.int64))
             if count > 1

@@ -15,7 +15,14 @@ __all__ = ["Trace", "TriageLog"]
 
 
 class TriageLog(NamedTuple):
-    """When arms were decided in one replication, in the order it happened; the others stayed active."""
+    """When arms were decided in one replication, in the order it happened; the others stayed active.
+
+    Examples
+    --------
+    >>> log = TriageLog(np.array([2, 0]), np.array([10, 40]), np.array([False, True]))
+    >>> log.counts(20, n_arms=3)
+    (0, 2, 1)
+    """
 
     arms: NDArray[np.int64]
     rounds: NDArray[np.int64]  # rounds played when the arm was decided
@@ -40,7 +47,8 @@ class Trace:
     regret : ndarray, (replications, checkpoints)
         Cumulative pseudo-regret; against the best fixed decision in hindsight for a replay.
     committed_at : ndarray, (replications,)
-        The round from which the decision could never change again, -1 if it never came.
+        The round from which the decision could never change again; -1 if it never came, or if the simulation went
+        through ask and tell, where it goes unnoticed.
     decisions : ndarray, (replications, horizon, S), or None
         The arms of every round, ascending, if they were recorded.
     triage : tuple of TriageLog, or None
@@ -48,6 +56,16 @@ class Trace:
         decision can never change again.
     policy, n_arms, seed, environment_seed
         What was simulated; the seeds of the policies' randomness and of the rewards (None if it has none).
+
+    Examples
+    --------
+    >>> from armtriage import FeedbackGraph, Greedy, StochasticEnvironment, simulate
+    >>> graph = FeedbackGraph.full_information(2)
+    >>> env = StochasticEnvironment([0.9, 0.1], graph, reward="deterministic", seed=7)
+    >>> simulate(Greedy(graph, budget=1, seed=7), env, horizon=100, replications=2, checkpoints=[100])
+    Trace of Greedy: 2 arms, 2 runs, policy seed 7, reward seed 7
+          rounds   mean regret  95% interval
+             100             0  [0, 0]
     """
 
     rounds: NDArray[np.int64]

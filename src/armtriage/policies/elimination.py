@@ -241,7 +241,14 @@ def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.i
 
 
 class Triage(NamedTuple):
-    """The arms, sorted into three sets; each is ascending."""
+    """The arms, sorted into three sets; each is ascending.
+
+    Examples
+    --------
+    >>> from armtriage import FeedbackGraph
+    >>> CombinatorialElimination(FeedbackGraph.semi_bandit(3), budget=1).triage
+    Triage(confirmed=array([], dtype=int64), active=array([0, 1, 2]), eliminated=array([], dtype=int64))
+    """
 
     confirmed: NDArray[np.int64]
     active: NDArray[np.int64]

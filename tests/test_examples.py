@@ -1,0 +1,22 @@
+"""The examples run, and end as they should."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def test_late_rewards_confirm_the_three_best_items(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "late_rewards.py"))["main"]()
+    confirmed = capsys.readouterr().out.splitlines()[1]
+    assert confirmed.startswith("confirmed [9, 10, 11]")
+
+
+def test_what_each_part_is_worth_prints_every_setting_on_every_graph(capsys: pytest.CaptureFixture[str]) -> None:
+    example = runpy.run_path(str(EXAMPLES / "what_each_part_is_worth.py"))
+    example["main"](horizon=50, replications=2)
+    assert len(capsys.readouterr().out.splitlines()) == 3 * (1 + len(example["WITHOUT"]))
