@@ -64,17 +64,18 @@ def problem(n_arms: int) -> tuple[FeedbackGraph, StochasticEnvironment]:
 def index_policy() -> Iterator[Figure]:
     for (n_arms, budget, horizon), compiled, plain in zip(SIZES, (0.7, 0.7, 1.0), (30, 10, 6), strict=True):
         graph, env = problem(n_arms)
-        policy, short = CombUCB1(graph, budget), max(500, horizon // 40)
+        policy = CombUCB1(graph, budget)
 
         def ours(policy: CombUCB1 = policy, env: StochasticEnvironment = env, horizon: int = horizon) -> None:
             simulate(policy, env, horizon=horizon, workers=1)
 
         ours(horizon=10)
         yardstick.comb_ucb1(env.means, budget, 10, 1)
-        c, numpy_, own = per_round(
-            (lambda e=env, b=budget, h=horizon: yardstick.comb_ucb1(e.means, b, h, 1), horizon),
-            (lambda e=env, b=budget, h=short: numpy_loops.comb_ucb1(e.means, b, h, 1), short),
-            (ours, horizon),
+        c, own = per_round(
+            (lambda e=env, b=budget, h=horizon: yardstick.comb_ucb1(e.means, b, h, 1), horizon), (ours, horizon)
+        )
+        [numpy_] = per_round(
+            (lambda e=env, b=budget, h=horizon: numpy_loops.comb_ucb1(e.means, b, h, 1), horizon), repeats=2
         )
         size = f"K={n_arms:,} S={budget}"
         detail = f"{own * 1e9:,.0f} ns a round; C {c * 1e9:,.0f}, NumPy {numpy_ * 1e9:,.0f}"
