@@ -14,18 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._jit import borrowed, inlined, kernel, lowest_bit
+from armtriage.compiled import CompiledPolicy
 from armtriage.feedback import GraphArrays
 from armtriage.policies._order import top_first
 
 __all__ = [
+    "IndexPolicy",
     "IndexState",
     "lifetime",
-    "new_index_state",
     "rank",
     "release",
     "schedule",
     "shorten",
     "stale",
+    "take_top",
     "take_unseen",
     "update",
 ]
@@ -54,31 +56,6 @@ class IndexState(NamedTuple):
     words: NDArray[np.uint64]  # scratch: a byte for each seat
     whole: NDArray[np.int64]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for the length, ORDERED by arm
     real: NDArray[np.float64]  # bound OUTSIDE the list, END of its scale, LEVEL of the S-th index, MARGIN, REACH
-
-
-def new_index_state(n_arms: int, budget: int) -> IndexState:
-    """Return the state before the first round; few arms are all listed for good."""
-    everything = n_arms <= max(_SMALL, 3 * budget)
-    aim = 2 * budget + int(math.sqrt(n_arms * budget))
-    listed = np.arange(n_arms)
-    seats = np.arange(n_arms) if everything else np.full(n_arms, -1)
-    end = np.inf if everything else -1.0
-    return IndexState(
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms),
-        np.full(n_arms, -np.inf),
-        np.zeros(n_arms),
-        np.zeros(n_arms, np.int64),
-        seats.astype(np.int64),
-        listed.astype(np.int64),
-        np.full(n_arms, -np.inf),
-        np.zeros(n_arms),
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms),
-        np.zeros((n_arms + 7) // 8, np.uint64),
-        np.array([n_arms if everything else 0, n_arms, 0, aim, 1], np.int64),
-        np.array([-np.inf, end, np.inf, 0.05, 0.1]),
-    )
 
 
 @inlined
@@ -214,6 +191,18 @@ def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
 
 
 @inlined
+def take_top(state: IndexState, m: int, arms: NDArray[np.int64], taken: int) -> None:
+    """Fill the rest of `arms` with the best of the m arms that were kept, and note the index of the last."""
+    k = arms.size - taken
+    top_first(state.kept_values, state.kept, m, k)
+    level = np.inf
+    for i in range(k):
+        level = min(level, state.kept_values[i])
+        arms[taken + i] = state.kept[i]
+    state.real[LEVEL] = level
+
+
+@inlined
 def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -> bool:
     """Fill the rest of `arms` with the observed arms of largest index, ties to the smallest.
 
@@ -230,13 +219,8 @@ def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -
         state.real[MARGIN] *= 4.0
         floor = state.real[LEVEL] - state.real[MARGIN] if state.real[MARGIN] < 1e3 else _LOWEST
     state.real[MARGIN] = max(1e-9, min(1.0, state.real[MARGIN] * (0.8 if m > k + 1 + k // 8 else 1.25)))
-    top_first(state.kept_values, state.kept, m, k)
-    level = np.inf
-    for i in range(k):
-        level = min(level, state.kept_values[i])
-        arms[taken + i] = state.kept[i]
-    state.real[LEVEL] = level
-    return level >= state.real[OUTSIDE]  # type: ignore[no-any-return]
+    take_top(state, m, arms, taken)
+    return state.real[LEVEL] >= state.real[OUTSIDE]  # type: ignore[no-any-return]
 
 
 @inlined
@@ -293,3 +277,29 @@ def release(params: object, state: IndexState, graph: GraphArrays, arms: NDArray
         state.pending[a] -= 1
         if state.counts[a] == 0:
             state.whole[CURSOR] = min(state.whole[CURSOR], a)
+
+
+class IndexPolicy(CompiledPolicy):
+    """A policy with this state."""
+
+    def new_state(self) -> IndexState:
+        """Return the state before the first round; few arms are all listed for good."""
+        n, budget = self.n_arms, self.budget
+        everything = n <= max(_SMALL, 3 * budget)
+        aim = 2 * budget + int(math.sqrt(n * budget))
+        return IndexState(
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            np.full(n, -np.inf),
+            np.zeros(n),
+            np.zeros(n, np.int64),
+            np.arange(n, dtype=np.int64) if everything else np.full(n, -1, np.int64),
+            np.arange(n, dtype=np.int64),
+            np.full(n, -np.inf),
+            np.zeros(n),
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            np.zeros((n + 7) // 8, np.uint64),
+            np.array([n if everything else 0, n, 0, aim, 1], np.int64),
+            np.array([-np.inf, np.inf if everything else -1.0, np.inf, 0.05, 0.1]),
+        )

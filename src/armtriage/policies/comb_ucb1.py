@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_number
 from armtriage._jit import inlined
-from armtriage.compiled import CompiledPolicy, Kernels
+from armtriage.compiled import Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.policies._index import (
+    IndexPolicy,
     IndexState,
     lifetime,
-    new_index_state,
     rank,
     release,
     schedule,
@@ -58,7 +58,7 @@ def select(
     return False
 
 
-class CombUCB1(CompiledPolicy):
+class CombUCB1(IndexPolicy):
     """Play the S arms of largest ``mean + sqrt(exploration * ln t / count)``; it learns from all that is revealed.
 
     Use it as the plain baseline for semi-bandit feedback: no horizon, no tuning. It guarantees O(KS ln T / gap)
@@ -101,7 +101,3 @@ class CombUCB1(CompiledPolicy):
     def params(self) -> Params:
         """Return the parameters of the kernels."""
         return Params(self.exploration)
-
-    def new_state(self) -> IndexState:
-        """Return the state before the first round."""
-        return new_index_state(self.n_arms, self.budget)

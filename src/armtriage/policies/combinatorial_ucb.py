@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_horizon, check_number, check_probability
 from armtriage._jit import inlined
-from armtriage.compiled import CompiledPolicy, Kernels
+from armtriage.compiled import Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.policies._index import (
+    IndexPolicy,
     IndexState,
-    new_index_state,
     rank,
     release,
     schedule,
@@ -50,7 +50,7 @@ def select(
     return False
 
 
-class CombinatorialUCB(CompiledPolicy):
+class CombinatorialUCB(IndexPolicy):
     """Algorithm 2: play the S arms of largest ``mean + width / sqrt(count)``, ties to the smallest arm.
 
     Use it to show what the paper proves about UCB: O(sqrt(KST)) up to logarithms under semi-bandit feedback, but
@@ -105,7 +105,3 @@ class CombinatorialUCB(CompiledPolicy):
     def params(self) -> Params:
         """Return the parameters of the kernels."""
         return Params(self.width)
-
-    def new_state(self) -> IndexState:
-        """Return the state before the first round."""
-        return new_index_state(self.n_arms, self.budget)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from armtriage.compiled import CompiledPolicy, Kernels
-from armtriage.policies._index import IndexState, new_index_state, release, schedule, update
+from armtriage.compiled import Kernels
+from armtriage.policies._index import IndexPolicy, release, schedule, update
 from armtriage.policies.combinatorial_ucb import Params, select
 
 __all__ = ["Greedy"]
 
 
-class Greedy(CompiledPolicy):
+class Greedy(IndexPolicy):
     """Look at every arm once, then play the S arms of largest mean.
 
     Use it under full information, where every decision reveals every arm: nothing needs exploring, and its regret
@@ -38,7 +38,3 @@ class Greedy(CompiledPolicy):
     def params(self) -> Params:
         """Return the parameters of the kernels: with a width of 0 the index is the mean."""
         return Params(0.0)
-
-    def new_state(self) -> IndexState:
-        """Return the state before the first round."""
-        return new_index_state(self.n_arms, self.budget)

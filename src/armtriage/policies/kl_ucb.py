@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_number
 from armtriage._jit import borrowed, inlined, kernel
-from armtriage.compiled import CompiledPolicy, Kernels
+from armtriage.compiled import Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import kl_upper
 from armtriage.policies._index import (
     LEVEL,
     MARGIN,
+    IndexPolicy,
     IndexState,
-    new_index_state,
     release,
     schedule,
+    take_top,
     take_unseen,
     update,
 )
-from armtriage.policies._order import top_first
 
 __all__ = ["KLUCB"]
 
@@ -79,16 +79,11 @@ def select(
             n = _keep(state, -1.0, bonus)
         elif n > 2 * k + 4:
             state.real[MARGIN] *= 0.9
-        top_first(state.kept_values, state.kept, n, k)
-        level = np.inf
-        for i in range(k):
-            level = min(level, state.kept_values[i])
-            arms[taken + i] = state.kept[i]
-        state.real[LEVEL] = level
+        take_top(state, n, arms, taken)
     return False
 
 
-class KLUCB(CompiledPolicy):
+class KLUCB(IndexPolicy):
     """Play the S arms of largest KL index: the largest p with ``count * kl(mean, p) <= ln t + c ln ln t``.
 
     Use it instead of `CombUCB1` when rewards are 0 or 1 and means lie near 0 or 1: its intervals are never wider
@@ -133,7 +128,3 @@ class KLUCB(CompiledPolicy):
     def params(self) -> Params:
         """Return the parameters of the kernels."""
         return Params(self.log_log)
-
-    def new_state(self) -> IndexState:
-        """Return the state before the first round."""
-        return new_index_state(self.n_arms, self.budget)
