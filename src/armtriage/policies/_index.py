@@ -32,7 +32,7 @@ __all__ = [
     "update",
 ]
 
-LENGTH, UNSEEN, CURSOR, AIM, ORDERED = range(5)
+LENGTH, UNSEEN, CURSOR, AIM, ORDERED, HITS = range(6)
 OUTSIDE, END, LEVEL, MARGIN, REACH = range(5)
 _SMALL = 192
 _CHUNK = 256
@@ -54,7 +54,9 @@ class IndexState(NamedTuple):
     kept: NDArray[np.int64]
     kept_values: NDArray[np.float64]
     words: NDArray[np.uint64]  # scratch: a byte for each seat
-    whole: NDArray[np.int64]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for the length, ORDERED by arm
+    whole: NDArray[
+        np.int64
+    ]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for the length, ORDERED by arm, HITS
     real: NDArray[np.float64]  # bound OUTSIDE the list, END of its scale, LEVEL of the S-th index, MARGIN, REACH
 
 
@@ -166,7 +168,7 @@ def shorten(state: IndexState, k: int, end: float) -> None:
 @inlined
 def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
     """Collect the listed arms whose index reaches `level`, the k largest among them; return how many."""
-    n, m, floor = state.whole[LENGTH], 0, level
+    n, m, trimmed, floor = state.whole[LENGTH], 0, 0, level
     for first in range(0, n, _CHUNK):
         last = min(n, first + _CHUNK)
         _flag(state.listed_means, state.listed_radii, state.words, first, last, scale, floor)
@@ -181,12 +183,14 @@ def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
         if m > 2 * k + 64 and last < n:
             # Thousands may tie while counts are small: keep the best so far, and ask more of the others.
             top_first(state.kept_values, state.kept, m, k)
+            trimmed += m - k
             m = k
             floor = np.inf
             for i in range(k):
                 floor = min(floor, state.kept_values[i])
             if state.whole[ORDERED] > 0:
                 floor = np.nextafter(floor, np.inf)
+    state.whole[HITS] = m + trimmed
     return m
 
 
@@ -218,7 +222,8 @@ def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -
             return False
         state.real[MARGIN] *= 4.0
         floor = state.real[LEVEL] - state.real[MARGIN] if state.real[MARGIN] < 1e3 else _LOWEST
-    state.real[MARGIN] = max(1e-9, min(1.0, state.real[MARGIN] * (0.8 if m > k + 1 + k // 8 else 1.25)))
+    factor = 0.8 if state.whole[HITS] > k + 1 + k // 8 else 1.25
+    state.real[MARGIN] = max(1e-9, min(1.0, factor * state.real[MARGIN]))
     take_top(state, m, arms, taken)
     return state.real[LEVEL] >= state.real[OUTSIDE]  # type: ignore[no-any-return]
 
@@ -300,6 +305,6 @@ class IndexPolicy(CompiledPolicy):
             np.zeros(n, np.int64),
             np.zeros(n),
             np.zeros((n + 7) // 8, np.uint64),
-            np.array([n if everything else 0, n, 0, aim, 1], np.int64),
+            np.array([n if everything else 0, n, 0, aim, 1, 0], np.int64),
             np.array([-np.inf, np.inf if everything else -1.0, np.inf, 0.05, 0.1]),
         )
