@@ -13,7 +13,7 @@ def trace(*finals, points=(1, 10, 100)):
     rounds = np.array(points)
     regret = np.outer(finals, rounds / rounds[-1])
     n = len(finals)
-    return Trace(rounds, regret, np.full(n, -1), None, None, "Some", 2, 7)
+    return Trace(rounds, regret, np.full(n, -1), None, None, "Some", 2, 7, 7)
 
 
 def places(ax):

@@ -392,6 +392,15 @@ def test_commitment_is_the_first_round_with_no_choice_left(name: str) -> None:
 
 
 # --- The cases do exercise what they should ---
+@pytest.mark.parametrize("budget", [1, 10, 19])
+def test_thompson_draws_like_its_twin_when_good_arms_abound(budget: int) -> None:
+    """Arms far above the levels, where cut-offs are only bounds, compete for too few slots."""
+    env = StochasticEnvironment(np.full(20, 0.9), FeedbackGraph.semi_bandit(20), seed=budget)
+    for seed in range(40):
+        one = play(twin_case("ThompsonSampling", env, budget, 60, seed, 0))
+        assert first_difference(one.trace.decisions[0], one.decisions) is None
+
+
 MORE_CASES = [f"printed/{i}" for i in range(72, 400)] + [f"reduced/{i}" for i in range(96, 500)]
 MORE_CASES += [f"{name}/{i}" for name in INDEX_POLICIES for i in range(18, 60)]
 

@@ -2,8 +2,8 @@
 
 An arm's draw is the quantile of its Beta posterior at a uniform number u of (round, arm). Only the largest S draws
 matter, and a draw exceeds a level if and only if u exceeds the posterior's distribution function there. So each
-arm keeps its distribution function at two levels: below the lower one it is out, above the upper one it is in, and
-only the few arms between them are really drawn. The decision is exactly that of drawing all K.
+arm keeps bounds on its distribution function at two levels: below the lower one it is out, above the upper one it is
+in, and only the few arms between them are really drawn. The decision is exactly that of drawing all K.
 """
 
 from __future__ import annotations
@@ -98,11 +98,19 @@ def _set_levels(state: State) -> None:
 
 @kernel
 def _settle(state: State, arms: NDArray[np.int64], sure: int, n: int) -> float:
-    """Draw the doubtful candidates, `chosen[:n]`, and take the best for the slots after `sure`; return the least."""
+    """Draw the doubtful candidates, `chosen[:n]`, and take the best for the slots after `sure`; return the least.
+
+    Return -1, if more draws pass the upper level than there are slots: cut-offs err on the safe side, so a doubtful
+    draw may pass it as well, and a sure arm is then no longer sure to be chosen.
+    """
     state = borrowed(state)
+    passed = sure
     for i in range(n):
         a = state.chosen[i]
         state.values[i] = beta_quantile(state.luck[i], 1.0 + state.wins[a], 1.0 + state.losses[a])
+        passed += state.values[i] > state.real[HIGH]
+    if passed > arms.size:
+        return -1.0
     k = arms.size - sure
     top_first(state.values, state.chosen, n, k)
     least = state.real[HIGH]
