@@ -11,7 +11,9 @@ from armtriage import (
     FeedbackGraph,
     __version__,
     _jit,
+    _story,
     cli,
+    comparison,
     demo,
     policies,
     report,
@@ -195,34 +197,34 @@ def _result(label, *finals):
         horizon=1,
     )
     object.__setattr__(trace, "regret", np.array(finals, dtype=float)[:, None])
-    return report.Result(label, CombUCB1(FeedbackGraph.semi_bandit(2), 1), trace, 1.0)
+    return comparison.Result(label, CombUCB1(FeedbackGraph.semi_bandit(2), 1), trace, 1.0)
 
 
 def test_sentences_follow_the_results():
     def contest(tight, paper, ucb, thompson):
-        labels = (demo.TIGHT, demo.PAPER, demo.UCB, demo.THOMPSON)
+        labels = (_story.TIGHT, _story.PAPER, _story.UCB, _story.THOMPSON)
         return [_result(label, *v) for label, v in zip(labels, (tight, paper, ucb, thompson), strict=True)]
 
     usual = contest((60, 60), (600, 600), (90, 90), (30, 30))
-    assert demo._winner(usual)[0].startswith("Thompson loses least: 30 (the same in every run). Next is Elim")
-    assert "2 times as much as Thompson" in demo._price(usual)[0]
-    assert "10 times as much" in demo._price(usual)[1]
-    text = demo._ucb_against_elimination(usual, 0.5)
+    assert _story.winner(usual)[0].startswith("Thompson loses least: 30 (the same in every run). Next is Elim")
+    assert "2 times as much as Thompson" in _story.price(usual)[0]
+    assert "10 times as much" in _story.price(usual)[1]
+    text = _story.ucb_against_elimination(usual, 0.5)
     assert "UCB loses 90, 1.5 times as much as elimination (60)" in text
     assert "50%" in text
     assert "Thompson sampling is not caught" in text
 
     other = contest((10, 10), (9, 9), (5, 50), (20, 21))
-    assert demo._price(other) == []
-    assert "Thompson" not in demo._ucb_against_elimination(other, 0.5)
-    assert "not the worse one yet" in demo._ucb_against_elimination(contest((9, 9), (9, 9), (5, 5), (9, 9)), 0.5)
+    assert _story.price(other) == []
+    assert "Thompson" not in _story.ucb_against_elimination(other, 0.5)
+    assert "not the worse one yet" in _story.ucb_against_elimination(contest((9, 9), (9, 9), (5, 5), (9, 9)), 0.5)
     unclear = contest((10, 12), (60, 60), (11, 13), (90, 90))
-    assert "does not settle which is better" in demo._winner(unclear)[0]
+    assert "does not settle which is better" in _story.winner(unclear)[0]
 
     cured = contest((60, 60), (600, 600), (20, 20), (30, 30))
-    assert "loses 20 instead of 90" in demo._counter_check(usual, cured, 0.1)
-    assert "Elimination loses 3 times as much as UCB" in demo._counter_check(usual, cured, 0.1)
-    assert "and 20 before" in demo._counter_check(cured, usual, 0.1)
+    assert "loses 20 instead of 90" in _story.counter_check(usual, cured, 0.1)
+    assert "Elimination loses 3 times as much as UCB" in _story.counter_check(usual, cured, 0.1)
+    assert "and 20 before" in _story.counter_check(cured, usual, 0.1)
 
 
 def test_page_escapes_what_it_is_given():
