@@ -37,7 +37,7 @@ bench: .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: .venv/.docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf .venv site build dist

@@ -43,19 +43,30 @@ def _cache_folder() -> str:
 
     Numba's own check looks at the file of the cached function only, not at the kernels it calls.
     """
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    for base in (os.environ.get("NUMBA_CACHE_DIR"), root, tempfile.gettempdir()):
+    own = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    for base in (os.environ.get("NUMBA_CACHE_DIR"), own, os.path.join(tempfile.gettempdir(), f"armtriage-{user}")):
         if not base:
             continue
         folder = Path(base) / "armtriage" / f"kernels-{_sources_hash()}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(exist_ok=True, mode=0o700)
             os.utime(folder)
         except OSError:
             continue
-        _prune(folder)
-        return str(folder)
+        if _is_ours(folder) and _is_ours(folder.parent):
+            _prune(folder)
+            return str(folder)
     return ""
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether nobody else can write into the folder: what lies in it will be executed."""
+    if not hasattr(os, "getuid"):
+        return True
+    status = folder.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def _prune(current: Path) -> None:

@@ -88,7 +88,11 @@ def _simulate(
     with _refusing():
         seed = check_seed(seed)
         environment, budget = _make_instance(instance, horizon, seed)
-        chosen = {name: _make_policy(name, environment, budget, horizon, seed) for name in names or _DEFAULT}
+        chosen = {}
+        for name in names or _DEFAULT:
+            if name in chosen:
+                raise Refusal(f"policy {name!r} is given twice")
+            chosen[name] = _make_policy(name, environment, budget, horizon, seed)
         draw = _curves(plot) if plot else None
         _say_if_cold()
         with _progress() as progress:
@@ -127,7 +131,7 @@ def _demo(
     out: Annotated[Path, typer.Option(help="Folder for the page and the figures.")] = Path("armtriage-demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A small form that takes seconds.")] = False,
 ) -> None:
-    """Play two contests, print their tables, and write figures and a page about who wins where and why."""
+    """Play two contests and a counter-check; print tables, write figures and a page about who wins where and why."""
     console = Console()
 
     def show(title: str, results: Any, text: Any) -> None:
@@ -149,7 +153,7 @@ def _refusing() -> Iterator[None]:
     """Turn refused input into its message and exit code 2."""
     try:
         yield
-    except (Refusal, ValueError, TypeError, ImportError, OSError) as error:
+    except (Refusal, ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         typer.echo(f"armtriage: {error}", err=True)
         raise typer.Exit(2) from error
 
@@ -207,7 +211,10 @@ def _make_policy(text: str, environment: StochasticEnvironment, budget: int, hor
     made = convert(text, options, parameters)
     if "horizon" in parameters:
         made = {"horizon": horizon, **made}
-    return POLICIES[name](environment.graph, budget, **made, seed=seed)
+    try:
+        return POLICIES[name](environment.graph, budget, **made, seed=seed)
+    except (TypeError, ValueError) as error:
+        raise Refusal(f"{text}: {error}") from error
 
 
 if __name__ == "__main__":

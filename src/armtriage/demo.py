@@ -75,6 +75,7 @@ def run(
 
     size = QUICK if quick else FULL
     folder = Path(out)
+    plots.require()
     folder.mkdir(parents=True, exist_ok=True)
 
     def draw(name: str, ax: Any, caption: str) -> Figure:
@@ -91,7 +92,7 @@ def run(
     results = _contest(slate, budget, size.slate_horizon, size.slate_replications, progress)
     chart_axes = plots.triage_chart(_triage(results), slate.means, size.slate_horizon, budget=budget)
     plots.sign(chart_axes, f"first of {results[0].trace.origin}")
-    curves = "Mean cumulative regret with 95% bands; both scales are logarithmic."
+    curves = "Mean cumulative regret with 95% bands, on log scales; a curve begins where the first regret does."
     chart = (
         "One run of elimination: each row is an arm, the best at the top. Active arms are played evenly, "
         "confirmed ones always, eliminated ones never again."
@@ -129,7 +130,8 @@ def run(
     ]
     lead = (
         "Each round a policy chooses S of K arms and sees the rewards that a feedback graph reveals. Regret "
-        "is what it has lost against always choosing the best S. Every policy meets the same luck."
+        "is what it has lost against always choosing the best S. Every policy meets the same luck. Committed is the "
+        "share of runs whose choice could never change any more; the rounds after that are counted, but not played."
     )
     small = " This is the quick form: too small to say who wins in general." if quick else ""
     footer = f"armtriage {__version__}; seed {SEED} for means, rewards and policies.{small}"

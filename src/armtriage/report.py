@@ -115,8 +115,8 @@ figcaption, footer { font-size: .9rem; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-wrap: anywhere; }
 @media (max-width: 34rem) {
   body { padding: .8rem .8rem 2rem; }
-  table { font-size: .8rem; }
-  th, td { padding: .3rem .25rem; white-space: normal; }
+  table { font-size: .72rem; }
+  th, td { padding: .3rem .15rem; white-space: normal; }
 }
 </style>
 </head>

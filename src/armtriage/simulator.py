@@ -207,7 +207,7 @@ class _Run(NamedTuple):
 
 def _check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
     if isinstance(checkpoints, int | np.integer):
-        count = check_count("checkpoints", checkpoints, 1)
+        count = min(check_count("checkpoints", checkpoints, 1), horizon)
         return (
             np.unique(np.rint(np.geomspace(1, horizon, count)).astype(np.int64))
             if count > 1
