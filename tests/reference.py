@@ -301,8 +301,7 @@ def greedy(graph: FeedbackGraph, budget: int) -> Index:
 def kl_ucb(graph: FeedbackGraph, budget: int, log_log: float = 0.0) -> Index:
     def index(t: int, means: np.ndarray, counts: np.ndarray) -> np.ndarray:
         f = math.log(t + 1)
-        if t >= 2:
-            f = max(0.0, f + log_log * math.log(f))
+        f = max(0.0, f + log_log * math.log(f)) if t >= 1 else 0.0
         return np.array([kl_bounds(m, f / n)[1] for m, n in zip(means.tolist(), counts.tolist(), strict=True)])
 
     return Index(graph, budget, index=index)

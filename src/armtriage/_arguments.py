@@ -70,6 +70,8 @@ def check_horizon(horizon: int | None) -> int | None:
         raise TypeError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
     if horizon < 1:
         raise ValueError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
+    if horizon > 2**53:
+        raise ValueError(f"horizon must be at most 2**53, got {horizon!r}")
     return int(horizon)
 
 

@@ -206,6 +206,7 @@ class ReplayEnvironment:
             t, a = bad[0]
             raise ValueError(f"outcomes must lie in [0, 1], got {self.outcomes[t, a]} in round {t} for arm {a}")
         self.graph = graph
+        self._tables: dict[tuple[int, int], RewardTable] = {}
 
     @property
     def n_arms(self) -> int:
@@ -234,6 +235,11 @@ class ReplayEnvironment:
         """Return the view for compiled code, with hindsight over the first `horizon` rounds."""
         if horizon > self.n_rounds:
             raise ValueError(f"horizon must be at most the {self.n_rounds} recorded rounds, got {horizon}")
+        if (budget, horizon) not in self._tables:
+            self._tables[budget, horizon] = self._make_table(budget, horizon)
+        return self._tables[budget, horizon]
+
+    def _make_table(self, budget: int, horizon: int) -> RewardTable:
         played = self.outcomes[:horizon]
         best = best_arms(played.sum(axis=0), budget)
         none = np.zeros(0, np.int64)

@@ -36,7 +36,7 @@ class GraphArrays(NamedTuple):
 
 @inlined
 def reveal(graph: GraphArrays, arms: Ints, stamp: Ints, mark: int, out: Ints) -> int:
-    """Write every arm revealed by the ascending `arms` once into `out`, in any order; return how many.
+    """Write every arm revealed by `arms` once into `out`, in any order; return how many.
 
     An arm is written already if and only if its `stamp` equals `mark`: pass a new mark each time.
     """

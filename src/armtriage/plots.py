@@ -219,13 +219,13 @@ def triage_chart(
     }
     for state, (arms, left, right) in spans.items():
         x = np.stack([left[arms], left[arms], right[arms], right[arms]], axis=1)
-        upper, lower = rank[arms] + margin, rank[arms] + 1 - margin
+        # Rows without gaps reach a little into the next, which is drawn over it: viewers would show seams.
+        upper, lower = rank[arms] + margin, rank[arms] + 1 - (margin or -0.1)
         y = np.stack([lower, upper, upper, lower], axis=1)
         boxes = PolyCollection(
             np.stack([x, y], axis=2),  # type: ignore[arg-type]
             facecolors=STATE_COLOURS[state],
-            edgecolors="face",
-            linewidths=0 if margin else 0.4,  # covers the seams that viewers leave between rows
+            linewidths=0,
             antialiaseds=n <= _GAPS,
             label=state,
             rasterized=n > _RASTER,

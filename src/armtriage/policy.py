@@ -128,7 +128,8 @@ class Policy(ABC):
             What `ask` returned, or its number.
         rewards : array_like or mapping
             One reward for each arm of ``decision.revealed``, in its order; or ``{arm: reward}``, where arms that
-            are missing are taken as never observed (``{}`` gives the whole decision up).
+            are missing are taken as never observed (``{}`` gives the whole decision up). Which rewards arrive must not
+            depend on their values, or means and intervals are those of the rewards that do.
         """
         number = self._find(decision)
         revealed = self.graph.revealed_by(self._open[number])

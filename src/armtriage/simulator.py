@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_count
+from armtriage._arguments import check_count, check_horizon
 from armtriage._play import COMMITTED, POINT, ROUND, TOTAL, Desk, loop
 from armtriage._random import check_seed, replication_seed, stream
 from armtriage._rewards import loss
@@ -75,7 +75,7 @@ def simulate(
     """
     if not isinstance(policy, Policy):
         raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
-    horizon = check_count("horizon", horizon, 1)
+    horizon = check_horizon(check_count("horizon", horizon, 1)) or 1
     replications = check_count("replications", replications, 1)
     points = _check_points(checkpoints, horizon)
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
@@ -182,7 +182,9 @@ class _Run(NamedTuple):
                 chunk *= 2
             if not track(replication, desk):
                 break
-        return desk, policy.triage_log(state)
+        # What was only written on would add up to gigabytes over many replications of a million arms.
+        done = desk._replace(stamps=desk.stamps[:0].copy(), seen=desk.seen[:0].copy(), rewards=desk.rewards[:0].copy())
+        return done, policy.triage_log(state)
 
     def _interpreted(self, replication: int, track: Callable[[int, Desk], bool]) -> tuple[Desk, TriageLog | None]:
         desk, environment = self._desk(), self.environment

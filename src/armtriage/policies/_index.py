@@ -54,9 +54,7 @@ class IndexState(NamedTuple):
     kept: NDArray[np.int64]
     kept_values: NDArray[np.float64]
     words: NDArray[np.uint64]  # scratch: a byte for each seat
-    whole: NDArray[
-        np.int64
-    ]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for the length, ORDERED by arm, HITS
+    whole: NDArray[np.int64]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for LENGTH, ORDERED, HITS
     real: NDArray[np.float64]  # bound OUTSIDE the list, END of its scale, LEVEL of the S-th index, MARGIN, REACH
 
 

@@ -96,7 +96,6 @@ def _least_count(state: State) -> int:
 def count_lagging(state: State) -> None:
     """Count the active arms that have been observed N times only: while there are any, N stays."""
     state = borrowed(state)
-    state = borrowed(state)
     n = 0
     for i in range(state.whole[N_ACTIVE]):
         n += state.counts[state.active[i]] == state.whole[LEAST]
@@ -180,6 +179,7 @@ def sort_reduced(params: Params, state: State) -> None:
         if n <= k:
             return
         state.whole[LEAST] = _least_count(state)
+        state.whole[DIRTY] = 1
         for i in range(n):
             _refresh(params, state, state.active[i])
             state.values[i] = state.lower[state.active[i]]

@@ -232,12 +232,11 @@ def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.
 
 @kernel
 def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
-    """Note that rewards of these arms will not come; the next layer looks for who is behind."""
+    """Note that rewards of these arms will not come; the next layer begins with those who are behind."""
     state = borrowed(state)
     for i in range(arms.size):
         state.pending[arms[i]] -= 1
         state.whole[UNDERWAY] -= 1
-    state.whole[DIRTY] = 1
 
 
 class Triage(NamedTuple):

@@ -37,8 +37,8 @@ class Params(NamedTuple):
 @inlined
 def exploration(params: Params, number: int) -> float:
     """Return f(t) = ln t + c ln ln t for t = number + 1, and 0 where that is negative or undefined."""
-    if number < 2:
-        return math.log(number + 1.0)
+    if number < 1:
+        return 0.0
     log = math.log(number + 1.0)
     return max(0.0, log + params.log_log * math.log(log))
 

@@ -55,16 +55,17 @@ def _cut(state: State, arm: int) -> None:
     """
     state.skipped[arm] = 0
     a, b = 1.0 + state.wins[arm], 1.0 + state.losses[arm]
+    guard = max(_GUARD, 4e-16 * (a + b))
     above = beta_tail_bound(state.real[LOW], a, b)
     if above < _FAR:
-        state.out[arm], state.sure[arm] = 1.0 - above - _GUARD, 1.0
+        state.out[arm], state.sure[arm] = 1.0 - above - guard, 1.0
         return
     below = beta_tail_bound(1.0 - state.real[HIGH], b, a)
     if below < _FAR:
-        state.out[arm], state.sure[arm] = 0.0, below + _GUARD
+        state.out[arm], state.sure[arm] = 0.0, below + guard
         return
-    state.out[arm] = beta_cdf(state.real[LOW], a, b) - _GUARD
-    state.sure[arm] = beta_cdf(state.real[HIGH], a, b) + _GUARD
+    state.out[arm] = beta_cdf(state.real[LOW], a, b) - guard
+    state.sure[arm] = beta_cdf(state.real[HIGH], a, b) + guard
 
 
 @kernel
@@ -109,7 +110,7 @@ def _settle(state: State, arms: NDArray[np.int64], sure: int, n: int) -> float:
         a = state.chosen[i]
         state.values[i] = beta_quantile(state.luck[i], 1.0 + state.wins[a], 1.0 + state.losses[a])
         passed += state.values[i] > state.real[HIGH]
-    if passed > arms.size:
+    if sure > 0 and passed > arms.size:
         return -1.0
     k = arms.size - sure
     top_first(state.values, state.chosen, n, k)
