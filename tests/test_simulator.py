@@ -531,3 +531,13 @@ def test_loop_is_compiled_once_for_all_variants_of_elimination(options: dict[str
     for policy in (CombinatorialElimination(GRAPH, 3), CombinatorialElimination(GRAPH, 3, **options)):
         simulate(policy, environment(), horizon=30)
     assert len(loop(policy.kernels).signatures) == 1
+
+
+@pytest.mark.parametrize("horizon", [2**53 + 1, 10**400])
+def test_a_horizon_whose_rounds_are_no_exact_floats_is_refused(horizon: int) -> None:
+    graph = FeedbackGraph.semi_bandit(2)
+    env = StochasticEnvironment([0.5, 0.4], graph, seed=1)
+    with pytest.raises(ValueError, match=f"horizon must be at most {2**53}, got"):
+        simulate(CombUCB1(graph, 1), env, horizon=horizon)
+    with pytest.raises(ValueError, match=f"horizon must be at most {2**53}, got"):
+        CombinatorialUCB(graph, 1, horizon=horizon)

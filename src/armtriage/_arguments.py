@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "LONGEST",
     "check_arms",
     "check_choice",
     "check_count",
@@ -14,6 +15,9 @@ __all__ = [
     "check_number",
     "check_probability",
 ]
+
+LONGEST = 2**53
+"""The longest horizon: rounds up to here are exact as floating-point numbers."""
 
 
 def check_arms(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
@@ -26,13 +30,14 @@ def check_arms(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def check_count(name: str, value: int, least: int = 0) -> int:
+def check_count(name: str, value: int, least: int = 0, most: int = 2**63 - 1) -> int:
+    """Return `value` as a whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number from {least}, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be a whole number from {least}, got {value!r}")
-    if value >= 2**63:
-        raise ValueError(f"{name} must be below 2**63, got {value!r}")
+    if value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value!r}")
     return int(value)
 
 
@@ -70,9 +75,7 @@ def check_horizon(horizon: int | None) -> int | None:
         raise TypeError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
     if horizon < 1:
         raise ValueError(f"horizon must be a whole number from 1 or None, got {horizon!r}")
-    if horizon > 2**53:
-        raise ValueError(f"horizon must be at most 2**53, got {horizon!r}")
-    return int(horizon)
+    return check_count("horizon", horizon, 1, LONGEST)
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_count, check_horizon
+from armtriage._arguments import LONGEST, check_count
 from armtriage._play import COMMITTED, POINT, ROUND, TOTAL, Desk, loop
 from armtriage._random import check_seed, replication_seed, stream
 from armtriage._rewards import loss
@@ -75,7 +75,7 @@ def simulate(
     """
     if not isinstance(policy, Policy):
         raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
-    horizon = check_horizon(check_count("horizon", horizon, 1)) or 1
+    horizon = check_count("horizon", horizon, 1, LONGEST)
     replications = check_count("replications", replications, 1)
     points = _check_points(checkpoints, horizon)
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
