@@ -20,13 +20,13 @@ LONGEST = 2**53
 """The longest horizon: rounds up to here are exact as floating-point numbers."""
 
 
-def check_arms(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
+def check_arms(arms: ArrayLike, n_arms: int, name: str = "arms") -> NDArray[np.int64]:
     """Return `arms` as an int64 array of arms in range."""
     array = np.atleast_1d(np.asarray(arms))
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(f"arms must be a list of whole numbers, got {arms!r}")
+        raise TypeError(f"{name} must be a list of whole numbers, got {arms!r}")
     if array.size and (array.min() < 0 or array.max() >= n_arms):
-        raise ValueError(f"arms must lie in 0..{n_arms - 1}, got {arms!r}")
+        raise ValueError(f"{name} must lie in 0..{n_arms - 1}, got {arms!r}")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
