@@ -1,7 +1,18 @@
 """armtriage: choose S of K arms each round, and lose as little as possible while learning."""
 
 from armtriage.checks import check_policy
-from armtriage.decisions import Decision
+from armtriage.decisions import (
+    Constraints,
+    Decision,
+    DecisionSet,
+    Explicit,
+    Knapsack,
+    Matchings,
+    PartitionMatroid,
+    Paths,
+    SpanningTrees,
+    TopS,
+)
 from armtriage.environments import Environment, ReplayEnvironment, StochasticEnvironment
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
@@ -28,15 +39,24 @@ __all__ = [
     "CombUCB1",
     "CombinatorialElimination",
     "CombinatorialUCB",
+    "Constraints",
     "DamagedFile",
     "Decision",
+    "DecisionSet",
     "Environment",
+    "Explicit",
     "FeedbackGraph",
     "Greedy",
+    "Knapsack",
+    "Matchings",
+    "PartitionMatroid",
+    "Paths",
     "Policy",
     "ReplayEnvironment",
+    "SpanningTrees",
     "StochasticEnvironment",
     "ThompsonSampling",
+    "TopS",
     "Trace",
     "Triage",
     "TriageLog",

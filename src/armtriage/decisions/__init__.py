@@ -1,5 +1,23 @@
 """Decisions, and the sets that they may be taken from."""
 
+from armtriage.decisions.constraints import Constraints, Knapsack
 from armtriage.decisions.decision import Decision
+from armtriage.decisions.explicit import Explicit
+from armtriage.decisions.matchings import Matchings
+from armtriage.decisions.paths import Paths
+from armtriage.decisions.quotas import PartitionMatroid, TopS
+from armtriage.decisions.sets import DecisionSet
+from armtriage.decisions.trees import SpanningTrees
 
-__all__ = ["Decision"]
+__all__ = [
+    "Constraints",
+    "Decision",
+    "DecisionSet",
+    "Explicit",
+    "Knapsack",
+    "Matchings",
+    "PartitionMatroid",
+    "Paths",
+    "SpanningTrees",
+    "TopS",
+]

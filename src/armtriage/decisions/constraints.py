@@ -1,0 +1,183 @@
+"""Constraints and Knapsack: any linear constraints on which arms are in a decision, by integer programming."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from armtriage._arguments import check_number
+from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, frozen
+
+__all__ = ["Constraints", "Knapsack"]
+
+_SLACK = 1e-6
+"""By how much of its largest coefficient a constraint may be missed: the solver works with such a tolerance."""
+
+
+class Constraints(DecisionSet):
+    """The sets of arms that satisfy linear constraints: ``lower <= matrix @ x <= upper`` for x in {0, 1}^K.
+
+    The oracle is HiGHS through SciPy, which proves that its answer is the best; a question takes milliseconds on
+    easy families and any time on hard ones. A constraint holds to within a millionth of its largest coefficient.
+
+    Parameters
+    ----------
+    matrix : array_like or SciPy sparse, of shape (m, K)
+        A row of coefficients for each constraint, a column for each arm.
+    lower, upper : float or array_like of shape (m,)
+        What each row's sum must lie between; ``-inf`` and ``inf`` for no limit.
+
+    Examples
+    --------
+    >>> teams = Constraints([[1, 1, 1, 1], [1, 1, 0, 0]], lower=[2, 0], upper=[2, 1])
+    >>> teams.maximise([0.9, 0.8, 0.3, 0.4])
+    array([0, 3])
+    >>> teams.count()
+    5
+    """
+
+    def __init__(self, matrix: Any, lower: ArrayLike, upper: ArrayLike) -> None:
+        from scipy import sparse
+
+        table: Any = matrix if sparse.issparse(matrix) else np.asarray(matrix)
+        if table.dtype.kind not in "biuf":
+            raise TypeError(f"matrix must hold real numbers, got {table.dtype}")
+        if table.ndim != 2 or 0 in table.shape:
+            raise ValueError(f"matrix must have shape (m, K) with m and K from 1, got {table.shape}")
+        rows: Any = sparse.csr_array(table.astype(np.float64))
+        rows.sum_duplicates()
+        if not np.isfinite(rows.data).all():
+            raise ValueError(f"matrix must be finite, got {rows.data[~np.isfinite(rows.data)][0]}")
+        self._matrix = rows
+        self.lower = _check_limit("lower", lower, rows.shape[0])
+        self.upper = _check_limit("upper", upper, rows.shape[0])
+        wrong = np.flatnonzero(~(self.lower <= self.upper))
+        if wrong.size:
+            shown = f"{self.lower[wrong[0]]} and {self.upper[wrong[0]]} for row {wrong[0]}"
+            raise ValueError(f"lower must be at most upper, got {shown}")
+        scale = abs(rows).max(axis=1).toarray().ravel()
+        scale[scale == 0.0] = 1.0
+        self._scaled = sparse.csr_array(rows.multiply(1.0 / scale[:, None]))
+        self._low, self._high = self.lower / scale, self.upper / scale
+        self.n_arms = rows.shape[1]
+        largest = self._maximise(np.ones(self.n_arms), np.zeros(self.n_arms, np.int8))
+        if largest is None or not largest.size:
+            kind = "no decision" if largest is None else "no decision but the empty one"
+            raise ValueError(f"lower and upper must allow a decision that has an arm, got {kind}")
+        super().__init__(self.n_arms, largest.size)
+
+    def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        # The solver stops at a gap of 1e-6, which is made small beside the weights.
+        unit = 20 - int(np.frexp(np.abs(weights).max())[1])
+        answer = milp(
+            -np.ldexp(weights, unit),
+            integrality=np.ones(self.n_arms, np.int64),
+            bounds=Bounds((marks == 1).astype(np.float64), (marks >= 0).astype(np.float64)),
+            constraints=LinearConstraint(self._scaled, self._low, self._high),
+            options={"mip_rel_gap": 0.0},
+        )
+        if answer.status == 2:
+            return None
+        if answer.status != 0:
+            raise RuntimeError(f"the solver gave up on {self!r}: {answer.message}")
+        return np.flatnonzero(answer.x > 0.5)
+
+    def _allows(self, marks: Marks) -> bool:
+        sums = self._scaled @ (marks == 1).astype(np.float64)
+        return bool(((sums >= self._low - _SLACK) & (sums <= self._high + _SLACK)).all())
+
+    def _list(self) -> list[tuple[int, ...]] | None:
+        """Return all decisions, or None if at some arm too many choices of the arms before it look possible."""
+        columns = self._scaled.toarray().T
+        least, most = np.minimum(columns, 0.0).sum(axis=0), np.maximum(columns, 0.0).sum(axis=0)
+        chosen = np.zeros((1, self.n_arms), np.bool_)
+        sums = np.zeros((1, len(self._low)))
+        for arm, column in enumerate(columns):
+            with_arm = chosen.copy()
+            with_arm[:, arm] = True
+            chosen, sums = np.concatenate([chosen, with_arm]), np.concatenate([sums, sums + column])
+            least, most = least - np.minimum(column, 0.0), most - np.maximum(column, 0.0)
+            kept = ((sums + least <= self._high + _SLACK) & (sums + most >= self._low - _SLACK)).all(axis=1)
+            chosen, sums = chosen[kept], sums[kept]
+            if len(chosen) > LISTED:
+                return None
+        return [tuple(np.flatnonzero(one).tolist()) for one in chosen]
+
+    def _arguments(self) -> dict[str, Any]:
+        rows = self._matrix
+        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr, "n_arms": self.n_arms}
+        return parts | {"lower": self.lower, "upper": self.upper}
+
+    @classmethod
+    def _of(cls, arguments: dict[str, Any]) -> Self:
+        from scipy.sparse import csr_array
+
+        names = ("data", "indices", "indptr", "n_arms", "lower", "upper")
+        if arguments.keys() != set(names):
+            raise ValueError(f"the keys must be {', '.join(names)}, got {', '.join(arguments)}")
+        data, indices, indptr, n_arms, lower, upper = (arguments[name] for name in names)
+        matrix = csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_arms))
+        matrix.check_format()
+        return cls(matrix, lower, upper)
+
+    def __repr__(self) -> str:
+        return f"Constraints({len(self.lower)} on {self.n_arms} arms)"
+
+
+class Knapsack(Constraints):
+    """The sets of arms, the empty one among them, whose weights sum to at most a capacity.
+
+    Parameters
+    ----------
+    weights : array_like
+        What each arm takes of the capacity, from 0; not to be confused with the weights that `maximise` is given.
+    capacity : float
+        What a decision may take in all.
+
+    Examples
+    --------
+    >>> bag = Knapsack([3.0, 4.0, 5.0], capacity=8.0)
+    >>> bag.maximise([0.5, 0.6, 0.9])
+    array([0, 2])
+    >>> bag.count(), bag.size
+    (6, 2)
+    """
+
+    def __init__(self, weights: ArrayLike, capacity: float) -> None:
+        loads = np.asarray(weights)
+        if loads.dtype.kind not in "biuf" or loads.ndim != 1 or not loads.size:
+            raise ValueError(f"weights must be a non-empty list of numbers, one for each arm, got {weights!r}")
+        bad = np.flatnonzero(~((loads >= 0) & (loads < np.inf)))
+        if bad.size:
+            raise ValueError(f"weights must be finite and from 0, got {loads[bad[0]]} for arm {bad[0]}")
+        self.weights = frozen(loads.astype(np.float64))
+        self.capacity = check_number("capacity", capacity)
+        if loads.min() > self.capacity:
+            raise ValueError(f"capacity must be at least {loads.min()}, the smallest of weights, got {self.capacity}")
+        super().__init__(self.weights[None], -np.inf, self.capacity)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"weights": self.weights, "capacity": self.capacity}
+
+    @classmethod
+    def _of(cls, arguments: dict[str, Any]) -> Self:
+        return cls(**arguments)
+
+    def __repr__(self) -> str:
+        return DecisionSet.__repr__(self)
+
+
+def _check_limit(name: str, value: ArrayLike, rows: int) -> Floats:
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be a number or a list of numbers, got {value!r}")
+    if array.shape not in ((), (rows,)):
+        raise ValueError(f"{name} must be a number or have shape ({rows},), got {array.shape}")
+    if np.isnan(array).any():
+        raise ValueError(f"{name} must hold no nan, got {value!r}")
+    limits: Floats = frozen(np.broadcast_to(array.astype(np.float64), (rows,)))
+    return limits
