@@ -1,8 +1,9 @@
 """Decisions, and the sets that they may be taken from."""
 
-from armtriage.decisions.constraints import Constraints, Knapsack
+from armtriage.decisions.constraints import Constraints
 from armtriage.decisions.decision import Decision
 from armtriage.decisions.explicit import Explicit
+from armtriage.decisions.knapsack import Knapsack
 from armtriage.decisions.matchings import Matchings
 from armtriage.decisions.paths import Paths
 from armtriage.decisions.quotas import PartitionMatroid, TopS

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_count
 from armtriage._jit import kernel
-from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, check_pairs, frozen
+from armtriage.decisions._forms import LISTED, Floats, Ints, Marks, check_pairs, frozen
+from armtriage.decisions.sets import DecisionSet
 
 __all__ = ["Matchings"]
 
