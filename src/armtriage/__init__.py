@@ -1,18 +1,30 @@
 """armtriage: choose S of K arms each round, and lose as little as possible while learning."""
 
 from armtriage.checks import check_policy
+from armtriage.contextual import ContextualPolicy
 from armtriage.decisions import Decision
-from armtriage.environments import Environment, ReplayEnvironment, StochasticEnvironment
+from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
-from armtriage.instances import random_bernoulli, ucb_failure
+from armtriage.instances import (
+    linear_blocks,
+    linear_few_dimensions,
+    linear_one_dimension,
+    random_bernoulli,
+    random_linear,
+    ucb_failure,
+)
 from armtriage.intervals import confidence_interval
 from armtriage.policies import (
+    C2UCB,
     KLUCB,
     CombinatorialElimination,
     CombinatorialUCB,
     CombUCB1,
     Greedy,
+    HierarchicalElimination,
+    LinearThompsonSampling,
+    StageTriage,
     ThompsonSampling,
     Triage,
     UniformRandom,
@@ -22,19 +34,25 @@ from armtriage.simulator import simulate
 from armtriage.trace import Trace, TriageLog
 
 __all__ = [
+    "C2UCB",
     "KLUCB",
     "AlreadyTold",
     "ArmtriageError",
     "CombUCB1",
     "CombinatorialElimination",
     "CombinatorialUCB",
+    "ContextualPolicy",
     "DamagedFile",
     "Decision",
     "Environment",
     "FeedbackGraph",
     "Greedy",
+    "HierarchicalElimination",
+    "LinearEnvironment",
+    "LinearThompsonSampling",
     "Policy",
     "ReplayEnvironment",
+    "StageTriage",
     "StochasticEnvironment",
     "ThompsonSampling",
     "Trace",
@@ -44,7 +62,11 @@ __all__ = [
     "UnknownDecision",
     "check_policy",
     "confidence_interval",
+    "linear_blocks",
+    "linear_few_dimensions",
+    "linear_one_dimension",
     "random_bernoulli",
+    "random_linear",
     "simulate",
     "ucb_failure",
 ]
