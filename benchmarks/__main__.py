@@ -19,8 +19,18 @@ from rich.console import Console
 from rich.table import Table
 
 import armtriage
-from armtriage import CombinatorialElimination, CombUCB1, FeedbackGraph, StochasticEnvironment, ThompsonSampling
+from armtriage import (
+    C2UCB,
+    CombinatorialElimination,
+    CombUCB1,
+    FeedbackGraph,
+    HierarchicalElimination,
+    LinearEnvironment,
+    StochasticEnvironment,
+    ThompsonSampling,
+)
 from armtriage.simulator import simulate
+from benchmarks import linear as contextual
 from benchmarks import numpy_loops, touch_floor, yardstick
 
 SIZES = ((100, 5, 300_000), (1_000, 10, 100_000), (10_000, 50, 20_000))
@@ -179,7 +189,57 @@ def starting() -> Iterator[Figure]:
     yield at_most("compilation of all the demo uses", cold - warm, 60.0, "s", detail)
 
 
-PARTS = {part.__name__: part for part in (index_policy, sampling, elimination, workers, asking, starting)}
+def linear() -> Iterator[Figure]:
+    """Compare a round, asked and told, with the dense work of the stages that it evaluated."""
+    n_arms, dimension, budget = 10_000, 50, 20
+    rng = np.random.default_rng(0)
+    worlds = [contextual.sphere(rng, n_arms, dimension) for _ in range(20)]
+    theta = contextual.sphere(rng, dimension) / 2
+    one = contextual.dense_seconds(n_arms, dimension, 1)
+    several = contextual.dense_seconds(n_arms, dimension, os.cpu_count() or 1)
+    for policy, limit in (
+        (HierarchicalElimination(n_arms, dimension, budget, horizon=100_000), 1.5),
+        (C2UCB(n_arms, dimension, budget, seed=1), 1.3),
+    ):
+        times, stages = [], []
+        for contexts in worlds * 10:
+            began = time.thread_time()
+            decision = policy.ask(contexts)
+            middle = time.thread_time()
+            rewards = np.where(rng.random(budget) * 2 - 1 < decision.contexts @ theta, 1.0, -1.0)
+            again = time.thread_time()
+            policy.tell(decision, rewards)
+            stage = int(policy.triage.stages.max()) if isinstance(policy, HierarchicalElimination) else 1
+            stages.append(stage)
+            times.append((time.thread_time() - again + middle - began) / stage)
+        cost = min(times[20:])
+        detail = f"{cost * 1e6:,.0f} us a stage; BLAS {one * 1e6:,.0f} on one thread, {several * 1e6:,.0f} on all"
+        name = f"{type(policy).__name__} over BLAS, K={n_arms:,} d={dimension} S={budget}"
+        yield at_most(name, cost / one, limit, "times", f"{detail}; up to {max(stages)} stages")
+    yield from _contextual_loop()
+
+
+def _contextual_loop() -> Iterator[Figure]:
+    n_arms, dimension, budget, horizon = 100, 20, 5, 20_000
+    rng = np.random.default_rng(0)
+    theta, contexts = contextual.sphere(rng, dimension) / 2, contextual.sphere(rng, n_arms, dimension)
+    policy = C2UCB(n_arms, dimension, budget, seed=1)
+    for what, env in (
+        ("fixed", LinearEnvironment(theta, contexts, seed=1)),
+        ("fresh", LinearEnvironment(theta, "sphere", n_arms=n_arms, seed=1)),
+    ):
+        fresh = np.random.default_rng(1) if what == "fresh" else None
+        simulate(policy, env, horizon=10)
+        theirs, own = per_round(
+            (lambda f=fresh: contextual.c2ucb_loop(theta, contexts, budget, 2_000, 1, f), 2_000),
+            (lambda e=env: simulate(policy, e, horizon=horizon, workers=1), horizon),
+            repeats=3,
+        )
+        detail = f"{own * 1e6:,.1f} us a round, {what} contexts; NumPy {theirs * 1e6:,.1f}"
+        yield at_least(f"C2UCB against NumPy, {what}, K={n_arms} d={dimension} S={budget}", theirs / own, 5, detail)
+
+
+PARTS = {part.__name__: part for part in (index_policy, sampling, elimination, linear, workers, asking, starting)}
 
 
 def main() -> None:

@@ -6,11 +6,15 @@ import pytest
 from typer.testing import CliRunner
 
 from armtriage import (
+    C2UCB,
     CombinatorialElimination,
     CombUCB1,
     FeedbackGraph,
+    HierarchicalElimination,
+    LinearThompsonSampling,
     __version__,
     _jit,
+    _recipes,
     _story,
     cli,
     comparison,
@@ -19,9 +23,17 @@ from armtriage import (
     report,
     simulate,
 )
-from armtriage.instances import random_bernoulli, ucb_failure
+from armtriage.instances import (
+    linear_blocks,
+    linear_few_dimensions,
+    linear_one_dimension,
+    random_bernoulli,
+    random_linear,
+    ucb_failure,
+)
 
 SMALL = "random:graph=cliques,n_arms=6,size=2,budget=2"
+LINEAR = "linear:n_arms=6,dimension=3,budget=2,norm=0.5"
 QUICK = ["--horizon", "200", "--replications", "3", "--seed", "7"]
 
 
@@ -50,6 +62,14 @@ def test_help_names_everything():
 def test_every_policy_has_a_short_name():
     named = {kind.__name__ for kind in cli.POLICIES.values()}
     assert named <= {name for name in dir(policies) if name[0].isupper()}
+
+
+def test_every_policy_is_a_default_or_can_be_named():
+    text = run("simulate", "--help").stdout
+    assert set(_recipes.names(True)) == set(_recipes.default_policies(True))
+    assert set(_recipes.default_policies(False)) < set(_recipes.names(False))
+    assert set(_recipes.names(True)) | set(_recipes.names(False)) == set(cli.POLICIES)
+    assert "linear:n_arms=K,dimension=D,budget=S" in text
 
 
 def test_json_is_what_simulate_returns():
@@ -82,6 +102,58 @@ def test_the_failure_instance_takes_the_horizon():
     assert said["policies"][0]["mean"] == trace.mean[-1]
 
 
+@pytest.mark.parametrize(
+    ("spec", "env", "budget"),
+    [
+        (LINEAR, lambda: random_linear(6, 3, norm=0.5, seed=7), 2),
+        (
+            "linear:n_arms=5,dimension=2,budget=1,norm=0.3,contexts=cube,reward=uniform,half_width=0.2,noise=shared",
+            lambda: random_linear(
+                5, 2, norm=0.3, contexts="cube", reward="uniform", half_width=0.2, noise="shared", seed=7
+            ),
+            1,
+        ),
+        ("linear_blocks:dimension=6,budget=1,n_arms=4", lambda: linear_blocks(6, 1, horizon=200, n_arms=4, seed=7), 1),
+        (
+            "linear_few_dimensions:dimension=3,budget=2,variant=printed",
+            lambda: linear_few_dimensions(3, 2, horizon=200, variant="printed", seed=7),
+            2,
+        ),
+        (
+            "linear_one_dimension:budget=3,sign=-1,horizon=900",
+            lambda: linear_one_dimension(3, horizon=900, sign=-1, seed=7),
+            3,
+        ),
+    ],
+)
+def test_linear_instances_are_those_of_the_library(spec, env, budget):
+    chosen = ["hierarchical:variant=paper", "c2ucb:width=0.5,noise_scale=0.2", "linear_thompson:noise_scale=0.3"]
+    result = run("simulate", spec, *chosen, *QUICK, "--json")
+    assert result.exit_code == 0, result.output
+    said, made = json.loads(result.stdout), env()
+    sizes = made.n_arms, made.dimension, budget
+    direct = [
+        HierarchicalElimination(*sizes, horizon=200, variant="paper"),
+        C2UCB(*sizes, width=0.5, noise_scale=0.2),
+        LinearThompsonSampling(*sizes, noise_scale=0.3),
+    ]
+    for facts, policy in zip(said["policies"], direct, strict=True):
+        trace = simulate(policy, made, horizon=200, replications=3, seed=7)
+        assert facts["checkpoints"] == {"rounds": trace.rounds.tolist(), "mean": trace.mean.tolist()}
+        assert facts["policy"] == type(policy).__name__
+        assert (facts["options"]["budget"], facts["options"]["dimension"]) == (budget, made.dimension)
+        assert facts["committed"] == 0.0
+    assert said["policies"][1]["options"]["noise_scale"] == 0.2
+
+
+def test_linear_instances_have_policies_of_their_own_by_default():
+    result = run("simulate", LINEAR, *QUICK)
+    assert result.exit_code == 0, result.output
+    shown = re.findall(r"│ (\w+) ", result.stdout)
+    assert shown == ["hierarchical", "c2ucb", "linear_thompson"]
+    assert "6 arms in dimension 3, 2 slots, 200 rounds, 3 runs, seed 7" in result.stdout
+
+
 def test_one_replication_has_no_interval():
     arguments = ["simulate", SMALL, "greedy", "--horizon", 50, "--replications", 1]
     interval = json.loads(run(*arguments, "--json").stdout)["policies"][0]["interval"]
@@ -112,9 +184,10 @@ def test_random_instances(spec):
 
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
-def test_plot_writes_the_file(tmp_path, ending):
+@pytest.mark.parametrize(("spec", "name"), [(SMALL, "comb_ucb1"), (LINEAR, "c2ucb")])
+def test_plot_writes_the_file(tmp_path, spec, name, ending):
     file = tmp_path / f"curves.{ending}"
-    result = run("simulate", SMALL, "comb_ucb1", *QUICK, "--plot", file)
+    result = run("simulate", spec, name, *QUICK, "--plot", file)
     assert result.exit_code == 0, result.output
     assert file.read_bytes()[:8].startswith(b"\x89PNG" if ending == "png" else b"<?xml")
 
@@ -122,7 +195,7 @@ def test_plot_writes_the_file(tmp_path, ending):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["randm:n_arms=5"], "unknown instance 'randm'; accepted are random, ucb_failure"),
+        (["randm:n_arms=5"], "unknown instance 'randm'; accepted are random, ucb_failure, linear, linear_blocks"),
         (["random:graph=ring,n_arms=5,budget=2"], "unknown graph 'ring'; accepted are cliques, erdos_renyi"),
         (["random:n_arms=5"], "budget must be given; accepted are graph, n_arms, budget, low, high, reward"),
         (["random:n_arms=5,budget=2,size=2"], "unknown option 'size'; accepted are graph, n_arms, budget"),
@@ -146,6 +219,32 @@ def test_plot_writes_the_file(tmp_path, ending):
             [SMALL, "elimination:horizon=none,variant=paper"],
             "horizon must be given with the printed interval",
         ),
+        (
+            [SMALL, "c2ucb:width=1"],
+            "c2ucb:width=1: needs an instance with contexts (linear, linear_blocks, linear_few_dimensions, "
+            "linear_one_dimension); policies for this instance are comb_ucb1, elimination, greedy, kl_ucb, random,",
+        ),
+        (
+            [LINEAR, "elimination"],
+            "elimination: needs an instance without contexts (random, ucb_failure); policies for this instance are "
+            "c2ucb, hierarchical, linear_thompson",
+        ),
+        ([LINEAR, "random"], "random: needs an instance without contexts"),
+        ([LINEAR, "ucb9"], "unknown policy 'ucb9'; accepted are c2ucb, hierarchical, linear_thompson"),
+        ([LINEAR, "c2ucb:n_arms=3"], "unknown option 'n_arms'; accepted are delta, width, ridge, noise_scale"),
+        ([LINEAR, "c2ucb:noise_scale=-1"], "c2ucb:noise_scale=-1: noise_scale must be"),
+        (
+            [LINEAR, "hierarchical:variant=paper,noise_scale=0.5"],
+            "noise_scale is for variant='tight' and must be None here",
+        ),
+        (["linear:n_arms=6,dimension=3"], "budget must be given; accepted are n_arms, dimension, norm"),
+        (["linear:n_arms=6,budget=3"], "dimension must be given"),
+        (["linear:n_arms=6,dimension=3,budget=7"], "hierarchical: budget must be a whole number from 1 to 6, got 7"),
+        (["linear:n_arms=6,dimension=3,budget=2,reward=uniform"], "norm must be below 1"),
+        (["linear_blocks:dimension=9,budget=5"], "dimension must exceed 2 * budget = 10"),
+        (["linear_few_dimensions:dimension=9,budget=2"], "dimension must be from 2 to 2 * budget = 4"),
+        (["linear_one_dimension:budget=9", "--horizon", "10"], "horizon must be at least 4 * dimension * budget = 36"),
+        (["linear_one_dimension:budget=2,sign=2"], "sign must be 1 or -1, got 2"),
         ([SMALL, "--horizon", "0"], "horizon must be a whole number from 1"),
         ([SMALL, "--replications", "0"], "replications must be a whole number from 1, got 0"),
         ([SMALL, "--workers", "0"], "workers must be a whole number from 1, got 0"),

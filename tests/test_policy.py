@@ -175,8 +175,7 @@ class RemembersWhenFresh(Plain):
 
 
 class IgnoresTheRange(Plain):
-    def _to_unit(self, values: np.ndarray, arms: np.ndarray) -> np.ndarray:
-        super()._to_unit(values, arms)
+    def _to_unit(self, values: np.ndarray) -> np.ndarray:
         return values
 
 
@@ -335,9 +334,9 @@ BAD_REWARDS: list[tuple[Any, type[Exception], str]] = [
     ([[0.5, 0.5]], ValueError, r"got shape \(1, 2\)"),
     (0.5, ValueError, r"got shape \(\)"),
     ([], ValueError, r"got shape \(0,\)"),
-    (None, TypeError, "rewards must be numbers"),
-    (["0.5", "0.5"], TypeError, "rewards must be numbers"),
-    ([1j, 0], TypeError, "rewards must be numbers"),
+    (None, TypeError, "rewards must be an array of numbers"),
+    (["0.5", "0.5"], TypeError, "rewards must be an array of numbers"),
+    ([1j, 0], TypeError, "rewards must be an array of numbers"),
     ([0.5, 1.5], ValueError, "got 1.5 for arm 1"),
     ([-0.1, 0.5], ValueError, "got -0.1 for arm 0"),
     ([0.5, float("nan")], ValueError, "got nan for arm 1"),

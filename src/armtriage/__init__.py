@@ -1,6 +1,7 @@
 """armtriage: choose S of K arms each round, and lose as little as possible while learning."""
 
 from armtriage.checks import check_policy
+from armtriage.contextual import ContextualPolicy
 from armtriage.decisions import (
     Constraints,
     Decision,
@@ -13,17 +14,28 @@ from armtriage.decisions import (
     SpanningTrees,
     TopS,
 )
-from armtriage.environments import Environment, ReplayEnvironment, StochasticEnvironment
+from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
-from armtriage.instances import random_bernoulli, ucb_failure
+from armtriage.instances import (
+    linear_blocks,
+    linear_few_dimensions,
+    linear_one_dimension,
+    random_bernoulli,
+    random_linear,
+    ucb_failure,
+)
 from armtriage.intervals import confidence_interval
 from armtriage.policies import (
+    C2UCB,
     KLUCB,
     CombinatorialElimination,
     CombinatorialUCB,
     CombUCB1,
     Greedy,
+    HierarchicalElimination,
+    LinearThompsonSampling,
+    StageTriage,
     ThompsonSampling,
     Triage,
     UniformRandom,
@@ -33,6 +45,7 @@ from armtriage.simulator import simulate
 from armtriage.trace import Trace, TriageLog
 
 __all__ = [
+    "C2UCB",
     "KLUCB",
     "AlreadyTold",
     "ArmtriageError",
@@ -40,6 +53,7 @@ __all__ = [
     "CombinatorialElimination",
     "CombinatorialUCB",
     "Constraints",
+    "ContextualPolicy",
     "DamagedFile",
     "Decision",
     "DecisionSet",
@@ -47,13 +61,17 @@ __all__ = [
     "Explicit",
     "FeedbackGraph",
     "Greedy",
+    "HierarchicalElimination",
     "Knapsack",
+    "LinearEnvironment",
+    "LinearThompsonSampling",
     "Matchings",
     "PartitionMatroid",
     "Paths",
     "Policy",
     "ReplayEnvironment",
     "SpanningTrees",
+    "StageTriage",
     "StochasticEnvironment",
     "ThompsonSampling",
     "TopS",
@@ -64,7 +82,11 @@ __all__ = [
     "UnknownDecision",
     "check_policy",
     "confidence_interval",
+    "linear_blocks",
+    "linear_few_dimensions",
+    "linear_one_dimension",
     "random_bernoulli",
+    "random_linear",
     "simulate",
     "ucb_failure",
 ]

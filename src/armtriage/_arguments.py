@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from armtriage._inner import inner
+from armtriage._jit import kernel
+
 __all__ = [
     "LONGEST",
+    "as_numbers",
     "check_arms",
     "check_choice",
+    "check_contexts",
     "check_count",
     "check_flag",
     "check_horizon",
     "check_number",
+    "check_optional",
     "check_probability",
 ]
 
@@ -28,6 +37,41 @@ def check_arms(arms: ArrayLike, n_arms: int, name: str = "arms") -> NDArray[np.i
     if array.size and (array.min() < 0 or array.max() >= n_arms):
         raise ValueError(f"{name} must lie in 0..{n_arms - 1}, got {arms!r}")
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_numbers(name: str, value: object, where: str = "") -> NDArray[Any]:
+    """Return `value` as an array of real numbers; `where` ends the message of a refusal."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of numbers, got rows of different lengths{where}") from error
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be an array of numbers, got {value!r:.100}{where}")
+    return array
+
+
+@kernel
+def _first_longer(contexts: NDArray[np.float64], bound: float) -> int:
+    """Return the first row whose norm is not at most `bound`; the number of rows if there is none."""
+    limit = (bound * (1.0 + 1e-9)) ** 2
+    for row in range(contexts.shape[0]):
+        if not inner(contexts[row], contexts[row]) <= limit:
+            return row
+    return int(contexts.shape[0])
+
+
+def check_contexts(contexts: ArrayLike, n_arms: int, dimension: int, bound: float) -> NDArray[np.float64]:
+    """Return `contexts` as an array (n_arms, dimension) of finite numbers, with rows of norm at most `bound`."""
+    array = as_numbers("contexts", contexts)
+    if array.shape != (n_arms, dimension):
+        raise ValueError(f"contexts must have shape ({n_arms}, {dimension}), a row an arm, got {array.shape}")
+    # Writeable, or every kernel would be compiled anew for arrays that are not.
+    array = np.require(array, np.float64, ["C", "A", "W"])
+    arm = int(_first_longer(array, bound))
+    if arm < n_arms:
+        accepted = f"contexts must be finite, with norms of at most {bound} (context_bound)"
+        raise ValueError(f"{accepted}, got a norm of {math.hypot(*array[arm])} for arm {arm}")
+    return array
 
 
 def check_count(name: str, value: int, least: int = 0, most: int = 2**63 - 1) -> int:
@@ -58,6 +102,11 @@ def check_number(name: str, value: float, positive: bool = False) -> float:
     if not 0.0 <= value < np.inf or (positive and value == 0.0):
         raise ValueError(f"{name} must be {accepted}, got {value!r}")
     return float(value)
+
+
+def check_optional(name: str, value: float | None) -> float | None:
+    """Return `value` as a finite float from 0, or None."""
+    return None if value is None else check_number(name, value)
 
 
 def check_flag(name: str, value: bool) -> bool:

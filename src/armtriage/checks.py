@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from armtriage._random import row_of, stream, uniform
+from armtriage._check_cases import Case, LinearCase, Stretch, cases
 from armtriage.decisions import Decision
-from armtriage.environments import StochasticEnvironment
 from armtriage.errors import AlreadyTold, UnknownDecision
-from armtriage.feedback import FeedbackGraph
 from armtriage.policy import Policy
 from armtriage.simulator import simulate
 
 __all__ = ["check_policy"]
-
-Maker = Callable[..., Policy]
 
 
 def check_policy(policy_class: Callable[..., Policy], **options: Any) -> None:
@@ -31,52 +25,40 @@ def check_policy(policy_class: Callable[..., Policy], **options: Any) -> None:
     Parameters
     ----------
     policy_class : class, or callable
-        Called as ``policy_class(graph, budget=..., seed=..., **options)``.
+        Called as ``policy_class(graph, budget=..., seed=..., **options)``; if it has a parameter `dimension`, as
+        ``policy_class(n_arms, dimension, budget=..., seed=..., **options)``, and asked with contexts.
     **options
         Further arguments it needs.
 
     Examples
     --------
-    >>> from armtriage import CombUCB1, check_policy
+    >>> from armtriage import C2UCB, CombUCB1, check_policy
     >>> check_policy(CombUCB1)
+    >>> check_policy(C2UCB, width=0.5)
     """
-
-    def make(graph: FeedbackGraph, budget: int, seed: int = 7, **more: Any) -> Policy:
-        return policy_class(graph, budget=budget, seed=seed, **{**options, **more})
-
     with tempfile.TemporaryDirectory() as folder:
-        for graph, budget in _problems():
-            _check_decisions(make, graph, budget)
-            _check_determinism(make, graph, budget)
-            _check_late_tells(make, graph, budget)
-            _check_refusals(make, graph, budget)
-            _check_saving(make, graph, budget, Path(folder, "policy"))
-            _check_simulation(make, graph, budget)
-        if "reward_range" in inspect.signature(policy_class).parameters:
-            _check_reward_range(make)
+        for case in cases(policy_class, options):
+            _check_decisions(case)
+            _check_determinism(case)
+            _check_late_tells(case)
+            _check_refused_tells(case)
+            _check_refused_questions(case)
+            _check_saving(case, Path(folder, "policy"))
+            _check_simulation(case)
+            for stretch in case.stretches(case.make()):
+                _check_units(case, stretch)
+            if isinstance(case, LinearCase):
+                _check_contexts(case)
 
 
-def _problems() -> Iterator[tuple[FeedbackGraph, int]]:
-    yield FeedbackGraph.semi_bandit(1), 1
-    yield FeedbackGraph.semi_bandit(7), 3
-    yield FeedbackGraph.full_information(6), 1
-    yield FeedbackGraph.cliques([3, 1, 4]), 8
-    yield FeedbackGraph.erdos_renyi(12, 0.2, seed=3), 4
-
-
-def _rewards(arms: NDArray[np.int64], number: int) -> NDArray[np.float64]:
-    luck = row_of(stream(11, "check"), number)
-    return np.array([float(uniform(luck, arm) < (arm + 1) / 20) for arm in arms.tolist()])
-
-
-def _step(policy: Policy) -> Decision:
-    decision = policy.ask()
-    policy.tell(decision, _rewards(decision.revealed, decision.number))
+def _step(case: Case, policy: Policy, number: int) -> Decision:
+    decision = case.ask(policy, number)
+    policy.tell(decision, case.rewards(decision.revealed, number))
     return decision
 
 
-def _future(policy: Policy, rounds: int = 12) -> list[list[int]]:
-    return [_step(policy).arms.tolist() for _ in range(rounds)]
+def _future(case: Case, policy: Policy, first: int = 0, rounds: int = 12) -> list[list[int]]:
+    return [_step(case, policy, number).arms.tolist() for number in range(first, first + rounds)]
 
 
 def _expect(condition: bool, policy: Policy, fact: str) -> None:
@@ -84,42 +66,52 @@ def _expect(condition: bool, policy: Policy, fact: str) -> None:
         raise AssertionError(f"{policy!r}: {fact}")
 
 
-def _check_decisions(make: Maker, graph: FeedbackGraph, budget: int) -> None:
-    policy = make(graph, budget)
+def _expect_refusal(error: type[Exception], policy: Policy, action: str, *given: Any) -> None:
+    try:
+        getattr(policy, action)(*given)
+    except error:
+        return
+    raise AssertionError(f"{policy!r}: {action}({', '.join(map(repr, given))}) should raise {error.__name__}")
+
+
+def _check_decisions(case: Case) -> None:
+    policy = case.make()
     for number in range(40):
-        decision = _step(policy)
-        arms = decision.arms
+        decision = _step(case, policy, number)
+        arms, budget = decision.arms, case.budget
         _expect(decision.number == number, policy, f"decision {number} has the number {decision.number}")
         _expect(arms.dtype == np.int64 and arms.shape == (budget,), policy, f"a decision must have {budget} arms")
         _expect(bool(np.all(np.diff(arms) > 0)), policy, f"arms must rise, got {arms}")
-        _expect(arms[0] >= 0 and arms[-1] < graph.n_arms, policy, f"arms out of range: {arms}")
+        _expect(arms[0] >= 0 and arms[-1] < case.n_arms, policy, f"arms out of range: {arms}")
 
 
-def _check_determinism(make: Maker, graph: FeedbackGraph, budget: int) -> None:
-    policy = make(graph, budget)
-    first = _future(policy)
-    _expect(_future(make(graph, budget)) == first, policy, "the same seed gave other decisions")
-    _expect(_future(policy.fresh()) == first, policy, "fresh() did not forget what was learned")
+def _check_determinism(case: Case) -> None:
+    policy = case.make()
+    first = _future(case, policy)
+    _expect(_future(case, case.make()) == first, policy, "the same seed gave other decisions")
+    _expect(_future(case, policy.fresh()) == first, policy, "fresh() did not forget what was learned")
 
 
-def _check_late_tells(make: Maker, graph: FeedbackGraph, budget: int) -> None:
-    policy = make(graph, budget)
-    decisions = [policy.ask() for _ in range(9)]
+def _check_late_tells(case: Case) -> None:
+    policy = case.make()
+    decisions = [case.ask(policy, number) for number in range(9)]
     _expect(len(policy.open_decisions) == 9, policy, "nine decisions should be open")
     for place in (4, 0, 8, 2):
-        policy.tell(decisions[place].number, _rewards(decisions[place].revealed, place))
+        policy.tell(decisions[place].number, case.rewards(decisions[place].revealed, place))
     part = decisions[6].revealed[::2]
-    policy.tell(decisions[6], dict(zip(part.tolist(), _rewards(part, 6).tolist(), strict=True)))
+    policy.tell(decisions[6], dict(zip(part.tolist(), case.rewards(part, 6).tolist(), strict=True)))
     policy.tell(decisions[5], {})
     _expect([d.number for d in policy.open_decisions] == [1, 3, 7], policy, "decisions 1, 3 and 7 should be open")
-    _future(policy, 30)
+    _future(case, policy, 9, 30)
 
 
-def _check_refusals(make: Maker, graph: FeedbackGraph, budget: int) -> None:
-    policy, twin = make(graph, budget), make(graph, budget)
-    told, twin_told = _step(policy), _step(twin)
-    waiting, twin_waiting = policy.ask(), twin.ask()
-    good = _rewards(waiting.revealed, 1)
+def _check_refused_tells(case: Case) -> None:
+    policy, twin = case.make(), case.make()
+    told, twin_told = _step(case, policy, 0), _step(case, twin, 0)
+    waiting, twin_waiting = case.ask(policy, 1), case.ask(twin, 1)
+    for one, other in ((told, twin_told), (waiting, twin_waiting)):
+        _expect(one.arms.tolist() == other.arms.tolist(), policy, "the same seed gave other decisions")
+    good = case.rewards(waiting.revealed, 1)
     high = policy.reward_range[1]
     bad: list[tuple[type[Exception], Any, Any]] = [
         (AlreadyTold, told, good),
@@ -132,59 +124,83 @@ def _check_refusals(make: Maker, graph: FeedbackGraph, budget: int) -> None:
         (ValueError, waiting, np.full(good.size, np.nan)),
         (ValueError, waiting, np.full(good.size, np.inf)),
         (ValueError, waiting, np.full(good.size, high + 0.5)),
-        (ValueError, waiting, {int(waiting.arms[0]): high, graph.n_arms: high}),
+        (ValueError, waiting, {int(waiting.arms[0]): high, case.n_arms: high}),
         (ValueError, waiting, {int(waiting.arms[0]): np.nan}),
     ]
     for error, decision, rewards in bad:
-        try:
-            policy.tell(decision, rewards)
-        except error:
-            continue
-        raise AssertionError(f"{policy!r}: tell({decision!r}, {rewards!r}) should raise {error.__name__}")
+        _expect_refusal(error, policy, "tell", decision, rewards)
     policy.tell(waiting, good)
-    twin.tell(twin_waiting, good)
-    _expect(told.arms.tolist() == twin_told.arms.tolist(), policy, "the same seed gave other decisions")
-    _expect(_future(policy) == _future(twin), policy, "a refused tell changed the future")
+    # The twin is told the same by arm, in another order.
+    twin.tell(twin_waiting, dict(zip(waiting.revealed.tolist()[::-1], good.tolist()[::-1], strict=True)))
+    _expect(_future(case, policy, 2) == _future(case, twin, 2), policy, "a refused tell changed the future")
 
 
-def _check_saving(make: Maker, graph: FeedbackGraph, budget: int, path: Path) -> None:
-    policy = make(graph, budget)
-    _future(policy)
-    waiting = policy.ask()
+def _check_refused_questions(case: Case) -> None:
+    policy, twin = case.make(), case.make()
+    _future(case, policy)
+    _future(case, twin)
+    for error, question in case.bad_questions(policy):
+        _expect_refusal(error, policy, "ask", question)
+    _expect(not policy.open_decisions, policy, "a refused ask left a decision open")
+    _expect(_future(case, policy, 12) == _future(case, twin, 12), policy, "a refused ask changed the future")
+
+
+def _check_saving(case: Case, path: Path) -> None:
+    policy = case.make()
+    _future(case, policy)
+    waiting = case.ask(policy, 12)
     policy.save(path)
     loaded = type(policy).load(path)
-    _expect([d.number for d in loaded.open_decisions] == [waiting.number], policy, "load lost an open decision")
-    rewards = _rewards(waiting.revealed, 0)
+    kept = loaded.open_decisions
+    _expect([one.number for one in kept] == [waiting.number], policy, "load lost an open decision")
+    _expect(np.array_equal(kept[0].arms, waiting.arms), policy, "load changed the arms of an open decision")
+    if waiting.contexts is not None:
+        same = kept[0].contexts is not None and np.array_equal(kept[0].contexts, waiting.contexts)
+        _expect(same, policy, "load changed the contexts of an open decision")
+    rewards = case.rewards(waiting.revealed, 12)
     policy.tell(waiting, rewards)
     loaded.tell(waiting, rewards)
-    _expect(_future(loaded) == _future(policy), policy, "the loaded policy went another way")
+    _expect(_future(case, loaded, 13) == _future(case, policy, 13), policy, "the loaded policy went another way")
 
 
-def _check_simulation(make: Maker, graph: FeedbackGraph, budget: int) -> None:
-    policy, reference = make(graph, budget), make(graph, budget)
-    environment = StochasticEnvironment(np.linspace(0.1, 0.9, graph.n_arms), graph, seed=5)
+def _check_simulation(case: Case) -> None:
+    policy, reference = case.make(), case.make()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        trace = simulate(policy, environment, horizon=60, record_decisions=True)
+        trace = simulate(policy, case.environment, horizon=60, record_decisions=True)
     assert trace.decisions is not None
     for number in range(60):
-        decision = reference.ask()
-        reference.tell(decision, environment.rewards(number, decision.revealed))
-        same = decision.arms.tolist() == trace.decisions[0, number].tolist()
+        same = _step(case, reference, number).arms.tolist() == trace.decisions[0, number].tolist()
         _expect(same, policy, f"ask and tell differ from simulate in round {number}")
-    _expect(
-        _future(policy) == _future(make(graph, budget)),
-        policy,
-        "simulate changed the policy that it was given",
-    )
+    same = _future(case, policy) == _future(case, case.make())
+    _expect(same, policy, "simulate changed the policy that it was given")
 
 
-def _check_reward_range(make: Maker) -> None:
-    graph = FeedbackGraph.semi_bandit(7)
-    plain, wide = make(graph, 3), make(graph, 3, reward_range=(-4.0, 4.0))
-    for _ in range(30):
-        left, right = plain.ask(), wide.ask()
-        _expect(left.arms.tolist() == right.arms.tolist(), wide, "reward_range changed the decisions")
-        rewards = _rewards(left.revealed, left.number)
+def _check_units(case: Case, stretch: Stretch) -> None:
+    plain, wide = case.make(), case.make(**stretch.arguments)
+    for number in range(30):
+        left, right = case.ask(plain, number), case.ask(wide, number, stretch.of_contexts)
+        _expect(left.arms.tolist() == right.arms.tolist(), wide, f"{stretch.argument} changed the decisions")
+        rewards = case.rewards(left.revealed, number)
         plain.tell(left, rewards)
-        wide.tell(right, 8.0 * rewards - 4.0)
+        wide.tell(right, stretch.rewards(rewards))
+
+
+def _check_contexts(case: LinearCase) -> None:
+    policy, twin = case.make(), case.make()
+    for number in range(30):
+        contexts = case.contexts(number)
+        decision, other = policy.ask(contexts), case.ask(twin, number)
+        _expect(np.array_equal(contexts, case.contexts(number)), policy, "ask wrote on the contexts")
+        for one in (decision, policy.open_decisions[-1]):
+            same = one.contexts is not None and np.array_equal(one.contexts, contexts[decision.arms])
+            _expect(same, policy, "a decision must have the contexts of its arms as they were given")
+        # What the caller does with its arrays afterwards is its own business.
+        contexts[:] = np.nan
+        assert decision.contexts is not None
+        decision.contexts[:] = np.nan
+        same = np.array_equal(decision.arms, other.arms)
+        _expect(same, policy, "contexts that were written on after ask changed what was learned")
+        rewards = case.rewards(other.arms, number)
+        policy.tell(decision, rewards)
+        twin.tell(other, rewards)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,31 +12,22 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from armtriage import __version__, _jit, demo, policies
-from armtriage._options import Refusal, convert, parameters_of, split, unknown
+from armtriage import __version__, _jit, demo
+from armtriage._options import Refusal
 from armtriage._random import check_seed
+from armtriage._recipes import INSTANCES, POLICIES, default_policies, make_instance, make_policy, names
 from armtriage.comparison import compare, facts, table
-from armtriage.environments import StochasticEnvironment
-from armtriage.instances import GRAPHS, random_bernoulli, ucb_failure
-from armtriage.policy import Policy
+from armtriage.environments import LinearEnvironment
+from armtriage.instances import GRAPHS
 
 __all__ = ["INSTANCES", "POLICIES", "app", "main"]
 
-POLICIES: Mapping[str, type[Policy]] = {
-    "comb_ucb1": policies.CombUCB1,
-    "elimination": policies.CombinatorialElimination,
-    "greedy": policies.Greedy,
-    "kl_ucb": policies.KLUCB,
-    "random": policies.UniformRandom,
-    "thompson": policies.ThompsonSampling,
-    "ucb": policies.CombinatorialUCB,
-}
-INSTANCES = ("random", "ucb_failure")
-# Set by the instance or by options of the command, so they are no options of a policy or an instance.
-_GIVEN = ("self", "graph", "budget", "seed", "reward_range")
-_DEFAULT = ("elimination", "comb_ucb1", "thompson")
-_INSTANCE_HELP = f"NAME:key=value,... with NAME random or ucb_failure; graph is one of {', '.join(GRAPHS)}."
-_POLICY_HELP = f"NAME or NAME:key=value,... with NAME one of {', '.join(POLICIES)}; by default {' '.join(_DEFAULT)}."
+_GRAPH_HELP = f"graph is one of {', '.join(GRAPHS)}"
+_INSTANCE_HELP = f"NAME:key=value,... with NAME one of {', '.join(INSTANCES)}; of random, {_GRAPH_HELP}."
+_POLICY_HELP = (
+    f"NAME or NAME:key=value,... with NAME one of {', '.join(names(False))} (by default "
+    f"{' '.join(default_policies(False))}), or on linear instances {', '.join(names(True))} (by default all three)."
+)
 
 app = typer.Typer(
     help="Combinatorial bandits: choose S of K arms each round.",
@@ -69,10 +59,10 @@ def _root(version: Annotated[bool, _VERSION] = False) -> None:
 @app.command("simulate")
 def _simulate(
     instance: Annotated[str, typer.Argument(help=_INSTANCE_HELP, metavar="INSTANCE")],
-    names: Annotated[list[str] | None, typer.Argument(help=_POLICY_HELP, metavar="POLICY...")] = None,
+    policies: Annotated[list[str] | None, typer.Argument(help=_POLICY_HELP, metavar="POLICY...")] = None,
     horizon: Annotated[int, typer.Option(help="Rounds in a replication.")] = 10_000,
     replications: Annotated[int, typer.Option(help="Independent repetitions.")] = 16,
-    seed: Annotated[int | None, typer.Option(help="Fixes means, rewards and policies; fresh by default.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Fixes instance, rewards and policies; fresh by default.")] = None,
     checkpoints: Annotated[int, typer.Option(help="Rounds, on a log scale, at which regret is kept.")] = 50,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one a processor.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -84,15 +74,20 @@ def _simulate(
     cliques and p for erdos_renyi, and ucb_failure:budget=S,alpha=A. An example:
 
     armtriage simulate random:graph=cliques,n_arms=100,size=10,budget=10 elimination elimination:variant=paper
+
+    With contexts they are linear:n_arms=K,dimension=D,budget=S, linear_blocks:dimension=D,budget=S for D > 2S,
+    linear_few_dimensions:dimension=D,budget=S for D from 2 to 2S and linear_one_dimension:budget=S. An example:
+
+    armtriage simulate linear:n_arms=20,dimension=5,budget=3,norm=0.5 c2ucb c2ucb:width=0.5 hierarchical
     """
     with _refusing():
         seed = check_seed(seed)
-        environment, budget = _make_instance(instance, horizon, seed)
+        environment, budget = make_instance(instance, horizon, seed)
         chosen = {}
-        for name in names or _DEFAULT:
+        for name in policies or default_policies(isinstance(environment, LinearEnvironment)):
             if name in chosen:
                 raise Refusal(f"policy {name!r} is given twice")
-            chosen[name] = _make_policy(name, environment, budget, horizon, seed)
+            chosen[name] = make_policy(name, environment, budget, horizon, seed)
         draw = _curves(plot) if plot else None
         _say_if_cold()
         with _progress() as progress:
@@ -119,7 +114,10 @@ def _simulate(
         typer.echo(json.dumps(whole, indent=2))
         return
     console = Console()
-    size = f"{environment.n_arms} arms, {budget} slots, {horizon:,} rounds, {replications} runs, seed {seed}"
+    arms = f"{environment.n_arms} arms"
+    if isinstance(environment, LinearEnvironment):
+        arms += f" in dimension {environment.dimension}"
+    size = f"{arms}, {budget} slots, {horizon:,} rounds, {replications} runs, seed {seed}"
     console.print(f"{instance}: {size}", highlight=False, markup=False, soft_wrap=True)
     console.print(table(results))
     if plot:
@@ -178,43 +176,6 @@ def _curves(path: Path) -> Callable[[Mapping[str, Any]], None]:
 
     plots.check_path(path)
     return lambda traces: plots.save(plots.regret_curves(traces), path)
-
-
-def _make_instance(text: str, horizon: int, seed: int) -> tuple[StochasticEnvironment, int]:
-    name, options = split(text)
-    if name == "ucb_failure":
-        made = convert(text, options, parameters_of(ucb_failure, ("seed",)))
-        made = {"horizon": horizon, **made}
-        return ucb_failure(**made, seed=seed), made["budget"]
-    if name != "random":
-        raise unknown("instance", name, INSTANCES)
-    family = options.pop("graph", "semi_bandit")
-    if family not in GRAPHS:
-        raise unknown("graph", family, GRAPHS)
-    build = GRAPHS[family]
-    own = parameters_of(build, ())
-    rest = parameters_of(random_bernoulli, ("graph", "seed"))
-    whole = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
-    made = convert(text, options, {**own, "budget": whole, **rest}, also=("graph",))
-    if "seed" in own:
-        made = {"seed": seed, **made}
-    graph = build(**{key: made[key] for key in own if key in made})
-    budget = made["budget"]
-    return random_bernoulli(graph, **{key: made[key] for key in rest if key in made}, seed=seed), budget
-
-
-def _make_policy(text: str, environment: StochasticEnvironment, budget: int, horizon: int, seed: int) -> Policy:
-    name, options = split(text)
-    if name not in POLICIES:
-        raise unknown("policy", name, POLICIES)
-    parameters = parameters_of(POLICIES[name].__init__, _GIVEN)
-    made = convert(text, options, parameters)
-    if "horizon" in parameters:
-        made = {"horizon": horizon, **made}
-    try:
-        return POLICIES[name](environment.graph, budget, **made, seed=seed)
-    except (TypeError, ValueError) as error:
-        raise Refusal(f"{text}: {error}") from error
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
-from armtriage.environments import Environment
+from armtriage.environments import Environment, LinearEnvironment
 from armtriage.policy import Policy
 from armtriage.simulator import simulate
 from armtriage.trace import Trace
@@ -78,7 +78,7 @@ def number(value: float) -> str:
 
 def compare(
     policies: Mapping[str, Policy],
-    environment: Environment,
+    environment: Environment | LinearEnvironment,
     *,
     horizon: int,
     replications: int = 1,

@@ -1,51 +1,37 @@
-"""CompiledPolicy: a policy whose kernels also run inside the simulation loop."""
+"""Policies whose kernels also run inside the simulation loop."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._random import row_of, stream
-from armtriage.feedback import FeedbackGraph
+from armtriage.contextual import ContextualPolicy
 from armtriage.policy import Policy
 from armtriage.trace import TriageLog
 
-__all__ = ["CompiledPolicy", "Kernels"]
+__all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels"]
 
 
 class Kernels(NamedTuple):
     """The compiled functions of a policy; `simulate` puts `select` and `update` into its loop."""
 
-    select: Callable[..., bool]
+    select: Callable[..., Any]
     update: Callable[..., None]
     schedule: Callable[..., None] | None = None
     release: Callable[..., None] | None = None
 
 
-class CompiledPolicy(Policy):
-    """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop."""
+class _Compiled(Policy):
+    """`Params`, `State` and kernels, however the policy is asked."""
 
     kernels: ClassVar[Kernels]
-
-    def __init__(
-        self,
-        graph: FeedbackGraph,
-        budget: int,
-        *,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
-        self._stream = stream(self.seed, "policy")
-        self._cached_state: Any = None
-
-    def triage_log(self, state: Any = None) -> TriageLog | None:
-        """Return when arms were decided, for policies that decide arms."""
-        return None
+    _cached_state: Any = None
 
     @abstractmethod
     def params(self) -> Any:
@@ -61,6 +47,27 @@ class CompiledPolicy(Policy):
         if self._cached_state is None:
             self._cached_state = self.new_state()
         return self._cached_state
+
+    @cached_property
+    def _stream(self) -> np.uint64:
+        return stream(self.seed, "policy")
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return _flat(self._state)
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in _flat(self._state).items():
+            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
+            array[...] = arrays[name]
+
+
+class CompiledPolicy(_Compiled):
+    """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop."""
+
+    def triage_log(self, state: Any = None) -> TriageLog | None:
+        """Return when arms were decided, for policies that decide arms."""
+        return None
 
     def _select(self, number: int) -> NDArray[np.int64]:
         arms = np.empty(self.budget, np.int64)
@@ -80,14 +87,50 @@ class CompiledPolicy(Policy):
         if self.kernels.release is not None:
             self.kernels.release(self.params(), self._state, self.graph.arrays, arms)
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return _flat(self._state)
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name, array in _flat(self._state).items():
-            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
-            array[...] = arrays[name]
+class CompiledContextualPolicy(ContextualPolicy, _Compiled):
+    """A contextual policy whose kernels also run inside the compiled simulation loop.
+
+    ``select(params, state, contexts, number, luck, arms, notes)`` also writes a whole number for each chosen arm, which
+    ``update(params, state, contexts, notes, rewards, n)`` gets back beside the arm's context and reward.
+    """
+
+    def __init__(
+        self,
+        n_arms: int,
+        dimension: int,
+        budget: int,
+        *,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (-1.0, 1.0),
+        context_bound: float = 1.0,
+    ) -> None:
+        super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
+        self._notes: dict[int, NDArray[np.int64]] = {}
+
+    def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
+        arms, notes = np.empty(self.budget, np.int64), np.empty(self.budget, np.int64)
+        luck = row_of(self._stream, number)
+        self.kernels.select(self.params(), self._state, contexts, number, luck, arms, notes)
+        self._notes[number] = notes
+        return arms
+
+    def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        self._notes[number] = self._notes[number][np.searchsorted(self._open[number], arms)]
+        super()._learn(number, arms, rewards)
+
+    def _update(  # type: ignore[override]
+        self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
+    ) -> None:
+        self.kernels.update(self.params(), self._state, contexts, self._notes.pop(number), rewards, arms.size)
+
+    def _open_arrays(self) -> dict[str, NDArray[Any]]:
+        notes = np.array(list(self._notes.values()), dtype=np.int64).reshape(-1, self.budget)
+        return {**super()._open_arrays(), "notes": notes}
+
+    def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._reopen(arrays)
+        self._notes = dict(zip(self._open, arrays["notes"], strict=True))
 
 
 def _flat(state: Any) -> dict[str, NDArray[Any]]:

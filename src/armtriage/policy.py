@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._archive import read_archive, write_archive
+from armtriage._arguments import as_numbers
 from armtriage._random import check_seed, replication_seed
 from armtriage.decisions import Decision
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
@@ -112,8 +113,12 @@ class Policy(ABC):
 
     def ask(self) -> Decision:
         """Return the next decision; it stays open until it is told."""
+        return self._begin(self._select(self._asked))
+
+    def _begin(self, arms: NDArray[np.int64]) -> Decision:
+        """Open the next decision."""
         number = self._asked
-        self._open[number] = self._select(number)
+        self._open[number] = arms
         self._asked += 1
         decision = self._decision(number)
         self._schedule(decision.revealed)
@@ -137,11 +142,16 @@ class Policy(ABC):
             seen, values = _from_mapping(rewards, revealed)
         else:
             seen, values = revealed, _from_array(rewards, revealed)
-        scaled = self._to_unit(values, seen)
-        del self._open[number]
-        self._update(number, seen, scaled)
+        self._check_rewards(values, seen)
+        scaled = self._to_unit(values)
+        self._learn(number, seen, scaled)
         if seen.size < revealed.size:
             self._release(np.setdiff1d(revealed, seen, assume_unique=True))
+
+    def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Close a decision with the rewards that came, mapped to the policy's own units."""
+        del self._open[number]
+        self._update(number, arms, rewards)
 
     def _find(self, decision: Decision | int) -> int:
         if isinstance(decision, Decision):
@@ -158,13 +168,17 @@ class Policy(ABC):
             raise AlreadyTold(f"decision {number} has been told already")
         return number
 
-    def _to_unit(self, values: NDArray[np.float64], arms: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _check_rewards(self, values: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
         low, high = self.reward_range
         bad = np.flatnonzero(~((values >= low) & (values <= high)))
         if bad.size:
             raise ValueError(
                 f"rewards must lie in [{low}, {high}] (reward_range), got {values[bad[0]]} for arm {arms[bad[0]]}"
             )
+
+    def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rewards in the units of `_update`."""
+        low, high = self.reward_range
         if (low, high) == (0.0, 1.0):
             return values
         return np.clip((values - low) / (high - low), 0.0, 1.0)
@@ -178,12 +192,14 @@ class Policy(ABC):
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
         """Return a new policy with the same arguments that has learned nothing, for a replication of a seed."""
         own = replication_seed(self.seed if seed is None else check_seed(seed), replication)
-        return type(self)(self.graph, **{**self.config, "seed": own})
+        return self._make(self.graph, {**self.config, "seed": own})
+
+    @classmethod
+    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        return cls(graph, **config)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
-        numbers = np.array(sorted(self._open), dtype=np.int64)
-        arms = np.array([self._open[number] for number in numbers], dtype=np.int64).reshape(-1, self.budget)
         header = {
             "format": _FORMAT,
             "policy": type(self).__name__,
@@ -192,8 +208,18 @@ class Policy(ABC):
             "asked": self._asked,
         }
         arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
+        arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
-        write_archive(path, header, {**arrays, "open.numbers": numbers, "open.arms": arms})
+        write_archive(path, header, arrays)
+
+    def _open_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what `save` keeps of the open decisions, oldest first."""
+        arms = np.array(list(self._open.values()), dtype=np.int64).reshape(-1, self.budget)
+        return {"numbers": np.array(list(self._open), dtype=np.int64), "arms": arms}
+
+    def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_open_arrays` returned."""
+        self._open = dict(zip(arrays["numbers"].tolist(), arrays["arms"], strict=True))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -206,9 +232,9 @@ class Policy(ABC):
             raise DamagedFile(f"{os.fspath(path)} holds a {header['policy']}, not a {cls.__name__}")
         try:
             graph = FeedbackGraph.from_arrays(_part(arrays, "graph."))
-            policy: Self = kinds[header["policy"]](graph, **header["config"])
+            policy: Self = kinds[header["policy"]]._make(graph, header["config"])
             policy._id, policy._asked = header["id"], header["asked"]
-            policy._open = dict(zip(arrays["open.numbers"].tolist(), arrays["open.arms"], strict=True))
+            policy._reopen(_part(arrays, "open."))
             policy._restore(_part(arrays, "state."))
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFile(f"{os.fspath(path)} does not hold a whole {header['policy']}: {error}") from error
@@ -257,9 +283,7 @@ def _from_mapping(
 
 
 def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
-    array = np.asarray(rewards)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"rewards must be numbers, got {array.dtype}")
+    array = as_numbers("rewards", rewards)
     if array.shape != revealed.shape:
         raise ValueError(
             f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"

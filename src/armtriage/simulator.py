@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_count
 from armtriage._play import COMMITTED, POINT, ROUND, TOTAL, Desk, loop
+from armtriage._play_linear import LinearDesk, linear_loop
 from armtriage._random import check_seed, replication_seed, stream
 from armtriage._rewards import loss
-from armtriage.compiled import CompiledPolicy
-from armtriage.environments import Environment, ReplayEnvironment, StochasticEnvironment
+from armtriage.compiled import CompiledContextualPolicy, CompiledPolicy
+from armtriage.contextual import ContextualPolicy
+from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.policy import Policy
 from armtriage.trace import Trace, TriageLog
 
@@ -28,10 +30,12 @@ __all__ = ["simulate"]
 _FIRST_CHUNK = 4096
 _CHUNK_SECONDS = 0.25
 
+_Track = Callable[[int, Desk | LinearDesk], bool]
+
 
 def simulate(
     policy: Policy,
-    environment: Environment,
+    environment: Environment | LinearEnvironment,
     *,
     horizon: int,
     replications: int = 1,
@@ -47,8 +51,9 @@ def simulate(
     ----------
     policy : Policy
         Taken as a recipe: its arguments count, what it has learned does not, and it is not changed.
-    environment : Environment
-        Its own seed and the replication's number fix the rewards.
+    environment : Environment or LinearEnvironment
+        Its own seed and the replication's number fix the rewards, and the contexts. A `ContextualPolicy` plays
+        against a `LinearEnvironment`, every other policy against every other environment.
     horizon : int
         Rounds in a replication.
     replications : int
@@ -79,16 +84,7 @@ def simulate(
     replications = check_count("replications", replications, 1)
     points = _check_points(checkpoints, horizon)
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
-    if not isinstance(environment, Environment):
-        raise TypeError(f"environment must be an Environment, got {type(environment).__name__}")
-    if isinstance(environment, StochasticEnvironment | ReplayEnvironment) and not (
-        policy.reward_range[0] <= 0.0 and policy.reward_range[1] >= 1.0
-    ):
-        raise ValueError(f"reward_range must contain [0, 1], the environment's rewards, got {policy.reward_range}")
-    if environment.n_arms != policy.n_arms:
-        raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
-    if environment.graph is not policy.graph and environment.graph != policy.graph:
-        raise ValueError("environment and policy must have the same feedback graph")
+    _check_match(policy, environment, horizon)
     seed = policy.seed if seed is None else check_seed(seed)
     run = _Run(policy, environment, horizon, points, seed, record_decisions)
     with _bar(progress) as report:
@@ -107,11 +103,44 @@ def simulate(
     )
 
 
+def _results(desk: Desk) -> Desk:
+    """Let go of what was only written on: it would add up to gigabytes over many replications of a million arms."""
+    return desk._replace(stamps=desk.stamps[:0].copy(), seen=desk.seen[:0].copy(), rewards=desk.rewards[:0].copy())
+
+
+def _check_match(policy: Policy, environment: Environment | LinearEnvironment, horizon: int) -> None:
+    """Refuse a policy and an environment that do not belong together."""
+    linear = isinstance(environment, LinearEnvironment)
+    if not linear and not isinstance(environment, Environment):
+        raise TypeError(f"environment must be an Environment, got {type(environment).__name__}")
+    if isinstance(policy, ContextualPolicy) != linear:
+        wanted = "a LinearEnvironment" if isinstance(policy, ContextualPolicy) else "an environment without contexts"
+        raise TypeError(f"environment must be {wanted} for a {type(policy).__name__}, got {type(environment).__name__}")
+    if environment.n_arms != policy.n_arms:
+        raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
+    low, high = policy.reward_range
+    if isinstance(policy, ContextualPolicy) and isinstance(environment, LinearEnvironment):
+        if environment.dimension != policy.dimension:
+            have = f"{environment.dimension} and policy {policy.dimension}"
+            raise ValueError(f"environment has contexts of dimension {have}; they must agree")
+        if policy.context_bound < 1.0:
+            raise ValueError(f"context_bound must be 1 or more, as the environment's norms, got {policy.context_bound}")
+        if not low <= -1.0 <= 1.0 <= high:
+            raise ValueError(f"reward_range must contain [-1, 1], the environment's rewards, got {policy.reward_range}")
+        if environment.n_rounds is not None and horizon > environment.n_rounds:
+            raise ValueError(f"horizon must be at most the {environment.n_rounds} rounds of contexts, got {horizon}")
+        return
+    if environment.graph is not policy.graph and environment.graph != policy.graph:
+        raise ValueError("environment and policy must have the same feedback graph")
+    if isinstance(environment, StochasticEnvironment | ReplayEnvironment) and not low <= 0.0 <= 1.0 <= high:
+        raise ValueError(f"reward_range must contain [0, 1], the environment's rewards, got {policy.reward_range}")
+
+
 class _Run(NamedTuple):
     """One call of `simulate`: what all its replications share."""
 
     policy: Policy
-    environment: Environment
+    environment: Environment | LinearEnvironment
     horizon: int
     points: NDArray[np.int64]
     seed: int
@@ -120,19 +149,23 @@ class _Run(NamedTuple):
     def play(
         self, replications: int, workers: int, report: Callable[[float], None]
     ) -> list[tuple[Desk, TriageLog | None]]:
-        compiled = isinstance(self.policy, CompiledPolicy) and isinstance(
+        one = self._interpreted
+        # Loops are made once, before there are threads.
+        if isinstance(self.policy, CompiledContextualPolicy):
+            linear_loop(self.policy.kernels)
+            one = self._linear
+        elif isinstance(self.policy, CompiledPolicy) and isinstance(
             self.environment, StochasticEnvironment | ReplayEnvironment
-        )
-        one = self._compiled if compiled else self._interpreted
-        if not compiled:
+        ):
+            loop(self.policy.kernels)
+            one = self._compiled
+        else:
             _warn_slow(self.policy, self.environment)
             workers = 1
-        elif isinstance(self.policy, CompiledPolicy):
-            loop(self.policy.kernels)  # made once, before there are threads
         played = np.zeros(replications)
         halt = threading.Event()
 
-        def track(replication: int, desk: Desk) -> bool:
+        def track(replication: int, desk: Desk | LinearDesk) -> bool:
             played[replication] = desk.place[ROUND]
             report(float(played.sum()) / (replications * self.horizon))
             return not halt.is_set()
@@ -164,7 +197,7 @@ class _Run(NamedTuple):
             np.array([low, high - low]),
         )
 
-    def _compiled(self, replication: int, track: Callable[[int, Desk], bool]) -> tuple[Desk, TriageLog | None]:
+    def _compiled(self, replication: int, track: _Track) -> tuple[Desk, TriageLog | None]:
         policy, environment, desk = self.policy, self.environment, self._desk()
         assert isinstance(policy, CompiledPolicy)
         assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
@@ -172,29 +205,80 @@ class _Run(NamedTuple):
         state, arrays = policy.new_state(), policy.graph.arrays
         luck = stream(replication_seed(self.seed, replication), "policy")
         plain = policy.graph.n_edges == policy.n_arms
-        play, chunk = loop(policy.kernels), _FIRST_CHUNK
-        while desk.place[ROUND] < self.horizon:
-            stop = min(int(desk.place[ROUND]) + chunk, self.horizon)
+        play, params = loop(policy.kernels), policy.params()
+
+        def go(first: int, stop: int) -> None:
+            play(params, state, arrays, table, desk, luck, environment.luck(replication), plain, stop)
+
+        self._in_chunks(replication, desk, go, track, self.horizon)
+        return _results(desk), policy.triage_log(state)
+
+    def _linear(self, replication: int, track: _Track) -> tuple[Desk, TriageLog | None]:
+        policy, environment = self.policy, self.environment
+        assert isinstance(policy, CompiledContextualPolicy)
+        assert isinstance(environment, LinearEnvironment)
+        n_arms, budget, dimension = policy.n_arms, policy.budget, policy.dimension
+        base = self._desk()
+        scaled = 0 if policy.context_bound == 1.0 else n_arms
+        desk = LinearDesk(
+            base.arms,
+            np.zeros(budget, np.int64),
+            np.zeros((n_arms, dimension)),
+            np.zeros((scaled, dimension)),
+            np.zeros(n_arms),
+            np.zeros(n_arms),
+            np.zeros((budget, dimension)),
+            np.zeros(budget),
+            base.points,
+            base.regret,
+            base.decisions,
+            base.total,
+            base.place,
+            policy.context_bound,
+            policy.reward_unit,
+        )
+        state, params, play = policy.new_state(), policy.params(), linear_loop(policy.kernels)
+        luck = stream(replication_seed(self.seed, replication), "policy")
+        lucks = luck, environment.luck(replication), environment.context_luck(replication)
+
+        def go(first: int, stop: int) -> None:
+            play(params, state, environment.table(replication, first, stop), desk, *lucks, stop)
+
+        self._in_chunks(replication, desk, go, track, environment.rounds_per_table)
+        return _results(base), None
+
+    def _in_chunks(
+        self,
+        replication: int,
+        desk: Desk | LinearDesk,
+        go: Callable[[int, int], None],
+        track: _Track,
+        most: int,
+    ) -> None:
+        """Play in chunks of a fraction of a second: Ctrl+C and the progress bar work, the overhead is nil."""
+        chunk = _FIRST_CHUNK if isinstance(desk, Desk) else 1 + _FIRST_CHUNK // desk.means.size
+        while (first := int(desk.place[ROUND])) < self.horizon:
             began = time.perf_counter()
-            play(policy.params(), state, arrays, table, desk, luck, environment.luck(replication), plain, stop)
-            # Chunks of a fraction of a second: Ctrl+C and the progress bar work, the overhead is nil.
+            go(first, min(first + min(chunk, most), self.horizon))
             if time.perf_counter() - began < _CHUNK_SECONDS:
                 chunk *= 2
             if not track(replication, desk):
                 break
-        # What was only written on would add up to gigabytes over many replications of a million arms.
-        done = desk._replace(stamps=desk.stamps[:0].copy(), seen=desk.seen[:0].copy(), rewards=desk.rewards[:0].copy())
-        return done, policy.triage_log(state)
 
-    def _interpreted(self, replication: int, track: Callable[[int, Desk], bool]) -> tuple[Desk, TriageLog | None]:
+    def _interpreted(self, replication: int, track: _Track) -> tuple[Desk, TriageLog | None]:
         desk, environment = self._desk(), self.environment
         policy = self.policy.fresh(self.seed, replication)
         table = None
         if isinstance(environment, StochasticEnvironment | ReplayEnvironment):
             table = environment.table(policy.budget, self.horizon)
         for number in range(self.horizon):
-            decision = policy.ask()
-            lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
+            if isinstance(environment, LinearEnvironment):
+                assert isinstance(policy, ContextualPolicy)
+                decision = policy.ask(environment.contexts(number, replication))
+                lost = environment.regret(number, decision.arms, replication)
+            else:
+                decision = policy.ask()
+                lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
             desk.total[TOTAL] += lost
             policy.tell(decision, environment.rewards(number, decision.revealed, replication))
             if self.record:
@@ -240,7 +324,7 @@ def _bar(progress: bool | Callable[[float], None]) -> Iterator[Callable[[float],
 _SLOW_SAID: set[tuple[type, type]] = set()
 
 
-def _warn_slow(policy: Policy, environment: Environment) -> None:
+def _warn_slow(policy: Policy, environment: Environment | LinearEnvironment) -> None:
     kinds = (type(policy), type(environment))
     if kinds not in _SLOW_SAID:
         _SLOW_SAID.add(kinds)

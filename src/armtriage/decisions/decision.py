@@ -25,6 +25,8 @@ class Decision:
         The chosen arms, ascending.
     revealed : ndarray
         The arms whose rewards this decision shows, ascending; it contains `arms`.
+    contexts : ndarray, (S, d), or None
+        The contexts of `arms` as they were given, for policies that are asked with contexts.
 
     Examples
     --------
@@ -38,6 +40,7 @@ class Decision:
     arms: NDArray[np.int64]
     graph: FeedbackGraph = field(repr=False)
     policy_id: str = field(repr=False)
+    contexts: NDArray[np.float64] | None = field(repr=False, default=None)
 
     @cached_property
     def revealed(self) -> NDArray[np.int64]:

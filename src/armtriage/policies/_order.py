@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from armtriage._jit import inlined, kernel
 
-__all__ = ["kth_largest", "sort_pairs", "top_first"]
+__all__ = ["best_arms", "kth_largest", "sort_pairs", "top_first"]
 
 
 @inlined
@@ -46,6 +46,31 @@ def top_first(values: NDArray[np.float64], arms: NDArray[np.int64], n: int, k: i
             low = place + 1
         else:
             high = place
+
+
+@kernel
+def best_arms(values: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
+    """Fill `arms` with the arms of largest value, ascending.
+
+    One pass with a threshold that rises: few of many arms are looked at twice.
+    """
+    k, room = arms.size, min(values.size, max(4 * arms.size, 64))
+    best, names = np.empty(room), np.empty(room, np.int64)
+    n, threshold = 0, -np.inf
+    for arm in range(values.size):
+        # An arm that only equals the threshold is behind k others, since those have smaller numbers.
+        if (values[arm] > threshold) | (n < k):
+            best[n], names[n] = values[arm], arm
+            n += 1
+            if n == room:
+                top_first(best, names, n, k)
+                n, threshold = k, np.inf
+                for i in range(k):
+                    threshold = min(threshold, best[i])
+    top_first(best, names, n, k)
+    for i in range(k):
+        arms[i], best[i] = names[i], -names[i]
+    sort_pairs(best, arms, k)
 
 
 @kernel

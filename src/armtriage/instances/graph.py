@@ -1,4 +1,4 @@
-"""Instances: random arms on any graph, and the cliques of look-alikes on which UCB fails."""
+"""Instances without contexts: random arms on any graph, and the cliques of look-alikes on which UCB fails."""
 
 from __future__ import annotations
 

@@ -1,46 +1,20 @@
-"""Environments: what an arm pays in a round, as a pure function of (seed, replication, round, arm)."""
+"""Arms with constant means and independent or shared luck."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms, check_count, check_number
 from armtriage._jit import kernel
-from armtriage._random import check_seed, row_of, stream
-from armtriage._rewards import REPLAY, REWARDS, RewardTable, draw, loss
+from armtriage._random import check_seed, row_of
+from armtriage._rewards import REWARDS, RewardTable, draw, loss
+from armtriage.environments.protocol import cached_stream, check_decision
 from armtriage.feedback import FeedbackGraph
 
-__all__ = ["Environment", "ReplayEnvironment", "StochasticEnvironment"]
-
-
-@runtime_checkable
-class Environment(Protocol):
-    """What `simulate` needs of an environment; anybody's object with these members will do.
-
-    Examples
-    --------
-    >>> isinstance(StochasticEnvironment([0.5], FeedbackGraph.semi_bandit(1)), Environment)
-    True
-    """
-
-    @property
-    def n_arms(self) -> int:
-        """Number of arms."""
-
-    @property
-    def graph(self) -> FeedbackGraph:
-        """Which arms a decision reveals."""
-
-    def rewards(self, round: int, arms: NDArray[np.int64], replication: int = 0) -> NDArray[np.float64]:
-        """Return the reward of each of `arms` in that round of that replication."""
-
-    def regret(self, arms: NDArray[np.int64]) -> float:
-        """Return the expected loss of one decision against the best one of its size."""
+__all__ = ["StochasticEnvironment"]
 
 
 @kernel
@@ -49,22 +23,6 @@ def _draw_all(table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np
     for i in range(arms.size):
         rewards[i] = draw(table, luck, number, arms[i])
     return rewards
-
-
-def best_arms(values: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
-    """Return the `budget` arms of largest value in ascending order; ties go to the smallest index."""
-    return np.sort(np.argsort(-values, kind="stable")[:budget])
-
-
-def _check_decision(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
-    array = check_arms(arms, n_arms)
-    if np.unique(array).size != array.size:
-        raise ValueError(f"arms must name each arm once, got {arms!r}")
-    return array
-
-
-def _no_floats(*shape: int) -> NDArray[np.float64]:
-    return np.zeros(shape)
 
 
 class StochasticEnvironment:
@@ -132,12 +90,12 @@ class StochasticEnvironment:
     def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
         """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
         number = check_count("round", round)
-        luck = row_of(_reward_stream(self.seed, check_count("replication", replication)), number)
+        luck = row_of(self.luck(check_count("replication", replication)), number)
         return _draw_all(self.table(1), luck, number, check_arms(arms, self.n_arms))
 
     def regret(self, arms: ArrayLike) -> float:
         """Return the expected loss of one decision against the best one of its size; exactly 0 for that."""
-        decision = _check_decision(arms, self.n_arms)
+        decision = check_decision(arms, self.n_arms)
         return float(loss(self.table(decision.size), 0, decision)) if decision.size else 0.0
 
     def table(self, budget: int, horizon: int = 0) -> RewardTable:
@@ -159,104 +117,19 @@ class StochasticEnvironment:
             self.means,
             groups,
             self.concentration,
-            _no_floats(0, 0),
+            np.zeros((0, 0)),
             worth,
             best,
             2.0**-bits,
-            _no_floats(0),
+            np.zeros(0),
         )
 
     def luck(self, replication: int) -> np.uint64:
         """Return the start of the replication's reward stream, for compiled code."""
-        return _reward_stream(self.seed, replication)
+        return cached_stream(self.seed, "reward", replication)
 
     def __repr__(self) -> str:
         return f"StochasticEnvironment({self.n_arms} arms, reward={self.reward!r}, seed={self.seed})"
-
-
-class ReplayEnvironment:
-    """Plays a recorded table of outcomes, with regret against the best fixed decision in hindsight.
-
-    Parameters
-    ----------
-    outcomes : array_like
-        (rounds, K) rewards in [0, 1]; row t holds what every arm would have paid in round t.
-    graph : FeedbackGraph
-        Which arms a chosen arm reveals.
-
-    Examples
-    --------
-    >>> env = ReplayEnvironment([[1, 0], [1, 1], [1, 0]], FeedbackGraph.semi_bandit(2))
-    >>> env.rewards(2, [0, 1])
-    array([1., 0.])
-    >>> round(env.regret([1]), 4)
-    0.6667
-    """
-
-    def __init__(self, outcomes: ArrayLike, graph: FeedbackGraph) -> None:
-        if not isinstance(graph, FeedbackGraph):
-            raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
-        self.outcomes = np.array(outcomes, dtype=np.float64, order="C")
-        if self.outcomes.ndim != 2 or self.outcomes.shape[1] != graph.n_arms or not self.outcomes.shape[0]:
-            raise ValueError(
-                f"outcomes must have shape (rounds, {graph.n_arms}) with a round or more, got {self.outcomes.shape}"
-            )
-        bad = np.argwhere(~((self.outcomes >= 0) & (self.outcomes <= 1)))
-        if bad.size:
-            t, a = bad[0]
-            raise ValueError(f"outcomes must lie in [0, 1], got {self.outcomes[t, a]} in round {t} for arm {a}")
-        self.graph = graph
-        self._tables: dict[tuple[int, int], RewardTable] = {}
-
-    @property
-    def n_arms(self) -> int:
-        """Number of arms."""
-        return self.graph.n_arms
-
-    @property
-    def n_rounds(self) -> int:
-        """Number of recorded rounds."""
-        return int(self.outcomes.shape[0])
-
-    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
-        """Return the recorded outcomes of `arms` in `round`; they are the same in every replication."""
-        number = check_count("round", round)
-        if number >= self.n_rounds:
-            raise ValueError(f"round must lie in 0..{self.n_rounds - 1}, got {round!r}")
-        return np.asarray(self.outcomes[number, check_arms(arms, self.n_arms)])
-
-    def regret(self, arms: ArrayLike) -> float:
-        """Return what always playing `arms` loses a round against the best fixed decision of its size."""
-        decision = _check_decision(arms, self.n_arms)
-        means = self.outcomes.mean(axis=0)
-        return float(means[best_arms(means, decision.size)].sum() - means[np.sort(decision)].sum())
-
-    def table(self, budget: int, horizon: int) -> RewardTable:
-        """Return the view for compiled code, with hindsight over the first `horizon` rounds."""
-        if horizon > self.n_rounds:
-            raise ValueError(f"horizon must be at most the {self.n_rounds} recorded rounds, got {horizon}")
-        if (budget, horizon) not in self._tables:
-            self._tables[budget, horizon] = self._make_table(budget, horizon)
-        return self._tables[budget, horizon]
-
-    def _make_table(self, budget: int, horizon: int) -> RewardTable:
-        played = self.outcomes[:horizon]
-        best = best_arms(played.sum(axis=0), budget)
-        none = np.zeros(0, np.int64)
-        best_outcomes = np.ascontiguousarray(played[:, best].sum(axis=1))
-        return RewardTable(REPLAY, _no_floats(0), none, 0.0, self.outcomes, none, 0, 0.0, best_outcomes)
-
-    def luck(self, replication: int) -> np.uint64:
-        """Return an unused stream: a replay has no luck of its own."""
-        return np.uint64(0)
-
-    def __repr__(self) -> str:
-        return f"ReplayEnvironment({self.n_rounds} rounds, {self.n_arms} arms)"
-
-
-@lru_cache(maxsize=256)
-def _reward_stream(seed: int, replication: int) -> np.uint64:
-    return stream(seed, "reward", replication)
 
 
 def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDArray[np.int64] | None:

@@ -1,0 +1,8 @@
+"""Environments: what an arm pays in a round, as a pure function of (seed, replication, round, arm)."""
+
+from armtriage.environments.linear import LinearEnvironment
+from armtriage.environments.protocol import Environment
+from armtriage.environments.replay import ReplayEnvironment
+from armtriage.environments.stochastic import StochasticEnvironment
+
+__all__ = ["Environment", "LinearEnvironment", "ReplayEnvironment", "StochasticEnvironment"]

@@ -1,0 +1,268 @@
+"""Arms described by vectors that may change every round, with rewards linear in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._arguments import LONGEST, as_numbers, check_arms, check_choice, check_count, check_number
+from armtriage._jit import kernel
+from armtriage._linear import (
+    CONTEXTS,
+    FIXED,
+    GIVEN,
+    REWARDS,
+    LinearTable,
+    draw_linear,
+    fill_contexts,
+    loss_linear,
+    means_in,
+)
+from armtriage._random import check_seed, row_of
+from armtriage.environments.protocol import cached_stream, check_decision
+from armtriage.feedback import FeedbackGraph
+
+__all__ = ["LinearEnvironment"]
+
+_MOST = 1.0 + 1e-9  # norms up to here pass as 1
+_TABLE_SIZE = 2**21
+_NOISES = ("independent", "shared")
+
+
+@kernel
+def _draw_all(
+    table: LinearTable, luck: np.uint64, means: NDArray[np.float64], arms: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    rewards = np.empty(arms.size)
+    for i in range(arms.size):
+        rewards[i] = draw_linear(table, luck, means[arms[i]], arms[i])
+    return rewards
+
+
+class LinearEnvironment:
+    """Arms with a vector each round, the context, whose product with a hidden `theta` is the mean reward.
+
+    Contexts and rewards are looked up in virtual tables: they depend on the seed, the replication, the round and the
+    arm alone. Contexts have norms of at most 1 and rewards lie in [-1, 1]. A decision reveals its own arms.
+
+    Parameters
+    ----------
+    theta : array_like
+        (d,) the hidden vector, with norm at most 1.
+    contexts : str, array_like or callable
+        ``"sphere"`` (drawn anew each round, uniform on the unit sphere), ``"cube"`` (anew, coordinates uniform between
+        -1/sqrt(d) and 1/sqrt(d)), an array (K, d) for all rounds or (rounds, K, d), or a function of the round and the
+        replication that returns (K, d). The function must be pure; `simulate` may call it from several threads.
+    n_arms : int, optional
+        K, which an array of contexts tells by itself.
+    reward : str
+        Law of a reward with mean m: ``"binary"`` (1 with probability (1 + m) / 2, else -1), ``"uniform"`` (between
+        m - half_width and m + half_width) or ``"deterministic"`` (always m).
+    half_width : float, optional
+        For uniform rewards; by default as wide as the norm of `theta` allows.
+    noise : str
+        ``"independent"``, or ``"shared"`` if all arms have the same luck in a round.
+    context_bound : float
+        Largest norm in given contexts, which are divided by it.
+    seed : int, optional
+        Fixes all contexts and rewards; None draws a fresh one, kept in `seed`.
+
+    Examples
+    --------
+    >>> env = LinearEnvironment([0.6, 0.3], "sphere", n_arms=3, seed=7)
+    >>> env.contexts(0).shape
+    (3, 2)
+    >>> env.rewards(0, [0, 2])
+    array([1., 1.])
+    >>> best = env.means(0).argsort()[-2:]
+    >>> env.regret(0, best)
+    0.0
+    """
+
+    def __init__(
+        self,
+        theta: ArrayLike,
+        contexts: str | ArrayLike | Callable[[int, int], ArrayLike] = "sphere",
+        n_arms: int | None = None,
+        reward: str = "binary",
+        *,
+        half_width: float | None = None,
+        noise: str = "independent",
+        context_bound: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        self.theta = _numbers("theta", theta)
+        if self.theta.ndim != 1 or not self.theta.size:
+            raise ValueError(f"theta must have shape (d,) with a coordinate or more, got {self.theta.shape}")
+        norm = math.hypot(*self.theta)
+        if not norm <= _MOST:
+            raise ValueError(f"theta must be finite with norm at most 1, got norm {norm}")
+        self.reward = check_choice("reward", reward, REWARDS)
+        self.half_width = _check_half_width(half_width, reward, norm)
+        self.noise = check_choice("noise", noise, _NOISES)
+        self.context_bound = check_number("context_bound", context_bound, positive=True)
+        self.seed = check_seed(seed)
+        n_arms = None if n_arms is None else check_count("n_arms", n_arms, 1)
+        self._function: Callable[[int, int], ArrayLike] | None = None
+        given = np.zeros((0, 0, 0))
+        if isinstance(contexts, str):
+            kind = CONTEXTS.index(check_choice("contexts", contexts, CONTEXTS))
+            if self.context_bound != 1.0:
+                raise ValueError(f"context_bound is for given contexts and must be 1.0 here, got {context_bound!r}")
+        elif callable(contexts):
+            kind, self._function = GIVEN, contexts
+        else:
+            kind, given = self._check_array(contexts)
+            if n_arms not in (None, given.shape[1]):
+                raise ValueError(f"n_arms must be None or {given.shape[1]}, as many as contexts has, got {n_arms!r}")
+            n_arms = given.shape[1]
+        if n_arms is None:
+            raise ValueError("n_arms must be a whole number from 1 unless contexts is an array, got None")
+        self.graph = FeedbackGraph.semi_bandit(n_arms)
+        law, width = REWARDS.index(reward), self.half_width or 0.0
+        self._table = LinearTable(kind, self.theta, given, 0, law, width, noise == "shared")
+        self._last: tuple[tuple[int, int], NDArray[np.float64], NDArray[np.float64]] | None = None
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return self.graph.n_arms
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a context."""
+        return self.theta.size
+
+    @property
+    def n_rounds(self) -> int | None:
+        """Number of rounds with contexts, or None if there is no end."""
+        return self._table.given.shape[0] if self._table.kind == GIVEN and self._function is None else None
+
+    @property
+    def noise_scale(self) -> float:
+        """A sigma for which the noise is sigma-sub-Gaussian, whatever the means."""
+        return {"binary": 1.0, "uniform": (self.half_width or 0.0) / 3**0.5, "deterministic": 0.0}[self.reward]
+
+    def contexts(self, round: int, replication: int = 0) -> NDArray[np.float64]:
+        """Return a copy of the (K, d) contexts of a round; their norms are at most 1."""
+        return self._look_up(*self._place(round, replication))[0].copy()
+
+    def means(self, round: int, replication: int = 0) -> NDArray[np.float64]:
+        """Return the mean reward of each arm in a round."""
+        return self._look_up(*self._place(round, replication))[1].copy()
+
+    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
+        """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
+        number, replication = self._place(round, replication)
+        chosen, luck = check_arms(arms, self.n_arms), row_of(self.luck(replication), number)
+        return _draw_all(self._table, luck, self._look_up(number, replication)[1], chosen)
+
+    def regret(self, round: int, arms: ArrayLike, replication: int = 0) -> float:
+        """Return the expected loss in a round against the best decision of that size; exactly 0 for that."""
+        place, decision = self._place(round, replication), check_decision(arms, self.n_arms)
+        return float(loss_linear(self._look_up(*place)[1], decision, np.empty(self.n_arms)))
+
+    @property
+    def rounds_per_table(self) -> int:
+        """How many rounds one `table` can hold; few for a function, whose contexts must all be there beforehand."""
+        return LONGEST if self._function is None else max(1, _TABLE_SIZE // (self.n_arms * self.dimension))
+
+    def table(self, replication: int, first: int, stop: int) -> LinearTable:
+        """Return the view for compiled code of the rounds from `first` up to but excluding `stop`."""
+        if self.n_rounds is not None and stop > self.n_rounds:
+            raise ValueError(f"horizon must be at most the {self.n_rounds} rounds of contexts, got {stop}")
+        if self._function is None:
+            return self._table
+        given = np.empty((stop - first, self.n_arms, self.dimension))
+        for number in range(first, stop):
+            given[number - first] = self._call(number, replication)
+        return self._table._replace(given=given, first=first)
+
+    def luck(self, replication: int) -> np.uint64:
+        """Return the start of the replication's reward stream, for compiled code."""
+        return cached_stream(self.seed, "reward", replication)
+
+    def context_luck(self, replication: int) -> np.uint64:
+        """Return the start of the replication's context stream, for compiled code."""
+        return cached_stream(self.seed, "context", replication)
+
+    def _place(self, round: int, replication: int) -> tuple[int, int]:
+        number, replication = check_count("round", round), check_count("replication", replication)
+        if self.n_rounds is not None and number >= self.n_rounds:
+            raise ValueError(f"round must lie in 0..{self.n_rounds - 1}, the rounds of contexts, got {round!r}")
+        return number, replication
+
+    def _look_up(self, number: int, replication: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return contexts and means; the last ones are kept, since a player asks for them again and again."""
+        key = (0, 0) if self._table.kind == FIXED else (number, replication)
+        last = self._last
+        if last is None or last[0] != key:
+            contexts, means = self._find(*key), np.empty(self.n_arms)
+            means_in(self._table, contexts, means)
+            self._last = last = (key, contexts, means)
+        return last[1:]
+
+    def _find(self, number: int, replication: int) -> NDArray[np.float64]:
+        if self._function is not None:
+            return self._call(number, replication)
+        if self._table.kind in (FIXED, GIVEN):
+            return np.asarray(self._table.given[number])
+        contexts = np.empty((self.n_arms, self.dimension))
+        fill_contexts(self._table.kind, row_of(self.context_luck(replication), number), contexts)
+        return contexts
+
+    def _call(self, number: int, replication: int) -> NDArray[np.float64]:
+        assert self._function is not None
+        where = f" in round {number} of replication {replication}"
+        contexts = _numbers("contexts", self._function(number, replication), where)
+        if contexts.shape != (self.n_arms, self.dimension):
+            raise ValueError(f"contexts must have shape ({self.n_arms}, {self.dimension}), got {contexts.shape}{where}")
+        return self._scale(contexts, where)
+
+    def _check_array(self, contexts: ArrayLike) -> tuple[int, NDArray[np.float64]]:
+        given, d = _numbers("contexts", contexts), self.dimension
+        if given.ndim not in (2, 3) or given.shape[-1] != d or not given.size:
+            raise ValueError(f"contexts must have shape (K, {d}) or (rounds, K, {d}) like theta, got {given.shape}")
+        return (FIXED, self._scale(given)[np.newaxis]) if given.ndim == 2 else (GIVEN, self._scale(given))
+
+    def _scale(self, contexts: NDArray[np.float64], where: str = "") -> NDArray[np.float64]:
+        """Divide contexts by their bound in place, or refuse them."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            contexts /= self.context_bound
+            rows = contexts.reshape(-1, self.dimension)
+            squares = np.einsum("ij,ij->i", rows, rows)
+        bad = np.flatnonzero(~(squares <= _MOST**2))
+        if bad.size:
+            number, arm = divmod(int(bad[0]), contexts.shape[-2])
+            where = where or (f" in round {number}" if contexts.ndim == 3 else "")
+            norm = math.hypot(*rows[bad[0]]) * self.context_bound
+            raise ValueError(
+                f"contexts must be finite with norms at most context_bound = {self.context_bound}, "
+                f"got norm {norm} for arm {arm}{where}"
+            )
+        return contexts
+
+    def __repr__(self) -> str:
+        kind = "function" if self._function is not None else (*CONTEXTS, "fixed", "given")[self._table.kind]
+        return f"LinearEnvironment({self.n_arms} arms, dimension={self.dimension}, contexts={kind!r}, seed={self.seed})"
+
+
+def _numbers(name: str, value: object, where: str = "") -> NDArray[np.float64]:
+    """Return an own C-contiguous array of floats."""
+    return np.array(as_numbers(name, value, where), dtype=np.float64, order="C")
+
+
+def _check_half_width(half_width: float | None, reward: str, norm: float) -> float | None:
+    if reward != "uniform":
+        if half_width is not None:
+            raise ValueError(f"half_width is for reward='uniform' and must be None here, got {half_width!r}")
+        return None
+    if half_width is None and norm >= 1.0:
+        raise ValueError(f"theta must have norm below 1 to leave room for uniform rewards in [-1, 1], got norm {norm}")
+    width = 1.0 - norm if half_width is None else check_number("half_width", half_width, positive=True)
+    if norm + width > _MOST:
+        raise ValueError(f"half_width must be at most 1 - the norm of theta = {1.0 - norm}, got {half_width!r}")
+    return width

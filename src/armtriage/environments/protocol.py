@@ -1,0 +1,55 @@
+"""What an environment is, and what the kinds of them share."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._arguments import check_arms
+from armtriage._random import stream
+from armtriage.feedback import FeedbackGraph
+
+__all__ = ["Environment", "cached_stream", "check_decision"]
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """What `simulate` needs of an environment; anybody's object with these members will do.
+
+    Examples
+    --------
+    >>> from armtriage import Environment, FeedbackGraph, StochasticEnvironment
+    >>> isinstance(StochasticEnvironment([0.5], FeedbackGraph.semi_bandit(1)), Environment)
+    True
+    """
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+
+    @property
+    def graph(self) -> FeedbackGraph:
+        """Which arms a decision reveals."""
+
+    def rewards(self, round: int, arms: NDArray[np.int64], replication: int = 0) -> NDArray[np.float64]:
+        """Return the reward of each of `arms` in that round of that replication."""
+
+    def regret(self, arms: NDArray[np.int64]) -> float:
+        """Return the expected loss of one decision against the best one of its size."""
+
+
+def check_decision(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
+    """Return `arms` as an int64 array of different arms in range."""
+    array = check_arms(arms, n_arms)
+    if np.unique(array).size != array.size:
+        raise ValueError(f"arms must name each arm once, got {arms!r}")
+    return array
+
+
+@lru_cache(maxsize=256)
+def cached_stream(seed: int, role: str, replication: int) -> np.uint64:
+    """Return `stream` of the arguments, of which a run asks for the same again and again."""
+    return stream(seed, role, replication)

@@ -1,0 +1,15 @@
+"""Instances: random ones, and those on which a policy must lose."""
+
+from armtriage.instances.graph import GRAPHS, NOISES, random_bernoulli, ucb_failure
+from armtriage.instances.linear import linear_blocks, linear_few_dimensions, linear_one_dimension, random_linear
+
+__all__ = [
+    "GRAPHS",
+    "NOISES",
+    "linear_blocks",
+    "linear_few_dimensions",
+    "linear_one_dimension",
+    "random_bernoulli",
+    "random_linear",
+    "ucb_failure",
+]
