@@ -15,17 +15,18 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._archive import read_archive, write_archive
 from armtriage._arguments import as_numbers
 from armtriage._random import check_seed, replication_seed
-from armtriage.decisions import Decision
+from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
 
 __all__ = ["Policy"]
 
 _FORMAT = 1
+_EITHER = ("budget", "decisions")
 
 
 class Policy(ABC):
-    """Chooses `budget` arms each round and learns from what they reveal.
+    """Chooses some arms each round, `budget` of them or a decision of a set, and learns from what they reveal.
 
     Any number of decisions may be open. Rewards come late, in any order, partly, or never: exploration goes by
     what has been asked, confidence by what has been told. A tell that raises has changed nothing.
@@ -37,8 +38,11 @@ class Policy(ABC):
     ----------
     graph : FeedbackGraph
         Which arms a chosen arm reveals.
-    budget : int
-        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``.
+    budget : int, optional
+        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``. With `decisions` it is not given, and
+        the attribute is the size of their largest.
+    decisions : DecisionSet, optional
+        Which decisions are allowed, instead of all those of `budget` arms; for policies whose constructor has it.
     seed : int, optional
         Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
     reward_range : tuple of float
@@ -58,19 +62,20 @@ class Policy(ABC):
     def __init__(
         self,
         graph: FeedbackGraph,
-        budget: int,
+        budget: int | None = None,
         *,
+        decisions: DecisionSet | None = None,
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         if not isinstance(graph, FeedbackGraph):
             raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
-        if isinstance(budget, bool) or not isinstance(budget, int | np.integer):
-            raise TypeError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
-        if not 1 <= budget <= graph.n_arms:
-            raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
+        if decisions is not None and type(self).__init__ is Policy.__init__:
+            # Whoever has not thought of decision sets would play decisions that are in none.
+            raise TypeError(f"{type(self).__name__} takes no decisions, got {decisions!r}")
         self.graph = graph
-        self.budget = int(budget)
+        self.decisions = decisions
+        self.budget = _check_size(graph, budget, decisions)
         self.seed = check_seed(seed)
         self.reward_range = _check_range(reward_range)
         self._id = secrets.token_hex(8)
@@ -187,7 +192,8 @@ class Policy(ABC):
     def config(self) -> dict[str, Any]:
         """The constructor's arguments, but for the graph: the attributes of the same names."""
         names = inspect.signature(type(self).__init__).parameters
-        return {name: getattr(self, name) for name in names if name not in ("self", "graph")}
+        given = {name: getattr(self, name) for name in names if name not in ("self", "graph")}
+        return given if self.decisions is None or "budget" not in given else {**given, "budget": None}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
         """Return a new policy with the same arguments that has learned nothing, for a replication of a seed."""
@@ -203,23 +209,29 @@ class Policy(ABC):
         header = {
             "format": _FORMAT,
             "policy": type(self).__name__,
-            "config": self.config,
+            "config": {name: value for name, value in self.config.items() if name != "decisions"},
             "id": self._id,
             "asked": self._asked,
         }
         arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
+        if self.decisions is not None:
+            arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
         arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
         write_archive(path, header, arrays)
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what `save` keeps of the open decisions, oldest first."""
-        arms = np.array(list(self._open.values()), dtype=np.int64).reshape(-1, self.budget)
-        return {"numbers": np.array(list(self._open), dtype=np.int64), "arms": arms}
+        return {
+            "numbers": np.array(list(self._open), dtype=np.int64),
+            "sizes": np.array([arms.size for arms in self._open.values()], dtype=np.int64),
+            "arms": np.concatenate([np.empty(0, np.int64), *self._open.values()]),
+        }
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_open_arrays` returned."""
-        self._open = dict(zip(arrays["numbers"].tolist(), arrays["arms"], strict=True))
+        parts = np.split(arrays["arms"], np.cumsum(arrays["sizes"]))
+        self._open = dict(zip(arrays["numbers"].tolist(), parts[:-1], strict=True))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -232,7 +244,10 @@ class Policy(ABC):
             raise DamagedFile(f"{os.fspath(path)} holds a {header['policy']}, not a {cls.__name__}")
         try:
             graph = FeedbackGraph.from_arrays(_part(arrays, "graph."))
-            policy: Self = kinds[header["policy"]]._make(graph, header["config"])
+            config = header["config"]
+            if allowed := _part(arrays, "decisions."):
+                config["decisions"] = DecisionSet.from_arrays(allowed)
+            policy: Self = kinds[header["policy"]]._make(graph, config)
             policy._id, policy._asked = header["id"], header["asked"]
             policy._reopen(_part(arrays, "open."))
             policy._restore(_part(arrays, "state."))
@@ -241,7 +256,8 @@ class Policy(ABC):
         return policy
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
+        given = {name: value for name, value in self.config.items() if name not in _EITHER or value is not None}
+        shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}({self.graph!r}, {shown})"
 
 
@@ -252,6 +268,23 @@ def _family(kind: type[Policy]) -> list[type[Any]]:
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _check_size(graph: FeedbackGraph, budget: int | None, decisions: DecisionSet | None) -> int:
+    """Return how many arms a decision has, at most."""
+    if (budget is None) == (decisions is None):
+        raise ValueError(f"either budget or decisions must be given, got budget={budget!r} and decisions={decisions!r}")
+    if decisions is not None:
+        if not isinstance(decisions, DecisionSet):
+            raise TypeError(f"decisions must be a DecisionSet, got {type(decisions).__name__}")
+        if decisions.n_arms != graph.n_arms:
+            raise ValueError(f"decisions must have the {graph.n_arms} arms of graph, got {decisions.n_arms}")
+        return decisions.size
+    if isinstance(budget, bool) or not isinstance(budget, int | np.integer):
+        raise TypeError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
+    if not 1 <= budget <= graph.n_arms:
+        raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
+    return int(budget)
 
 
 def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
@@ -273,7 +306,7 @@ def _from_mapping(
             raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
         if not isinstance(reward, int | float | np.integer | np.floating | np.bool_):
             raise TypeError(f"rewards must be numbers, got {reward!r} for arm {arm}")
-        if not 0 <= arm <= revealed[-1]:
+        if not revealed.size or not 0 <= arm <= revealed[-1]:
             raise ValueError(f"rewards has arm {arm}, which the decision does not reveal")
     arms = np.array(sorted(int(arm) for arm in rewards), dtype=np.int64)
     stranger = np.flatnonzero(revealed[np.searchsorted(revealed, arms)] != arms)
