@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import bind, borrowed
+from armtriage._jit import bind, borrowed, inlined
 from armtriage._random import row
 from armtriage._rewards import REPLAY, RewardTable, draw, loss
 from armtriage.compiled import Kernels
 from armtriage.feedback import GraphArrays, reveal
 
-__all__ = ["COMMITTED", "HORIZON", "POINT", "ROUND", "TOTAL", "Desk", "loop"]
+__all__ = ["COMMITTED", "HORIZON", "POINT", "ROUND", "TOTAL", "Desk", "loop", "settle"]
 
 TOTAL, ROUND, POINT, COMMITTED, HORIZON = 0, 0, 1, 2, 3
 _MARKS = 2**31 - 2
@@ -108,3 +108,16 @@ def loop(kernels: Kernels) -> Callable[..., None]:
     """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
     name = "play_" + kernels.select.__module__.rpartition(".")[2]
     return bind(_play, name, select=kernels.select, update=kernels.update)
+
+
+@inlined
+def _chosen(params: Any, state: Any, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]) -> bool:
+    """Leave the arms on the desk as they are; they may be others in the next round."""
+    return False
+
+
+@cache
+def settle(kernels: Kernels) -> Callable[..., None]:
+    """Return the loop for one round at a time, with a decision that is on the desk already."""
+    name = "settle_" + kernels.select.__module__.rpartition(".")[2]
+    return bind(_play, name, select=_chosen, update=kernels.update)

@@ -42,7 +42,7 @@ _LINEAR: Mapping[str, Callable[..., LinearEnvironment]] = {
 }
 INSTANCES = ("random", "ucb_failure", *_LINEAR)
 # Set by the instance or by options of the command, so they are no options of a policy.
-_GIVEN = ("self", "graph", "n_arms", "dimension", "budget", "seed", "reward_range", "context_bound")
+_GIVEN = ("self", "graph", "n_arms", "dimension", "budget", "decisions", "seed", "reward_range", "context_bound")
 _BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
 
 

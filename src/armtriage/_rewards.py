@@ -25,7 +25,7 @@ class RewardTable(NamedTuple):
     groups: NDArray[np.int64]  # (K,), or empty when no two arms share their luck
     concentration: float
     outcomes: NDArray[np.float64]  # (rounds, K), replay only
-    worth: NDArray[np.int64]  # (K,) mean above the S-th best one, in units of `unit`
+    worth: NDArray[np.int64]  # (K,) mean, without a decision set above the S-th best one, in units of `unit`
     best: int  # worth of the best decision
     unit: float
     best_outcomes: NDArray[np.float64]  # (rounds,) what the best fixed decision paid, replay only
@@ -59,4 +59,5 @@ def loss(table: RewardTable, number: int, arms: NDArray[np.int64]) -> float:
     worth = table.best
     for i in range(arms.size):
         worth -= table.worth[arms[i]]
-    return worth * table.unit
+    # An oracle with a tolerance, such as an integer programme, may have missed the best decision by a hair.
+    return max(worth, 0) * table.unit

@@ -25,6 +25,7 @@ class Kernels(NamedTuple):
     update: Callable[..., None]
     schedule: Callable[..., None] | None = None
     release: Callable[..., None] | None = None
+    weigh: Callable[..., None] | None = None
 
 
 class _Compiled(Policy):
@@ -64,6 +65,11 @@ class _Compiled(Policy):
 
 class CompiledPolicy(_Compiled):
     """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop."""
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the kernels alone choose decisions, all of the same size, as the loop needs it."""
+        return True
 
     def triage_log(self, state: Any = None) -> TriageLog | None:
         """Return when arms were decided, for policies that decide arms."""

@@ -343,7 +343,7 @@ class FeedbackGraph:
         array([0, 1, 3, 4])
         """
         chosen = families.distinct(check_range("arms", check_whole_array("arms", arms), 0, self.n_arms - 1).ravel())
-        if chosen.size == 0:
+        if chosen.size == 0 or self.n_edges == self.n_arms:
             return chosen
         start, stop, indptr, indices = self._arrays
         first = start[chosen]

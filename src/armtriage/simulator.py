@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_count
-from armtriage._play import COMMITTED, POINT, ROUND, TOTAL, Desk, loop
+from armtriage._play import COMMITTED, POINT, ROUND, TOTAL, Desk, loop, settle
 from armtriage._play_linear import LinearDesk, linear_loop
-from armtriage._random import check_seed, replication_seed, stream
+from armtriage._random import check_seed, replication_seed, row_of, stream
 from armtriage._rewards import loss
 from armtriage.compiled import CompiledContextualPolicy, CompiledPolicy
 from armtriage.contextual import ContextualPolicy
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
+from armtriage.policies._with_oracle import OraclePolicy
 from armtriage.policy import Policy
 from armtriage.trace import Trace, TriageLog
 
@@ -53,7 +54,8 @@ def simulate(
         Taken as a recipe: its arguments count, what it has learned does not, and it is not changed.
     environment : Environment or LinearEnvironment
         Its own seed and the replication's number fix the rewards, and the contexts. A `ContextualPolicy` plays
-        against a `LinearEnvironment`, every other policy against every other environment.
+        against a `LinearEnvironment`, every other policy against every other environment. Both must have the same
+        `decisions`, if any.
     horizon : int
         Rounds in a replication.
     replications : int
@@ -94,7 +96,7 @@ def simulate(
         rounds=points,
         regret=regret,
         committed_at=np.array([desk.place[COMMITTED] for desk, _ in desks]),
-        decisions=np.sort([desk.decisions for desk, _ in desks], axis=-1) if record_decisions else None,
+        decisions=np.array([desk.decisions for desk, _ in desks]) if record_decisions else None,
         triage=None if desks[0][1] is None else tuple(log for _, log in desks if log is not None),
         policy=type(policy).__name__,
         n_arms=policy.n_arms,
@@ -104,7 +106,8 @@ def simulate(
 
 
 def _results(desk: Desk) -> Desk:
-    """Let go of what was only written on: it would add up to gigabytes over many replications of a million arms."""
+    """Sort the decisions, and let go of what was only written on: over many replications it would be gigabytes."""
+    desk.decisions.sort(axis=-1)
     return desk._replace(stamps=desk.stamps[:0].copy(), seen=desk.seen[:0].copy(), rewards=desk.rewards[:0].copy())
 
 
@@ -132,6 +135,11 @@ def _check_match(policy: Policy, environment: Environment | LinearEnvironment, h
         return
     if environment.graph is not policy.graph and environment.graph != policy.graph:
         raise ValueError("environment and policy must have the same feedback graph")
+    allowed = getattr(environment, "decisions", None)
+    if allowed is not policy.decisions and allowed != policy.decisions:
+        raise ValueError(
+            f"environment and policy must have the same decisions, got {allowed!r} and {policy.decisions!r}"
+        )
     if isinstance(environment, StochasticEnvironment | ReplayEnvironment) and not low <= 0.0 <= 1.0 <= high:
         raise ValueError(f"reward_range must contain [0, 1], the environment's rewards, got {policy.reward_range}")
 
@@ -154,13 +162,20 @@ class _Run(NamedTuple):
         if isinstance(self.policy, CompiledContextualPolicy):
             linear_loop(self.policy.kernels)
             one = self._linear
-        elif isinstance(self.policy, CompiledPolicy) and isinstance(
-            self.environment, StochasticEnvironment | ReplayEnvironment
+        elif (
+            isinstance(self.policy, CompiledPolicy)
+            and self.policy.in_loop
+            and isinstance(self.environment, StochasticEnvironment | ReplayEnvironment)
         ):
             loop(self.policy.kernels)
             one = self._compiled
+        elif isinstance(self.policy, OraclePolicy) and isinstance(self.environment, StochasticEnvironment):
+            settle(self.policy.kernels)
+            one = self._by_oracle
         else:
-            _warn_slow(self.policy, self.environment)
+            # With a decision set there is no faster way: an oracle is asked in every round.
+            if self.policy.decisions is None:
+                _warn_slow(self.policy, self.environment)
             workers = 1
         played = np.zeros(replications)
         halt = threading.Event()
@@ -191,7 +206,7 @@ class _Run(NamedTuple):
             np.zeros(n_arms),
             self.points,
             np.zeros(self.points.size),
-            np.zeros((self.horizon if self.record else 0, budget), np.int32),
+            np.full((self.horizon if self.record else 0, budget), -1, np.int32),
             np.zeros(1),
             np.array([0, 0, -1, self.horizon], np.int64),
             np.array([low, high - low]),
@@ -212,6 +227,26 @@ class _Run(NamedTuple):
 
         self._in_chunks(replication, desk, go, track, self.horizon)
         return _results(desk), policy.triage_log(state)
+
+    def _by_oracle(self, replication: int, track: _Track) -> tuple[Desk, TriageLog | None]:
+        policy, environment = self.policy, self.environment
+        assert isinstance(policy, OraclePolicy)
+        assert isinstance(environment, StochasticEnvironment)
+        # With a stamp too many no decision counts as that of all arms, after which there would be no other.
+        desk = self._desk()._replace(stamps=np.zeros(policy.n_arms + 1, np.int32))
+        table, reward_luck = environment.table(policy.budget), environment.luck(replication)
+        state, params, arrays = policy.new_state(), policy.params(), policy.graph.arrays
+        luck = stream(replication_seed(self.seed, replication), "policy")
+        plain = policy.graph.n_edges == policy.n_arms
+        play = settle(policy.kernels)
+
+        def go(first: int, stop: int) -> None:
+            for number in range(first, stop):
+                on_desk = desk._replace(arms=policy.choose(params, state, number, row_of(luck, number)))
+                play(params, state, arrays, table, on_desk, luck, reward_luck, plain, number + 1)
+
+        self._in_chunks(replication, desk, go, track, self.horizon, policy.n_arms)
+        return desk, None
 
     def _linear(self, replication: int, track: _Track) -> tuple[Desk, TriageLog | None]:
         policy, environment = self.policy, self.environment
@@ -244,7 +279,7 @@ class _Run(NamedTuple):
         def go(first: int, stop: int) -> None:
             play(params, state, environment.table(replication, first, stop), desk, *lucks, stop)
 
-        self._in_chunks(replication, desk, go, track, environment.rounds_per_table)
+        self._in_chunks(replication, desk, go, track, environment.rounds_per_table, n_arms)
         return _results(base), None
 
     def _in_chunks(
@@ -254,9 +289,13 @@ class _Run(NamedTuple):
         go: Callable[[int, int], None],
         track: _Track,
         most: int,
+        effort: int = 1,
     ) -> None:
-        """Play in chunks of a fraction of a second: Ctrl+C and the progress bar work, the overhead is nil."""
-        chunk = _FIRST_CHUNK if isinstance(desk, Desk) else 1 + _FIRST_CHUNK // desk.means.size
+        """Play in chunks of a fraction of a second: Ctrl+C and the progress bar work, the overhead is nil.
+
+        The first chunk is the smaller, the more `effort` a round is.
+        """
+        chunk = 1 + _FIRST_CHUNK // effort
         while (first := int(desk.place[ROUND])) < self.horizon:
             began = time.perf_counter()
             go(first, min(first + min(chunk, most), self.horizon))
@@ -282,7 +321,7 @@ class _Run(NamedTuple):
             desk.total[TOTAL] += lost
             policy.tell(decision, environment.rewards(number, decision.revealed, replication))
             if self.record:
-                desk.decisions[number] = decision.arms
+                desk.decisions[number, : decision.arms.size] = decision.arms
             desk.place[ROUND] = number + 1
             if desk.place[POINT] < self.points.size and number + 1 == self.points[desk.place[POINT]]:
                 desk.regret[desk.place[POINT]] = desk.total[TOTAL]

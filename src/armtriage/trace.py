@@ -50,7 +50,8 @@ class Trace:
         The round from which the decision could never change again; -1 if it never came, or if the simulation went
         through ask and tell, where it goes unnoticed.
     decisions : ndarray, (replications, horizon, S), or None
-        The arms of every round, ascending, if they were recorded.
+        The arms of every round, ascending, if they were recorded. Where decisions differ in size, S is the largest
+        and -1 fills the rest of the shorter ones.
     triage : tuple of TriageLog, or None
         For elimination policies, when each arm was confirmed or eliminated, a log a replication. It ends when the
         decision can never change again.

@@ -19,6 +19,8 @@ __all__ = ["Environment", "cached_stream", "check_decision"]
 class Environment(Protocol):
     """What `simulate` needs of an environment; anybody's object with these members will do.
 
+    For policies over a decision set it has one more, `decisions`, with an equal set.
+
     Examples
     --------
     >>> from armtriage import Environment, FeedbackGraph, StochasticEnvironment
@@ -38,7 +40,7 @@ class Environment(Protocol):
         """Return the reward of each of `arms` in that round of that replication."""
 
     def regret(self, arms: NDArray[np.int64]) -> float:
-        """Return the expected loss of one decision against the best one of its size."""
+        """Return the expected loss of one decision against the best one that is allowed."""
 
 
 def check_decision(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:

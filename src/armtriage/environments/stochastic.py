@@ -11,6 +11,7 @@ from armtriage._arguments import check_arms, check_count, check_number
 from armtriage._jit import kernel
 from armtriage._random import check_seed, row_of
 from armtriage._rewards import REWARDS, RewardTable, draw, loss
+from armtriage.decisions import DecisionSet, TopS
 from armtriage.environments.protocol import cached_stream, check_decision
 from armtriage.feedback import FeedbackGraph
 
@@ -46,6 +47,8 @@ class StochasticEnvironment:
         Sum of the two parameters of the Beta law; the larger, the closer rewards are to the mean.
     seed : int, optional
         Fixes all rewards; None draws a fresh one, kept in `seed`.
+    decisions : DecisionSet, optional
+        Which decisions are allowed: regret is then against the best of them, whatever its size. By default all are.
 
     Examples
     --------
@@ -54,6 +57,10 @@ class StochasticEnvironment:
     array([1., 0.])
     >>> round(env.regret([0, 2]), 6)
     0.4
+    >>> from armtriage import Explicit
+    >>> pairs = Explicit([[0, 2], [1, 2]])
+    >>> StochasticEnvironment([0.9, 0.5, 0.1], FeedbackGraph.semi_bandit(3), decisions=pairs).regret([0, 2])
+    0.0
     """
 
     def __init__(
@@ -64,6 +71,8 @@ class StochasticEnvironment:
         noise_groups: ArrayLike | None = None,
         concentration: float = 4.0,
         seed: int | None = None,
+        *,
+        decisions: DecisionSet | None = None,
     ) -> None:
         if not isinstance(graph, FeedbackGraph):
             raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
@@ -75,11 +84,16 @@ class StochasticEnvironment:
             raise ValueError(f"means must lie in [0, 1], got {self.means[bad[0]]} for arm {bad[0]}")
         if reward not in REWARDS:
             raise ValueError(f"reward must be one of {', '.join(REWARDS)}, got {reward!r}")
+        if decisions is not None and not isinstance(decisions, DecisionSet):
+            raise TypeError(f"decisions must be a DecisionSet or None, got {type(decisions).__name__}")
+        if decisions is not None and decisions.n_arms != graph.n_arms:
+            raise ValueError(f"decisions must have the {graph.n_arms} arms of graph, got {decisions.n_arms}")
         self.graph = graph
         self.reward = reward
         self.concentration = check_number("concentration", concentration, positive=True)
         self.noise_groups = _check_groups(noise_groups, graph.n_arms)
         self.seed = check_seed(seed)
+        self.decisions = decisions
         self._tables: dict[int, RewardTable] = {}
 
     @property
@@ -94,22 +108,41 @@ class StochasticEnvironment:
         return _draw_all(self.table(1), luck, number, check_arms(arms, self.n_arms))
 
     def regret(self, arms: ArrayLike) -> float:
-        """Return the expected loss of one decision against the best one of its size; exactly 0 for that."""
+        """Return the expected loss of one decision against the best one, of its size or of `decisions`; 0 for that."""
         decision = check_decision(arms, self.n_arms)
+        if self.decisions is not None:
+            if not self.decisions.contains(decision):
+                raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
+            return float(loss(self.table(self.decisions.size), 0, decision))
         return float(loss(self.table(decision.size), 0, decision)) if decision.size else 0.0
 
     def table(self, budget: int, horizon: int = 0) -> RewardTable:
-        """Return the view for compiled code, with regrets against the best `budget` arms."""
-        if budget not in self._tables:
-            self._tables[budget] = self._make_table(budget)
-        return self._tables[budget]
+        """Return the view for compiled code, with regrets against the best `budget` arms, or the best decision."""
+        size = budget if self.decisions is None else self.decisions.size
+        if size not in self._tables:
+            self._tables[size] = self._make_table(size)
+        return self._tables[size]
+
+    def _worth(self, budget: int) -> tuple[NDArray[np.int64], int, int]:
+        """Return what each arm adds to a decision, the sum of the best one, and the bits of the unit.
+
+        They are whole numbers, so that a sum is exact and the same in any order, and optimal play costs 0.
+        """
+        if self.decisions is None or isinstance(self.decisions, TopS):
+            bits = min(52, 61 - int(budget).bit_length())
+            scaled = np.rint(np.ldexp(self.means, bits)).astype(np.int64)
+            worth = scaled - np.partition(scaled, self.n_arms - budget)[self.n_arms - budget]
+            return worth, int(worth[worth > 0].sum()), bits
+        # Whatever an oracle sums up is then exact in floating point as well, and it cannot mistake the best decision.
+        bits = 50 - int(budget).bit_length()
+        rounded = np.rint(np.ldexp(self.means, bits))
+        best = self.decisions.maximise(np.ldexp(rounded, -bits))
+        assert best is not None
+        worth = rounded.astype(np.int64)
+        return worth, int(worth[best].sum()), bits
 
     def _make_table(self, budget: int) -> RewardTable:
-        # Worths are whole numbers, so that a sum is exact and the same in any order, and optimal play costs 0.
-        bits = min(52, 61 - int(budget).bit_length())
-        scaled = np.rint(np.ldexp(self.means, bits)).astype(np.int64)
-        worth = scaled - np.partition(scaled, self.n_arms - budget)[self.n_arms - budget]
-        best = int(worth[worth > 0].sum())
+        worth, best, bits = self._worth(budget)
         groups = np.zeros(0, np.int64) if self.noise_groups is None else self.noise_groups
         kind = REWARDS.index(self.reward)
         return RewardTable(
@@ -129,7 +162,8 @@ class StochasticEnvironment:
         return cached_stream(self.seed, "reward", replication)
 
     def __repr__(self) -> str:
-        return f"StochasticEnvironment({self.n_arms} arms, reward={self.reward!r}, seed={self.seed})"
+        within = "" if self.decisions is None else f"decisions={self.decisions!r}, "
+        return f"StochasticEnvironment({self.n_arms} arms, reward={self.reward!r}, {within}seed={self.seed})"
 
 
 def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDArray[np.int64] | None:

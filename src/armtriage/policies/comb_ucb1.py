@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_number
-from armtriage._jit import inlined
+from armtriage._jit import inlined, kernel
 from armtriage.compiled import Kernels
+from armtriage.decisions import DecisionSet
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.policies._index import (
     IndexPolicy,
@@ -24,6 +25,7 @@ from armtriage.policies._index import (
     take_unseen,
     update,
 )
+from armtriage.policies._with_oracle import OraclePolicy, lift_unseen
 
 __all__ = ["CombUCB1"]
 
@@ -58,15 +60,26 @@ def select(
     return False
 
 
-class CombUCB1(IndexPolicy):
-    """Play the S arms of largest ``mean + sqrt(exploration * ln t / count)``; it learns from all that is revealed.
+@kernel
+def weigh(
+    params: Params, state: IndexState, number: int, luck: np.uint64, size: int, weights: NDArray[np.float64]
+) -> None:
+    """Write the index of every arm."""
+    current = scale(params, number)
+    for a in range(weights.size):
+        weights[a] = state.means[a] + current * state.radii[a]
+    lift_unseen(state, size, weights)
+
+
+class CombUCB1(OraclePolicy, IndexPolicy):
+    """Play the S arms, or the decision, of largest ``mean + sqrt(exploration * ln t / count)``; learn all that shows.
 
     Use it as the plain baseline for semi-bandit feedback: no horizon, no tuning. It guarantees O(KS ln T / gap)
     and O(sqrt(KST ln T)) regret there, but can fail on cliques of look-alikes (see `CombinatorialUCB`).
 
     Parameters
     ----------
-    graph, budget, seed, reward_range
+    graph, budget, decisions, seed, reward_range
         See `armtriage.Policy`.
     exploration : float
         The constant under the root; 1.5 is the published one.
@@ -82,20 +95,25 @@ class CombUCB1(IndexPolicy):
     >>> policy = CombUCB1(FeedbackGraph.semi_bandit(4), budget=2)
     >>> policy.ask().arms, policy.ask().arms
     (array([0, 1]), array([2, 3]))
+    >>> from armtriage import Matchings
+    >>> pairs = CombUCB1(FeedbackGraph.semi_bandit(4), decisions=Matchings(2, 2))
+    >>> pairs.ask().arms, pairs.ask().arms
+    (array([0, 3]), array([1, 2]))
     """
 
-    kernels = Kernels(select, update, schedule, release)
+    kernels = Kernels(select, update, schedule, release, weigh)
 
     def __init__(
         self,
         graph: FeedbackGraph,
-        budget: int,
+        budget: int | None = None,
         *,
+        decisions: DecisionSet | None = None,
         exploration: float = 1.5,
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, decisions=decisions, seed=seed, reward_range=reward_range)
         self.exploration = check_number("exploration", exploration)
 
     def params(self) -> Params:

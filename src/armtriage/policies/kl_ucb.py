@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from armtriage._arguments import check_number
 from armtriage._jit import borrowed, inlined, kernel
 from armtriage.compiled import Kernels
+from armtriage.decisions import DecisionSet
 from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import kl_upper
 from armtriage.policies._index import (
@@ -24,6 +25,7 @@ from armtriage.policies._index import (
     take_unseen,
     update,
 )
+from armtriage.policies._with_oracle import OraclePolicy, lift_unseen
 
 __all__ = ["KLUCB"]
 
@@ -83,7 +85,19 @@ def select(
     return False
 
 
-class KLUCB(IndexPolicy):
+@kernel
+def weigh(
+    params: Params, state: IndexState, number: int, luck: np.uint64, size: int, weights: NDArray[np.float64]
+) -> None:
+    """Write the index of every arm."""
+    bonus = exploration(params, number)
+    for a in range(weights.size):
+        if state.counts[a] > 0:
+            weights[a] = kl_upper(state.means[a], bonus / state.counts[a])
+    lift_unseen(state, size, weights)
+
+
+class KLUCB(OraclePolicy, IndexPolicy):
     """Play the S arms of largest KL index: the largest p with ``count * kl(mean, p) <= ln t + c ln ln t``.
 
     Use it instead of `CombUCB1` when rewards are 0 or 1 and means lie near 0 or 1: its intervals are never wider
@@ -92,7 +106,7 @@ class KLUCB(IndexPolicy):
 
     Parameters
     ----------
-    graph, budget, seed, reward_range
+    graph, budget, decisions, seed, reward_range
         See `armtriage.Policy`.
     log_log : float
         c above: 3 in the published proof; 0, the default, is what its authors recommend in practice.
@@ -109,20 +123,24 @@ class KLUCB(IndexPolicy):
     >>> policy.tell(policy.ask(), [0, 1])
     >>> policy.ask().arms
     array([0, 3])
+    >>> from armtriage import PartitionMatroid
+    >>> KLUCB(FeedbackGraph.semi_bandit(4), decisions=PartitionMatroid([0, 0, 1, 1], capacities=1)).ask().arms
+    array([0, 2])
     """
 
-    kernels = Kernels(select, update, schedule, release)
+    kernels = Kernels(select, update, schedule, release, weigh)
 
     def __init__(
         self,
         graph: FeedbackGraph,
-        budget: int,
+        budget: int | None = None,
         *,
+        decisions: DecisionSet | None = None,
         log_log: float = 0.0,
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, decisions=decisions, seed=seed, reward_range=reward_range)
         self.log_log = check_number("log_log", log_log)
 
     def params(self) -> Params:

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from armtriage._beta import beta_cdf, beta_quantile, beta_tail_bound
 from armtriage._jit import borrowed, inlined, kernel
 from armtriage._random import uniform
-from armtriage.compiled import CompiledPolicy, Kernels
-from armtriage.feedback import GraphArrays
+from armtriage.compiled import Kernels
+from armtriage.decisions import DecisionSet
+from armtriage.feedback import FeedbackGraph, GraphArrays
 from armtriage.policies._order import kth_largest, top_first
+from armtriage.policies._with_oracle import OraclePolicy
 
 __all__ = ["ThompsonSampling"]
 
@@ -184,8 +186,15 @@ def update(
             _cut(state, a)
 
 
-class ThompsonSampling(CompiledPolicy):
-    """Draw each arm's mean from its Beta posterior and play the S largest draws; learn from all that is revealed.
+@kernel
+def weigh(params: Params, state: State, number: int, luck: np.uint64, size: int, weights: NDArray[np.float64]) -> None:
+    """Draw every arm."""
+    for a in range(weights.size):
+        weights[a] = beta_quantile(uniform(luck, a), 1.0 + state.wins[a], 1.0 + state.losses[a])
+
+
+class ThompsonSampling(OraclePolicy):
+    """Draw each arm's mean from its Beta posterior, play the S largest draws or the decision of largest sum.
 
     Use it first on ordinary instances: no horizon, no tuning, and the least regret in practice. It has
     O(sum ln T / gap) regret for independent arms under semi-bandit feedback, but no worst-case guarantee under
@@ -193,7 +202,7 @@ class ThompsonSampling(CompiledPolicy):
 
     Parameters
     ----------
-    graph, budget, seed, reward_range
+    graph, budget, decisions, seed, reward_range
         See `armtriage.Policy`. A reward r strictly between 0 and 1 counts as a win with probability r.
 
     References
@@ -211,7 +220,18 @@ class ThompsonSampling(CompiledPolicy):
     array([2])
     """
 
-    kernels = Kernels(select, update)
+    kernels = Kernels(select, update, weigh=weigh)
+
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        budget: int | None = None,
+        *,
+        decisions: DecisionSet | None = None,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        super().__init__(graph, budget, decisions=decisions, seed=seed, reward_range=reward_range)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
