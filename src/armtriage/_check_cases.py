@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.contextual import ContextualPolicy
-from armtriage.decisions import Decision
+from armtriage.decisions import Decision, DecisionSet, Explicit, PartitionMatroid, Paths, TopS
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
 from armtriage.feedback import FeedbackGraph
 from armtriage.policy import Policy
@@ -69,17 +70,28 @@ class Case(ABC):
 
 
 class GraphCase(Case):
-    """A feedback graph, and a policy that is asked for nothing."""
+    """A feedback graph, so many arms or a decision set, and a policy that is asked for nothing."""
+
+    environment: StochasticEnvironment
 
     def __init__(
-        self, policy_class: Callable[..., Policy], options: dict[str, Any], graph: FeedbackGraph, budget: int
+        self,
+        policy_class: Callable[..., Policy],
+        options: dict[str, Any],
+        graph: FeedbackGraph,
+        within: int | DecisionSet,
     ) -> None:
-        super().__init__(policy_class, options, budget)
-        self.environment = StochasticEnvironment(np.linspace(0.1, 0.9, graph.n_arms), graph, seed=5)
+        decisions = None if isinstance(within, int) else within
+        super().__init__(policy_class, options, within if isinstance(within, int) else within.size)
+        self.environment = StochasticEnvironment(
+            np.linspace(0.1, 0.9, graph.n_arms), graph, seed=5, decisions=decisions
+        )
 
     def make(self, seed: int = 7, **more: Any) -> Policy:
         """Return a policy for the graph."""
-        return self.policy_class(self.environment.graph, budget=self.budget, seed=seed, **{**self.options, **more})
+        decisions = self.environment.decisions
+        within = {"budget": self.budget} if decisions is None else {"decisions": decisions}
+        return self.policy_class(self.environment.graph, **within, seed=seed, **{**self.options, **more})
 
     def ask(self, policy: Policy, number: int, stretch: float = 1.0) -> Decision:
         """Ask for the next decision."""
@@ -154,15 +166,46 @@ class LinearCase(Case):
 
 
 def cases(policy_class: Callable[..., Policy], options: dict[str, Any]) -> list[Case]:
-    """Return the problems for a policy: with contexts if it takes a `dimension`."""
+    """Return the problems for a policy: with contexts if it takes a `dimension`, over sets if it takes `decisions`."""
     if "dimension" in inspect.signature(policy_class).parameters:
         sizes = [(1, 1, 1), (7, 3, 3), (5, 1, 2), (6, 2, 1), (8, 4, 8), (12, 5, 4)]
         return [LinearCase(policy_class, options, *size) for size in sizes]
-    graphs = [
+    choice = _decisions_of(policy_class)
+    graphs: list[tuple[FeedbackGraph, int | DecisionSet]] = []
+    if choice is None or choice.default is not choice.empty:
+        graphs += _graphs()
+    if choice is not None:
+        graphs += _sets()
+    return [GraphCase(policy_class, options, graph, within) for graph, within in graphs]
+
+
+def _decisions_of(policy_class: Callable[..., Policy]) -> inspect.Parameter | None:
+    """Return the parameter `decisions`, unless it is that of `Policy` itself, which only passes it on."""
+    kind = policy_class
+    while isinstance(kind, partial):
+        kind = kind.func
+    if getattr(kind, "__init__", None) is Policy.__init__:
+        return None
+    return inspect.signature(policy_class).parameters.get("decisions")
+
+
+def _graphs() -> list[tuple[FeedbackGraph, int | DecisionSet]]:
+    return [
         (FeedbackGraph.semi_bandit(1), 1),
         (FeedbackGraph.semi_bandit(7), 3),
         (FeedbackGraph.full_information(6), 1),
         (FeedbackGraph.cliques([3, 1, 4]), 8),
         (FeedbackGraph.erdos_renyi(12, 0.2, seed=3), 4),
     ]
-    return [GraphCase(policy_class, options, graph, budget) for graph, budget in graphs]
+
+
+def _sets() -> list[tuple[FeedbackGraph, int | DecisionSet]]:
+    """Return decision sets: one decision, unequal sizes, arms in no decision, groups, routes, and no constraint."""
+    roads = [(0, 1), (0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (3, 4)]
+    return [
+        (FeedbackGraph.semi_bandit(3), Explicit([[0, 2]], n_arms=3)),
+        (FeedbackGraph.semi_bandit(7), Explicit([[0, 1], [2], [1, 2, 3], [0, 3, 4], [5]], n_arms=7)),
+        (FeedbackGraph.erdos_renyi(9, 0.2, seed=3), PartitionMatroid([0, 0, 0, 1, 1, 2, 2, 2, 2], [1, 1, 2])),
+        (FeedbackGraph.cliques([4, 3]), Paths(5, roads, source=0, target=3)),
+        (FeedbackGraph.semi_bandit(6), TopS(6, budget=2)),
+    ]

@@ -26,7 +26,9 @@ def check_policy(policy_class: Callable[..., Policy], **options: Any) -> None:
     ----------
     policy_class : class, or callable
         Called as ``policy_class(graph, budget=..., seed=..., **options)``; if it has a parameter `dimension`, as
-        ``policy_class(n_arms, dimension, budget=..., seed=..., **options)``, and asked with contexts.
+        ``policy_class(n_arms, dimension, budget=..., seed=..., **options)``, and asked with contexts. If its
+        constructor has a parameter `decisions`, it is called with it instead of `budget` as well; only with it, if it
+        has no default.
     **options
         Further arguments it needs.
 
@@ -78,11 +80,13 @@ def _check_decisions(case: Case) -> None:
     policy = case.make()
     for number in range(40):
         decision = _step(case, policy, number)
-        arms, budget = decision.arms, case.budget
+        arms, budget, allowed = decision.arms, case.budget, policy.decisions
         _expect(decision.number == number, policy, f"decision {number} has the number {decision.number}")
-        _expect(arms.dtype == np.int64 and arms.shape == (budget,), policy, f"a decision must have {budget} arms")
+        _expect(arms.dtype == np.int64 and arms.ndim == 1, policy, "arms must be a 1-D array of int64")
+        _expect(allowed is not None or arms.size == budget, policy, f"a decision must have {budget} arms")
         _expect(bool(np.all(np.diff(arms) > 0)), policy, f"arms must rise, got {arms}")
-        _expect(arms[0] >= 0 and arms[-1] < case.n_arms, policy, f"arms out of range: {arms}")
+        _expect(bool(np.all((arms >= 0) & (arms < case.n_arms))), policy, f"arms out of range: {arms}")
+        _expect(allowed is None or allowed.contains(arms), policy, f"{arms} is no decision of the set")
 
 
 def _check_determinism(case: Case) -> None:
@@ -170,7 +174,8 @@ def _check_simulation(case: Case) -> None:
         trace = simulate(policy, case.environment, horizon=60, record_decisions=True)
     assert trace.decisions is not None
     for number in range(60):
-        same = _step(case, reference, number).arms.tolist() == trace.decisions[0, number].tolist()
+        played = trace.decisions[0, number]
+        same = _step(case, reference, number).arms.tolist() == played[played >= 0].tolist()
         _expect(same, policy, f"ask and tell differ from simulate in round {number}")
     same = _future(case, policy) == _future(case, case.make())
     _expect(same, policy, "simulate changed the policy that it was given")

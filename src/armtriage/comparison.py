@@ -145,7 +145,9 @@ def table(results: Sequence[Result], title: str | None = None) -> Table:
 def facts(result: Result) -> dict[str, Any]:
     """Return the result as JSON values."""
     low, high = result.interval or (None, None)
-    options = {name: value for name, value in result.policy.config.items() if name != "seed"}
+    options = {name: value for name, value in result.policy.config.items() if name not in ("seed", "decisions")}
+    if result.policy.decisions is not None:
+        options["decisions"] = repr(result.policy.decisions)
     return {
         "label": result.label,
         "policy": type(result.policy).__name__,
