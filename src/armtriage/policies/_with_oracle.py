@@ -20,8 +20,8 @@ __all__ = ["OraclePolicy", "lift_unseen"]
 def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> None:
     """Give arms of infinite index weights such that a best decision has as many of them as possible.
 
-    First it has as many as possible that were never scheduled, then of those whose first reward is on its way, rather
-    the less often asked; only then do the other indices count. `size` is that of the largest decision.
+    First come those that were never scheduled. One whose first reward is on its way counts the less, the more often
+    it was asked. Only then do the other indices count. `size` is that of the largest decision.
     """
     largest = 0.0
     unseen = 0
