@@ -18,11 +18,14 @@ from armtriage.environments import Environment, LinearEnvironment, ReplayEnviron
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
+    hub_family,
     linear_blocks,
     linear_few_dimensions,
     linear_one_dimension,
+    partition,
     random_bernoulli,
     random_linear,
+    star,
     ucb_failure,
 )
 from armtriage.intervals import confidence_interval
@@ -32,6 +35,7 @@ from armtriage.policies import (
     CombinatorialElimination,
     CombinatorialUCB,
     CombUCB1,
+    ConstrainedElimination,
     Greedy,
     HierarchicalElimination,
     LinearThompsonSampling,
@@ -52,6 +56,7 @@ __all__ = [
     "CombUCB1",
     "CombinatorialElimination",
     "CombinatorialUCB",
+    "ConstrainedElimination",
     "Constraints",
     "ContextualPolicy",
     "DamagedFile",
@@ -82,12 +87,15 @@ __all__ = [
     "UnknownDecision",
     "check_policy",
     "confidence_interval",
+    "hub_family",
     "linear_blocks",
     "linear_few_dimensions",
     "linear_one_dimension",
+    "partition",
     "random_bernoulli",
     "random_linear",
     "simulate",
+    "star",
     "ucb_failure",
 ]
 

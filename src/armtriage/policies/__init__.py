@@ -3,6 +3,7 @@
 from armtriage.policies.c2ucb import C2UCB
 from armtriage.policies.comb_ucb1 import CombUCB1
 from armtriage.policies.combinatorial_ucb import CombinatorialUCB
+from armtriage.policies.constrained import ConstrainedElimination
 from armtriage.policies.elimination import CombinatorialElimination, Triage
 from armtriage.policies.greedy import Greedy
 from armtriage.policies.kl_ucb import KLUCB
@@ -17,6 +18,7 @@ __all__ = [
     "CombUCB1",
     "CombinatorialElimination",
     "CombinatorialUCB",
+    "ConstrainedElimination",
     "Greedy",
     "HierarchicalElimination",
     "LinearThompsonSampling",
