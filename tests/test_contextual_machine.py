@@ -109,6 +109,7 @@ class Machine(RuleBasedStateMachine):
         self.open: dict[int, Asked] = {}
         self.told: list[int] = []
         self.facts: list[Fact] = []
+        self.columns: tuple[np.ndarray, ...] = (np.zeros((0, size[1])), np.zeros(0), np.zeros(0))
         self.everything: int | None = 0  # the regression that every reward goes to
 
     @property
@@ -118,9 +119,11 @@ class Machine(RuleBasedStateMachine):
     # --- The model ---
     def batch(self, model: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """The Gram matrix and the moment of all that went to a regression."""
-        facts = [fact for fact in self.facts if model in (fact.home, self.everything)]
-        x = np.array([fact.context for fact in facts]).reshape(-1, self.dimension)
-        r = np.array([fact.reward for fact in facts])
+        if len(self.columns[1]) != len(self.facts):
+            self.columns = tuple(np.array(column) for column in zip(*self.facts, strict=True))
+        x, r, home = self.columns
+        mine = (home == model) | (model == self.everything)
+        x, r = x[mine], r[mine]
         return self.prior() * np.eye(self.dimension) + x.T @ x, x.T @ r
 
     def prior(self) -> float:

@@ -1052,3 +1052,57 @@ def test_horizon_of_exactly_the_rounds_of_contexts_is_played() -> None:
 def test_trace_names_policy_arms_and_seeds() -> None:
     trace = run("tight", seed=77)
     assert (trace.policy, trace.n_arms, trace.seed, trace.environment_seed) == ("HierarchicalElimination", 6, 77, 3)
+
+
+def test_a_forged_note_is_no_index(tmp_path: Path) -> None:
+    policy = HierarchicalElimination(4, 2, 2, horizon=100, seed=1)
+    decision = policy.ask(np.eye(4, 2))
+    policy._notes[0][:] = 10**8
+    policy.save(tmp_path / "forged")
+    HierarchicalElimination.load(tmp_path / "forged").tell(decision, [0.0, 0.0])
+
+
+@pytest.mark.parametrize("part", ["_notes", "_contexts", "_open"])
+def test_open_decisions_of_a_wrong_form_are_damage(tmp_path: Path, part: str) -> None:
+    policy = C2UCB(4, 2, 2, seed=1)
+    policy.ask(np.eye(4, 2))
+    bad = {"_notes": np.zeros(2), "_contexts": np.full((2, 2), 9.0), "_open": np.array([1, 0])}[part]
+    arrays = policy._open_arrays() | {{"_open": "arms"}.get(part, part[1:]): bad[np.newaxis]}
+    policy._open_arrays = lambda: arrays  # type: ignore[method-assign]
+    policy.save(tmp_path / "bad")
+    with pytest.raises(DamagedFile, match="does not hold a whole C2UCB"):
+        C2UCB.load(tmp_path / "bad")
+
+
+def test_a_contextual_policy_needs_both_hooks() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        ContextualPolicy(3, 2, 1)  # type: ignore[abstract]
+
+
+def test_noise_scale_beside_what_replaces_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="noise_scale is of no use beside width"):
+        C2UCB(3, 2, 1, width=0.5, noise_scale=0.1)
+    with pytest.raises(ValueError, match="noise_scale is of no use beside scale"):
+        LinearThompsonSampling(3, 2, 1, scale=0.5, noise_scale=0.1)
+
+
+@pytest.mark.parametrize("ridge", [1e-310, 1e200])
+def test_ridge_that_would_end_in_nan_is_refused(ridge: float) -> None:
+    with pytest.raises(ValueError, match="ridge must lie in"):
+        C2UCB(3, 2, 1, ridge=ridge)
+
+
+def test_an_environment_of_ones_own_is_asked_and_not_looked_up() -> None:
+    class Turning(LinearEnvironment):
+        def contexts(self, round: int, replication: int = 0) -> np.ndarray:
+            return np.roll(super().contexts(round, replication), round, axis=0)
+
+        def rewards(self, round: int, arms: object, replication: int = 0) -> np.ndarray:
+            return np.roll(self.means(0), round)[np.asarray(arms)]
+
+    world = Turning([0.9], [[0.1], [0.9]], seed=1)
+    policy = C2UCB(2, 1, 1, seed=1)
+    with pytest.warns(UserWarning, match="Turning is not compiled"):
+        trace = simulate(policy, world, horizon=6, record_decisions=True)
+    assert trace.decisions is not None
+    assert trace.decisions[0, :, 0].tolist() == [1, 0, 1, 0, 1, 0]

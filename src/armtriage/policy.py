@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._archive import read_archive, write_archive
-from armtriage._arguments import as_numbers
+from armtriage._arguments import as_numbers, check_arms
 from armtriage._random import check_seed, replication_seed
 from armtriage.decisions import Decision
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
@@ -219,6 +219,9 @@ class Policy(ABC):
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_open_arrays` returned."""
+        for arms in arrays["arms"]:
+            if np.any(np.diff(check_arms(arms, self.n_arms)) <= 0):
+                raise ValueError(f"arms of an open decision must rise, got {arms}")
         self._open = dict(zip(arrays["numbers"].tolist(), arrays["arms"], strict=True))
 
     @classmethod
