@@ -197,25 +197,27 @@ def linear() -> Iterator[Figure]:
     theta = contextual.sphere(rng, dimension) / 2
     one = contextual.dense_seconds(n_arms, dimension, 1)
     several = contextual.dense_seconds(n_arms, dimension, os.cpu_count() or 1)
-    for policy, limit in (
-        (HierarchicalElimination(n_arms, dimension, budget, horizon=100_000), 1.5),
-        (C2UCB(n_arms, dimension, budget, seed=1), 1.3),
-    ):
+    whole = HierarchicalElimination(n_arms, dimension, budget, horizon=100_000)
+    staged = HierarchicalElimination(n_arms, dimension, budget, horizon=100_000, noise_scale=0.0)
+    for policy, limit in ((whole, 1.5), (staged, 1.5), (C2UCB(n_arms, dimension, budget), 1.3)):
         times, stages = [], []
         for contexts in worlds * 10:
             began = time.thread_time()
             decision = policy.ask(contexts)
             middle = time.thread_time()
-            rewards = np.where(rng.random(budget) * 2 - 1 < decision.contexts @ theta, 1.0, -1.0)
+            means = decision.contexts @ theta
+            rewards = means if policy is staged else np.where(rng.random(budget) * 2 - 1 < means, 1.0, -1.0)
             again = time.thread_time()
             policy.tell(decision, rewards)
             stage = int(policy.triage.stages.max()) if isinstance(policy, HierarchicalElimination) else 1
             stages.append(stage)
             times.append((time.thread_time() - again + middle - began) / stage)
-        cost = min(times[20:])
+        # Of the rounds with as many stages as there ever were.
+        cost = min(t for t, stage in zip(times[20:], stages[20:], strict=True) if stage == max(stages))
         detail = f"{cost * 1e6:,.0f} us a stage; BLAS {one * 1e6:,.0f} on one thread, {several * 1e6:,.0f} on all"
         name = f"{type(policy).__name__} over BLAS, K={n_arms:,} d={dimension} S={budget}"
-        yield at_most(name, cost / one, limit, "times", f"{detail}; up to {max(stages)} stages")
+        name += f", {max(stages)} stages" if policy is staged else ""
+        yield at_most(name, cost / one, limit, "times", detail)
     yield from _contextual_loop()
 
 

@@ -264,3 +264,12 @@ def test_the_least_horizon_will_do(budget):
             linear_few_dimensions(dimension, budget, horizon=4 * dimension * budget, variant=variant)
     d = 6 * budget + 1
     assert linear_blocks(d, budget, horizon=4 * d * budget).regret(0, np.arange(budget)) >= 0.0
+
+
+def test_blocks_take_a_gap_up_to_a_theta_of_norm_one() -> None:
+    env = linear_blocks(9, 2, horizon=400, gap=0.1, seed=1)
+    assert np.allclose(np.sort(env.means(0)), [0.25, 0.25, 0.35, 0.35])
+    largest = np.sqrt((1 - 2 / 16) / (2 * 2 * 2))
+    assert np.isclose(np.linalg.norm(linear_blocks(9, 2, horizon=400, gap=largest, seed=1).theta), 1.0)
+    with pytest.raises(ValueError, match="gap must be at most"):
+        linear_blocks(9, 2, horizon=400, gap=largest + 1e-6)

@@ -23,6 +23,7 @@ __all__ = [
     "check_number",
     "check_optional",
     "check_probability",
+    "first_longer",
 ]
 
 LONGEST = 2**53
@@ -51,7 +52,7 @@ def as_numbers(name: str, value: object, where: str = "") -> NDArray[Any]:
 
 
 @kernel
-def _first_longer(contexts: NDArray[np.float64], bound: float) -> int:
+def first_longer(contexts: NDArray[np.float64], bound: float) -> int:
     """Return the first row whose norm is not at most `bound`; the number of rows if there is none."""
     limit = (bound * (1.0 + 1e-9)) ** 2
     for row in range(contexts.shape[0]):
@@ -67,7 +68,7 @@ def check_contexts(contexts: ArrayLike, n_arms: int, dimension: int, bound: floa
         raise ValueError(f"contexts must have shape ({n_arms}, {dimension}), a row an arm, got {array.shape}")
     # Writeable, or every kernel would be compiled anew for arrays that are not.
     array = np.require(array, np.float64, ["C", "A", "W"])
-    arm = int(_first_longer(array, bound))
+    arm = int(first_longer(array, bound))
     if arm < n_arms:
         accepted = f"contexts must be finite, with norms of at most {bound} (context_bound)"
         raise ValueError(f"{accepted}, got a norm of {math.hypot(*array[arm])} for arm {arm}")

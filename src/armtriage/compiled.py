@@ -98,7 +98,7 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     """A contextual policy whose kernels also run inside the compiled simulation loop.
 
     ``select(params, state, contexts, number, luck, arms, notes)`` also writes a whole number for each chosen arm, which
-    ``update(params, state, contexts, notes, rewards, n)`` gets back beside the arm's context and reward.
+    ``update(params, state, contexts, notes, rewards, n)`` gets back beside the arm's context and reward. Arms ascend.
     """
 
     def __init__(
@@ -131,11 +131,13 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         self.kernels.update(self.params(), self._state, contexts, self._notes.pop(number), rewards, arms.size)
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
-        notes = np.array(list(self._notes.values()), dtype=np.int64).reshape(-1, self.budget)
-        return {**super()._open_arrays(), "notes": notes}
+        notes = np.array([self._notes[number] for number in self._open], dtype=np.int64)
+        return {**super()._open_arrays(), "notes": notes.reshape(-1, self.budget)}
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._reopen(arrays)
+        if arrays["notes"].dtype != np.int64 or arrays["notes"].shape != (len(self._open), self.budget):
+            raise ValueError(f"notes have shape {arrays['notes'].shape}, expected {(len(self._open), self.budget)}")
         self._notes = dict(zip(self._open, arrays["notes"], strict=True))
 
 

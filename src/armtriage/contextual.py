@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -19,8 +20,8 @@ __all__ = ["ContextualPolicy"]
 class ContextualPolicy(Policy):
     """Chooses `budget` arms by their contexts, and learns one parameter that all arms share.
 
-    A chosen arm reveals its own reward. Everything but `ask` is as for every `Policy`; an open decision keeps the
-    contexts of its arms until it is told.
+    A chosen arm reveals its own reward. Everything but `ask` is as for every `Policy`, except that exploration, too,
+    goes by what has been told. An open decision keeps the contexts of its arms until it is told.
 
     To write one of your own, subclass this with ``_select(number, contexts)`` and
     ``_update(number, arms, contexts, rewards)``, then run `armtriage.check_policy` on it.
@@ -74,15 +75,15 @@ class ContextualPolicy(Policy):
         self._contexts: dict[int, NDArray[np.float64]] = {}
 
     # A contextual policy is asked with contexts, and chooses and learns with them; in all else it is a Policy.
+    @abstractmethod
     def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
         """Return the arms of round `number`, ascending; `contexts` (K, d) have norms of at most 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _update(  # type: ignore[override]
         self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
     ) -> None:
         """Learn the rewards, in [-1, 1], of arms of decision `number`, whose contexts are the rows of `contexts`."""
-        raise NotImplementedError
 
     def ask(self, contexts: ArrayLike) -> Decision:  # type: ignore[override]
         """Return the next decision; it stays open, with the contexts of its arms, until it is told.
@@ -104,7 +105,8 @@ class ContextualPolicy(Policy):
         return Decision(number, self._open[number].copy(), self.graph, self._id, self._contexts[number].copy())
 
     def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        contexts = self._contexts.pop(number)[np.searchsorted(self._open.pop(number), arms)]
+        contexts = self._contexts[number][np.searchsorted(self._open[number], arms)]
+        del self._contexts[number], self._open[number]
         self._update(number, arms, self._scaled(contexts), rewards)
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -118,18 +120,21 @@ class ContextualPolicy(Policy):
     def noise_in_units(self, noise_scale: float | None) -> float:
         """Return the sub-Gaussian scale of the noise after the division; half the range will always do."""
         low, high = self.reward_range
-        return (high / 2 - low / 2 if noise_scale is None else noise_scale) / self.reward_unit
+        scale = (high / 2 - low / 2 if noise_scale is None else noise_scale) / self.reward_unit
+        return min(scale, 1e100)
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
         return cls(**config)
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
-        contexts = np.array(list(self._contexts.values())).reshape(-1, self.budget, self.dimension)
-        return {**super()._open_arrays(), "contexts": contexts}
+        kept = np.array([self._contexts[number] for number in self._open])
+        return {**super()._open_arrays(), "contexts": kept.reshape(-1, self.budget, self.dimension)}
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._reopen(arrays)
+        for contexts in arrays["contexts"]:
+            check_contexts(contexts, self.budget, self.dimension, self.context_bound)
         self._contexts = dict(zip(self._open, arrays["contexts"], strict=True))
 
     def __repr__(self) -> str:

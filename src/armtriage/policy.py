@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._archive import read_archive, write_archive
-from armtriage._arguments import as_numbers
+from armtriage._arguments import as_numbers, check_arms
 from armtriage._random import check_seed, replication_seed
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
@@ -230,8 +230,11 @@ class Policy(ABC):
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_open_arrays` returned."""
-        parts = np.split(arrays["arms"], np.cumsum(arrays["sizes"]))
-        self._open = dict(zip(arrays["numbers"].tolist(), parts[:-1], strict=True))
+        parts = np.split(arrays["arms"], np.cumsum(arrays["sizes"]))[:-1]
+        for arms in parts:
+            if np.any(np.diff(check_arms(arms, self.n_arms)) <= 0):
+                raise ValueError(f"arms of an open decision must rise, got {arms}")
+        self._open = dict(zip(arrays["numbers"].tolist(), parts, strict=True))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

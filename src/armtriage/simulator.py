@@ -159,7 +159,7 @@ class _Run(NamedTuple):
     ) -> list[tuple[Desk, TriageLog | None]]:
         one = self._interpreted
         # Loops are made once, before there are threads.
-        if isinstance(self.policy, CompiledContextualPolicy):
+        if isinstance(self.policy, CompiledContextualPolicy) and _is_plain(self.environment):
             linear_loop(self.policy.kernels)
             one = self._linear
         elif (
@@ -363,11 +363,17 @@ def _bar(progress: bool | Callable[[float], None]) -> Iterator[Callable[[float],
 _SLOW_SAID: set[tuple[type, type]] = set()
 
 
+def _is_plain(environment: Environment | LinearEnvironment) -> bool:
+    """Whether a linear environment answers as its own class does, and so may be looked up by compiled code."""
+    asked = ("contexts", "means", "rewards", "regret")
+    return all(getattr(type(environment), name, None) is getattr(LinearEnvironment, name) for name in asked)
+
+
 def _warn_slow(policy: Policy, environment: Environment | LinearEnvironment) -> None:
     kinds = (type(policy), type(environment))
     if kinds not in _SLOW_SAID:
         _SLOW_SAID.add(kinds)
-        slow = kinds[0] if not isinstance(policy, CompiledPolicy) else kinds[1]
+        slow = kinds[isinstance(policy, CompiledPolicy | CompiledContextualPolicy)]
         warnings.warn(
             f"{slow.__name__} is not compiled, so simulate goes through ask and tell: right, but much slower",
             stacklevel=4,

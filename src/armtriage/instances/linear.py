@@ -69,7 +69,13 @@ def random_linear(
 
 
 def linear_blocks(
-    dimension: int, budget: int, *, horizon: int, n_arms: int | None = None, seed: int | None = None
+    dimension: int,
+    budget: int,
+    *,
+    horizon: int,
+    n_arms: int | None = None,
+    gap: float | None = None,
+    seed: int | None = None,
 ) -> LinearEnvironment:
     """Return n tasks one after the other that share nothing, for which d > 2S dimensions are needed.
 
@@ -94,6 +100,9 @@ def linear_blocks(
         T, belongs to the last block.
     n_arms : int, optional
         K, at least 2S, which is the default.
+    gap : float, optional
+        How much better the good arms are. The default is what the proof uses, so small that a policy which learns is
+        hardly parted from one that guesses; 64 times that shows the difference.
     seed : int, optional
         Fixes the good arms and the rewards; None draws a fresh one.
 
@@ -121,7 +130,11 @@ def linear_blocks(
     length = horizon // n_blocks
     gaps = np.zeros((n_blocks, budget, 2))
     good = np.random.default_rng(seed).integers(2, size=(n_blocks, budget, 1))
-    np.put_along_axis(gaps, good, math.sqrt(2.0 / length) / 64.0, axis=2)
+    gap = math.sqrt(2.0 / length) / 64.0 if gap is None else check_number("gap", gap)
+    most = math.sqrt((1.0 - 2.0 * _BASE**2) / (2.0 * n_blocks * budget))
+    if gap > most:
+        raise ValueError(f"gap must be at most {most} for a theta of norm 1, got {gap!r}")
+    np.put_along_axis(gaps, good, gap, axis=2)
     return _Blocks(_theta(gaps.ravel()), n_arms, size, length, seed)
 
 

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import check_number
 from armtriage._jit import borrowed, inlined, kernel
 
-__all__ = ["Ridge", "add", "back", "forms", "new_ridge", "refit", "shrink", "solve"]
+__all__ = ["Ridge", "add", "back", "check_ridge", "forms", "new_ridge", "refit", "shrink", "solve"]
 
 LANES = 32
 _FOLD = 64
@@ -37,6 +38,14 @@ class Ridge(NamedTuple):
     scratch: NDArray[np.float64]  # (d, d)
     vector: NDArray[np.float64]  # (d,)
     block: NDArray[np.float64]  # (d + 4, LANES) contexts of some arms, an arm a column, and their sums
+
+
+def check_ridge(ridge: float) -> float:
+    """Return the weight of the penalty, from 1e-100 to 1e100."""
+    value = check_number("ridge", ridge, positive=True)
+    if not 1e-100 <= value <= 1e100:
+        raise ValueError(f"ridge must lie in [1e-100, 1e100], got {ridge!r}")
+    return value
 
 
 def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
@@ -149,7 +158,7 @@ def refresh(ridge: Ridge, model: int, prior: float) -> None:
     log_det = 0.0
     for k in range(d):
         log_det += 2.0 * np.log(upper[k, k]) - np.log(prior)
-    ridge.log_det[model] = log_det
+    ridge.log_det[model] = max(log_det, 0.0)
     inverse[:, :] = 0.0
     # With R = U^-1, column by column from the last, inverse = R R' = sum over columns c of R c c'.
     for c in range(d):

@@ -221,7 +221,7 @@ def update(
     """Give each reward to the regression of its stage, and all of them to the one that orders the fill."""
     state = borrowed(owned)
     for i in range(n):
-        if notes[i] != _NOWHERE:
+        if (notes[i] >= 0) & (notes[i] < params.stages):
             add(state.ridge, notes[i], contexts[i], rewards[i])
             shrink(state.ridge, notes[i], contexts[i], 1.0)
         if params.variant == TIGHT:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_number, check_optional, check_probability
+from armtriage._arguments import check_optional, check_probability
 from armtriage._jit import borrowed, kernel
 from armtriage.compiled import CompiledContextualPolicy, Kernels
 from armtriage.policies._order import best_arms
-from armtriage.policies._ridge import Ridge, add, forms, new_ridge, refit, shrink
+from armtriage.policies._ridge import Ridge, add, check_ridge, forms, new_ridge, refit, shrink
 
 __all__ = ["C2UCB"]
 
@@ -85,15 +85,16 @@ class C2UCB(CompiledContextualPolicy):
     n_arms, dimension, budget : int
         See `ContextualPolicy`.
     delta : float
-        Probability that the self-normalised bound may ever fail.
+        Probability that the self-normalised bound may ever fail; without meaning beside `width`.
     width : float, optional
-        A constant multiple of the norm to use instead, such as 0.5: no guarantee, often less regret.
+        A constant multiple of the norm to use instead, such as 0.5, in units of the largest absolute reward: no
+        guarantee, often less regret.
     ridge : float
         Weight of the penalty on the squared norm of theta.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise; by default half the width of `reward_range`, which always holds.
     seed, reward_range, context_bound
-        See `ContextualPolicy`.
+        See `ContextualPolicy`. The policy draws nothing at random.
 
     References
     ----------
@@ -129,8 +130,10 @@ class C2UCB(CompiledContextualPolicy):
         super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
         self.delta = check_probability("delta", delta)
         self.width = check_optional("width", width)
-        self.ridge = check_number("ridge", ridge, positive=True)
+        self.ridge = check_ridge(ridge)
         self.noise_scale = check_optional("noise_scale", noise_scale)
+        if width is not None and noise_scale is not None:
+            raise ValueError(f"noise_scale is of no use beside width and must be None here, got {noise_scale!r}")
 
     def params(self) -> Params:
         """Return the parameters for the kernels."""

@@ -126,7 +126,7 @@ class HierarchicalElimination(CompiledContextualPolicy):
         union = 2.0 * self.n_arms * self.horizon
         if self.variant == "tight":
             noise = self.noise_in_units(self.noise_scale)
-            multiple = noise * math.sqrt(2.0 * math.log(union * self.stages / self.delta)) + 1.0
+            multiple = noise * math.sqrt(2.0 * (math.log(union * self.stages) - math.log(self.delta))) + 1.0
         else:
             multiple = 2.0 * (1.0 + math.sqrt(math.log(union)))
         return Params(VARIANTS.index(self.variant), self.stages, multiple)

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_number, check_optional
+from armtriage._arguments import check_optional
 from armtriage._inner import inner
 from armtriage._jit import borrowed, kernel
 from armtriage._normal import normal
 from armtriage.compiled import CompiledContextualPolicy, Kernels
 from armtriage.policies._order import best_arms
-from armtriage.policies._ridge import Ridge, add, back, new_ridge, solve
+from armtriage.policies._ridge import Ridge, add, back, check_ridge, new_ridge, solve
 
 __all__ = ["LinearThompsonSampling"]
 
@@ -88,7 +88,7 @@ class LinearThompsonSampling(CompiledContextualPolicy):
     ridge : float
         Weight of the penalty on the squared norm of theta: the prior's variance is ``scale**2 / ridge``.
     noise_scale : float, optional
-        Scale of the noise; by default half the width of `reward_range`.
+        Scale of the noise; by default half the width of `reward_range`. With 0 nothing is drawn: the policy is greedy.
     seed, reward_range, context_bound
         See `ContextualPolicy`.
 
@@ -124,8 +124,10 @@ class LinearThompsonSampling(CompiledContextualPolicy):
     ) -> None:
         super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
         self.scale = check_optional("scale", scale)
-        self.ridge = check_number("ridge", ridge, positive=True)
+        self.ridge = check_ridge(ridge)
         self.noise_scale = check_optional("noise_scale", noise_scale)
+        if scale is not None and noise_scale is not None:
+            raise ValueError(f"noise_scale is of no use beside scale and must be None here, got {noise_scale!r}")
 
     def params(self) -> Params:
         """Return the parameters for the kernels."""
