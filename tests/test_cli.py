@@ -9,9 +9,13 @@ from armtriage import (
     C2UCB,
     CombinatorialElimination,
     CombUCB1,
+    ConstrainedElimination,
     FeedbackGraph,
     HierarchicalElimination,
     LinearThompsonSampling,
+    Matchings,
+    PartitionMatroid,
+    ThompsonSampling,
     __version__,
     _jit,
     _recipes,
@@ -24,16 +28,22 @@ from armtriage import (
     simulate,
 )
 from armtriage.instances import (
+    FAMILIES,
+    hub_family,
     linear_blocks,
     linear_few_dimensions,
     linear_one_dimension,
+    partition,
     random_bernoulli,
+    random_constrained,
     random_linear,
+    star,
     ucb_failure,
 )
 
 SMALL = "random:graph=cliques,n_arms=6,size=2,budget=2"
 LINEAR = "linear:n_arms=6,dimension=3,budget=2,norm=0.5"
+JOBS = "assignment:left=2,right=3"
 QUICK = ["--horizon", "200", "--replications", "3", "--seed", "7"]
 
 
@@ -66,9 +76,11 @@ def test_every_policy_has_a_short_name():
 
 def test_every_policy_is_a_default_or_can_be_named():
     text = run("simulate", "--help").stdout
-    assert set(_recipes.names(True)) == set(_recipes.default_policies(True))
-    assert set(_recipes.default_policies(False)) < set(_recipes.names(False))
-    assert set(_recipes.names(True)) | set(_recipes.names(False)) == set(cli.POLICIES)
+    assert set(_recipes.names("contexts")) == set(_recipes.DEFAULT_POLICIES["contexts"])
+    assert all(set(played) <= set(_recipes.names(kind)) for kind, played in _recipes.DEFAULT_POLICIES.items())
+    assert {name for kind in _recipes.DEFAULT_POLICIES for name in _recipes.names(kind)} == set(cli.POLICIES)
+    assert _recipes.names("decisions") == ("comb_ucb1", "kl_ucb", "thompson", "constrained")
+    assert "constrained" not in _recipes.names("budget")
     assert "linear:n_arms=K,dimension=D,budget=S" in text
 
 
@@ -152,6 +164,94 @@ def test_linear_instances_have_policies_of_their_own_by_default():
     shown = re.findall(r"│ (\w+) ", result.stdout)
     assert shown == ["hierarchical", "c2ucb", "linear_thompson"]
     assert "6 arms in dimension 3, 2 slots, 200 rounds, 3 runs, seed 7" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("spec", "env"),
+    [
+        (JOBS, lambda: random_constrained(Matchings(2, 3), seed=7)),
+        (
+            "categories:groups=2,size=3,capacity=2,low=0.2,high=0.8,graph=cliques",
+            lambda: random_constrained(
+                PartitionMatroid([0, 0, 0, 1, 1, 1], 2), low=0.2, high=0.8, graph=FeedbackGraph.cliques([3, 3]), seed=7
+            ),
+        ),
+        ("routing:layers=2,width=2", lambda: random_constrained(FAMILIES["routing"](layers=2, width=2), seed=7)),
+        ("tree:nodes=4,edges=5", lambda: random_constrained(FAMILIES["tree"](nodes=4, edges=5, seed=7), seed=7)),
+        (
+            "tree:nodes=4,edges=5,seed=1,graph=erdos_renyi,p=0.5",
+            lambda: random_constrained(
+                FAMILIES["tree"](nodes=4, edges=5, seed=1), graph=FeedbackGraph.erdos_renyi(5, 0.5, 1), seed=7
+            ),
+        ),
+        ("partition:n_arms=6,budget=2,gap=0.2,shared=false", lambda: partition(6, 2, gap=0.2, shared=False, seed=7)),
+        ("hub_family", lambda: hub_family(seed=7)),
+        ("star:n_leaves=4,gap=0.1", lambda: star(4, gap=0.1, seed=7)),
+    ],
+)
+def test_instances_with_decision_sets_are_those_of_the_library(spec, env):
+    chosen = ["constrained", "constrained:variant=paper,cover=greedy,delta=0.1", "comb_ucb1", "kl_ucb", "thompson"]
+    result = run("simulate", spec, *chosen, *QUICK, "--json")
+    assert result.exit_code == 0, result.output
+    said, made = json.loads(result.stdout), env()
+    rules = made.graph, made.decisions
+    direct = {
+        0: ConstrainedElimination(*rules, horizon=200),
+        1: ConstrainedElimination(*rules, horizon=200, variant="paper", cover="greedy", delta=0.1),
+        2: CombUCB1(made.graph, decisions=made.decisions),
+        4: ThompsonSampling(made.graph, decisions=made.decisions),
+    }
+    for place, policy in direct.items():
+        facts = said["policies"][place]
+        trace = simulate(policy, made, horizon=200, replications=3, seed=7)
+        assert facts["checkpoints"] == {"rounds": trace.rounds.tolist(), "mean": trace.mean.tolist()}
+        assert facts["policy"] == type(policy).__name__
+        assert facts["options"]["decisions"] == repr(made.decisions)
+
+
+def test_instances_with_decision_sets_have_policies_of_their_own_by_default():
+    result = run("simulate", JOBS, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert re.findall(r"│ (\w+) ", result.stdout) == ["constrained", "comb_ucb1", "thompson"]
+    assert "6 arms, Matchings of at most 2 arms, 200 rounds, 3 runs, seed 7" in result.stdout
+
+
+def test_a_random_network_is_connected_and_has_no_edge_twice():
+    for nodes, edges in ((2, 1), (6, 5), (6, 15), (30, 100)):
+        for seed in range(5):
+            made = FAMILIES["tree"](nodes=nodes, edges=edges, seed=seed)
+            assert len({frozenset(edge) for edge in made.edges.tolist()}) == made.n_arms == edges
+            assert made.edges.min() >= 0
+    again = [FAMILIES["tree"](nodes=30, edges=100, seed=seed) for seed in (1, 1, 2)]
+    assert again[0] == again[1] != again[2]
+
+
+def test_a_layered_network_has_every_route():
+    routes = FAMILIES["routing"](layers=3, width=4)
+    assert (routes.n_arms, routes.size, routes.count()) == (2 * 4 + 2 * 16, 4, 4**3)
+    assert FAMILIES["routing"](layers=1, width=2).count() == 2
+
+
+def test_random_means_over_decisions_come_from_the_seed():
+    graph = FeedbackGraph.cliques([3, 3])
+    env = random_constrained(Matchings(2, 3), low=0.2, high=0.6, graph=graph, seed=11)
+    assert np.array_equal(env.means, np.random.default_rng(11).uniform(0.2, 0.6, 6))
+    assert (env.seed, env.graph, env.decisions) == (11, graph, Matchings(2, 3))
+    assert random_constrained(Matchings(2, 3)).graph == FeedbackGraph.semi_bandit(6)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "options", "error", "says"),
+    [
+        (3, {}, TypeError, "decisions must be a DecisionSet, got int"),
+        (Matchings(2, 3), {"graph": 6}, TypeError, "graph must be a FeedbackGraph, got int"),
+        (Matchings(2, 3), {"graph": FeedbackGraph.semi_bandit(5)}, ValueError, "the 5 arms of graph, got 6"),
+        (Matchings(2, 3), {"low": 0.7, "high": 0.6}, ValueError, "low and high must satisfy"),
+    ],
+)
+def test_random_over_decisions_refuses(decisions, options, error, says):
+    with pytest.raises(error, match=says):
+        random_constrained(decisions, **options)
 
 
 def test_one_replication_has_no_interval():
@@ -245,6 +345,35 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (["linear_few_dimensions:dimension=9,budget=2"], "dimension must be from 2 to 2 * budget = 4"),
         (["linear_one_dimension:budget=9", "--horizon", "10"], "horizon must be at least 4 * dimension * budget = 36"),
         (["linear_one_dimension:budget=2,sign=2"], "sign must be 1 or -1, got 2"),
+        (
+            [JOBS, "elimination"],
+            "elimination: needs an instance without a set of decisions (random, ucb_failure); "
+            "policies for this instance are comb_ucb1, kl_ucb, thompson, constrained",
+        ),
+        ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure)"),
+        ([JOBS, "c2ucb"], "c2ucb: needs an instance with contexts (linear, linear_blocks"),
+        ([JOBS, "ucb9"], "unknown policy 'ucb9'; accepted are comb_ucb1, kl_ucb, thompson, constrained"),
+        ([JOBS, "constrained:cover=none"], "cover must be one of exact, greedy, got 'none'"),
+        ([JOBS, "constrained:decisions=3"], "unknown option 'decisions'; accepted are horizon, delta, variant, cover"),
+        (
+            [SMALL, "constrained"],
+            "constrained: needs an instance with a set of decisions (assignment, categories, routing, tree, "
+            "partition, hub_family, star); policies for this instance are comb_ucb1, elimination, greedy, kl_ucb,",
+        ),
+        ([LINEAR, "constrained"], "constrained: needs an instance without contexts (assignment, categories"),
+        ([LINEAR, "kl_ucb"], "kl_ucb: needs an instance without contexts (random, ucb_failure, assignment"),
+        (["assignment:left=2"], "right must be given; accepted are graph, left, right, low, high"),
+        (["assignment:left=2,right=3,budget=2"], "unknown option 'budget'; accepted are graph, left, right"),
+        (["assignment:left=2,right=3,graph=ring"], "unknown graph 'ring'; accepted are cliques"),
+        (["assignment:left=2,right=3,graph=erdos_renyi"], "p must be given; accepted are graph, p, directed, seed"),
+        (["routing:layers=0,width=3"], "layers must be a whole number from 1, got 0"),
+        (["routing:layers=3,width=9999"], "layers and width must make at most 10000000 edges, got 199980000"),
+        (["tree:nodes=4,edges=2"], "edges must be at least nodes - 1 = 3, got 2"),
+        (["tree:nodes=4,edges=7"], "edges must be at most 6, got 7"),
+        (["categories:groups=3,size=2,capacity=3"], "capacity must be at most 2, got 3"),
+        (["categories:groups=9999,size=9999"], "groups times size must be at most 10000000, got 99980001"),
+        (["partition:n_arms=5,budget=2,gap=0.1"], "n_arms must be a multiple of budget"),
+        (["hub_family:budget=2"], "unknown option 'budget'; accepted are best, other, hub"),
         ([SMALL, "--horizon", "0"], "horizon must be a whole number from 1"),
         ([SMALL, "--replications", "0"], "replications must be a whole number from 1, got 0"),
         ([SMALL, "--workers", "0"], "workers must be a whole number from 1, got 0"),

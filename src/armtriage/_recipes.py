@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from armtriage import policies
 from armtriage._options import Refusal, convert, parameters_of, split, unknown
 from armtriage.contextual import ContextualPolicy
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
+from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
+    FAMILIES,
     GRAPHS,
+    hub_family,
     linear_blocks,
     linear_few_dimensions,
     linear_one_dimension,
+    partition,
     random_bernoulli,
+    random_constrained,
     random_linear,
+    star,
     ucb_failure,
 )
 from armtriage.policy import Policy
 
-__all__ = ["INSTANCES", "POLICIES", "default_policies", "make_instance", "make_policy", "names"]
+__all__ = ["DEFAULT_POLICIES", "INSTANCES", "POLICIES", "kind_of", "make_instance", "make_policy", "names"]
 
 POLICIES: Mapping[str, type[Policy]] = {
     "comb_ucb1": policies.CombUCB1,
@@ -30,60 +37,104 @@ POLICIES: Mapping[str, type[Policy]] = {
     "random": policies.UniformRandom,
     "thompson": policies.ThompsonSampling,
     "ucb": policies.CombinatorialUCB,
+    "constrained": policies.ConstrainedElimination,
     "c2ucb": policies.C2UCB,
     "hierarchical": policies.HierarchicalElimination,
     "linear_thompson": policies.LinearThompsonSampling,
 }
-_LINEAR: Mapping[str, Callable[..., LinearEnvironment]] = {
-    "linear": random_linear,
-    "linear_blocks": linear_blocks,
-    "linear_few_dimensions": linear_few_dimensions,
-    "linear_one_dimension": linear_one_dimension,
+DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
+    "budget": ("elimination", "comb_ucb1", "thompson"),
+    "decisions": ("constrained", "comb_ucb1", "thompson"),
+    "contexts": ("hierarchical", "c2ucb", "linear_thompson"),
 }
-INSTANCES = ("random", "ucb_failure", *_LINEAR)
+"""The policies that play if none is named, by the kind of the instance: what a round is given, or decisions obey."""
+_BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "budget": {"random": random_bernoulli, "ucb_failure": ucb_failure},
+    "contexts": {
+        "linear": random_linear,
+        "linear_blocks": linear_blocks,
+        "linear_few_dimensions": linear_few_dimensions,
+        "linear_one_dimension": linear_one_dimension,
+    },
+    "decisions": {**FAMILIES, "partition": partition, "hub_family": hub_family, "star": star},
+}
+INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}
+"""The names of instances, and their kinds."""
 # Set by the instance or by options of the command, so they are no options of a policy.
 _GIVEN = ("self", "graph", "n_arms", "dimension", "budget", "decisions", "seed", "reward_range", "context_bound")
 _BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
 
 
-def names(contextual: bool) -> tuple[str, ...]:
-    """Return the policies that are asked with contexts, or those that are not."""
-    return tuple(name for name, kind in POLICIES.items() if issubclass(kind, ContextualPolicy) == contextual)
+def kind_of(environment: StochasticEnvironment | LinearEnvironment) -> str:
+    """Return the kind of an instance."""
+    if isinstance(environment, LinearEnvironment):
+        return "contexts"
+    return "budget" if environment.decisions is None else "decisions"
 
 
-def default_policies(contextual: bool) -> tuple[str, ...]:
-    """Return the policies that play if none is named."""
-    return ("hierarchical", "c2ucb", "linear_thompson") if contextual else ("elimination", "comb_ucb1", "thompson")
+def names(kind: str) -> tuple[str, ...]:
+    """Return the policies that can play instances of a kind."""
+    return tuple(name for name, one in POLICIES.items() if kind in _kinds(one))
+
+
+def _kinds(policy: type[Policy]) -> tuple[str, ...]:
+    """Return the kinds of instances that a policy can play."""
+    if issubclass(policy, ContextualPolicy):
+        return ("contexts",)
+    if policy.__init__ is Policy.__init__:
+        return ("budget",)
+    return tuple(kind for kind in ("budget", "decisions") if kind in inspect.signature(policy).parameters)
 
 
 def make_instance(text: str, horizon: int, seed: int) -> tuple[StochasticEnvironment | LinearEnvironment, int]:
-    """Return the environment that `text` describes, and its budget."""
+    """Return the environment that `text` describes, and how many arms a decision has at most."""
     name, options = split(text)
-    if name == "random":
-        return _random(text, options, seed)
     if name not in INSTANCES:
         raise unknown("instance", name, INSTANCES)
-    build = _LINEAR.get(name, ucb_failure)
+    if name == "random":
+        return _random(text, options, seed)
+    if name in FAMILIES:
+        return _constrained(text, name, options, seed)
+    kind = INSTANCES[name]
+    build = _BUILDERS[kind][name]
     own = parameters_of(build, ("seed",))
-    made = convert(text, options, own if "budget" in own else {**own, "budget": _BUDGET})
+    made = convert(text, options, own if "budget" in own or kind == "decisions" else {**own, "budget": _BUDGET})
     if "horizon" in own:
         made = {"horizon": horizon, **made}
-    return build(**{key: made[key] for key in own if key in made}, seed=seed), made["budget"]
+    environment = build(**_some(made, own), seed=seed)
+    return environment, environment.decisions.size if kind == "decisions" else made["budget"]
 
 
-def _random(text: str, options: dict[str, str], seed: int) -> tuple[StochasticEnvironment, int]:
+def _some(made: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: made[key] for key in wanted if key in made}
+
+
+def _graph_family(options: dict[str, str]) -> Callable[..., FeedbackGraph]:
+    """Take the graph's name out of the options, and return what builds it."""
     family = options.pop("graph", "semi_bandit")
     if family not in GRAPHS:
         raise unknown("graph", family, GRAPHS)
-    build = GRAPHS[family]
+    return GRAPHS[family]
+
+
+def _random(text: str, options: dict[str, str], seed: int) -> tuple[StochasticEnvironment, int]:
+    build = _graph_family(options)
     own = parameters_of(build, ())
     rest = parameters_of(random_bernoulli, ("graph", "seed"))
     made = convert(text, options, {**own, "budget": _BUDGET, **rest}, also=("graph",))
-    if "seed" in own:
-        made = {"seed": seed, **made}
-    graph = build(**{key: made[key] for key in own if key in made})
-    budget = made["budget"]
-    return random_bernoulli(graph, **{key: made[key] for key in rest if key in made}, seed=seed), budget
+    graph = build(**_some({"seed": seed, **made}, own))
+    return random_bernoulli(graph, **_some(made, rest), seed=seed), made["budget"]
+
+
+def _constrained(text: str, name: str, options: dict[str, str], seed: int) -> tuple[StochasticEnvironment, int]:
+    """Return random arms of a family; options of the same name count for family and graph."""
+    build_graph = _graph_family(options)
+    own, shown = parameters_of(FAMILIES[name], ()), parameters_of(build_graph, ("n_arms",))
+    rest = parameters_of(random_constrained, ("decisions", "graph", "seed"))
+    made = {"seed": seed, **convert(text, options, {**shown, **own, **rest}, also=("graph",))}
+    decisions = FAMILIES[name](**_some(made, own))
+    graph = build_graph(n_arms=decisions.n_arms, **_some(made, shown))
+    return random_constrained(decisions, **_some(made, rest), graph=graph, seed=seed), decisions.size
 
 
 def make_policy(
@@ -91,22 +142,31 @@ def make_policy(
 ) -> Policy:
     """Return the policy that `text` describes, if it can play that environment."""
     name, options = split(text)
-    linear = isinstance(environment, LinearEnvironment)
+    kind = kind_of(environment)
     if name not in POLICIES:
-        raise unknown("policy", name, names(linear))
-    kind = POLICIES[name]
-    if name not in names(linear):
-        wanted = "without" if linear else "with"
-        fit = ", ".join(one for one in INSTANCES if (one in _LINEAR) != linear)
-        other = ", ".join(names(linear))
-        raise Refusal(f"{text}: needs an instance {wanted} contexts ({fit}); policies for this instance are {other}")
-    parameters = parameters_of(kind.__init__, _GIVEN)
+        raise unknown("policy", name, names(kind))
+    policy = POLICIES[name]
+    if kind not in _kinds(policy):
+        raise _no_match(text, policy, kind)
+    parameters = parameters_of(policy.__init__, _GIVEN)
     made = convert(text, options, parameters)
     if "horizon" in parameters:
         made = {"horizon": horizon, **made}
     try:
-        if issubclass(kind, ContextualPolicy) and isinstance(environment, LinearEnvironment):
-            return kind(environment.n_arms, environment.dimension, budget, **made, seed=seed)
-        return kind(environment.graph, budget, **made, seed=seed)
+        if issubclass(policy, ContextualPolicy) and isinstance(environment, LinearEnvironment):
+            return policy(environment.n_arms, environment.dimension, budget, **made, seed=seed)
+        if isinstance(environment, StochasticEnvironment) and environment.decisions is not None:
+            return policy(environment.graph, decisions=environment.decisions, **made, seed=seed)
+        return policy(environment.graph, budget, **made, seed=seed)
     except (TypeError, ValueError) as error:
         raise Refusal(f"{text}: {error}") from error
+
+
+def _no_match(text: str, policy: type[Policy], kind: str) -> Refusal:
+    able = _kinds(policy)
+    what = "contexts" if "contexts" in (kind, *able) else "a set of decisions"
+    wanted = "with" if able in (("contexts",), ("decisions",)) and kind != "contexts" else "without"
+    fit = ", ".join(one for one, of in INSTANCES.items() if of in able)
+    return Refusal(
+        f"{text}: needs an instance {wanted} {what} ({fit}); policies for this instance are {', '.join(names(kind))}"
+    )

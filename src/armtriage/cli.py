@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from armtriage import __version__, _jit, demo
 from armtriage._options import Refusal
 from armtriage._random import check_seed
-from armtriage._recipes import INSTANCES, POLICIES, default_policies, make_instance, make_policy, names
+from armtriage._recipes import DEFAULT_POLICIES, INSTANCES, POLICIES, kind_of, make_instance, make_policy, names
 from armtriage.comparison import compare, facts, table
 from armtriage.environments import LinearEnvironment
 from armtriage.instances import GRAPHS
@@ -23,10 +23,12 @@ from armtriage.instances import GRAPHS
 __all__ = ["INSTANCES", "POLICIES", "app", "main"]
 
 _GRAPH_HELP = f"graph is one of {', '.join(GRAPHS)}"
-_INSTANCE_HELP = f"NAME:key=value,... with NAME one of {', '.join(INSTANCES)}; of random, {_GRAPH_HELP}."
+_INSTANCE_HELP = f"NAME:key=value,... with NAME one of {', '.join(INSTANCES)}; where it is asked for, {_GRAPH_HELP}."
 _POLICY_HELP = (
-    f"NAME or NAME:key=value,... with NAME one of {', '.join(names(False))} (by default "
-    f"{' '.join(default_policies(False))}), or on linear instances {', '.join(names(True))} (by default all three)."
+    f"NAME or NAME:key=value,... with NAME one of {', '.join(names('budget'))} (by default "
+    f"{' '.join(DEFAULT_POLICIES['budget'])}), on linear instances {', '.join(names('contexts'))} (by default all "
+    f"three), or with sets of decisions {', '.join(names('decisions'))} (by default "
+    f"{' '.join(DEFAULT_POLICIES['decisions'])})."
 )
 
 app = typer.Typer(
@@ -79,12 +81,19 @@ def _simulate(
     linear_few_dimensions:dimension=D,budget=S for D from 2 to 2S and linear_one_dimension:budget=S. An example:
 
     armtriage simulate linear:n_arms=20,dimension=5,budget=3,norm=0.5 c2ucb c2ucb:width=0.5 hierarchical
+
+    With sets of decisions they are assignment:left=L,right=R, routing:layers=L,width=W, tree:nodes=N,edges=E,
+    categories:groups=G,size=N,capacity=C, each with low, high and graph if wanted, partition:n_arms=K,budget=S,gap=D,
+    hub_family and star:n_leaves=N. Each round asks an oracle, which takes its time: begin with a short --horizon
+    and few --replications. An example:
+
+    armtriage simulate routing:layers=5,width=4 constrained thompson --horizon 2000 --replications 4
     """
     with _refusing():
         seed = check_seed(seed)
         environment, budget = make_instance(instance, horizon, seed)
         chosen = {}
-        for name in policies or default_policies(isinstance(environment, LinearEnvironment)):
+        for name in policies or DEFAULT_POLICIES[kind_of(environment)]:
             if name in chosen:
                 raise Refusal(f"policy {name!r} is given twice")
             chosen[name] = make_policy(name, environment, budget, horizon, seed)
@@ -115,9 +124,12 @@ def _simulate(
         return
     console = Console()
     arms = f"{environment.n_arms} arms"
+    slots = f"{budget} slots"
     if isinstance(environment, LinearEnvironment):
         arms += f" in dimension {environment.dimension}"
-    size = f"{arms}, {budget} slots, {horizon:,} rounds, {replications} runs, seed {seed}"
+    elif environment.decisions is not None:
+        slots = f"{type(environment.decisions).__name__} of at most {budget} arms"
+    size = f"{arms}, {slots}, {horizon:,} rounds, {replications} runs, seed {seed}"
     console.print(f"{instance}: {size}", highlight=False, markup=False, soft_wrap=True)
     console.print(table(results))
     if plot:
