@@ -87,14 +87,13 @@ class ListedElimination:
 
     def select(self) -> Ints:
         """Return the arms of the next decision of the cover, or of the first of a new one."""
-        self._settle()
         if not self.queue.size:
             self.queue = self._cover()
         chosen, self.queue = int(self.queue[0]), self.queue[1:].copy()
         return self.family.arms[self.family.starts[chosen] : self.family.starts[chosen + 1]].copy()
 
     def update(self, arms: Ints, rewards: Floats) -> None:
-        """Record rewards; at the end of a cover let decisions go."""
+        """Record rewards, and let decisions go when all active ones have been observed more often."""
         self.pending[arms] -= 1
         self.counts[arms] += 1
         self.sums[arms] += rewards
@@ -113,14 +112,17 @@ class ListedElimination:
         return _totals(self.family, self.sums / np.maximum(self.counts, 1) + self.limits.offset)
 
     def _settle(self) -> None:
-        """Between two covers, raise N to the least count of an active decision, and keep those near the best."""
+        """Raise N to the least count of an active decision, and keep those near the best; printed, between covers."""
         least = int(_least_counts(self.family, self.counts)[self.active].min())
-        if self.queue.size or least <= self.least[0] or self.active.sum() == 1:
+        if least <= self.least[0] or self.active.sum() == 1 or (self.printed and self.queue.size):
             return
         self.least[0] = least
         width = half_width(self.limits.kind, least, self.limits.n_arms, self.limits.horizon, self.limits.delta)
         means = self._means()
-        self.active &= means >= means[self.active].max() - 2.0 * self.size * width
+        kept = self.active & (means >= means[self.active].max() - 2.0 * self.size * width)
+        if kept.sum() < self.active.sum():
+            # With late rewards this can happen within a cover, which may then hold what has left.
+            self.active, self.queue = kept, np.empty(0, np.int64)
 
     def _cover(self) -> Ints:
         """Return the decisions to play, in order."""
