@@ -102,11 +102,14 @@ class GraphCase(Case):
         yield from ()
 
     def stretches(self, policy: Policy) -> Iterator[Stretch]:
-        """Yield rewards that were shifted and stretched."""
+        """Yield rewards that were stretched, and shifted if all decisions have the same size, so lose the same."""
         if self.accepts("reward_range"):
             low, high = policy.reward_range
-            wide = {"reward_range": (8.0 * low - 4.0, 8.0 * high - 4.0)}
-            yield Stretch("reward_range", wide, lambda rewards: 8.0 * rewards - 4.0)
+            decisions = self.environment.decisions
+            smallest = None if decisions is None else decisions.maximise(-np.ones(decisions.n_arms))
+            shift = 4.0 if smallest is None or smallest.size == self.budget else 0.0
+            wide = {"reward_range": (8.0 * low - shift, 8.0 * high - shift)}
+            yield Stretch("reward_range", wide, lambda rewards: 8.0 * rewards - shift)
 
 
 class LinearCase(Case):
