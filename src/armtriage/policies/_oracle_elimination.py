@@ -226,7 +226,7 @@ class OracleElimination:
         moved, failed = _learn(self.limits, self.evidence, self.status, arms, rewards)
         self.whole[FAILED] += failed
         self.whole[MOVED] |= moved
-        if self.whole[MOVED] and _least(self.status, self.evidence.counts) >= self.whole[DUE]:
+        if self._is_due():
             self._check()
 
     def schedule(self, arms: Ints) -> None:
@@ -286,8 +286,13 @@ class OracleElimination:
         self.status[arm] = ELIMINATED
         self._refresh()
         self.whole[STRAYS] += 1
-        if self.whole[STRAYS] == _STRAYS or not ((self.status == UNDECIDED) & ~self._inside).any():
+        outside = ((self.status == UNDECIDED) & ~self._inside).any()
+        if self.whole[STRAYS] == _STRAYS or not outside or self._is_due():
             self._check()
+
+    def _is_due(self) -> bool:
+        """Return whether the undecided arms have been seen often enough for the next check, and intervals moved."""
+        return bool(self.whole[MOVED] and _least(self.status, self.evidence.counts) >= self.whole[DUE])
 
     def _check(self) -> None:
         """Choose the incumbent anew, and decide all arms that can be."""
