@@ -68,9 +68,9 @@ def graph_of(n_arms: int) -> FeedbackGraph:
     return FeedbackGraph.erdos_renyi(n_arms, 0.15, seed=n_arms)
 
 
-def make(kind: str, decisions: DecisionSet, seed: int = 7, graph: FeedbackGraph | None = None) -> Any:
+def make(kind: str, decisions: DecisionSet, seed: int = 7, graph: FeedbackGraph | None = None, **more: Any) -> Any:
     built, options = KINDS[kind]
-    return built(graph or graph_of(decisions.n_arms), decisions=decisions, seed=seed, **options)
+    return built(graph or graph_of(decisions.n_arms), decisions=decisions, seed=seed, **options, **more)
 
 
 def world(decisions: DecisionSet, reward: str = "bernoulli", graph: FeedbackGraph | None = None) -> Any:
@@ -309,11 +309,9 @@ def test_numbers_depend_neither_on_workers_nor_on_chunks(
 
 
 @each_kind
-def test_rewards_in_other_units_change_nothing(kind: str) -> None:
+def test_rewards_mean_the_same_to_simulate_as_to_tell(kind: str) -> None:
     decisions = SETS["paths"]
-    wide = type(make(kind, decisions))(
-        graph_of(decisions.n_arms), decisions=decisions, seed=7, reward_range=(-1.0, 1.0), **KINDS[kind][1]
-    )
+    wide = make(kind, decisions, reward_range=(-1.0, 1.0))
     env = world(decisions)
     trace = simulated(wide, env, 60)
     policy = wide.fresh()
@@ -322,6 +320,32 @@ def test_rewards_in_other_units_change_nothing(kind: str) -> None:
         decision = policy.ask()
         assert trace.decisions[0, number, : decision.arms.size].tolist() == decision.arms.tolist()
         policy.tell(decision, env.rewards(number, decision.revealed))
+
+
+@each_kind
+def test_larger_decisions_are_not_better_where_rewards_are_negative(kind: str) -> None:
+    decisions = Explicit([[0, 1, 2], [3]])
+    graph = FeedbackGraph.semi_bandit(4)
+    policy = KINDS[kind][0](graph, decisions=decisions, seed=7, reward_range=(-1.0, 0.0))
+    chosen = []
+    for _ in range(400):
+        decision = policy.ask()
+        policy.tell(decision, [-0.4] * decision.arms.size)
+        chosen.append(decision.arms.tolist())
+    assert chosen[-100:].count([3]) > 80
+
+
+@each_kind
+def test_shifted_rewards_change_nothing_where_decisions_have_the_same_size(kind: str) -> None:
+    decisions = SETS["matchings"]
+    env = world(decisions)
+    plain, low = make(kind, decisions), make(kind, decisions, reward_range=(-4.0, 4.0))
+    for t in range(60):
+        left, right = plain.ask(), low.ask()
+        assert left.arms.tolist() == right.arms.tolist()
+        rewards = env.rewards(t, left.revealed)
+        plain.tell(left, rewards)
+        low.tell(right, 8.0 * rewards - 4.0)
 
 
 def test_decision_of_all_arms_is_not_the_last_where_others_are_allowed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -44,14 +45,24 @@ def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> N
 class OraclePolicy(CompiledPolicy):
     """A policy with a kernel `weigh`, whose weights the decision of largest sum is played by.
 
-    ``weigh(params, state, number, luck, size, weights)`` writes a weight for each arm. Without a decision set, and
-    with `TopS`, the kernel `select` finds the same decision in less time.
+    ``weigh(params, state, number, luck, size, offset, weights)`` writes a weight for each arm. Without a
+    decision set, and with `TopS`, the kernel `select` finds the same decision in less time.
     """
 
     @property
     def in_loop(self) -> bool:
         """Whether the kernels choose decisions, and not an oracle."""
         return self.decisions is None or isinstance(self.decisions, TopS)
+
+    @cached_property
+    def _offset(self) -> float:
+        """What a reward of 0 on the unit scale is worth on it; where all decisions have the same size, no matter."""
+        low, high = self.reward_range
+        if self.decisions is None or low == 0.0:
+            return 0.0
+        smallest = self.decisions.maximise(-np.ones(self.n_arms))
+        assert smallest is not None
+        return 0.0 if smallest.size == self.budget else low / (high - low)
 
     def _select(self, number: int) -> NDArray[np.int64]:
         if self.in_loop:
@@ -63,7 +74,7 @@ class OraclePolicy(CompiledPolicy):
         assert self.decisions is not None
         assert self.kernels.weigh is not None
         weights = np.empty(self.n_arms)
-        self.kernels.weigh(params, state, number, luck, self.budget, weights)
+        self.kernels.weigh(params, state, number, luck, self.budget, self._offset, weights)
         arms = self.decisions.maximise(weights)
         assert arms is not None
         return arms

@@ -62,12 +62,18 @@ def select(
 
 @kernel
 def weigh(
-    params: Params, state: IndexState, number: int, luck: np.uint64, size: int, weights: NDArray[np.float64]
+    params: Params,
+    state: IndexState,
+    number: int,
+    luck: np.uint64,
+    size: int,
+    offset: float,
+    weights: NDArray[np.float64],
 ) -> None:
     """Write the index of every arm."""
     current = scale(params, number)
     for a in range(weights.size):
-        weights[a] = state.means[a] + current * state.radii[a]
+        weights[a] = state.means[a] + current * state.radii[a] + offset
     lift_unseen(state, size, weights)
 
 

@@ -87,13 +87,19 @@ def select(
 
 @kernel
 def weigh(
-    params: Params, state: IndexState, number: int, luck: np.uint64, size: int, weights: NDArray[np.float64]
+    params: Params,
+    state: IndexState,
+    number: int,
+    luck: np.uint64,
+    size: int,
+    offset: float,
+    weights: NDArray[np.float64],
 ) -> None:
     """Write the index of every arm."""
     bonus = exploration(params, number)
     for a in range(weights.size):
         if state.counts[a] > 0:
-            weights[a] = kl_upper(state.means[a], bonus / state.counts[a])
+            weights[a] = kl_upper(state.means[a], bonus / state.counts[a]) + offset
     lift_unseen(state, size, weights)
 
 

@@ -187,10 +187,18 @@ def update(
 
 
 @kernel
-def weigh(params: Params, state: State, number: int, luck: np.uint64, size: int, weights: NDArray[np.float64]) -> None:
+def weigh(
+    params: Params,
+    state: State,
+    number: int,
+    luck: np.uint64,
+    size: int,
+    offset: float,
+    weights: NDArray[np.float64],
+) -> None:
     """Draw every arm."""
     for a in range(weights.size):
-        weights[a] = beta_quantile(uniform(luck, a), 1.0 + state.wins[a], 1.0 + state.losses[a])
+        weights[a] = beta_quantile(uniform(luck, a), 1.0 + state.wins[a], 1.0 + state.losses[a]) + offset
 
 
 class ThompsonSampling(OraclePolicy):
