@@ -41,7 +41,7 @@ class ConstrainedElimination(Policy):
 
     By default it asks the set's oracle, so the family may be far too large to list. An arm is eliminated when no
     decision with it, and confirmed when none without it, can be as good as the best one found. Regret is
-    O(S^2 B ln(K/delta) / gap) with probability 1 - delta, where B decisions show every arm once; no horizon is needed.
+    O(S^2 B ln(KT/delta) / gap) with probability 1 - delta, where B decisions show every arm once; no horizon is needed.
     ``variant="paper"`` is the printed Algorithm 5 for families of at most 100,000 decisions, which can lose linearly,
     and ``"repaired"`` the same with covers from the active decisions.
 
