@@ -358,7 +358,7 @@ class EliminationMachine(Machine):
     def settle(self, luck: int) -> None:
         """Tell so many rewards of long contexts that arms can be told apart."""
         rng, theta = np.random.default_rng(luck), np.linspace(0.75, 0.5, self.dimension)
-        for _ in range(3000 // self.budget):
+        for _ in range(2000 // self.budget):
             contexts = self.bound * make_contexts("signs", self.n_arms, self.dimension, rng)
             decision = self.policy.ask(contexts)
             homes, chosen = self.homes(decision.arms), contexts[decision.arms] / self.bound

@@ -708,7 +708,8 @@ def test_thompson_sampling_without_any_reward_plays_every_arm() -> None:
 @pytest.mark.parametrize("name", ["C2UCB", "C2UCB-width", "Thompson"])
 def test_rewards_fifty_rounds_late_teach_what_is_best(name: str) -> None:
     env = environment(some_contexts(3, 8), 8, reward="uniform", half_width=0.1)
-    policy, lost, waiting = make(name, 8, noise_scale=0.05), [], []
+    noise = {} if name == "C2UCB-width" else {"noise_scale": 0.05}
+    policy, lost, waiting = make(name, 8, **noise), [], []
     for number in range(600):
         decision = policy.ask(env.contexts(number))
         waiting.append((decision, env.rewards(number, decision.arms)))
