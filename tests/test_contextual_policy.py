@@ -1107,3 +1107,10 @@ def test_an_environment_of_ones_own_is_asked_and_not_looked_up() -> None:
         trace = simulate(policy, world, horizon=6, record_decisions=True)
     assert trace.decisions is not None
     assert trace.decisions[0, :, 0].tolist() == [1, 0, 1, 0, 1, 0]
+
+
+def test_vectors_normalised_in_single_precision_are_taken() -> None:
+    contexts = np.random.default_rng(1).standard_normal((50, 384)).astype(np.float32)
+    contexts /= np.linalg.norm(contexts, axis=1, keepdims=True)
+    assert C2UCB(50, 384, 3).ask(contexts).arms.size == 3
+    assert LinearEnvironment(np.zeros(384), contexts).n_arms == 50

@@ -54,7 +54,7 @@ def as_numbers(name: str, value: object, where: str = "") -> NDArray[Any]:
 @kernel
 def first_longer(contexts: NDArray[np.float64], bound: float) -> int:
     """Return the first row whose norm is not at most `bound`; the number of rows if there is none."""
-    limit = (bound * (1.0 + 1e-9)) ** 2
+    limit = (bound * (1.0 + 1e-6)) ** 2  # room for vectors that were normalised in single precision
     for row in range(contexts.shape[0]):
         if not inner(contexts[row], contexts[row]) <= limit:
             return row

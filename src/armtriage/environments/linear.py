@@ -27,7 +27,7 @@ from armtriage.feedback import FeedbackGraph
 
 __all__ = ["LinearEnvironment"]
 
-_MOST = 1.0 + 1e-9  # norms up to here pass as 1
+_MOST = 1.0 + 1e-6  # norms up to here pass as 1: room for single precision
 _TABLE_SIZE = 2**21
 _NOISES = ("independent", "shared")
 
