@@ -139,14 +139,14 @@ def test_the_failure_instance_takes_the_horizon():
     ],
 )
 def test_linear_instances_are_those_of_the_library(spec, env, budget):
-    chosen = ["hierarchical:variant=paper", "c2ucb:width=0.5,noise_scale=0.2", "linear_thompson:noise_scale=0.3"]
+    chosen = ["hierarchical:variant=paper", "c2ucb:noise_scale=0.2", "linear_thompson:noise_scale=0.3"]
     result = run("simulate", spec, *chosen, *QUICK, "--json")
     assert result.exit_code == 0, result.output
     said, made = json.loads(result.stdout), env()
     sizes = made.n_arms, made.dimension, budget
     direct = [
         HierarchicalElimination(*sizes, horizon=200, variant="paper"),
-        C2UCB(*sizes, width=0.5, noise_scale=0.2),
+        C2UCB(*sizes, noise_scale=0.2),
         LinearThompsonSampling(*sizes, noise_scale=0.3),
     ]
     for facts, policy in zip(said["policies"], direct, strict=True):
