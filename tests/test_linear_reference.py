@@ -124,10 +124,12 @@ def make_case(name: str, number: int, rounds: int, raw: bool = False) -> Case:
         make = partial(HierarchicalTwin, *sizes, horizon, delta, name, sigma)
     elif name == "C2UCB":
         width = (None, None, 0.7)[number // 7 % 3]
+        options["noise_scale"] = noise if width is None else None
         policy = C2UCB(*sizes, delta=delta, width=width, ridge=ridge, **options)
         make = partial(C2UCBTwin, *sizes[1:], delta, width, ridge, sigma)
     else:
         scale = (None, 0.3)[number // 2 % 2]
+        options["noise_scale"] = noise if scale is None else None
         policy = LinearThompsonSampling(*sizes, scale=scale, ridge=ridge, **options)
         spread = sigma if scale is None else scale / unit
         make = partial(LinearThompsonTwin, *sizes[1:], spread, ridge, seed=seed, replication=replication)

@@ -230,7 +230,10 @@ class Policy(ABC):
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_open_arrays` returned."""
-        parts = np.split(arrays["arms"], np.cumsum(arrays["sizes"]))[:-1]
+        sizes, least = arrays["sizes"], self.budget if self.decisions is None else 0
+        if np.any((sizes < least) | (sizes > self.budget)) or sizes.sum() != arrays["arms"].size:
+            raise ValueError(f"open decisions have {arrays['arms'].size} arms, expected {sizes.sum()}")
+        parts = np.split(arrays["arms"], np.cumsum(sizes))[:-1]
         for arms in parts:
             if np.any(np.diff(check_arms(arms, self.n_arms)) <= 0):
                 raise ValueError(f"arms of an open decision must rise, got {arms}")
