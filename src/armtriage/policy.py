@@ -7,6 +7,7 @@ import os
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -187,6 +188,16 @@ class Policy(ABC):
         if (low, high) == (0.0, 1.0):
             return values
         return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+    @cached_property
+    def _offset(self) -> float:
+        """What a reward of 0 on the unit scale is worth on it; where all decisions have the same size, no matter."""
+        low, high = self.reward_range
+        if self.decisions is None or low == 0.0:
+            return 0.0
+        smallest = self.decisions.maximise(-np.ones(self.n_arms))
+        assert smallest is not None
+        return 0.0 if smallest.size == self.budget else low / (high - low)
 
     @property
     def config(self) -> dict[str, Any]:

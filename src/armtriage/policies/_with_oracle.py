@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -53,16 +52,6 @@ class OraclePolicy(CompiledPolicy):
     def in_loop(self) -> bool:
         """Whether the kernels choose decisions, and not an oracle."""
         return self.decisions is None or isinstance(self.decisions, TopS)
-
-    @cached_property
-    def _offset(self) -> float:
-        """What a reward of 0 on the unit scale is worth on it; where all decisions have the same size, no matter."""
-        low, high = self.reward_range
-        if self.decisions is None or low == 0.0:
-            return 0.0
-        smallest = self.decisions.maximise(-np.ones(self.n_arms))
-        assert smallest is not None
-        return 0.0 if smallest.size == self.budget else low / (high - low)
 
     def _select(self, number: int) -> NDArray[np.int64]:
         if self.in_loop:

@@ -110,20 +110,11 @@ class ConstrainedElimination(Policy):
     def _core(self) -> OracleElimination | ListedElimination:
         # Made when first needed: a policy that is only copied lists no family.
         horizon = float(self.horizon or 0)
-        limits = Limits(INTERVALS.index(self.interval), self.n_arms, horizon, self.delta, self._offset())
+        limits = Limits(INTERVALS.index(self.interval), self.n_arms, horizon, self.delta, self._offset)
         if self.variant == "oracle":
             return OracleElimination(self.graph, self.decisions, limits)
         exact, printed = self.cover == "exact", self.variant == "paper"
         return ListedElimination(self.graph, self.decisions, limits, printed=printed, exact=exact)
-
-    def _offset(self) -> float:
-        """Return what a unit reward of 0 is worth; in decisions of equal size it does not matter."""
-        low, high = self.reward_range
-        if low == 0.0:
-            return 0.0
-        smallest = self.decisions.maximise(-np.ones(self.n_arms))
-        assert smallest is not None
-        return 0.0 if smallest.size == self.decisions.size else low / (high - low)
 
     @property
     def triage(self) -> Triage:
