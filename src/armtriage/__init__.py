@@ -1,5 +1,6 @@
 """armtriage: choose S of K arms each round, and lose as little as possible while learning."""
 
+from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
 from armtriage.contextual import ContextualPolicy
 from armtriage.decisions import (
@@ -38,22 +39,23 @@ from armtriage.policies import (
     CombUCB1,
     ConstrainedElimination,
     Greedy,
+    GuardedThompson,
     HierarchicalElimination,
     LinearThompsonSampling,
     StageTriage,
     ThompsonSampling,
-    Triage,
     UniformRandom,
 )
 from armtriage.policy import Policy
 from armtriage.simulator import simulate
-from armtriage.trace import Trace, TriageLog
+from armtriage.trace import Trace, Triage, TriageLog
 
 __all__ = [
     "C2UCB",
     "KLUCB",
     "AlreadyTold",
     "ArmtriageError",
+    "Certificate",
     "CombUCB1",
     "CombinatorialElimination",
     "CombinatorialUCB",
@@ -67,6 +69,7 @@ __all__ = [
     "Explicit",
     "FeedbackGraph",
     "Greedy",
+    "GuardedThompson",
     "HierarchicalElimination",
     "Knapsack",
     "LinearEnvironment",
@@ -86,6 +89,7 @@ __all__ = [
     "TriageLog",
     "UniformRandom",
     "UnknownDecision",
+    "certify",
     "check_policy",
     "confidence_interval",
     "hub_family",

@@ -23,6 +23,7 @@ __all__ = [
     "check_number",
     "check_optional",
     "check_probability",
+    "check_range",
     "first_longer",
 ]
 
@@ -133,3 +134,15 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
     return value
+
+
+def check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
+    """Return the range of rewards as two finite floats, the smaller first."""
+    message = f"reward_range must be two finite numbers, the smaller first, got {reward_range!r}"
+    try:
+        ends = [float(end) for end in reward_range]
+    except (TypeError, ValueError):
+        raise TypeError(message) from None
+    if len(ends) != 2 or not -np.inf < ends[0] < ends[1] < np.inf:
+        raise ValueError(message)
+    return ends[0], ends[1]

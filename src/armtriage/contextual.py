@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_contexts, check_count, check_number
+from armtriage.certificate import Certificate
 from armtriage.decisions import Decision
 from armtriage.feedback import FeedbackGraph
 from armtriage.policy import Policy
@@ -97,6 +98,10 @@ class ContextualPolicy(Policy):
         arms = self._select(self._asked, self._scaled(given))
         self._contexts[self._asked] = given[arms]
         return self._begin(arms)
+
+    def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
+        """Refuse: with contexts an arm has no mean of its own to certify."""
+        raise NotImplementedError("certificates need a constant mean for each arm, which arms with contexts have not")
 
     def _scaled(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
         return contexts if self.context_bound == 1.0 else contexts / self.context_bound

@@ -14,15 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._archive import read_archive, write_archive
-from armtriage._arguments import as_numbers, check_arms
+from armtriage._arguments import as_numbers, check_arms, check_range
 from armtriage._random import check_seed, replication_seed
+from armtriage.certificate import Certificate, Tally, certificate_of
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
 
 __all__ = ["Policy"]
 
-_FORMAT = 1
+_FORMAT = 2
 _EITHER = ("budget", "decisions")
 
 
@@ -78,7 +79,7 @@ class Policy(ABC):
         self.decisions = decisions
         self.budget = _check_size(graph, budget, decisions)
         self.seed = check_seed(seed)
-        self.reward_range = _check_range(reward_range)
+        self.reward_range = check_range(reward_range)
         self._id = secrets.token_hex(8)
         self._asked = 0
         self._open: dict[int, NDArray[np.int64]] = {}
@@ -119,7 +120,9 @@ class Policy(ABC):
 
     def ask(self) -> Decision:
         """Return the next decision; it stays open until it is told."""
-        return self._begin(self._select(self._asked))
+        decision = self._begin(self._select(self._asked))
+        self._record.pulls[self._open[decision.number]] += 1
+        return decision
 
     def _begin(self, arms: NDArray[np.int64]) -> Decision:
         """Open the next decision."""
@@ -157,7 +160,43 @@ class Policy(ABC):
     def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Close a decision with the rewards that came, mapped to the policy's own units."""
         del self._open[number]
+        self._record.counts[arms] += 1
+        self._record.sums[arms] += rewards
         self._update(number, arms, rewards)
+
+    @cached_property
+    def _record(self) -> Tally:
+        """What a certificate needs, with rewards on the unit scale."""
+        n = self.n_arms
+        return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
+
+    def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
+        """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
+
+        Decisions that are still open count as made, and nothing is assumed of their rewards.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> for _ in range(1000):
+        ...     decision = policy.ask()
+        ...     policy.tell(decision, decision.arms == 2)
+        >>> policy.certificate().next_bound
+        0.0
+        """
+        if self.decisions is not None:
+            raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
+        low, high = self.reward_range
+        tally = self._record._replace(sums=(high - low) * self._record.sums + low * self._record.counts)
+        return certificate_of(
+            tally,
+            self._asked,
+            self.budget,
+            delta=delta,
+            reward_range=self.reward_range,
+            next_decision=next_decision,
+        )
 
     def _find(self, decision: Decision | int) -> int:
         if isinstance(decision, Decision):
@@ -227,6 +266,7 @@ class Policy(ABC):
         arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
         if self.decisions is not None:
             arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
+        arrays |= {f"tally.{name}": array for name, array in self._record._asdict().items()}
         arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
         write_archive(path, header, arrays)
@@ -250,6 +290,12 @@ class Policy(ABC):
                 raise ValueError(f"arms of an open decision must rise, got {arms}")
         self._open = dict(zip(arrays["numbers"].tolist(), parts, strict=True))
 
+    def _count_again(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name, array in self._record._asdict().items():
+            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
+            array[...] = arrays[name]
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
@@ -267,6 +313,7 @@ class Policy(ABC):
             policy: Self = kinds[header["policy"]]._make(graph, config)
             policy._id, policy._asked = header["id"], header["asked"]
             policy._reopen(_part(arrays, "open."))
+            policy._count_again(_part(arrays, "tally."))
             policy._restore(_part(arrays, "state."))
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFile(f"{os.fspath(path)} does not hold a whole {header['policy']}: {error}") from error
@@ -302,17 +349,6 @@ def _check_size(graph: FeedbackGraph, budget: int | None, decisions: DecisionSet
     if not 1 <= budget <= graph.n_arms:
         raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
     return int(budget)
-
-
-def _check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
-    message = f"reward_range must be two finite numbers, the smaller first, got {reward_range!r}"
-    try:
-        ends = [float(end) for end in reward_range]
-    except (TypeError, ValueError):
-        raise TypeError(message) from None
-    if len(ends) != 2 or not -np.inf < ends[0] < ends[1] < np.inf:
-        raise ValueError(message)
-    return ends[0], ends[1]
 
 
 def _from_mapping(

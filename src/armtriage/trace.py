@@ -11,7 +11,22 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Trace", "TriageLog"]
+__all__ = ["Trace", "Triage", "TriageLog"]
+
+
+class Triage(NamedTuple):
+    """The arms, sorted into three sets; each is ascending.
+
+    Examples
+    --------
+    >>> from armtriage import CombinatorialElimination, FeedbackGraph
+    >>> CombinatorialElimination(FeedbackGraph.semi_bandit(3), budget=1).triage
+    Triage(confirmed=array([], dtype=int64), active=array([0, 1, 2]), eliminated=array([], dtype=int64))
+    """
+
+    confirmed: NDArray[np.int64]
+    active: NDArray[np.int64]
+    eliminated: NDArray[np.int64]
 
 
 class TriageLog(NamedTuple):

@@ -4,8 +4,9 @@ from armtriage.policies.c2ucb import C2UCB
 from armtriage.policies.comb_ucb1 import CombUCB1
 from armtriage.policies.combinatorial_ucb import CombinatorialUCB
 from armtriage.policies.constrained import ConstrainedElimination
-from armtriage.policies.elimination import CombinatorialElimination, Triage
+from armtriage.policies.elimination import CombinatorialElimination
 from armtriage.policies.greedy import Greedy
+from armtriage.policies.guarded_thompson import GuardedThompson
 from armtriage.policies.kl_ucb import KLUCB
 from armtriage.policies.linear_elimination import HierarchicalElimination, StageTriage
 from armtriage.policies.linear_thompson import LinearThompsonSampling
@@ -20,10 +21,10 @@ __all__ = [
     "CombinatorialUCB",
     "ConstrainedElimination",
     "Greedy",
+    "GuardedThompson",
     "HierarchicalElimination",
     "LinearThompsonSampling",
     "StageTriage",
     "ThompsonSampling",
-    "Triage",
     "UniformRandom",
 ]

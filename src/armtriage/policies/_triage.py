@@ -12,7 +12,7 @@ from armtriage.intervals import half_width, interval
 from armtriage.policies._layers import Layer
 from armtriage.policies._order import kth_largest
 
-__all__ = ["Params", "State", "count_lagging", "sort_printed", "sort_reduced"]
+__all__ = ["Params", "State", "count_lagging", "decide", "drop_decided", "refresh", "sort_printed", "sort_reduced"]
 
 ACTIVE, CONFIRMED, ELIMINATED, CHOSEN = range(4)
 LEAST, N_ACTIVE, N_CONFIRMED, LAGGING, DIRTY, ADVANCED, CLOCK, LOGGED, FAILED, UNDERWAY = range(10)
@@ -58,7 +58,7 @@ class State(NamedTuple):
 
 
 @inlined
-def _decide(state: State, arm: int, status: int) -> None:
+def decide(state: State, arm: int, status: int) -> None:
     """Confirm or eliminate an arm, and log it."""
     state.status[arm] = status
     n = state.whole[LOGGED]
@@ -72,7 +72,7 @@ def _decide(state: State, arm: int, status: int) -> None:
 
 
 @kernel
-def _drop_decided(state: State) -> None:
+def drop_decided(state: State) -> None:
     """Keep the list of active arms to those that still are."""
     state = borrowed(state)
     n = 0
@@ -126,10 +126,10 @@ def sort_printed(params: Params, state: State) -> None:
         arm = state.active[i]
         mean = state.sums[arm] / state.counts[arm]
         if mean > benchmark + 4.0 * width:
-            _decide(state, arm, CONFIRMED)
+            decide(state, arm, CONFIRMED)
         elif mean < benchmark - 2.0 * width:
-            _decide(state, arm, ELIMINATED)
-    _drop_decided(state)
+            decide(state, arm, ELIMINATED)
+    drop_decided(state)
     count_lagging(state)
 
 
@@ -149,7 +149,7 @@ def _interval(params: Params, state: State, arm: int) -> tuple[float, float]:
 
 
 @inlined
-def _refresh(params: Params, state: State, arm: int) -> None:
+def refresh(params: Params, state: State, arm: int) -> None:
     """Compute an arm's interval anew; an old one stays valid, so this may wait until the count has grown by 1/32."""
     count = state.counts[arm]
     if count < state.due[arm]:
@@ -181,7 +181,7 @@ def sort_reduced(params: Params, state: State) -> None:
         state.whole[LEAST] = _least_count(state)
         state.whole[DIRTY] = 1
         for i in range(n):
-            _refresh(params, state, state.active[i])
+            refresh(params, state, state.active[i])
             state.values[i] = state.lower[state.active[i]]
         kth_lower = kth_largest(state.values, n, k)
         for i in range(n):
@@ -190,8 +190,8 @@ def sort_reduced(params: Params, state: State) -> None:
         for i in range(n):
             arm = state.active[i]
             if state.lower[arm] > next_upper:
-                _decide(state, arm, CONFIRMED)
+                decide(state, arm, CONFIRMED)
             elif state.upper[arm] < kth_lower:
-                _decide(state, arm, ELIMINATED)
-        _drop_decided(state)
+                decide(state, arm, ELIMINATED)
+        drop_decided(state)
         count_lagging(state)

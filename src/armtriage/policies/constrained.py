@@ -24,8 +24,8 @@ from armtriage.policies._oracle_elimination import (
     Limits,
     OracleElimination,
 )
-from armtriage.policies.elimination import Triage
 from armtriage.policy import Policy
+from armtriage.trace import Triage
 
 __all__ = ["ConstrainedElimination"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +45,9 @@ from armtriage.policies._triage import (
     sort_printed,
     sort_reduced,
 )
-from armtriage.trace import TriageLog
+from armtriage.trace import Triage, TriageLog
 
-__all__ = ["CombinatorialElimination", "Triage"]
+__all__ = ["CombinatorialElimination"]
 
 TIE_BREAKS = ("index", "upper", "random")
 FILLS = ("best", "random", "index")
@@ -237,21 +237,6 @@ def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.i
     for i in range(arms.size):
         state.pending[arms[i]] -= 1
         state.whole[UNDERWAY] -= 1
-
-
-class Triage(NamedTuple):
-    """The arms, sorted into three sets; each is ascending.
-
-    Examples
-    --------
-    >>> from armtriage import FeedbackGraph
-    >>> CombinatorialElimination(FeedbackGraph.semi_bandit(3), budget=1).triage
-    Triage(confirmed=array([], dtype=int64), active=array([0, 1, 2]), eliminated=array([], dtype=int64))
-    """
-
-    confirmed: NDArray[np.int64]
-    active: NDArray[np.int64]
-    eliminated: NDArray[np.int64]
 
 
 class CombinatorialElimination(CompiledPolicy):

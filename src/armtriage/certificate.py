@@ -1,0 +1,350 @@
+"""Certificate: what the decisions so far, and one to come, can have lost, from pulls and rewards alone.
+
+With every mean inside its interval, no decision beats V by more than the largest sum of upper bounds outside V minus
+lower bounds inside it that an exchange of arms can reach. The same exchange, weighted by how often each arm was
+pulled, bounds the loss of a whole log, and today's intervals price yesterday's decisions. Which rule made the
+decisions does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._arguments import as_numbers, check_arms, check_count, check_probability, check_range
+from armtriage.intervals import confidence_interval
+from armtriage.trace import Triage
+
+__all__ = ["Account", "Bounds", "Certificate", "Exchange", "Tally", "certificate_of", "certify", "decision_bound"]
+
+
+class Tally(NamedTuple):
+    """How often each arm was pulled and observed, and the sum of its rewards."""
+
+    pulls: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+
+class Bounds(NamedTuple):
+    """Lower and upper bounds on the mean of each arm, all of which hold together."""
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+
+class Exchange(NamedTuple):
+    """An arm that may be better than one in the decision, and by how much at most."""
+
+    outside: int
+    inside: int
+    amount: float
+
+
+class Account(NamedTuple):
+    """A guard's book: what its admitted decisions can have lost, what they may, and how often it had to step in."""
+
+    spent: float
+    allowed: float
+    forced_rounds: int
+    factor: float
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What is known for certain, but for the stated confidence, about what was and will be lost.
+
+    All statements hold together and at all times, so they may be read as often as one likes. They need rewards inside
+    `reward_range` and a constant mean for each arm, whatever was observed before.
+
+    Attributes
+    ----------
+    confidence : float
+        Probability with which every certificate of the run holds.
+    rounds, budget : int
+        Decisions made so far, and arms in each.
+    regret_bound : float
+        Bound on what they lost in all, against always playing the best arms: the smaller of the next two.
+    retrospective : float
+        The bound by today's intervals.
+    sum_of_certificates : float or None
+        The bound by what was known at each decision, if the policy kept it.
+    next_decision : ndarray
+        A decision to come: by default the arms of largest mean so far.
+    next_bound : float
+        Bound on what playing it loses in a round; 0 says that it is a best one.
+    exchanges : tuple of Exchange
+        The pairs of arms that keep `next_bound` open; their amounts sum to it.
+    triage : Triage
+        Arms that certainly belong to the best, are open, and certainly do not.
+    gap : tuple of float
+        Bounds on the distance between the last of the best arms and the first of the others.
+    contradictions : int
+        Intervals that excluded their own past: if not 0, means are not constant, and nothing here can be trusted.
+    least_observed : int
+        Observations of the arm that has fewest.
+    account : Account or None
+        The guard's book, for policies inside one.
+
+    Examples
+    --------
+    >>> print(certify(pulls=[900, 80, 20], counts=[900, 80, 20], sums=[720.0, 24.0, 3.0], budget=1))
+    With 95% confidence, the 1,000 decisions so far have lost at most 73.31 in all, 0.07331 each, against always playing
+    the best arm. Playing arm 0 next is a best decision. The best arm is known for certain.
+    """
+
+    confidence: float
+    rounds: int
+    budget: int
+    regret_bound: float
+    retrospective: float
+    sum_of_certificates: float | None
+    next_decision: NDArray[np.int64]
+    next_bound: float
+    exchanges: tuple[Exchange, ...]
+    triage: Triage
+    gap: tuple[float, float]
+    contradictions: int
+    least_observed: int
+    account: Account | None = None
+
+    def __str__(self) -> str:
+        if self.contradictions:
+            return (
+                f"Nothing can be certified: {self.contradictions} intervals contradict earlier ones, so an arm's mean "
+                "has changed, or rewards are not what they are taken for."
+            )
+        best = "the best arm" if self.budget == 1 else f"the best {self.budget:,} arms"
+        past = (
+            f"With {100 * self.confidence:.10g}% confidence: no decision has been made yet, so none has lost anything."
+        )
+        if self.rounds:
+            made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions so far have"
+            past = (
+                f"With {100 * self.confidence:.10g}% confidence, {made} lost at most {self.regret_bound:.4g} in all, "
+                f"{self.regret_bound / self.rounds:.4g} each, against always playing {best}."
+            )
+        return " ".join([past, self._of_next(), self._of_arms(best)])
+
+    def _of_next(self) -> str:
+        arms = _listed(self.next_decision.tolist())
+        if self.next_bound == 0.0:
+            return f"Playing {arms} next is a best decision."
+        widest = max(self.exchanges, key=lambda one: one.amount)
+        return (
+            f"Playing {arms} next loses at most {self.next_bound:.4g}, mostly because arm {widest.outside} may still "
+            f"be better than arm {widest.inside}, by up to {widest.amount:.4g}."
+        )
+
+    def _of_arms(self, best: str) -> str:
+        confirmed, active, eliminated = (arms.size for arms in self.triage)
+        if confirmed + active == self.budget:
+            return f"{best[0].upper()}{best[1:]} {'is' if self.budget == 1 else 'are'} known for certain."
+        return (
+            f"Of the {confirmed + active + eliminated:,} arms, {confirmed:,} are certain to be among {best}, "
+            f"{eliminated:,} are certain not to be, and {active:,} are still open."
+        )
+
+
+def _listed(arms: list[int], most: int = 10) -> str:
+    if len(arms) == 1:
+        return f"arm {arms[0]}"
+    if len(arms) > most:
+        return f"arms {', '.join(map(str, arms[:most]))} and {len(arms) - most:,} more"
+    return f"arms {', '.join(map(str, arms[:-1]))} and {arms[-1]}"
+
+
+def certify(
+    pulls: ArrayLike,
+    counts: ArrayLike,
+    sums: ArrayLike,
+    *,
+    budget: int,
+    delta: float = 0.05,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    rounds: int | None = None,
+    next_decision: ArrayLike | None = None,
+) -> Certificate:
+    """Certify the decisions of any log, whoever made them, against always playing the best `budget` arms.
+
+    What was observed may depend on the past in any way, but not on the rewards of the same round. An arm's mean must be
+    the same in every round.
+
+    Parameters
+    ----------
+    pulls : array_like of int
+        How often each arm was in a decision.
+    counts : array_like of int
+        How many rewards of each arm were observed, whether it was pulled or revealed by another.
+    sums : array_like of float
+        Their sums.
+    budget : int
+        How many arms a decision has.
+    delta : float
+        The probability with which any certificate of this log, now or later, may fail.
+    reward_range : tuple of float
+        Smallest and largest possible reward.
+    rounds : int, optional
+        Number of decisions; needed only if some had fewer than `budget` arms.
+    next_decision : array_like of int, optional
+        The arms of a decision to come, by default those of largest mean.
+
+    Examples
+    --------
+    >>> log = certify(pulls=[60, 40], counts=[60, 40], sums=[30.0, 10.0], budget=1)
+    >>> round(log.regret_bound, 1), log.next_decision
+    (25.5, array([0]))
+    """
+    n_arms = as_numbers("pulls", pulls).size
+    size = check_count("budget", budget, 1, n_arms)
+    given = _whole("pulls", pulls, n_arms)
+    tally = Tally(given, _whole("counts", counts, n_arms), _sums(sums, n_arms))
+    made = _rounds(given, size, rounds)
+    low, high = check_range(reward_range)
+    slack = 1e-9 * (1.0 + tally.counts) * max(abs(low), abs(high))
+    short, long = tally.sums < low * tally.counts - slack, tally.sums > high * tally.counts + slack
+    for arm in np.flatnonzero(short | long)[:1]:
+        most = f"[{low * tally.counts[arm]:g}, {high * tally.counts[arm]:g}]"
+        raise ValueError(
+            f"sums must lie in {most} for the {tally.counts[arm]} rewards of arm {arm}, got {tally.sums[arm]!r}"
+        )
+    return certificate_of(tally, made, size, delta=delta, reward_range=(low, high), next_decision=next_decision)
+
+
+def certificate_of(
+    tally: Tally,
+    rounds: int,
+    budget: int,
+    *,
+    delta: float,
+    reward_range: tuple[float, float],
+    next_decision: ArrayLike | None = None,
+    bounds: Bounds | None = None,
+    sum_of_certificates: float | None = None,
+    contradictions: int = 0,
+    account: Account | None = None,
+) -> Certificate:
+    """Return the certificate of a tally; `bounds` on the unit scale, if a policy has better ones than the tally."""
+    low, high = reward_range
+    delta = check_probability("delta", delta)
+    n_arms = tally.counts.size
+    unit = np.clip((tally.sums - low * tally.counts) / (high - low), 0.0, tally.counts)
+    if bounds is None:
+        bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=n_arms, delta=delta))
+    if next_decision is None:
+        means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0)
+        arms = np.sort(np.argsort(-means, kind="stable")[:budget])
+    else:
+        arms = np.sort(check_arms(next_decision, n_arms, "next_decision"))
+        if arms.size != budget or np.any(np.diff(arms) == 0):
+            raise ValueError(f"next_decision must be {budget} different arms, got {next_decision!r}")
+    own = Bounds(low + (high - low) * bounds.lower, low + (high - low) * bounds.upper)
+    exchanges = decision_bound(arms, own)
+    past = _log_bound(tally.pulls, rounds, budget, own)
+    return Certificate(
+        confidence=1.0 - delta,
+        rounds=rounds,
+        budget=budget,
+        regret_bound=past if sum_of_certificates is None else min(past, sum_of_certificates),
+        retrospective=past,
+        sum_of_certificates=sum_of_certificates,
+        next_decision=arms,
+        next_bound=float(sum(one.amount for one in exchanges)),
+        exchanges=exchanges,
+        triage=_decided(bounds, budget),
+        gap=_gap(own, budget),
+        contradictions=contradictions,
+        least_observed=int(tally.counts.min()),
+        account=account,
+    )
+
+
+def decision_bound(arms: NDArray[np.int64], bounds: Bounds) -> tuple[Exchange, ...]:
+    """Return the exchanges of the best decision for V: the largest upper bound outside for the least lower inside."""
+    inside = arms[np.argsort(bounds.lower[arms], kind="stable")]
+    outside = np.setdiff1d(np.arange(bounds.upper.size), arms)
+    if outside.size > arms.size:
+        outside = outside[np.argpartition(-bounds.upper[outside], arms.size - 1)[: arms.size]]
+    outside = outside[np.argsort(-bounds.upper[outside], kind="stable")]
+    pairs = zip(outside.tolist(), inside.tolist(), strict=False)
+    amounts = ((a, b, float(bounds.upper[a] - bounds.lower[b])) for a, b in pairs)
+    return tuple(Exchange(a, b, amount) for a, b, amount in amounts if amount > 0.0)
+
+
+def _log_bound(pulls: NDArray[np.int64], rounds: int, budget: int, bounds: Bounds) -> float:
+    """Return the largest sum over V' of (R - m) U inside and -m L outside: the retrospective certificate."""
+    kept = pulls * bounds.lower
+    gains = (rounds - pulls) * bounds.upper + kept
+    best = np.partition(gains, gains.size - budget)[gains.size - budget :]
+    return max(float(best.sum() - kept.sum()), 0.0)
+
+
+def _decided(bounds: Bounds, budget: int) -> Triage:
+    """Return the arms that intervals decide: rank bounds of the slots that are free, until nothing changes."""
+    active = np.arange(bounds.lower.size)
+    confirmed, eliminated = np.empty(0, np.int64), np.empty(0, np.int64)
+    while active.size > budget - confirmed.size:
+        free = budget - confirmed.size
+        lower, upper = bounds.lower[active], bounds.upper[active]
+        top = lower > np.partition(upper, active.size - free - 1)[active.size - free - 1]
+        out = ~top
+        if free:
+            out &= upper < np.partition(lower, active.size - free)[active.size - free]
+        if not np.any(top | out):
+            break
+        confirmed, eliminated = np.append(confirmed, active[top]), np.append(eliminated, active[out])
+        active = active[~(top | out)]
+    return Triage(np.sort(confirmed), active, np.sort(eliminated))
+
+
+def _gap(bounds: Bounds, budget: int) -> tuple[float, float]:
+    """Return bounds on the distance between the S-th and the next best mean; infinite if there is no next."""
+    if budget == bounds.lower.size:
+        return np.inf, np.inf
+    lower, upper = np.sort(bounds.lower)[::-1], np.sort(bounds.upper)[::-1]
+    return max(0.0, float(lower[budget - 1] - upper[budget])), max(0.0, float(upper[budget - 1] - lower[budget]))
+
+
+def _whole(name: str, values: ArrayLike, n_arms: int) -> NDArray[np.int64]:
+    array = _row(name, values, n_arms)
+    bad = np.flatnonzero(~((array >= 0) & (array == np.floor(array)) & (array < 2**53)))
+    if bad.size:
+        raise ValueError(f"{name} must be whole numbers from 0, got {array[bad[0]]!r} for arm {bad[0]}")
+    return array.astype(np.int64)
+
+
+def _sums(values: ArrayLike, n_arms: int) -> NDArray[np.float64]:
+    array = _row("sums", values, n_arms).astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        raise ValueError(f"sums must be finite, got {array[bad[0]]!r} for arm {bad[0]}")
+    return array
+
+
+def _row(name: str, values: ArrayLike, n_arms: int) -> NDArray[Any]:
+    array = as_numbers(name, values)
+    if array.shape != (n_arms,) or not n_arms:
+        raise ValueError(
+            f"{name} must be a list with one number an arm, {n_arms} as pulls has, got shape {array.shape}"
+        )
+    return array
+
+
+def _rounds(pulls: NDArray[np.int64], budget: int, rounds: int | None) -> int:
+    """Return how many decisions there were."""
+    total = int(pulls.sum())
+    if rounds is None:
+        if total % budget or pulls.max() > total // budget:
+            accepted = f"pulls must be those of whole decisions of {budget} different arms, unless rounds is given"
+            raise ValueError(f"{accepted}, got {total} pulls, up to {pulls.max()} of an arm")
+        return total // budget
+    made = check_count("rounds", rounds)
+    if total > budget * made or pulls.max() > made:
+        most = f"{made} decisions of at most {budget} different arms"
+        raise ValueError(
+            f"rounds must allow for all pulls, got {total} pulls, up to {pulls.max()} of an arm, for {most}"
+        )
+    return made
