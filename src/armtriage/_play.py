@@ -34,6 +34,10 @@ class Desk(NamedTuple):
     total: NDArray[np.float64]  # (1,)
     place: NDArray[np.int64]  # ROUND, POINT, COMMITTED, HORIZON
     scale: NDArray[np.float64]  # smallest reward and width of the policy's reward_range
+    pulls: NDArray[np.int64]  # (K,) for a certificate, or empty
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    certificate: NDArray[np.float64]  # (checkpoints,), or empty
 
 
 def select(*arguments: Any) -> bool:
@@ -62,7 +66,8 @@ def _play(
     table, desk = borrowed(owned_table), borrowed(owned_desk)
     arms, total, point = desk.arms, desk.total[TOTAL], desk.place[POINT]
     number = desk.place[ROUND]
-    closable = table.kind != REPLAY
+    counted = desk.pulls.size > 0
+    closable = table.kind != REPLAY and not counted
     while number < stop:
         committed = select(params, state, graph, number, row(policy_luck, number), arms)
         committed = committed or arms.size == desk.stamps.size
@@ -80,6 +85,12 @@ def _play(
         if desk.scale[0] != 0.0 or desk.scale[1] != 1.0:
             for i in range(n):
                 desk.rewards[i] = min(1.0, max(0.0, (desk.rewards[i] - desk.scale[0]) / desk.scale[1]))
+        if counted:
+            for i in range(arms.size):
+                desk.pulls[arms[i]] += 1
+            for i in range(n):
+                desk.counts[seen[i]] += 1
+                desk.sums[seen[i]] += desk.rewards[i]
         lost = loss(table, number, arms)
         total += lost
         update(params, state, graph, number, row(policy_luck, number), seen, desk.rewards, n, False)

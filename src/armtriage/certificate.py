@@ -18,7 +18,7 @@ from armtriage._arguments import as_numbers, check_arms, check_count, check_prob
 from armtriage.intervals import confidence_interval
 from armtriage.trace import Triage
 
-__all__ = ["Account", "Bounds", "Certificate", "Exchange", "Tally", "certificate_of", "certify", "decision_bound"]
+__all__ = ["Account", "Bounds", "Certificate", "Exchange", "Tally", "Watch", "certificate_of", "certify", "narrowed"]
 
 
 class Tally(NamedTuple):
@@ -199,8 +199,8 @@ def certify(
     (25.5, array([0]))
     """
     n_arms = as_numbers("pulls", pulls).size
-    size = check_count("budget", budget, 1, n_arms)
     given = _whole("pulls", pulls, n_arms)
+    size = check_count("budget", budget, 1, n_arms)
     tally = Tally(given, _whole("counts", counts, n_arms), _sums(sums, n_arms))
     made = _rounds(given, size, rounds)
     low, high = check_range(reward_range)
@@ -242,7 +242,7 @@ def certificate_of(
         if arms.size != budget or np.any(np.diff(arms) == 0):
             raise ValueError(f"next_decision must be {budget} different arms, got {next_decision!r}")
     own = Bounds(low + (high - low) * bounds.lower, low + (high - low) * bounds.upper)
-    exchanges = decision_bound(arms, own)
+    exchanges = _exchanges(arms, own)
     past = _log_bound(tally.pulls, rounds, budget, own)
     return Certificate(
         confidence=1.0 - delta,
@@ -262,7 +262,7 @@ def certificate_of(
     )
 
 
-def decision_bound(arms: NDArray[np.int64], bounds: Bounds) -> tuple[Exchange, ...]:
+def _exchanges(arms: NDArray[np.int64], bounds: Bounds) -> tuple[Exchange, ...]:
     """Return the exchanges of the best decision for V: the largest upper bound outside for the least lower inside."""
     inside = arms[np.argsort(bounds.lower[arms], kind="stable")]
     outside = np.setdiff1d(np.arange(bounds.upper.size), arms)
@@ -280,6 +280,27 @@ def _log_bound(pulls: NDArray[np.int64], rounds: int, budget: int, bounds: Bound
     gains = (rounds - pulls) * bounds.upper + kept
     best = np.partition(gains, gains.size - budget)[gains.size - budget :]
     return max(float(best.sum() - kept.sum()), 0.0)
+
+
+class Watch:
+    """Bounds on the loss of a run as it goes on, with the intersection of each arm's intervals so far."""
+
+    def __init__(self, n_arms: int, budget: int, delta: float) -> None:
+        self.budget, self.delta = budget, delta
+        self.bounds = Bounds(np.zeros(n_arms), np.ones(n_arms))
+
+    def bound(self, tally: Tally, rounds: int) -> float:
+        """Return what `rounds` decisions have lost at most, on the unit scale of the rewards."""
+        self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta)[0]
+        return _log_bound(tally.pulls, rounds, self.budget, self.bounds)
+
+
+def narrowed(bounds: Bounds, counts: NDArray[np.int64], sums: NDArray[np.float64], delta: float) -> tuple[Bounds, int]:
+    """Return the bounds inside both the old ones and new intervals, and how many arms have none: the new ones stand."""
+    lower, upper = confidence_interval(counts, sums, n_arms=counts.size, delta=delta)
+    both = np.maximum(lower, bounds.lower), np.minimum(upper, bounds.upper)
+    kept = both[0] <= both[1]
+    return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), int(np.count_nonzero(~kept))
 
 
 def _decided(bounds: Bounds, budget: int) -> Triage:
@@ -327,9 +348,7 @@ def _sums(values: ArrayLike, n_arms: int) -> NDArray[np.float64]:
 def _row(name: str, values: ArrayLike, n_arms: int) -> NDArray[Any]:
     array = as_numbers(name, values)
     if array.shape != (n_arms,) or not n_arms:
-        raise ValueError(
-            f"{name} must be a list with one number an arm, {n_arms} as pulls has, got shape {array.shape}"
-        )
+        raise ValueError(f"{name} must be a list with a number for each of {n_arms or 1} arms, got shape {array.shape}")
     return array
 
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from armtriage._random import row_of, stream
 from armtriage.contextual import ContextualPolicy
-from armtriage.policy import Policy
+from armtriage.policy import Policy, restore_arrays
 from armtriage.trace import TriageLog
 
-__all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels"]
+__all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "arrays_of"]
 
 
 class Kernels(NamedTuple):
@@ -54,13 +54,10 @@ class _Compiled(Policy):
         return stream(self.seed, "policy")
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return _flat(self._state)
+        return arrays_of(self._state)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name, array in _flat(self._state).items():
-            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
-            array[...] = arrays[name]
+        restore_arrays(arrays_of(self._state), arrays)
 
 
 class CompiledPolicy(_Compiled):
@@ -141,10 +138,10 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         self._notes = dict(zip(self._open, arrays["notes"], strict=True))
 
 
-def _flat(state: Any) -> dict[str, NDArray[Any]]:
+def arrays_of(state: Any) -> dict[str, NDArray[Any]]:
     """Return the arrays of a NamedTuple, those of one inside it under a dotted name."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, value in state._asdict().items():
-        parts = _flat(value) if isinstance(value, tuple) else {"": value}
+        parts = arrays_of(value) if isinstance(value, tuple) else {"": value}
         arrays |= {f"{name}.{part}".rstrip("."): array for part, array in parts.items()}
     return arrays

@@ -21,7 +21,7 @@ from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
 
-__all__ = ["Policy"]
+__all__ = ["Policy", "kinds_of", "restore_arrays"]
 
 _FORMAT = 2
 _EITHER = ("budget", "decisions")
@@ -121,7 +121,7 @@ class Policy(ABC):
     def ask(self) -> Decision:
         """Return the next decision; it stays open until it is told."""
         decision = self._begin(self._select(self._asked))
-        self._record.pulls[self._open[decision.number]] += 1
+        self.tally.pulls[self._open[decision.number]] += 1
         return decision
 
     def _begin(self, arms: NDArray[np.int64]) -> Decision:
@@ -160,13 +160,13 @@ class Policy(ABC):
     def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Close a decision with the rewards that came, mapped to the policy's own units."""
         del self._open[number]
-        self._record.counts[arms] += 1
-        self._record.sums[arms] += rewards
+        self.tally.counts[arms] += 1
+        self.tally.sums[arms] += rewards
         self._update(number, arms, rewards)
 
     @cached_property
-    def _record(self) -> Tally:
-        """What a certificate needs, with rewards on the unit scale."""
+    def tally(self) -> Tally:
+        """How often each arm was pulled and observed, and its rewards' sum on the unit scale, for certificates."""
         n = self.n_arms
         return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
 
@@ -188,7 +188,7 @@ class Policy(ABC):
         if self.decisions is not None:
             raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
         low, high = self.reward_range
-        tally = self._record._replace(sums=(high - low) * self._record.sums + low * self._record.counts)
+        tally = self.tally._replace(sums=(high - low) * self.tally.sums + low * self.tally.counts)
         return certificate_of(
             tally,
             self._asked,
@@ -245,6 +245,10 @@ class Policy(ABC):
         given = {name: getattr(self, name) for name in names if name not in ("self", "graph")}
         return given if self.decisions is None or "budget" not in given else {**given, "budget": None}
 
+    def _saved_config(self) -> dict[str, Any]:
+        """Return the arguments as `save` writes them, and `_make` reads them."""
+        return {name: value for name, value in self.config.items() if name != "decisions"}
+
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
         """Return a new policy with the same arguments that has learned nothing, for a replication of a seed."""
         own = replication_seed(self.seed if seed is None else check_seed(seed), replication)
@@ -259,14 +263,14 @@ class Policy(ABC):
         header = {
             "format": _FORMAT,
             "policy": type(self).__name__,
-            "config": {name: value for name, value in self.config.items() if name != "decisions"},
+            "config": self._saved_config(),
             "id": self._id,
             "asked": self._asked,
         }
         arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
         if self.decisions is not None:
             arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
-        arrays |= {f"tally.{name}": array for name, array in self._record._asdict().items()}
+        arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items()}
         arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
         write_archive(path, header, arrays)
@@ -290,19 +294,13 @@ class Policy(ABC):
                 raise ValueError(f"arms of an open decision must rise, got {arms}")
         self._open = dict(zip(arrays["numbers"].tolist(), parts, strict=True))
 
-    def _count_again(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name, array in self._record._asdict().items():
-            if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-                raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
-            array[...] = arrays[name]
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
         header, arrays = read_archive(path)
         if header.get("format") != _FORMAT:
             raise DamagedFile(f"{os.fspath(path)} has format {header.get('format')!r}; this version reads {_FORMAT}")
-        kinds = {kind.__name__: kind for kind in _family(cls)}
+        kinds = kinds_of(cls)
         if header["policy"] not in kinds:
             raise DamagedFile(f"{os.fspath(path)} holds a {header['policy']}, not a {cls.__name__}")
         try:
@@ -313,7 +311,7 @@ class Policy(ABC):
             policy: Self = kinds[header["policy"]]._make(graph, config)
             policy._id, policy._asked = header["id"], header["asked"]
             policy._reopen(_part(arrays, "open."))
-            policy._count_again(_part(arrays, "tally."))
+            restore_arrays(policy.tally._asdict(), _part(arrays, "tally."))
             policy._restore(_part(arrays, "state."))
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFile(f"{os.fspath(path)} does not hold a whole {header['policy']}: {error}") from error
@@ -325,9 +323,20 @@ class Policy(ABC):
         return f"{type(self).__name__}({self.graph!r}, {shown})"
 
 
-def _family(kind: type[Policy]) -> list[type[Any]]:
-    """Return the class and all that descend from it."""
-    return [kind, *(one for child in kind.__subclasses__() for one in _family(child))]
+def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:
+    """Return the class and all that descend from it, by name."""
+    kinds = {kind.__name__: kind}
+    for child in kind.__subclasses__():
+        kinds |= kinds_of(child)
+    return kinds
+
+
+def restore_arrays(own: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write saved arrays into one's own, if they have their shapes and types."""
+    for name, array in own.items():
+        if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
+        array[...] = arrays[name]
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import LONGEST, check_count
+from armtriage._arguments import LONGEST, check_count, check_probability
 from armtriage._play import COMMITTED, POINT, ROUND, TOTAL, Desk, loop, settle
 from armtriage._play_linear import LinearDesk, linear_loop
 from armtriage._random import check_seed, replication_seed, row_of, stream
 from armtriage._rewards import loss
+from armtriage.certificate import Tally, Watch
 from armtriage.compiled import CompiledContextualPolicy, CompiledPolicy
 from armtriage.contextual import ContextualPolicy
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
@@ -44,6 +45,7 @@ def simulate(
     checkpoints: int | Sequence[int] = 50,
     workers: int | None = None,
     record_decisions: bool = False,
+    certificate: bool | float = False,
     progress: bool | Callable[[float], None] = False,
 ) -> Trace:
     """Play a fresh copy of the policy against the environment in each replication.
@@ -68,6 +70,9 @@ def simulate(
         Threads; by default one a processor. The numbers do not depend on it.
     record_decisions : bool
         Keep every decision: replications x horizon x budget numbers.
+    certificate : bool or float
+        Keep a bound on the regret at each checkpoint, from pulls and rewards alone (see `armtriage.certify`). It holds
+        with probability 0.95, or 1 minus this number.
     progress : bool or callable
         Show a bar, or call with the share done from 0 to 1.
 
@@ -88,7 +93,8 @@ def simulate(
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
     _check_match(policy, environment, horizon)
     seed = policy.seed if seed is None else check_seed(seed)
-    run = _Run(policy, environment, horizon, points, seed, record_decisions)
+    delta = _check_certificate(certificate, policy, environment)
+    run = _Run(policy, environment, horizon, points, seed, record_decisions, delta)
     with _bar(progress) as report:
         desks = run.play(replications, workers, report)
     regret = np.array([desk.regret for desk, _ in desks])
@@ -102,6 +108,7 @@ def simulate(
         n_arms=policy.n_arms,
         seed=seed,
         environment_seed=getattr(environment, "seed", None),
+        certificate=np.array([desk.certificate for desk, _ in desks]) if delta else None,
     )
 
 
@@ -153,6 +160,7 @@ class _Run(NamedTuple):
     points: NDArray[np.int64]
     seed: int
     record: bool
+    delta: float = 0.0  # of the certificates, 0 without
 
     def play(
         self, replications: int, workers: int, report: Callable[[float], None]
@@ -199,6 +207,7 @@ class _Run(NamedTuple):
     def _desk(self) -> Desk:
         n_arms, budget = self.policy.n_arms, self.policy.budget
         low, high = self.policy.reward_range
+        counted = n_arms if self.delta else 0
         return Desk(
             np.zeros(budget, np.int64),
             np.zeros(n_arms, np.int32),
@@ -210,7 +219,20 @@ class _Run(NamedTuple):
             np.zeros(1),
             np.array([0, 0, -1, self.horizon], np.int64),
             np.array([low, high - low]),
+            np.zeros(counted, np.int64),
+            np.zeros(counted, np.int64),
+            np.zeros(counted),
+            np.zeros(self.points.size if self.delta else 0),
         )
+
+    def _watch(self) -> Watch | None:
+        return Watch(self.policy.n_arms, self.policy.budget, self.delta) if self.delta else None
+
+    def _certify(self, watch: Watch, desk: Desk, tally: Tally) -> None:
+        """Certify the regret if this is a checkpoint."""
+        rounds = int(desk.place[ROUND])
+        width = self.policy.reward_range[1] - self.policy.reward_range[0]
+        desk.certificate[self.points == rounds] = width * watch.bound(tally, rounds)
 
     def _compiled(self, replication: int, track: _Track) -> tuple[Desk, TriageLog | None]:
         policy, environment, desk = self.policy, self.environment, self._desk()
@@ -222,8 +244,13 @@ class _Run(NamedTuple):
         plain = policy.graph.n_edges == policy.n_arms
         play, params = loop(policy.kernels), policy.params()
 
+        watch = self._watch()
+
         def go(first: int, stop: int) -> None:
+            stop = stop if watch is None else min(stop, int(self.points[self.points > first].min(initial=stop)))
             play(params, state, arrays, table, desk, luck, environment.luck(replication), plain, stop)
+            if watch is not None:
+                self._certify(watch, desk, Tally(desk.pulls, desk.counts, desk.sums))
 
         self._in_chunks(replication, desk, go, track, self.horizon)
         return _results(desk), policy.triage_log(state)
@@ -307,6 +334,7 @@ class _Run(NamedTuple):
     def _interpreted(self, replication: int, track: _Track) -> tuple[Desk, TriageLog | None]:
         desk, environment = self._desk(), self.environment
         policy = self.policy.fresh(self.seed, replication)
+        watch = self._watch()
         table = None
         if isinstance(environment, StochasticEnvironment | ReplayEnvironment):
             table = environment.table(policy.budget, self.horizon)
@@ -326,8 +354,23 @@ class _Run(NamedTuple):
             if desk.place[POINT] < self.points.size and number + 1 == self.points[desk.place[POINT]]:
                 desk.regret[desk.place[POINT]] = desk.total[TOTAL]
                 desk.place[POINT] += 1
+                if watch is not None:
+                    self._certify(watch, desk, policy.tally)
                 track(replication, desk)
         return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) else None
+
+
+def _check_certificate(
+    certificate: bool | float, policy: Policy, environment: Environment | LinearEnvironment
+) -> float:
+    """Return the probability with which certificates may fail, 0 for none."""
+    if certificate is False:
+        return 0.0
+    if isinstance(policy, ContextualPolicy) or policy.decisions is not None:
+        raise ValueError(f"certificate must be False for a policy with contexts or decisions, got {certificate!r}")
+    if isinstance(environment, ReplayEnvironment):
+        raise ValueError(f"certificate must be False for recorded outcomes, which have no means, got {certificate!r}")
+    return 0.05 if certificate is True else check_probability("certificate", certificate)
 
 
 def _check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:

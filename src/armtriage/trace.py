@@ -70,6 +70,8 @@ class Trace:
     triage : tuple of TriageLog, or None
         For elimination policies, when each arm was confirmed or eliminated, a log a replication. It ends when the
         decision can never change again.
+    certificate : ndarray, (replications, checkpoints), or None
+        If asked for, what the regret was at most, by what the policy had pulled and seen.
     policy, n_arms, seed, environment_seed
         What was simulated; the seeds of the policies' randomness and of the rewards (None if it has none).
 
@@ -93,6 +95,7 @@ class Trace:
     n_arms: int
     seed: int
     environment_seed: int | None
+    certificate: NDArray[np.float64] | None = None
 
     @property
     def origin(self) -> str:
@@ -121,20 +124,24 @@ class Trace:
         return self.mean - half, self.mean + half
 
     def to_polars(self) -> polars.DataFrame:
-        """Return a tidy table: policy, replication, rounds, regret. Needs the extra ``armtriage[tables]``."""
+        """Return a tidy table: policy, replication, rounds, regret, and certificate if there is one.
+
+        Needs the extra ``armtriage[tables]``.
+        """
         try:
             import polars
         except ImportError as error:
             raise ImportError("to_polars needs polars, of the extra 'tables': pip install polars") from error
         replications, points = self.regret.shape
-        return polars.DataFrame(
-            {
-                "policy": [self.policy] * (replications * points),
-                "replication": np.repeat(np.arange(replications), points),
-                "rounds": np.tile(self.rounds, replications),
-                "regret": self.regret.ravel(),
-            }
-        )
+        columns = {
+            "policy": [self.policy] * (replications * points),
+            "replication": np.repeat(np.arange(replications), points),
+            "rounds": np.tile(self.rounds, replications),
+            "regret": self.regret.ravel(),
+        }
+        if self.certificate is not None:
+            columns["certificate"] = self.certificate.ravel()
+        return polars.DataFrame(columns)
 
     def __repr__(self) -> str:
         replications, points = self.regret.shape

@@ -6,6 +6,7 @@ from armtriage.policies.combinatorial_ucb import CombinatorialUCB
 from armtriage.policies.constrained import ConstrainedElimination
 from armtriage.policies.elimination import CombinatorialElimination
 from armtriage.policies.greedy import Greedy
+from armtriage.policies.guard import Guard
 from armtriage.policies.guarded_thompson import GuardedThompson
 from armtriage.policies.kl_ucb import KLUCB
 from armtriage.policies.linear_elimination import HierarchicalElimination, StageTriage
@@ -21,6 +22,7 @@ __all__ = [
     "CombinatorialUCB",
     "ConstrainedElimination",
     "Greedy",
+    "Guard",
     "GuardedThompson",
     "HierarchicalElimination",
     "LinearThompsonSampling",

@@ -39,7 +39,7 @@ class Sampler(NamedTuple):
     skipped: NDArray[np.uint8]  # losses since `out` was computed
     incumbents: NDArray[np.int64]  # (S,) the SIZE active ones among them
     inside: NDArray[np.uint8]  # (K,) whether an arm is one of those
-    looked: NDArray[np.int32]  # (K,) MARK if the incumbents reveal the arm
+    looked: NDArray[np.int64]  # (K,) MARK if the incumbents reveal the arm
     shown: NDArray[np.int64]  # scratch
     values: NDArray[np.float64]  # (K + S,) scratch
     chosen: NDArray[np.int64]  # (K + S,) scratch
@@ -50,21 +50,20 @@ class Sampler(NamedTuple):
 
 def new_sampler(n_arms: int, budget: int) -> Sampler:
     """Return uniform posteriors, no incumbents, and a level that rules nobody out."""
-    sampler = Sampler(
+    return Sampler(
         np.zeros(n_arms),
         np.full(n_arms, 0.5),
         np.zeros(n_arms),
         np.zeros(n_arms, np.uint8),
         np.zeros(budget, np.int64),
         np.zeros(n_arms, np.uint8),
-        np.zeros(n_arms, np.int32),
+        np.zeros(n_arms, np.int64),
         np.zeros(n_arms, np.int64),
         np.zeros(n_arms + budget),
         np.zeros(n_arms + budget, np.int64),
         np.array([1, 0, -1], np.int64),
         np.array([0.0, 1.0, 0.0, 0.0, 0.5, 0.5]),
     )
-    return sampler
 
 
 @inlined
@@ -140,9 +139,6 @@ def _rank(sets: triage.State, sampler: Sampler, graph: GraphArrays, free_look: b
     sampler.whole[SIZE] = k
     sampler.whole[DECIDED] = decided
     sampler.whole[MARK] += 1
-    if sampler.whole[MARK] == 2**31 - 1:
-        sampler.looked[:] = 0
-        sampler.whole[MARK] = 1
     mark = sampler.whole[MARK]
     reveal(graph, sampler.incumbents, sampler.looked, mark, sampler.shown)
     for arm in range(sampler.means.size):

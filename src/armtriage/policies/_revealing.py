@@ -50,7 +50,7 @@ def new_bills(n_arms: int, budget: int) -> Bills:
 
 @inlined
 def _gap(sampler: Sampler, least: float, arm: int) -> float:
-    return max(0.0, least - sampler.means[arm])
+    return max(0.0, least - sampler.means[arm])  # type: ignore[no-any-return]
 
 
 @kernel

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from armtriage._arguments import check_choice, check_flag, check_number, check_probability
+from armtriage._arguments import check_flag
 from armtriage._jit import inlined, kernel
-from armtriage.certificate import Account, Bounds, Certificate, certificate_of
 from armtriage.compiled import CompiledPolicy, Kernels
 from armtriage.feedback import FeedbackGraph, GraphArrays
-from armtriage.intervals import confidence_interval
 from armtriage.policies import _triage as triage
 from armtriage.policies import elimination
 from armtriage.policies._free_look import Sampler, learn, new_sampler, propose
-from armtriage.policies._guard import ALLOWED, FORCED, SPENT, TOTAL, Book, GuardParams, admit, begin, new_book, note
+from armtriage.policies._guard import GuardParams, admit, begin, note
+from armtriage.policies._guarded import GuardedPolicy, GuardState
 from armtriage.policies._revealing import Bills, new_bills, reveal_instead
-from armtriage.policies._triage import ACTIVE, CONFIRMED, ELIMINATED, FAILED, LOGGED
-from armtriage.trace import Triage, TriageLog
 
 __all__ = ["GuardedThompson"]
-
-MODES = ("time", "shadow")
 
 
 class Params(NamedTuple):
@@ -37,10 +31,9 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """What is known of the arms, the guard's book, the posteriors, and the bills of direct looks."""
+    """The guard, the posteriors, and the bills of direct looks."""
 
-    sets: triage.State
-    book: Book
+    guard: GuardState
     sampler: Sampler
     bills: Bills
 
@@ -50,12 +43,12 @@ def select(
     params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
 ) -> bool:
     """Fill `arms` with what the sampler proposes and the guard admits; True if that can never change again."""
-    if begin(params.guard, params.sets, state.sets, state.book, graph, number, arms):
+    if begin(params.guard, params.sets, state.guard.sets, state.guard.book, graph, number, arms):
         return True
-    propose(state.sets, state.sampler, graph, luck, params.free_look, arms)
+    propose(state.guard.sets, state.sampler, graph, luck, params.free_look, arms)
     if params.reveal:
-        reveal_instead(state.sets, state.sampler, state.bills, graph, arms)
-    admit(params.sets, state.sets, state.book, graph, number, luck, arms)
+        reveal_instead(state.guard.sets, state.sampler, state.bills, graph, arms)
+    admit(params.sets, state.guard.sets, state.guard.book, graph, number, luck, arms)
     return False
 
 
@@ -72,23 +65,23 @@ def update(
     scheduled: bool,
 ) -> None:
     """Record the rewards of the first n arms of `seen`."""
-    note(params.sets, state.sets, state.book, seen, rewards, n, scheduled)
-    learn(state.sets, state.sampler, luck, seen, rewards, n)
+    note(params.sets, state.guard.sets, state.guard.book, seen, rewards, n, scheduled)
+    learn(state.guard.sets, state.sampler, luck, seen, rewards, n)
 
 
 @kernel
 def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms are on their way, so that elimination explores others."""
-    elimination.schedule(params.sets, state.sets, graph, arms)
+    elimination.schedule(params.sets, state.guard.sets, graph, arms)
 
 
 @kernel
 def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms will not come."""
-    elimination.release(params.sets, state.sets, graph, arms)
+    elimination.release(params.sets, state.guard.sets, graph, arms)
 
 
-class GuardedThompson(CompiledPolicy):
+class GuardedThompson(GuardedPolicy, CompiledPolicy):
     """Thompson sampling that uses the graph, inside twice the guarantee of elimination, with a certificate.
 
     Use it first. It needs no horizon. On ordinary instances it loses about what `ThompsonSampling` does, less
@@ -146,85 +139,19 @@ class GuardedThompson(CompiledPolicy):
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
-        self.delta = check_probability("delta", delta)
-        self.mode = check_choice("mode", mode, MODES)
-        self.factor = check_number("factor", factor)
+        super().__init__(graph, budget, delta=delta, mode=mode, factor=factor, seed=seed, reward_range=reward_range)
         self.free_look = check_flag("free_look", free_look)
         self.reveal = check_flag("reveal", reveal)
 
-    @cached_property
-    def _elimination(self) -> elimination.CombinatorialElimination:
-        return elimination.CombinatorialElimination(self.graph, self.budget, delta=self.delta, seed=self.seed)
-
-    @property
-    def triage(self) -> Triage:
-        """The confirmed, active and eliminated arms, as of the last time that intervals were computed."""
-        status = self._state.sets.status
-        return Triage(*(np.flatnonzero(status == kind) for kind in (CONFIRMED, ACTIVE, ELIMINATED)))
-
-    @property
-    def interval_failures(self) -> int:
-        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return int(self._state.sets.whole[FAILED])
-
-    @property
-    def account(self) -> Account:
-        """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
-        book, width = self._state.book, self.reward_range[1] - self.reward_range[0]
-        return Account(
-            width * float(book.real[SPENT]),
-            width * float(book.real[ALLOWED]),
-            int(book.whole[FORCED]),
-            self.factor,
-        )
-
-    def triage_log(self, state: Any = None) -> TriageLog:
-        """Return when arms were confirmed or eliminated, in order."""
-        sets = (self._state if state is None else state).sets
-        n = int(sets.whole[LOGGED])
-        arms = sets.log_arms[:n].copy()
-        return TriageLog(arms, sets.log_rounds[:n].copy(), sets.status[arms] == CONFIRMED)
-
-    def certificate(self, *, delta: float | None = None, next_decision: ArrayLike | None = None) -> Certificate:
-        """Return what the decisions so far, and one to come, can have lost, with the policy's own `delta` by default.
-
-        Examples
-        --------
-        >>> policy = GuardedThompson(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
-        >>> policy.certificate().confidence
-        0.99
-        """
-        if delta is not None and delta != self.delta:
-            return super().certificate(delta=delta, next_decision=next_decision)
-        sets, book = self._state.sets, self._state.book
-        lower, upper = confidence_interval(sets.counts, sets.sums, n_arms=self.n_arms, delta=self.delta)
-        kept = np.maximum(lower, sets.lower) <= np.minimum(upper, sets.upper)
-        bounds = Bounds(
-            np.where(kept, np.maximum(lower, sets.lower), lower), np.where(kept, np.minimum(upper, sets.upper), upper)
-        )
-        low, high = self.reward_range
-        return certificate_of(
-            self._record._replace(sums=(high - low) * sets.sums + low * sets.counts),
-            self._asked,
-            self.budget,
-            delta=self.delta,
-            reward_range=self.reward_range,
-            next_decision=next_decision,
-            bounds=bounds,
-            sum_of_certificates=(high - low) * float(book.real[TOTAL]),
-            contradictions=self.interval_failures + int(np.count_nonzero(~kept)),
-            account=self.account,
-        )
+    def _guard(self, state: Any = None) -> GuardState:
+        return (self._state if state is None else state).guard  # type: ignore[no-any-return]
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
-        plain = self.graph.n_edges == self.n_arms
-        guard = GuardParams(self.factor, self.mode == "shadow", plain)
-        return Params(self._elimination.params(), guard, self.free_look, self.reveal and not plain)
+        guard = self._guard_params()
+        return Params(self._elimination.params(), guard, self.free_look, self.reveal and not guard.plain)
 
     def new_state(self) -> State:
         """Return the state before the first round."""
         n, budget = self.n_arms, self.budget
-        sets = self._elimination.new_state()
-        return State(sets, new_book(n, budget), new_sampler(n, budget), new_bills(n, budget))
+        return State(self._new_guard(), new_sampler(n, budget), new_bills(n, budget))

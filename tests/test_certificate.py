@@ -1,0 +1,340 @@
+"""Certificates bound what was lost, whoever decided, and say so plainly."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from armtriage import (
+    C2UCB,
+    KLUCB,
+    CombinatorialElimination,
+    CombUCB1,
+    Explicit,
+    FeedbackGraph,
+    Greedy,
+    GuardedThompson,
+    Policy,
+    ReplayEnvironment,
+    StochasticEnvironment,
+    ThompsonSampling,
+    UniformRandom,
+    certify,
+    random_bernoulli,
+    simulate,
+)
+from armtriage.certificate import Bounds, Certificate, Tally, certificate_of
+
+ANY_POLICY = (ThompsonSampling, KLUCB, CombUCB1, Greedy, UniformRandom, CombinatorialElimination, GuardedThompson)
+
+
+def of_bounds(lower: Any, upper: Any, budget: int, decisions: Any, next_decision: Any = None) -> Certificate:
+    """The certificate of a list of decisions, with intervals that are given."""
+    n = len(lower)
+    pulls = np.bincount(np.ravel(decisions).astype(int), minlength=n) if len(decisions) else np.zeros(n, int)
+    tally = Tally(pulls, np.zeros(n, np.int64), np.zeros(n))
+    bounds = Bounds(np.array(lower, float), np.array(upper, float))
+    return certificate_of(
+        tally, len(decisions), budget, delta=0.05, reward_range=(0, 1), next_decision=next_decision, bounds=bounds
+    )
+
+
+@st.composite
+def problems(draw: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, list[list[int]]]:
+    """Intervals, means inside them, a budget and decisions; coarse grids make ties, and ends that meet."""
+    n = draw(st.integers(1, 7))
+    budget = draw(st.integers(1, n))
+    grid = st.integers(0, 8).map(lambda x: x / 8)
+    ends = np.array([sorted(draw(st.tuples(grid, grid))) for _ in range(n)])
+    shares = np.array([draw(grid) for _ in range(n)])
+    means = ends[:, 0] + shares * (ends[:, 1] - ends[:, 0])
+    decisions = st.permutations(range(n)).map(lambda order: sorted(order[:budget]))
+    return ends[:, 0], ends[:, 1], means, budget, draw(st.lists(decisions, min_size=1, max_size=6))
+
+
+def loss(means: np.ndarray, arms: Any, budget: int) -> float:
+    return float(np.sort(means)[::-1][:budget].sum() - means[list(arms)].sum())
+
+
+# --- What is bounded ---
+@settings(max_examples=300, deadline=None)
+@given(problems())
+def test_next_bound_is_the_best_exchange_over_all_decisions(problem: Any) -> None:
+    lower, upper, _, budget, decisions = problem
+    mine = set(decisions[0])
+    best = max(
+        sum(upper[a] for a in set(other) - mine) - sum(lower[a] for a in mine - set(other))
+        for other in itertools.combinations(range(len(lower)), budget)
+    )
+    one = of_bounds(lower, upper, budget, decisions, decisions[0])
+    assert one.next_bound == pytest.approx(best, abs=1e-12)
+    assert {pair.inside for pair in one.exchanges} <= mine
+    assert not {pair.outside for pair in one.exchanges} & mine
+    assert all(pair.amount == upper[pair.outside] - lower[pair.inside] > 0 for pair in one.exchanges)
+
+
+@settings(max_examples=300, deadline=None)
+@given(problems())
+def test_retrospective_is_the_best_exchange_of_the_whole_log(problem: Any) -> None:
+    lower, upper, _, budget, decisions = problem
+    best = max(
+        sum(
+            sum(upper[a] for a in set(other) - set(mine)) - sum(lower[a] for a in set(mine) - set(other))
+            for mine in decisions
+        )
+        for other in itertools.combinations(range(len(lower)), budget)
+    )
+    assert of_bounds(lower, upper, budget, decisions).retrospective == pytest.approx(best, abs=1e-12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(problems())
+def test_no_bound_is_below_the_truth_when_the_intervals_hold(problem: Any) -> None:
+    lower, upper, means, budget, decisions = problem
+    one = of_bounds(lower, upper, budget, decisions, decisions[0])
+    assert loss(means, decisions[0], budget) <= one.next_bound + 1e-12
+    assert sum(loss(means, arms, budget) for arms in decisions) <= one.regret_bound + 1e-12
+    ranked = np.sort(means)[::-1]
+    if budget < means.size:
+        assert one.gap[0] - 1e-12 <= ranked[budget - 1] - ranked[budget] <= one.gap[1] + 1e-12
+    # A confirmed arm is in every best decision, and an eliminated one in none.
+    assert all(np.sum(means >= means[a]) <= budget for a in one.triage.confirmed)
+    assert all(np.sum(means > means[a]) >= budget for a in one.triage.eliminated)
+
+
+@settings(max_examples=200, deadline=None)
+@given(problems(), st.randoms(use_true_random=False))
+def test_names_of_arms_do_not_matter(problem: Any, random: Any) -> None:
+    lower, upper, _, budget, decisions = problem
+    name = list(range(len(lower)))
+    random.shuffle(name)
+    order = np.argsort(name)
+    one = of_bounds(lower, upper, budget, decisions, decisions[0])
+    renamed = [[name[a] for a in arms] for arms in decisions]
+    other = of_bounds(lower[order], upper[order], budget, renamed, renamed[0])
+    assert other.next_bound == pytest.approx(one.next_bound, abs=1e-12)
+    assert other.retrospective == pytest.approx(one.retrospective, abs=1e-12)
+    assert other.gap == one.gap
+    for mine, theirs in zip(one.triage, other.triage, strict=True):
+        assert sorted(name[a] for a in mine) == theirs.tolist()
+
+
+@settings(max_examples=200, deadline=None)
+@given(problems(), st.integers(1, 3))
+def test_confirmed_arms_that_are_always_played_cancel(problem: Any, more: int) -> None:
+    lower, upper, _, budget, decisions = problem
+    n = len(lower)
+    sure = list(range(n, n + more))
+    wider = [[*arms, *sure] for arms in decisions]
+    one = of_bounds(lower, upper, budget, decisions, decisions[0])
+    lower, upper = np.append(lower, [1.5] * more), np.append(upper, [2.0] * more)
+    other = of_bounds(lower, upper, budget + more, wider, wider[0])
+    assert other.next_bound == pytest.approx(one.next_bound, abs=1e-12)
+    assert other.retrospective == pytest.approx(one.retrospective, abs=1e-12)
+    # Where all arms fit, none is decided: there is nothing to decide.
+    assert n == budget or set(sure) <= set(other.triage.confirmed.tolist())
+
+
+def test_eliminated_arms_that_are_never_played_cancel() -> None:
+    one = of_bounds([0.4, 0.3, 0.2], [0.6, 0.7, 0.5], 2, [[0, 1], [0, 2]])
+    other = of_bounds([0.4, 0.3, 0.2, 0.0], [0.6, 0.7, 0.5, 0.1], 2, [[0, 1], [0, 2]])
+    assert (other.next_bound, other.retrospective) == (one.next_bound, one.retrospective)
+    assert other.triage.eliminated.tolist() == [3]
+
+
+def test_narrower_intervals_refund_old_decisions() -> None:
+    log = [[0], [1], [0]]
+    wide, narrow = of_bounds([0.2, 0.1], [0.9, 0.8], 1, log), of_bounds([0.5, 0.3], [0.6, 0.4], 1, log)
+    assert narrow.retrospective == pytest.approx(0.3)
+    assert narrow.retrospective < wide.retrospective
+
+
+# --- Anybody's log ---
+def test_slates_with_empty_slots_need_the_number_of_rounds() -> None:
+    with pytest.raises(ValueError, match="pulls must be those of whole decisions of 2 different arms"):
+        certify([3, 2, 0], [3, 2, 0], [3.0, 1.0, 0.0], budget=2)
+    one = certify([3, 2, 0], [3, 2, 0], [3.0, 1.0, 0.0], budget=2, rounds=4)
+    lower, upper = np.array(one_bounds(one, [3, 2, 0], [3.0, 1.0, 0.0]))
+    pulls = np.array([3, 2, 0])
+    best = max(
+        sum((4 - pulls[a]) * upper[a] for a in both) - sum(pulls[a] * lower[a] for a in {0, 1, 2} - set(both))
+        for both in itertools.combinations(range(3), 2)
+    )
+    assert one.regret_bound == pytest.approx(best)
+
+
+def one_bounds(one: Certificate, counts: Any, sums: Any) -> Any:
+    from armtriage import confidence_interval
+
+    return confidence_interval(counts, sums, n_arms=len(counts), delta=1 - one.confidence)
+
+
+def test_units_of_rewards_are_those_of_the_bounds() -> None:
+    pulls, counts, sums = [30, 50, 20], np.array([40, 50, 20]), np.array([20.0, 31.5, 3.0])
+    one = certify(pulls, counts, sums, budget=1)
+    wide = certify(pulls, counts, 8.0 * sums - 4.0 * counts, budget=1, reward_range=(-4.0, 4.0))
+    assert wide.regret_bound == pytest.approx(8.0 * one.regret_bound)
+    assert wide.next_bound == pytest.approx(8.0 * one.next_bound)
+    assert wide.gap == pytest.approx([8.0 * end for end in one.gap])
+
+
+GOOD: dict[str, Any] = {"pulls": [5, 5], "counts": [6, 5], "sums": [3.0, 2.0], "budget": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"pulls": [5.5, 4.5]}, ValueError, "pulls must be whole numbers from 0, got np.float64(5.5) for arm 0"),
+        ({"pulls": [-1, 11]}, ValueError, "pulls must be whole numbers from 0, got np.int64(-1) for arm 0"),
+        ({"pulls": []}, ValueError, "pulls must be a list with a number for each of 1 arms, got shape (0,)"),
+        ({"pulls": ["a", "b"]}, TypeError, "pulls must be an array of numbers"),
+        ({"counts": [6]}, ValueError, "counts must be a list with a number for each of 2 arms, got shape (1,)"),
+        ({"counts": [6, np.nan]}, ValueError, "counts must be whole numbers from 0, got np.float64(nan) for arm 1"),
+        ({"sums": [7.0, 2.0]}, ValueError, "sums must lie in [0, 6] for the 6 rewards of arm 0, got np.float64(7.0)"),
+        ({"sums": [3.0, -0.5]}, ValueError, "sums must lie in [0, 5] for the 5 rewards of arm 1, got np.float64(-0.5)"),
+        ({"sums": [3.0, np.inf]}, ValueError, "sums must be finite, got np.float64(inf) for arm 1"),
+        ({"budget": 3}, ValueError, "budget must be at most 2, got 3"),
+        ({"budget": 0}, ValueError, "budget must be a whole number from 1, got 0"),
+        ({"delta": 0.0}, ValueError, "delta must be a number strictly between 0 and 1, got 0.0"),
+        (
+            {"reward_range": (1, 0)},
+            ValueError,
+            "reward_range must be two finite numbers, the smaller first, got (1, 0)",
+        ),
+        (
+            {"rounds": 9},
+            ValueError,
+            "rounds must allow for all pulls, got 10 pulls, up to 5 of an arm, for 9 decisions",
+        ),
+        ({"rounds": 9.5}, TypeError, "rounds must be a whole number"),
+        ({"next_decision": [0, 1]}, ValueError, "next_decision must be 1 different arms, got [0, 1]"),
+        ({"next_decision": [2]}, ValueError, "next_decision must lie in 0..1, got [2]"),
+    ],
+)
+def test_bad_logs_are_refused_by_name(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        certify(**{**GOOD, **change})
+
+
+# --- In words ---
+def test_sentences_say_what_was_lost_what_will_be_and_what_is_known() -> None:
+    text = str(certify([60, 60, 80], [60, 60, 80], [40.0, 20.0, 10.0], budget=2))
+    assert text.count(". ") == 2
+    assert text.startswith("With 95% confidence, the 100 decisions so far have lost at most ")
+    assert "Playing arms 0 and 1 next loses at most " in text
+    assert text.endswith("are still open.")
+
+
+def test_sentences_before_the_first_decision_promise_nothing() -> None:
+    assert "no decision has been made yet" in str(certify([0, 0], [0, 0], [0, 0], budget=1))
+
+
+def test_contradictions_void_the_certificate() -> None:
+    policy = GuardedThompson(FeedbackGraph.full_information(3), budget=1, delta=0.5, seed=7)
+    for t in range(400):
+        rewards = [0.5, 0.5, float(t < 200)]
+        policy.tell(policy.ask(), rewards)
+    assert policy.certificate().contradictions > 0
+    assert str(policy.certificate()).startswith("Nothing can be certified")
+
+
+def test_one_decision_of_all_arms_has_lost_nothing() -> None:
+    policy = GuardedThompson(FeedbackGraph.semi_bandit(2), budget=2, delta=0.5, seed=7)
+    policy.tell(policy.ask(), [0.0, 1.0])
+    text = str(policy.certificate())
+    assert text.startswith("With 50% confidence, the first decision has lost at most 0 in all")
+    assert text.endswith("The best 2 arms are known for certain.")
+
+
+# --- Policies ---
+@pytest.mark.parametrize("kind", ANY_POLICY)
+def test_every_policy_certifies_what_certify_would(kind: type[Policy], tmp_path: Path) -> None:
+    graph = FeedbackGraph.cliques([2, 2, 1])
+    env = StochasticEnvironment([0.9, 0.2, 0.7, 0.4, 0.1], graph, seed=3)
+    policy = kind(graph, budget=2, seed=7, reward_range=(-1.0, 1.0))
+    pulls, counts, sums, lost = np.zeros(5, int), np.zeros(5, int), np.zeros(5), 0.0
+    for t in range(120):
+        decision = policy.ask()
+        pulls[decision.arms] += 1
+        lost += env.regret(decision.arms)
+        if t < 110:
+            rewards = env.rewards(t, decision.revealed)
+            policy.tell(decision, rewards)
+            counts[decision.revealed] += 1
+            sums[decision.revealed] += rewards
+    one = policy.certificate(delta=0.03)
+    other = certify(pulls, counts, sums, budget=2, delta=0.03, reward_range=(-1.0, 1.0))
+    assert one.regret_bound == pytest.approx(other.regret_bound)
+    assert one.next_bound == pytest.approx(other.next_bound)
+    assert one.rounds == 120
+    assert lost <= one.regret_bound
+    policy.save(tmp_path / "policy")
+    again = kind.load(tmp_path / "policy").certificate(delta=0.03)
+    assert (again.regret_bound, again.next_bound) == (one.regret_bound, one.next_bound)
+
+
+def test_policies_with_contexts_have_no_certificate() -> None:
+    with pytest.raises(NotImplementedError, match="constant mean"):
+        C2UCB(3, 2, budget=1).certificate()
+
+
+def test_policies_over_decision_sets_have_no_certificate() -> None:
+    policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), decisions=Explicit([[0], [1, 2]], n_arms=3), seed=7)
+    with pytest.raises(NotImplementedError, match="decision sets"):
+        policy.certificate()
+
+
+# --- simulate ---
+@pytest.mark.parametrize("kind", ANY_POLICY)
+def test_simulated_certificates_are_above_the_regret(kind: type[Policy]) -> None:
+    """Each of 8 runs may fail with probability 1e-6."""
+    env = random_bernoulli(FeedbackGraph.cliques([5] * 4), seed=7)
+    trace = simulate(kind(env.graph, budget=3, seed=7), env, horizon=2000, replications=8, certificate=1e-6)
+    assert trace.certificate.shape == trace.regret.shape
+    assert np.all(trace.regret <= trace.certificate + 1e-9)
+    plain = simulate(kind(env.graph, budget=3, seed=7), env, horizon=2000, replications=8)
+    assert plain.certificate is None
+    assert np.allclose(plain.regret, trace.regret)
+
+
+def test_simulated_certificates_do_not_depend_on_how_they_were_played() -> None:
+    class Plain(Policy):
+        """Thompson sampling through ask and tell."""
+
+        def _select(self, number: int) -> np.ndarray:
+            return self.inner._select(number)
+
+        def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
+            self.inner._update(number, arms, rewards)
+
+        @property
+        def inner(self) -> ThompsonSampling:
+            if not hasattr(self, "_inner"):
+                self._inner = ThompsonSampling(self.graph, self.budget, seed=self.seed)
+            return self._inner
+
+    env = random_bernoulli(FeedbackGraph.cliques([3] * 3), seed=7)
+    options: dict[str, Any] = {"horizon": 200, "certificate": True, "checkpoints": [1, 7, 60, 200], "replications": 2}
+    fast = simulate(ThompsonSampling(env.graph, budget=2, seed=7), env, **options)
+    with pytest.warns(UserWarning, match="not compiled"):
+        slow = simulate(Plain(env.graph, budget=2, seed=7), env, **options)
+    assert np.allclose(fast.certificate, slow.certificate)
+
+
+def test_simulated_certificates_need_means() -> None:
+    replay = ReplayEnvironment(np.zeros((5, 2)), FeedbackGraph.semi_bandit(2))
+    with pytest.raises(ValueError, match="certificate must be False for recorded outcomes"):
+        simulate(Greedy(replay.graph, budget=1), replay, horizon=5, certificate=True)
+
+
+def test_certificate_of_simulate_is_a_probability() -> None:
+    env = random_bernoulli(FeedbackGraph.semi_bandit(3), seed=7)
+    with pytest.raises(ValueError, match="certificate must be a number strictly between 0 and 1"):
+        simulate(Greedy(env.graph, budget=1), env, horizon=5, certificate=1.5)

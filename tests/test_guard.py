@@ -1,0 +1,213 @@
+"""The guard keeps its bound whatever is proposed, and leaves a good proposer alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from armtriage import (
+    C2UCB,
+    CombUCB1,
+    FeedbackGraph,
+    Greedy,
+    Guard,
+    GuardedThompson,
+    Policy,
+    StochasticEnvironment,
+    ThompsonSampling,
+    UniformRandom,
+    check_policy,
+)
+
+NEVER = 1e-6  # the probability with which a run may break its bound
+GRAPHS = {
+    "semi-bandit": FeedbackGraph.semi_bandit(8),
+    "cliques": FeedbackGraph.cliques([2, 2, 4]),
+    "star": FeedbackGraph.from_edges(8, [(0, arm) for arm in range(1, 8)]),
+    "digraph": FeedbackGraph.erdos_renyi(8, 0.2, seed=3),
+}
+MEANS = np.array([0.1, 0.8, 0.3, 0.75, 0.2, 0.3, 0.25, 0.1])
+
+
+class Run(NamedTuple):
+    """Regret of admitted and of forced rounds, and the account, after each round."""
+
+    admitted: np.ndarray
+    forced: np.ndarray
+    spent: np.ndarray
+    allowed: np.ndarray
+    policy: Any
+
+
+def run(policy: Any, env: StochasticEnvironment, rounds: int, late: int = 0) -> Run:
+    rows, admitted, forced, waiting = [], 0.0, 0.0, []
+    for t in range(rounds):
+        before = policy.account.forced_rounds
+        decision = policy.ask()
+        stepped_in = policy.account.forced_rounds > before
+        lost = env.regret(decision.arms)
+        admitted, forced = admitted + lost * (not stepped_in), forced + lost * stepped_in
+        rows.append((admitted, forced, policy.account.spent, policy.account.allowed))
+        waiting.append((t, decision))
+        if len(waiting) > late:
+            number, old = waiting.pop(0)
+            policy.tell(old, env.rewards(number, old.revealed))
+    return Run(*np.array(rows).T, policy)
+
+
+def hostile(name: str, graph: FeedbackGraph, means: np.ndarray) -> Policy | Callable[[int], Any]:
+    worst = np.argsort(means)[:2]
+    if name == "saboteur":
+        return lambda number: worst
+    if name == "greedy":
+        return Greedy(graph, budget=2)
+    if name == "random":
+        return UniformRandom(graph, budget=2)
+    return lambda number: [number % 8, (number + 1 + number // 8 % 7) % 8]
+
+
+@pytest.mark.parametrize("mode", ["time", "shadow"])
+@pytest.mark.parametrize("name", ["saboteur", "greedy", "random", "carousel"])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_regret_is_within_the_budget_whatever_is_proposed(graph: str, name: str, mode: str) -> None:
+    """Fails with probability at most 1e-6 a run."""
+    env = StochasticEnvironment(MEANS, GRAPHS[graph], seed=5)
+    proposer = hostile(name, env.graph, MEANS)
+    guard = Guard(proposer, env.graph, budget=2, delta=NEVER, mode=mode, factor=0.2, seed=7)
+    done = run(guard, env, 1500, late=3 if name == "carousel" else 0)
+    assert np.all(done.admitted <= done.spent + 1e-9)
+    assert np.all(done.spent <= done.allowed + 1e-9)
+    assert np.all(np.diff(done.allowed) >= 0)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_saboteur_is_stopped(graph: str) -> None:
+    """Alone it would lose 1.35 a round; fails with probability at most 1e-6."""
+    env = StochasticEnvironment(MEANS, GRAPHS[graph], seed=5)
+    worst = np.argsort(MEANS)[:2]
+    done = run(Guard(lambda number: worst, env.graph, budget=2, delta=NEVER, factor=0.2, seed=7), env, 3000)
+    assert done.policy.account.forced_rounds > 0
+    total = done.admitted + done.forced
+    assert total[-1] <= 0.2 * env.regret(worst) * 3000
+    # In the end the sets are decided, and nothing is lost any more.
+    assert done.policy.triage.active.size + done.policy.triage.confirmed.size == 2
+    assert total[-1] == total[-500]
+
+
+def test_good_proposer_is_left_alone() -> None:
+    env = StochasticEnvironment(np.linspace(0.1, 0.9, 12), FeedbackGraph.semi_bandit(12), seed=5)
+    alone = ThompsonSampling(env.graph, budget=3, seed=7)
+    guarded = Guard(ThompsonSampling(env.graph, budget=3, seed=1), env.graph, budget=3, seed=7)
+    for t in range(400):
+        mine, theirs = guarded.ask(), alone.ask()
+        assert mine.arms.tolist() == theirs.arms.tolist()
+        for policy, decision in ((guarded, mine), (alone, theirs)):
+            policy.tell(decision, env.rewards(t, decision.revealed))
+    assert guarded.account.forced_rounds == 0
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.05])
+def test_guarded_thompson_is_within_its_budget_too(factor: float) -> None:
+    """Fails with probability at most 1e-6."""
+    env = StochasticEnvironment(MEANS, GRAPHS["digraph"], seed=6)
+    done = run(GuardedThompson(env.graph, budget=2, delta=NEVER, factor=factor, seed=7), env, 1500, late=2)
+    assert np.all(done.admitted <= done.spent + 1e-9)
+    assert np.all(done.spent <= done.allowed + 1e-9)
+    assert done.policy.account.forced_rounds > 0
+
+
+def test_budget_of_nothing_leaves_only_elimination() -> None:
+    env = StochasticEnvironment(MEANS, GRAPHS["semi-bandit"], seed=5)
+    done = run(Guard(CombUCB1(env.graph, budget=2), env.graph, budget=2, factor=0.0, seed=7), env, 200)
+    assert done.policy.account.forced_rounds == 200
+
+
+# --- The contract ---
+def make_guard(
+    graph: FeedbackGraph, budget: int, *, seed: int, reward_range: tuple[float, float] = (0.0, 1.0), **options: Any
+) -> Guard:
+    proposer = ThompsonSampling(graph, budget, seed=seed, reward_range=reward_range)
+    return Guard(proposer, graph, budget, seed=seed, reward_range=reward_range, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"factor": 0.05, "delta": 0.5}, {"mode": "shadow", "delta": 0.5}])
+def test_guard_keeps_the_contract_of_policies(options: dict[str, Any]) -> None:
+    check_policy(make_guard, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"factor": 0.05, "delta": 0.5},
+        {"mode": "shadow", "delta": 0.5},
+        {"free_look": False, "delta": 0.5},
+        {"reveal": False},
+    ],
+)
+def test_guarded_thompson_keeps_the_contract_of_policies(options: dict[str, Any]) -> None:
+    check_policy(GuardedThompson, **options)
+
+
+def test_function_must_be_given_again_after_load(tmp_path: Path) -> None:
+    policy = Guard(lambda number: [0, 1], GRAPHS["star"], budget=2, seed=7)
+    policy.tell(policy.ask(), {0: 1.0})
+    policy.save(tmp_path / "guard")
+    loaded = Guard.load(tmp_path / "guard")
+    with pytest.raises(ValueError, match="proposer must be set again after load"):
+        loaded.ask()
+    loaded.proposer = lambda number: [2, 3]
+    assert loaded.ask().arms.tolist() == [2, 3]
+
+
+def test_policy_that_proposes_is_not_changed() -> None:
+    proposer = CombUCB1(GRAPHS["star"], budget=2, seed=7)
+    policy = Guard(proposer, proposer.graph, budget=2, seed=7)
+    policy.tell(policy.ask(), {0: 1.0})
+    assert not proposer.open_decisions
+    assert proposer.tally.pulls.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("proposal", "error", "message"),
+    [
+        ([0], ValueError, "proposer must return 2 different arms, got [0]"),
+        ([0, 0], ValueError, "proposer must return 2 different arms, got [0, 0]"),
+        ([0, 1, 2], ValueError, "proposer must return 2 different arms, got [0, 1, 2]"),
+        ([0, 1, 1], ValueError, "proposer must return 2 different arms, got [0, 1, 1]"),
+        ([0, 8], ValueError, "the arms that proposer returns must lie in 0..7, got [0, 8]"),
+        ([0, -1], ValueError, "the arms that proposer returns must lie in 0..7, got [0, -1]"),
+        ([0.0, 1.0], TypeError, "the arms that proposer returns must be a list of whole numbers, got [0.0, 1.0]"),
+        (None, TypeError, "the arms that proposer returns must be a list of whole numbers, got None"),
+    ],
+)
+def test_bad_proposals_are_refused_and_change_nothing(proposal: Any, error: type[Exception], message: str) -> None:
+    answers = [proposal, [4, 2]]
+    policy = Guard(lambda number: answers.pop(0), GRAPHS["star"], budget=2, seed=7)
+    with pytest.raises(error, match=re.escape(message)):
+        policy.ask()
+    assert not policy.open_decisions
+    assert policy.ask().arms.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"proposer": 3}, TypeError, "proposer must be a Policy or a function that returns arms, got 3"),
+        ({"proposer": Greedy(GRAPHS["cliques"], 2)}, ValueError, "proposer must have the same graph as the guard"),
+        ({"proposer": Greedy(GRAPHS["star"], 3)}, ValueError, "proposer must have the same budget as the guard, got 3"),
+        ({"proposer": C2UCB(8, 2, budget=2)}, ValueError, "proposer must choose budget arms, without contexts"),
+        ({"mode": "free"}, ValueError, "mode must be one of time, shadow, got 'free'"),
+        ({"factor": -1.0}, ValueError, "factor must be a finite number from 0, got -1.0"),
+        ({"delta": 1.0}, ValueError, "delta must be a number strictly between 0 and 1, got 1.0"),
+    ],
+)
+def test_bad_arguments_are_refused(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    good: dict[str, Any] = {"proposer": Greedy(GRAPHS["star"], 2), "graph": GRAPHS["star"], "budget": 2}
+    with pytest.raises(error, match=re.escape(message)):
+        Guard(**{**good, **change})
