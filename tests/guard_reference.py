@@ -51,6 +51,7 @@ class GuardedThompson:
         self.pulls = [0 for _ in arms]
         self.forced = self.second = self.revealed = 0
         self.bill, self.since, self.next = [0.0 for _ in arms], 0.0, 0.0
+        self.resume, self.pause = 0, (self.K + graph.arrays.indices.size) // (256 * budget)
 
     def count(self, a: int) -> int:
         return len(self.seen[a])
@@ -72,7 +73,7 @@ class GuardedThompson:
         self.pay(t + 1)
         arms = self.propose(t)
         if self.reveal:
-            arms = self.reveal_instead(arms)
+            arms = self.reveal_instead(t, arms)
         return sorted(self.admit(t, arms))
 
     def greedy(self, waiting: set[int], most: int) -> list[int]:
@@ -120,7 +121,7 @@ class GuardedThompson:
         value = {a: self.posterior(a) if a in looked else float(draws[a]) for a in self.active}
         return sorted(self.confirmed) + sorted(self.active, key=lambda a: (-value[a], a))[: self.free()]
 
-    def reveal_instead(self, arms: list[int]) -> list[int]:
+    def reveal_instead(self, t: int, arms: list[int]) -> list[int]:
         incumbents, looked = self.incumbents(), self.looked()
         least = min(map(self.posterior, incumbents))
         gap = [max(0.0, least - self.posterior(a)) for a in range(self.K)]
@@ -128,33 +129,39 @@ class GuardedThompson:
         for a in direct:
             self.bill[a] += gap[a]
             self.since += gap[a]
-        if not direct or self.since * (1 + SLACK) < self.next:
+        if not direct or self.since * (1 + SLACK) < self.next or t < self.resume:
             return arms
+        self.resume = t + self.pause
         sought = {a for a in self.active - looked if self.count(a) > 0}
+        total = sum(self.bill)
+        lacks, due = math.inf, {}
+
+        def is_worth_it(h: int) -> bool:
+            shown = self.reveals[h] & sought
+            return len(shown) > 1 and sum(gap[b] for b in shown) > 2 * gap[h] * (1 + SLACK) + SLACK
+
+        def billed(h: int) -> float:
+            return sum(self.bill[b] for b in self.reveals[h])
+
+        def is_due(h: int) -> bool:
+            return billed(h) * (1 + SLACK) >= gap[h] and billed(h) > SLACK * total
+
+        for h in range(self.K):
+            if h in incumbents or self.count(h) == 0 or not is_worth_it(h):
+                continue
+            if is_due(h):
+                worth = sum(gap[b] for b in self.reveals[h] & sought)
+                due[h] = round(1e6 * math.log(worth / max(gap[h], 1e-100)))
+            else:
+                lacks = min(lacks, gap[h] - billed(h))
         picks: list[int] = []
-        lacks = math.inf
-        while len(picks) < self.free():
-            due, due_ratio, lacks = -1, 0.0, math.inf
-            for h in range(self.K):
-                shown = self.reveals[h] & sought
-                worth, bill = sum(gap[b] for b in shown), sum(self.bill[b] for b in self.reveals[h])
-                if h in incumbents or self.count(h) == 0 or len(shown) < 2:
-                    continue
-                if worth <= 2 * gap[h] * (1 + SLACK) + SLACK:
-                    continue
-                if bill * (1 + SLACK) < gap[h] or bill <= SLACK * sum(self.bill):
-                    lacks = min(lacks, gap[h] - bill)
-                    continue
-                ratio = worth / max(2 * gap[h], 1e-300)
-                if ratio > due_ratio * (1 + SLACK):
-                    due, due_ratio = h, ratio
-            if due < 0:
-                break
-            picks.append(due)
-            paid = sum(self.bill[b] for b in self.reveals[due])
-            for b in self.reveals[due]:
-                self.bill[b] *= max(0.0, 1 - gap[due] / paid)
-            sought -= self.reveals[due]
+        for h in sorted(due, key=lambda h: (-due[h], h))[: 8 * self.free()]:
+            if len(picks) < self.free() and is_worth_it(h) and is_due(h):
+                picks.append(h)
+                factor = max(0.0, 1 - gap[h] / billed(h))
+                for b in self.reveals[h]:
+                    self.bill[b] *= factor
+                sought -= self.reveals[h]
         self.since, self.next = 0.0, max(sum(self.bill) / 32, lacks if lacks < math.inf else 0.0)
         if not picks:
             return arms

@@ -23,7 +23,7 @@ from armtriage.policies._triage import ACTIVE, N_ACTIVE, N_CONFIRMED
 
 __all__ = ["LEAST_MEAN", "Sampler", "learn", "new_sampler", "propose"]
 
-MARK, SIZE, DECIDED = range(3)
+MARK, SIZE, DECIDED, BEST_ARM = range(4)
 LEVEL, CENTRE, STEP, WASTE, LEAST_MEAN, BEST_OUTSIDE = range(6)
 _NEVER = 2.0
 _ROUNDING = 1e-10
@@ -43,7 +43,7 @@ class Sampler(NamedTuple):
     shown: NDArray[np.int64]  # scratch
     values: NDArray[np.float64]  # (K + S,) scratch
     chosen: NDArray[np.int64]  # (K + S,) scratch
-    whole: NDArray[np.int64]  # MARK, SIZE, DECIDED arms when the incumbents were found
+    whole: NDArray[np.int64]  # MARK, SIZE, arms DECIDED when the incumbents were found, BEST_ARM outside
     real: NDArray[np.float64]  # LEVEL for candidates, CENTRE and STEP of the least value chosen, WASTE of a low level,
     # LEAST_MEAN of the incumbents, BEST_OUTSIDE mean since they were found
 
@@ -61,7 +61,7 @@ def new_sampler(n_arms: int, budget: int) -> Sampler:
         np.zeros(n_arms, np.int64),
         np.zeros(n_arms + budget),
         np.zeros(n_arms + budget, np.int64),
-        np.array([1, 0, -1], np.int64),
+        np.array([1, 0, -1, 0], np.int64),
         np.array([0.0, 1.0, 0.0, 0.0, 0.5, 0.5]),
     )
 
@@ -91,7 +91,7 @@ def learn(
     n: int,
 ) -> None:
     """Add a win or a loss for each of the first n arms of `seen`, whose counts are up to date; a coin may decide."""
-    best = sampler.real[BEST_OUTSIDE]
+    best, best_arm = sampler.real[BEST_OUTSIDE], sampler.whole[BEST_ARM]
     for i in range(n):
         arm, reward = seen[i], rewards[i]
         won = reward >= 1.0 or (reward > 0.0 and uniform(luck, sets.counts.size + arm) < reward)
@@ -99,14 +99,15 @@ def learn(
             sampler.wins[arm] += 1.0
         mean = (sampler.wins[arm] + 1.0) / (sets.counts[arm] + 2.0)
         sampler.means[arm] = mean
-        if sampler.inside[arm] == 0 and sets.status[arm] == ACTIVE:
-            best = max(best, mean)
+        ahead = mean > best or (mean == best and arm < best_arm)
+        if ahead and sampler.inside[arm] == 0 and sets.status[arm] == ACTIVE:
+            best, best_arm = mean, arm
         if sampler.out[arm] < _NEVER:
             # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win.
             sampler.skipped[arm] += 1
             if (won and sampler.out[arm] > 0.0) or sampler.skipped[arm] > 8:
                 _cut(sets, sampler, arm)
-    sampler.real[BEST_OUTSIDE] = best
+    sampler.real[BEST_OUTSIDE], sampler.whole[BEST_ARM] = best, best_arm
 
 
 @kernel
@@ -123,10 +124,11 @@ def _rank(sets: triage.State, sampler: Sampler, graph: GraphArrays, free_look: b
     same = decided == sampler.whole[DECIDED]
     for i in range(k):
         same = same and sampler.inside[sampler.chosen[i]] > 0
-    best = -np.inf
+    best, best_arm = -np.inf, -1
     for i in range(k, n):
-        best = max(best, sampler.values[i])
-    sampler.real[BEST_OUTSIDE] = best
+        if sampler.values[i] > best or (sampler.values[i] == best and sampler.chosen[i] < best_arm):
+            best, best_arm = sampler.values[i], sampler.chosen[i]
+    sampler.real[BEST_OUTSIDE], sampler.whole[BEST_ARM] = best, best_arm
     if same:
         return
     for i in range(sampler.whole[SIZE]):
@@ -219,18 +221,27 @@ def _take(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool
 
 
 @inlined
+def _least(sampler: Sampler) -> tuple[float, int]:
+    """Return the least mean of the active incumbents, and the last arm that has it."""
+    least, arm = np.inf, -1
+    for i in range(sampler.whole[SIZE]):
+        other = sampler.incumbents[i]
+        mean = sampler.means[other]
+        if mean < least or (mean == least and other > arm):
+            least, arm = mean, other
+    return least, arm
+
+
+@inlined
 def propose(
     sets: triage.State, sampler: Sampler, graph: GraphArrays, luck: np.uint64, free_look: bool, arms: NDArray[np.int64]
 ) -> None:
     """Fill `arms` with the confirmed arms and the active ones of largest value, all incumbents up to date."""
-    least = np.inf
-    for i in range(sampler.whole[SIZE]):
-        least = min(least, sampler.means[sampler.incumbents[i]])
+    least, arm = _least(sampler)
+    best = sampler.real[BEST_OUTSIDE]
     stale = sampler.means.size - sets.whole[N_ACTIVE] != sampler.whole[DECIDED]
-    if stale or least <= sampler.real[BEST_OUTSIDE]:
+    if stale or best > least or (best == least and sampler.whole[BEST_ARM] < arm):
         _rank(sets, sampler, graph, free_look)
-        least = np.inf
-        for i in range(sampler.whole[SIZE]):
-            least = min(least, sampler.means[sampler.incumbents[i]])
+        least, arm = _least(sampler)
     sampler.real[LEAST_MEAN] = least
     _take(sets, sampler, luck, free_look, arms)

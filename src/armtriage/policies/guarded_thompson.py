@@ -47,7 +47,7 @@ def select(
         return True
     propose(state.guard.sets, state.sampler, graph, luck, params.free_look, arms)
     if params.reveal:
-        reveal_instead(state.guard.sets, state.sampler, state.bills, graph, arms)
+        reveal_instead(state.guard.sets, state.sampler, state.bills, graph, number, arms)
     admit(params.sets, state.guard.sets, state.guard.book, graph, number, luck, arms)
     return False
 
@@ -154,4 +154,4 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
     def new_state(self) -> State:
         """Return the state before the first round."""
         n, budget = self.n_arms, self.budget
-        return State(self._new_guard(), new_sampler(n, budget), new_bills(n, budget))
+        return State(self._new_guard(), new_sampler(n, budget), new_bills(self.graph, budget))
