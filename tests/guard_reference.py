@@ -45,13 +45,14 @@ class GuardedThompson:
         self.log: list[tuple[int, int, bool]] = []
         self.clock = 0
         self.gap, self.spread = 1.0, 1.0
-        self.layers, self.time, self.cover, self.covered = -1, 0, 0, 2 * self.K
+        self.layers, self.time, self.cover, self.covered, self.recount = -1, 0, 0, 0, 0
         self.spent = self.allowed = self.total = 0.0
         self.admitted, self.n_admitted = [0 for _ in arms], 0
         self.pulls = [0 for _ in arms]
         self.forced = self.second = self.revealed = 0
         self.bill, self.since, self.next = [0.0 for _ in arms], 0.0, 0.0
-        self.resume, self.pause = 0, (self.K + graph.arrays.indices.size) // (256 * budget)
+        self.listed = graph.arrays.indices.size
+        self.resume, self.pause = 0, (self.K + self.listed) // (256 * budget)
 
     def count(self, a: int) -> int:
         return len(self.seen[a])
@@ -91,7 +92,8 @@ class GuardedThompson:
             return
         if self.plain:
             self.cover = len(self.active)
-        elif 16 * len(self.active) <= 15 * self.covered:
+        elif len(self.active) != self.covered and rounds >= self.recount:
+            self.recount = rounds + (self.K + self.listed) // (64 * self.S)
             self.cover, self.covered = max(1, len(self.greedy(set(self.active), self.K))), len(self.active)
         base = math.log(self.K / self.delta) + math.log(2)
         if self.mode == "time":

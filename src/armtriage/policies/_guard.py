@@ -34,7 +34,7 @@ from armtriage.policies.elimination import select as eliminate
 
 __all__ = ["Book", "GuardParams", "admit", "begin", "new_book", "note"]
 
-N_DUE, ADMITTED, LAYERS, TIME, COVER, COVERED, FORCED, SORTS, CEILING = range(9)
+N_DUE, ADMITTED, LAYERS, TIME, COVER, COVERED, RESUME, FORCED, CEILING = range(9)
 SPENT, ALLOWED, GAP, SPREAD, TOTAL = range(5)
 _LAZY = 32
 _REFUND = 64
@@ -46,6 +46,7 @@ class GuardParams(NamedTuple):
     factor: float
     shadow: bool
     plain: bool  # whether each arm reveals itself only
+    pause: int  # rounds between two counts of a cover, which take a look at the whole graph
 
 
 class Book(NamedTuple):
@@ -75,7 +76,6 @@ def new_book(n_arms: int, budget: int) -> Book:
         np.array([0.0, 0.0, 1.0, 1.0, 0.0]),
     )
     book.whole[LAYERS] = -1
-    book.whole[COVERED] = 2 * n_arms
     book.whole[CEILING] = ceiling.size
     return book
 
@@ -89,7 +89,6 @@ def sort(params: triage.Params, sets: triage.State, book: Book) -> None:
         book.marks[arm] = 0
         refresh(params, sets, arm)
     book.whole[N_DUE] = 0
-    book.whole[SORTS] += 1
     changed = True
     while changed:
         changed = False
@@ -270,9 +269,10 @@ def _pay(
     free = params.budget - sets.whole[N_CONFIRMED]
     if guard.plain:
         book.whole[COVER] = sets.whole[N_ACTIVE]
-    elif 16 * sets.whole[N_ACTIVE] <= 15 * book.whole[COVERED]:
+    elif sets.whole[N_ACTIVE] != book.whole[COVERED] and rounds >= book.whole[RESUME]:
         book.whole[COVER] = _cover_size(sets, graph)
         book.whole[COVERED] = sets.whole[N_ACTIVE]
+        book.whole[RESUME] = rounds + guard.pause
     base = math.log(params.n_arms / params.delta) + math.log(2.0)
     if guard.shadow:
         most = float(_least_count(sets))

@@ -22,6 +22,7 @@ from armtriage.trace import Triage, TriageLog
 __all__ = ["GuardState", "GuardedPolicy"]
 
 MODES = ("time", "shadow")
+_PAUSE = 64
 
 
 class GuardState(NamedTuple):
@@ -59,7 +60,8 @@ class GuardedPolicy(Policy):
         return CombinatorialElimination(self.graph, self.budget, delta=self.delta, seed=self.seed)
 
     def _guard_params(self) -> GuardParams:
-        return GuardParams(self.factor, self.mode == "shadow", self.graph.n_edges == self.n_arms)
+        pause = (self.n_arms + self.graph.arrays.indices.size) // (_PAUSE * self.budget)
+        return GuardParams(self.factor, self.mode == "shadow", self.graph.n_edges == self.n_arms, pause)
 
     def _new_guard(self) -> GuardState:
         return GuardState(self._elimination.new_state(), new_book(self.n_arms, self.budget))
