@@ -120,8 +120,10 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
     >>> for t in range(200):
     ...     decision = policy.ask()
     ...     policy.tell(decision, env.rewards(t, decision.revealed))
-    >>> policy.triage.eliminated
-    array([2, 3])
+    >>> decision.arms
+    array([0, 1])
+    >>> policy.account.forced_rounds
+    0
     """
 
     kernels = Kernels(select, update, schedule, release)
