@@ -20,6 +20,7 @@ from armtriage import (
     _jit,
     _recipes,
     _story,
+    _terminal,
     cli,
     comparison,
     demo,
@@ -391,10 +392,10 @@ def test_bad_input_is_named_without_a_traceback(arguments, says):
 def test_compilation_is_announced_once(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(_jit, "JIT", True)
     monkeypatch.setattr(_jit, "_CACHE", str(tmp_path))
-    cli._say_if_cold()
+    _terminal.say_if_cold()
     assert "Compiling" in capsys.readouterr().err
     (tmp_path / "kernel.nbi").touch()
-    cli._say_if_cold()
+    _terminal.say_if_cold()
     assert capsys.readouterr().err == ""
 
 

@@ -100,7 +100,10 @@ def test_docs_mention(name: str) -> None:
 
 
 # --- Weight ---
-HEAVY = ("matplotlib", "polars", "networkx", "typer", "rich", "pandas", "scipy.stats", "scipy.sparse", "scipy.optimize")
+HEAVY = (
+    *("matplotlib", "polars", "pydantic", "ray", "networkx", "typer", "rich", "pandas"),
+    *("scipy.stats", "scipy.sparse", "scipy.optimize"),
+)
 
 
 @pytest.fixture(scope="module")

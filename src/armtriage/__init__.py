@@ -15,7 +15,8 @@ from armtriage.decisions import (
     TopS,
 )
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
-from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, UnknownDecision
+from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownDecision
+from armtriage.experiment import Experiment
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
     hub_family,
@@ -46,6 +47,7 @@ from armtriage.policies import (
     UniformRandom,
 )
 from armtriage.policy import Policy
+from armtriage.results import Results
 from armtriage.simulator import simulate
 from armtriage.trace import Trace, TriageLog
 
@@ -64,6 +66,8 @@ __all__ = [
     "Decision",
     "DecisionSet",
     "Environment",
+    "Experiment",
+    "ExperimentError",
     "Explicit",
     "FeedbackGraph",
     "Greedy",
@@ -76,6 +80,7 @@ __all__ = [
     "Paths",
     "Policy",
     "ReplayEnvironment",
+    "Results",
     "SpanningTrees",
     "StageTriage",
     "StochasticEnvironment",

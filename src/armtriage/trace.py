@@ -57,6 +57,8 @@ class Trace:
         decision can never change again.
     policy, n_arms, seed, environment_seed
         What was simulated; the seeds of the policies' randomness and of the rewards (None if it has none).
+    first_replication : int
+        The number of the first replication.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class Trace:
     n_arms: int
     seed: int
     environment_seed: int | None
+    first_replication: int = 0
 
     @property
     def origin(self) -> str:
@@ -115,7 +118,7 @@ class Trace:
         return polars.DataFrame(
             {
                 "policy": [self.policy] * (replications * points),
-                "replication": np.repeat(np.arange(replications), points),
+                "replication": np.repeat(self.first_replication + np.arange(replications), points),
                 "rounds": np.tile(self.rounds, replications),
                 "regret": self.regret.ravel(),
             }
