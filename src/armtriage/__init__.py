@@ -20,6 +20,10 @@ from armtriage.environments import Environment, LinearEnvironment, ReplayEnviron
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownDecision
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
+    StageState,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
     hub_family,
     linear_blocks,
     linear_few_dimensions,
@@ -29,6 +33,8 @@ from armtriage.instances import (
     random_constrained,
     random_linear,
     star,
+    three_arms,
+    two_hubs,
     ucb_failure,
 )
 from armtriage.intervals import confidence_interval
@@ -86,6 +92,7 @@ __all__ = [
     "ReplayEnvironment",
     "Results",
     "SpanningTrees",
+    "StageState",
     "StageTriage",
     "StochasticEnvironment",
     "ThompsonSampling",
@@ -97,6 +104,9 @@ __all__ = [
     "UnknownDecision",
     "check_policy",
     "confidence_interval",
+    "hidden_arm",
+    "hidden_pairs",
+    "hidden_parts",
     "hub_family",
     "linear_blocks",
     "linear_few_dimensions",
@@ -107,6 +117,8 @@ __all__ = [
     "random_linear",
     "simulate",
     "star",
+    "three_arms",
+    "two_hubs",
     "ucb_failure",
 ]
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from armtriage import __version__, _cli_report, _cli_run, demo
+from armtriage import __version__, _cli_graph, _cli_report, _cli_run, demo
 from armtriage._options import Refusal
 from armtriage._random import check_seed
 from armtriage._recipes import DEFAULT_POLICIES, INSTANCES, POLICIES, kind_of, make_instance, make_policy, names
@@ -40,6 +40,7 @@ app = typer.Typer(
 
 app.command("run")(_cli_run.run)
 app.command("report")(_cli_report.report)
+app.command("graph")(_cli_graph.graph)
 
 
 def main() -> None:
@@ -76,7 +77,8 @@ def _simulate(
     """Play policies against an instance and compare their regret.
 
     Instances are random:graph=FAMILY,n_arms=K,budget=S with what else the family needs, such as size for
-    cliques and p for erdos_renyi, and ucb_failure:budget=S,alpha=A. An example:
+    cliques and p for erdos_renyi, and ucb_failure:budget=S,alpha=A. Those of lower bounds, hidden_arm, hidden_pairs and
+    hidden_parts, take a graph as random does, and gap=D. An example:
 
     armtriage simulate random:graph=cliques,n_arms=100,size=10,budget=10 elimination elimination:variant=paper
 
