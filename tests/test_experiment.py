@@ -288,7 +288,7 @@ class Broken(First):
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("randm:n_arms=5", "environments[0]: unknown instance 'randm'; accepted are random, ucb_failure, linear,"),
+        ("randm:n_arms=5", "environments[0]: unknown instance 'randm'; accepted are random, ucb_failure, hidden_arm,"),
         ({"instance": "randm"}, "environments[0].instance: unknown instance 'randm'; accepted are random,"),
         ({"n_arms": 5}, "environments[0].instance: must be given; accepted are random, ucb_failure"),
         ({"instance": 3}, "environments[0].instance: got 3; accepted are random,"),
@@ -328,7 +328,7 @@ class Broken(First):
         (
             {"instance": "random", "n_arms": 6, "budget": 2, "graph": "ring"},
             "environments[0].graph: must be one of cliques, erdos_renyi, full_information, semi_bandit, star, "
-            "threshold, or a table with that as its family, got 'ring'",
+            "threshold, tournament, two_hubs, or a table with that as its family, got 'ring'",
         ),
         (
             {"instance": "random", "n_arms": 6, "budget": 2, "graph": {"size": 2}},
