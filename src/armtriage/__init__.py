@@ -18,6 +18,10 @@ from armtriage.environments import Environment, LinearEnvironment, ReplayEnviron
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, UnknownDecision
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
+    StageState,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
     hub_family,
     linear_blocks,
     linear_few_dimensions,
@@ -27,6 +31,8 @@ from armtriage.instances import (
     random_constrained,
     random_linear,
     star,
+    three_arms,
+    two_hubs,
     ucb_failure,
 )
 from armtriage.intervals import confidence_interval
@@ -77,6 +83,7 @@ __all__ = [
     "Policy",
     "ReplayEnvironment",
     "SpanningTrees",
+    "StageState",
     "StageTriage",
     "StochasticEnvironment",
     "ThompsonSampling",
@@ -88,6 +95,9 @@ __all__ = [
     "UnknownDecision",
     "check_policy",
     "confidence_interval",
+    "hidden_arm",
+    "hidden_pairs",
+    "hidden_parts",
     "hub_family",
     "linear_blocks",
     "linear_few_dimensions",
@@ -98,6 +108,8 @@ __all__ = [
     "random_linear",
     "simulate",
     "star",
+    "three_arms",
+    "two_hubs",
     "ucb_failure",
 ]
 

@@ -14,6 +14,9 @@ from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
     FAMILIES,
     GRAPHS,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
     hub_family,
     linear_blocks,
     linear_few_dimensions,
@@ -49,7 +52,13 @@ DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
 }
 """The policies that play if none is named, by the kind of the instance: what a round is given, or decisions obey."""
 _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "budget": {"random": random_bernoulli, "ucb_failure": ucb_failure},
+    "budget": {
+        "random": random_bernoulli,
+        "ucb_failure": ucb_failure,
+        "hidden_arm": hidden_arm,
+        "hidden_pairs": hidden_pairs,
+        "hidden_parts": hidden_parts,
+    },
     "contexts": {
         "linear": random_linear,
         "linear_blocks": linear_blocks,
@@ -58,6 +67,7 @@ _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     },
     "decisions": {**FAMILIES, "partition": partition, "hub_family": hub_family, "star": star},
 }
+_ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts")
 INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}
 """The names of instances, and their kinds."""
 # Set by the instance or by options of the command, so they are no options of a policy.
@@ -91,8 +101,8 @@ def make_instance(text: str, horizon: int, seed: int) -> tuple[StochasticEnviron
     name, options = split(text)
     if name not in INSTANCES:
         raise unknown("instance", name, INSTANCES)
-    if name == "random":
-        return _random(text, options, seed)
+    if name in _ON_GRAPHS:
+        return _on_graph(text, name, options, horizon, seed)
     if name in FAMILIES:
         return _constrained(text, name, options, seed)
     kind = INSTANCES[name]
@@ -117,13 +127,19 @@ def _graph_family(options: dict[str, str]) -> Callable[..., FeedbackGraph]:
     return GRAPHS[family]
 
 
-def _random(text: str, options: dict[str, str], seed: int) -> tuple[StochasticEnvironment, int]:
-    build = _graph_family(options)
-    own = parameters_of(build, ())
-    rest = parameters_of(random_bernoulli, ("graph", "seed"))
-    made = convert(text, options, {**own, "budget": _BUDGET, **rest}, also=("graph",))
-    graph = build(**_some({"seed": seed, **made}, own))
-    return random_bernoulli(graph, **_some(made, rest), seed=seed), made["budget"]
+def _on_graph(
+    text: str, name: str, options: dict[str, str], horizon: int, seed: int
+) -> tuple[StochasticEnvironment, int]:
+    build_graph, build = _graph_family(options), _BUILDERS["budget"][name]
+    shown, own = parameters_of(build_graph, ()), parameters_of(build, ("graph", "good", "independent", "seed"))
+    made = convert(text, options, {**shown, "budget": _BUDGET, **own}, also=("graph",))
+    graph = build_graph(**_some({"seed": seed, **made}, shown))
+    given = _some({"horizon": horizon, **made}, own)
+    if "independent" in parameters_of(build, ()):
+        from armtriage.theory import independent_set
+
+        given["independent"] = independent_set(graph)
+    return build(graph, **given, seed=seed), made["budget"]
 
 
 def _constrained(text: str, name: str, options: dict[str, str], seed: int) -> tuple[StochasticEnvironment, int]:
