@@ -19,6 +19,10 @@ from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, Experimen
 from armtriage.experiment import Experiment
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
+    StageState,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
     hub_family,
     linear_blocks,
     linear_few_dimensions,
@@ -28,6 +32,8 @@ from armtriage.instances import (
     random_constrained,
     random_linear,
     star,
+    three_arms,
+    two_hubs,
     ucb_failure,
 )
 from armtriage.intervals import confidence_interval
@@ -82,6 +88,7 @@ __all__ = [
     "ReplayEnvironment",
     "Results",
     "SpanningTrees",
+    "StageState",
     "StageTriage",
     "StochasticEnvironment",
     "ThompsonSampling",
@@ -93,6 +100,9 @@ __all__ = [
     "UnknownDecision",
     "check_policy",
     "confidence_interval",
+    "hidden_arm",
+    "hidden_pairs",
+    "hidden_parts",
     "hub_family",
     "linear_blocks",
     "linear_few_dimensions",
@@ -103,6 +113,8 @@ __all__ = [
     "random_linear",
     "simulate",
     "star",
+    "three_arms",
+    "two_hubs",
     "ucb_failure",
 ]
 

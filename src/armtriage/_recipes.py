@@ -10,11 +10,14 @@ from typing import Any
 from armtriage import policies
 from armtriage._options import Refusal, convert, parameters_of, split, unknown
 from armtriage.contextual import ContextualPolicy
-from armtriage.environments import Environment, LinearEnvironment
+from armtriage.environments import Environment, LinearEnvironment, StochasticEnvironment
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
     FAMILIES,
     GRAPHS,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
     hub_family,
     linear_blocks,
     linear_few_dimensions,
@@ -63,7 +66,13 @@ DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
 }
 """The policies that play if none is named, by the kind of the instance: what a round is given, or decisions obey."""
 _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "budget": {"random": random_bernoulli, "ucb_failure": ucb_failure},
+    "budget": {
+        "random": random_bernoulli,
+        "ucb_failure": ucb_failure,
+        "hidden_arm": hidden_arm,
+        "hidden_pairs": hidden_pairs,
+        "hidden_parts": hidden_parts,
+    },
     "contexts": {
         "linear": random_linear,
         "linear_blocks": linear_blocks,
@@ -72,6 +81,9 @@ _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     },
     "decisions": {**FAMILIES, "partition": partition, "hub_family": hub_family, "star": star},
 }
+_ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts")
+# Made from the graph, the seed or by chance, so they are no options of an instance on a graph.
+_FOUND = ("graph", "good", "independent", "seed")
 INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}
 """The names of instances, and their kinds."""
 # Set by the instance or by the seed, so they are no options of a policy.
@@ -108,8 +120,8 @@ def instance_parameters(instance: str | Callable[..., Any], options: Mapping[str
         return {**parameters_of(instance, ("horizon", "seed")), "budget": _own_budget(instance)}
     if instance not in INSTANCES:
         raise unknown("instance", instance, INSTANCES)
-    if instance == "random":
-        shown, rest = parameters_of(_graph_family(options)), parameters_of(random_bernoulli, ("graph", "seed"))
+    if instance in _ON_GRAPHS:
+        shown, rest = parameters_of(_graph_family(options)), parameters_of(_BUILDERS["budget"][instance], _FOUND)
         return {"graph": _GRAPH, **shown, "budget": _BUDGET, **rest, **_apart(shown, ())}
     if instance in FAMILIES:
         shown, own = parameters_of(_graph_family(options), ("n_arms",)), parameters_of(FAMILIES[instance])
@@ -147,9 +159,8 @@ def build_instance(
     with _refusing():
         if not isinstance(instance, str):
             return _from_callable(instance, options, horizon, seed)
-        if instance == "random":
-            rest = _some(options, random_bernoulli, ("graph", "seed"))
-            return random_bernoulli(_graph({"seed": seed, **options}), **rest, seed=seed), options["budget"]
+        if instance in _ON_GRAPHS:
+            return _on_graph(_BUILDERS["budget"][instance], options, horizon, seed), options["budget"]
         if instance in FAMILIES:
             return _constrained(instance, options, seed)
         kind = INSTANCES[instance]
@@ -161,6 +172,19 @@ def build_instance(
 def _some(options: Mapping[str, Any], function: Callable[..., Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the options that a function takes."""
     return {key: options[key] for key in parameters_of(function, without) if key in options}
+
+
+def _on_graph(
+    build: Callable[..., StochasticEnvironment], options: Mapping[str, Any], horizon: int, seed: int
+) -> StochasticEnvironment:
+    """Return arms on a graph; those that must not reveal each other are the most that can be found."""
+    graph = _graph({"seed": seed, **options})
+    given = _some({"horizon": horizon, **options}, build, _FOUND)
+    if "independent" in parameters_of(build):
+        from armtriage.theory import independent_set
+
+        given["independent"] = independent_set(graph)
+    return build(graph, **given, seed=seed)
 
 
 def _constrained(name: str, options: Mapping[str, Any], seed: int) -> tuple[Environment, int]:
