@@ -1,0 +1,1 @@
+"""Reproduce: each theorem at real sizes, in one command."""

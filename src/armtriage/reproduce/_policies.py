@@ -1,0 +1,31 @@
+"""The policies of the studies under graph feedback, by the names that all tables and figures have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["GREEDY", "PAPER", "POLICIES", "THOMPSON", "TIGHT", "UCB", "chosen"]
+
+TIGHT, PAPER = "elimination, tight", "elimination, as printed"
+UCB, GREEDY, THOMPSON = "UCB", "greedy", "Thompson sampling"
+POLICIES: dict[str, dict[str, Any]] = {
+    TIGHT: {"policy": "elimination"},
+    PAPER: {"policy": "elimination", "variant": "paper"},
+    UCB: {"policy": "ucb"},
+    "CombUCB1": {"policy": "comb_ucb1"},
+    "KL-UCB": {"policy": "kl_ucb"},
+    THOMPSON: {"policy": "thompson"},
+    GREEDY: {"policy": "greedy"},
+    "random": {"policy": "random"},
+}
+
+
+def chosen(*names: str) -> dict[str, dict[str, Any]]:
+    """Return some of the policies, for an experiment.
+
+    Examples
+    --------
+    >>> chosen(PAPER)
+    {'elimination, as printed': {'policy': 'elimination', 'variant': 'paper'}}
+    """
+    return {name: POLICIES[name] for name in names}
