@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from armtriage import Experiment
+from armtriage._experiments.cells import Cell, play
 from armtriage._recipes import build_instance, build_policy
-from armtriage.cells import Cell, play
 from armtriage.simulator import simulate
 
 __all__ = ["Sweep", "bare", "ordinary", "sweep", "tiny"]

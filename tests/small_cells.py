@@ -16,8 +16,8 @@ import numpy as np
 import polars
 
 from armtriage import FeedbackGraph, Policy, StochasticEnvironment
-from armtriage._versions import code_version
-from armtriage.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, play
+from armtriage._experiments.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, play
+from armtriage._experiments.versions import code_version
 
 __all__ = [
     "RANDOM",

@@ -17,11 +17,13 @@ import polars
 import pytest
 
 import armtriage
-from armtriage import CombUCB1, FeedbackGraph, Greedy, StochasticEnvironment, _versions, cells, simulate
-from armtriage._identity import canonical, digest, identity, named_seed
+from armtriage import CombUCB1, FeedbackGraph, Greedy, StochasticEnvironment, simulate
+from armtriage._experiments import cells
+from armtriage._experiments import versions as _versions
+from armtriage._experiments.cells import COLUMNS, Cell, EnvironmentSpec, Outcome, PolicySpec, blocks, failure, play
+from armtriage._experiments.identity import canonical, digest, identity, named_seed
+from armtriage._experiments.versions import code_version, counts, versions
 from armtriage._recipes import build_instance, build_policy
-from armtriage._versions import PRESENTATION, code_version, versions
-from armtriage.cells import COLUMNS, Cell, EnvironmentSpec, Outcome, PolicySpec, blocks, failure, play
 from small_cells import (
     RANDOM,
     First,
@@ -196,8 +198,15 @@ def test_all_policies_of_an_environment_meet_the_same_luck() -> None:
     assert cell(policy=policy(policy="thompson")).environment_seed(0) == cell().environment_seed(0)
 
 
+def test_longer_run_begins_as_the_shorter_one() -> None:
+    longer = cell(environment=environment(horizon=61))
+    assert longer.id != cell().id
+    assert (longer.policy_seed, longer.environment_seed(0)) == (cell().policy_seed, cell().environment_seed(0))
+
+
 def test_policies_have_luck_of_their_own() -> None:
-    others = [cell(policy=policy(policy="thompson")), cell(environment=environment(horizon=61)), cell(root=8)]
+    more = environment(options={"n_arms": 7, "budget": 2})
+    others = [cell(policy=policy(policy="thompson")), cell(environment=more), cell(root=8)]
     assert len({one.policy_seed for one in [cell(), *others]}) == 4
 
 
@@ -337,20 +346,25 @@ def test_versions_name_what_is_installed() -> None:
 
 def test_all_modules_but_those_that_no_cell_uses_count_as_code() -> None:
     graph = grimp.build_graph("armtriage")
-    used = graph.find_upstream_modules("armtriage.cells") | {"armtriage.cells"}
-    every, own = ({one.split(".")[1] for one in modules if "." in one} for modules in (graph.modules, used))
-    # The list itself may grow without a change of any number.
-    assert {*PRESENTATION} == every - own | {"__init__", "_versions"}
+    used = graph.find_upstream_modules("armtriage._experiments.cells") | {"armtriage._experiments.cells"}
+    for module in graph.modules - {"armtriage", "armtriage._experiments"}:
+        inside = graph.find_descendants(module)
+        # The list itself may grow without a change of any number.
+        needed = bool((inside | {module}) & used) and module != "armtriage._experiments.versions"
+        assert counts(module.removeprefix("armtriage.")) == needed, module
 
 
-@pytest.mark.parametrize(("changed", "counts"), [("cells.py", True), ("policies/greedy.py", True), ("cli.py", False)])
+@pytest.mark.parametrize(
+    ("changed", "matters"),
+    [("_experiments/cells.py", True), ("policies/greedy.py", True), ("cli.py", False), ("_experiments/plan.py", False)],
+)
 def test_version_changes_with_the_code_that_counts(
-    changed: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changed: str, matters: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("cells.py", "policies/greedy.py", "cli.py"):
+    for name in ("_experiments/cells.py", "_experiments/plan.py", "policies/greedy.py", "cli.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1")
-    monkeypatch.setattr(_versions, "__file__", str(tmp_path / "_versions.py"))
+    monkeypatch.setattr(_versions, "__file__", str(tmp_path / "_experiments" / "versions.py"))
     before = code_version.__wrapped__()
     (tmp_path / changed).write_text("2")
-    assert (code_version.__wrapped__() != before) == counts
+    assert (code_version.__wrapped__() != before) == matters

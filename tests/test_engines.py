@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from armtriage import CombUCB1, _engines
-from armtriage._engines import ENGINES, _pool, _worker, run
-from armtriage.cells import Cell, Outcome
+from armtriage import CombUCB1
+from armtriage._experiments import engines
+from armtriage._experiments.cells import Cell, Outcome
+from armtriage._experiments.engines import ENGINES, _pool, _worker, run
 from armtriage.errors import ExperimentError
 from small_cells import First, Killed, Loud, Meeting, Raising, Slow, cell, environment, outcome, policy, two_arms
 
@@ -238,7 +239,7 @@ from contextlib import closing
 import sys
 sys.path.insert(0, {here!r})
 from small_cells import *
-from armtriage._engines import run
+from armtriage._experiments.engines import run
 
 class Mine(First):
     pass
@@ -286,7 +287,7 @@ def test_prompt_cannot_send_what_it_defines(tmp_path: Path) -> None:
 # --- The end of the parent ---
 LONG = """
 from small_cells import *
-from armtriage._engines import run
+from armtriage._experiments.engines import run
 import sys
 
 engine, folder = sys.argv[1:]
@@ -351,7 +352,7 @@ def test_interrupt_ends_all_at_once(engine: str, tmp_path: Path) -> None:
 def test_interrupt_stops_threads_in_the_middle_of_a_cell(tmp_path: Path) -> None:
     code = """
 from small_cells import *
-from armtriage._engines import run
+from armtriage._experiments.engines import run
 endless = [cell(environment=environment(horizon=10**13), first=first) for first in (0, 4)]
 for one, made in run([cell(), *endless], "threads", 2):
     print("one", flush=True)
@@ -375,7 +376,7 @@ def test_worker_does_not_run_experiments(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_as_many_workers_as_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     if hasattr(os, "sched_getaffinity"):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
-        assert _engines.processors() == 3
+        assert engines.processors() == 3
 
 
 # --- Ray ---
@@ -436,7 +437,7 @@ def test_missing_ray_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 ALONE = """
 from small_cells import *
-from armtriage._engines import run
+from armtriage._experiments.engines import run
 import ray
 
 print([made.record["error"] for _, made in run([cell(), cell(first=4)], "ray", 2)], ray.is_initialized())

@@ -24,12 +24,12 @@ from armtriage import (
     Policy,
     Results,
     StochasticEnvironment,
-    _plan,
     cli,
     random_constrained,
     random_linear,
 )
-from armtriage._folder import Folder
+from armtriage._experiments import plan as planning
+from armtriage._experiments.folder import Folder
 from armtriage._recipes import build_instance
 from small_cells import First, Raising, two_arms
 
@@ -515,8 +515,8 @@ def test_file_with_problems_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["polars", "pydantic"])
 def test_missing_library_is_said(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    for name in ("_schema", "_definition", "_rehearsal"):
-        monkeypatch.delitem(sys.modules, f"armtriage.{name}", raising=False)
+    for name in ("schema", "definition", "rehearsal"):
+        monkeypatch.delitem(sys.modules, f"armtriage._experiments.{name}", raising=False)
     with pytest.raises(ImportError, match="extra 'experiments': pip install pydantic polars"):
         made()
 
@@ -539,7 +539,7 @@ def test_plan_counts_what_is_done(tmp_path: Path) -> None:
 def test_plan_goes_by_earlier_plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = made(policies=["greedy", "thompson"], block=1)
     experiment.run(tmp_path, engine="serial")
-    monkeypatch.setattr(_plan, "_probe", lambda cell: pytest.fail("played"))
+    monkeypatch.setattr(planning, "_probe", lambda cell: pytest.fail("played"))
     records = Folder(tmp_path).records()
     mean = {
         name: np.mean([one["seconds"] for one in records if one["policy"] == name]) for name in ("greedy", "thompson")
@@ -558,7 +558,7 @@ def test_plan_tries_each_policy_and_few_pairs(monkeypatch: pytest.MonkeyPatch) -
         tried.append(cell.policy.label)
         return {"greedy": 1.0, "random": 2.0}[cell.policy.label] * cell.environment.horizon
 
-    monkeypatch.setattr(_plan, "_probe", probe)
+    monkeypatch.setattr(planning, "_probe", probe)
     environments = {"instance": "random", "n_arms": list(range(4, 54)), "budget": 2, "horizon": [20, 40]}
     plan = made([environments], ["greedy", "random"]).plan()
     assert [tried.count(name) for name in ("greedy", "random")] == [32, 32]
@@ -743,7 +743,9 @@ def test_seed_that_was_drawn_is_kept(tmp_path: Path) -> None:
 
 
 def test_disk_that_is_full_ends_with_1(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("armtriage._folder._replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(
+        "armtriage._experiments.folder._replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
+    )
     result = run(file)
     assert result.exit_code == 1
     assert "No space left" in result.stderr

@@ -15,10 +15,10 @@ from typing import Any
 import polars
 import pytest
 
-from armtriage import _folder
-from armtriage._folder import Folder, Manifest
-from armtriage._versions import code_version
-from armtriage.cells import Cell, failure
+from armtriage._experiments import folder
+from armtriage._experiments.cells import Cell, failure
+from armtriage._experiments.folder import Folder, Manifest
+from armtriage._experiments.versions import code_version
 from armtriage.errors import DamagedFile, ExperimentError
 from small_cells import First, cell, environment, outcome, policy, two_arms
 
@@ -235,7 +235,7 @@ def ended_process() -> int:
 @pytest.mark.skipif(os.name != "posix", reason="whether a process lives cannot be asked")
 def test_temporary_files_of_the_dead_are_removed(tmp_path: Path) -> None:
     filled(tmp_path, [])
-    host = _folder._HOST
+    host = folder._HOST
     names = {f".a.{host}-{ended_process()}.tmp": False, f".b.{host}-{os.getpid()}.tmp": True, ".c.away-1.tmp": True}
     for name in names:
         (tmp_path / "cells" / name).touch()
@@ -253,15 +253,15 @@ def test_old_temporary_files_are_removed(tmp_path: Path) -> None:
 
 
 def test_name_of_the_machine_is_fit_for_a_file() -> None:
-    assert _folder._HOST.replace("_", "").isalnum()
-    assert _folder._HOST[0] == platform.node()[0]
+    assert folder._HOST.replace("_", "").isalnum()
+    assert folder._HOST[0] == platform.node()[0]
 
 
 # --- A disk that is full, or closed ---
 LIMITED = """
 import resource, sys
 import test_folder as t
-from armtriage._folder import Folder
+from armtriage._experiments.folder import Folder
 from armtriage.errors import ExperimentError
 
 limit, path = int(sys.argv[1]), sys.argv[2]

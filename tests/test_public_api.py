@@ -26,7 +26,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 def public() -> dict[str, object]:
     """The classes and functions of armtriage that stand in its namespace without an underscore."""
-    members = vars(armtriage).items()
+    late = {name: getattr(armtriage, name) for name in ("Experiment", "Results")}
+    members = {**vars(armtriage), **late}.items()
     return {name: one for name, one in members if not name.startswith("_") and not inspect.ismodule(one)}
 
 

@@ -17,9 +17,9 @@ import pytest
 from numpy.typing import NDArray
 
 from armtriage import Experiment, Results, Trace, UniformRandom, random_bernoulli, simulate
-from armtriage._folder import Folder, Manifest
-from armtriage._statistics import slope_interval
-from armtriage.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, failure, table_digest
+from armtriage._experiments.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, failure, table_digest
+from armtriage._experiments.folder import Folder, Manifest
+from armtriage._experiments.statistics import slope_interval
 from armtriage.errors import DamagedFile
 from armtriage.feedback import FeedbackGraph
 
@@ -289,7 +289,7 @@ def test_tables_without_their_logs_are_read(tmp_path: Path, results: Results) ->
 
 
 def test_many_files_are_read_in_several_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: Results) -> None:
-    monkeypatch.setattr("armtriage._tables._FILES", 5)
+    monkeypatch.setattr("armtriage._experiments.tables._FILES", 5)
     assert results_of(tmp_path / "other", manifest_of(ENVIRONMENTS, POLICIES)).regret.equals(results.regret)
 
 

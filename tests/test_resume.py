@@ -14,9 +14,9 @@ import polars
 import pytest
 
 from armtriage import Experiment, ExperimentError, Results
-from armtriage import _rehearsal as rehearsal
-from armtriage import cells as cells_module
-from armtriage._folder import Folder
+from armtriage._experiments import cells as cells_module
+from armtriage._experiments import rehearsal as rehearsal
+from armtriage._experiments.folder import Folder
 from small_cells import First, Moody, Raising, two_arms
 
 HERE = str(Path(__file__).parent)

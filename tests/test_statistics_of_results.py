@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from armtriage._statistics import INTERVALS, critical_values, mean_interval, ratio_interval, slope_interval
+from armtriage._experiments.statistics import INTERVALS, critical_values, mean_interval, ratio_interval, slope_interval
 
 SAMPLES = 2000
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]

@@ -1,5 +1,7 @@
 """armtriage: choose S of K arms each round, and lose as little as possible while learning."""
 
+import typing
+
 from armtriage.checks import check_policy
 from armtriage.contextual import ContextualPolicy
 from armtriage.decisions import (
@@ -16,7 +18,6 @@ from armtriage.decisions import (
 )
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownDecision
-from armtriage.experiment import Experiment
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
     StageState,
@@ -53,9 +54,12 @@ from armtriage.policies import (
     UniformRandom,
 )
 from armtriage.policy import Policy
-from armtriage.results import Results
 from armtriage.simulator import simulate
 from armtriage.trace import Trace, TriageLog
+
+if typing.TYPE_CHECKING:
+    from armtriage.experiment import Experiment
+    from armtriage.results import Results
 
 __all__ = [
     "C2UCB",
@@ -119,3 +123,12 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Import what experiments need when it is first asked for: a service that asks and tells never does."""
+    if name not in ("Experiment", "Results"):
+        raise AttributeError(f"module 'armtriage' has no attribute {name!r}")
+    from armtriage import experiment, results
+
+    return {"Experiment": experiment.Experiment, "Results": results.Results}[name]

@@ -16,9 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from armtriage import __version__
-from armtriage._engines import ENGINES, processors
-from armtriage._folder import Folder
-from armtriage._plan import Plan, duration
+from armtriage._experiments.engines import ENGINES, processors
+from armtriage._experiments.folder import Folder
+from armtriage._experiments.plan import Plan, duration
 from armtriage._terminal import plain_warnings, refusing, say, say_if_cold
 from armtriage.comparison import number
 from armtriage.errors import ExperimentError

@@ -12,11 +12,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from armtriage import _engines
 from armtriage._arguments import check_choice, check_count
-from armtriage._folder import Folder, Manifest
-from armtriage._plan import Plan, make_plan
-from armtriage.cells import Cell, EnvironmentSpec, PolicySpec
+from armtriage._experiments import engines
+from armtriage._experiments.cells import Cell, EnvironmentSpec, PolicySpec
+from armtriage._experiments.folder import Folder, Manifest
+from armtriage._experiments.plan import Plan, make_plan
 from armtriage.results import Results
 
 __all__ = ["Experiment", "read_file"]
@@ -206,7 +206,7 @@ class Experiment:
         progress : bool or callable
             Show a bar where there is a terminal, or call with the cells done, those of them that failed, and all.
         """
-        check_choice("engine", engine, _engines.ENGINES)
+        check_choice("engine", engine, engines.ENGINES)
         if workers is not None:
             check_count("workers", workers, 1)
         if folder is None:
@@ -218,7 +218,7 @@ class Experiment:
             done = kept.whole(wanted)
             missing = [cell for cell in wanted if cell.id not in done]
             failed, finished = 0, len(wanted) - len(missing)
-            with _bar(progress) as report, closing(_engines.run(missing, engine, workers)) as outcomes:
+            with _bar(progress) as report, closing(engines.run(missing, engine, workers)) as outcomes:
                 report(finished, failed, len(wanted))
                 for cell, outcome in outcomes:
                     kept.keep(cell, outcome)
@@ -243,7 +243,7 @@ def _manifest(given: Mapping[str, Any]) -> Manifest:
     try:
         import polars  # noqa: F401 - or every cell would fail for it
 
-        from armtriage._rehearsal import manifest_of
+        from armtriage._experiments.rehearsal import manifest_of
     except ImportError as error:
         raise ImportError("experiments need the extra 'experiments': pip install pydantic polars") from error
     return manifest_of(given)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from armtriage._arguments import check_choice, check_count, check_probability
-from armtriage._folder import Folder, Manifest
-from armtriage._rows import Sample, beside, difference_row, mean_row, sample
-from armtriage._statistics import INTERVALS, slope_interval
-from armtriage._tables import Kept, Runs, configurations, read
-from armtriage.cells import Cell
+from armtriage._experiments.cells import Cell
+from armtriage._experiments.folder import Folder, Manifest
+from armtriage._experiments.rows import Sample, beside, difference_row, mean_row, sample
+from armtriage._experiments.statistics import INTERVALS, slope_interval
+from armtriage._experiments.tables import Kept, Runs, configurations, read
 from armtriage.trace import Trace
 
 if TYPE_CHECKING:

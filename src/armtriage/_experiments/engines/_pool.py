@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Protocol
 
-from armtriage.cells import Cell, Outcome, failure, play
+from armtriage._experiments.cells import Cell, Outcome, failure, play
 
 __all__ = ["Died", "Player", "pool"]
 

@@ -20,8 +20,8 @@ import types
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
-from armtriage._engines._pool import Died
-from armtriage.cells import Cell, Outcome, failure, play
+from armtriage._experiments.cells import Cell, Outcome, failure, play
+from armtriage._experiments.engines._pool import Died
 from armtriage.errors import ExperimentError
 
 __all__ = ["Process", "luggage", "main"]
@@ -31,7 +31,7 @@ IS_WORKER = False
 
 _START = (
     "import os, pickle, sys; jobs = os.fdopen(os.dup(0), 'rb'); sys.path[:] = pickle.load(jobs); "
-    "from armtriage._engines._worker import main; main(jobs)"
+    "from armtriage._experiments.engines._worker import main; main(jobs)"
 )
 
 _BROKEN = (OSError, EOFError, ValueError, pickle.UnpicklingError)

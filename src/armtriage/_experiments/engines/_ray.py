@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from armtriage.cells import Cell, Outcome, failure, play
+from armtriage._experiments.cells import Cell, Outcome, failure, play
 
 __all__ = ["on_ray"]
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from armtriage._identity import canonical, digest, identity, named_seed
+from armtriage._experiments.identity import canonical, digest, identity, named_seed
+from armtriage._experiments.versions import code_version, versions
 from armtriage._recipes import build_instance, build_policy, instance_parameters, policy_parameters
-from armtriage._versions import code_version, versions
 from armtriage.environments import Environment, LinearEnvironment
 from armtriage.policy import Policy
 from armtriage.simulator import simulate
@@ -72,7 +72,12 @@ class EnvironmentSpec:
     def __post_init__(self) -> None:
         if not self.key:
             given = _given(self.options, instance_parameters(self.instance, self.options))
-            object.__setattr__(self, "key", digest([identity("instance", self.instance), given, self.horizon]))
+            object.__setattr__(self, "key", f"{digest([identity('instance', self.instance), given])}-{self.horizon}")
+
+    @property
+    def luck(self) -> str:
+        """Identifies what chance decides: not the horizon, so that a longer run meets what a shorter one met."""
+        return self.key.partition("-")[0]
 
 
 @dataclass(frozen=True)
@@ -167,14 +172,14 @@ class Cell:
     @property
     def policy_seed(self) -> int:
         """The seed of the policy's own randomness."""
-        return named_seed(self.root, "policy", self.environment.key, self.policy.key)
+        return named_seed(self.root, "policy", self.environment.luck, self.policy.key)
 
     def environment_seed(self, replication: int) -> int:
         """Return the seed of the instance and its rewards, the same for all policies."""
         if (pinned := self.environment.options.get("seed")) is not None:
             return int(pinned)
         words = (replication,) if self.redraw else ()
-        return named_seed(self.root, "environment", self.environment.key, *words)
+        return named_seed(self.root, "environment", self.environment.luck, *words)
 
 
 class Outcome(NamedTuple):

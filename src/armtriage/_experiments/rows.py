@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._statistics import mean_interval, ratio_interval
-from armtriage._tables import Runs
+from armtriage._experiments.statistics import mean_interval, ratio_interval
+from armtriage._experiments.tables import Runs
 
 if TYPE_CHECKING:
     import polars

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from armtriage._definition import ENVIRONMENT, POLICY, Configuration, configurations, plain
-from armtriage._folder import Manifest
+from armtriage._experiments.cells import EnvironmentSpec, PolicySpec
+from armtriage._experiments.definition import ENVIRONMENT, POLICY, Configuration, configurations, plain
+from armtriage._experiments.folder import Manifest
+from armtriage._experiments.schema import Problems, Settings, Wrong, check
+from armtriage._experiments.versions import code_version
 from armtriage._options import Refusal
 from armtriage._random import check_seed
 from armtriage._recipes import INSTANCES, build_instance, build_policy, kind_of, names, policy_kinds
-from armtriage._schema import Problems, Settings, Wrong, check
-from armtriage._versions import code_version
-from armtriage.cells import EnvironmentSpec, PolicySpec
 from armtriage.environments import Environment, LinearEnvironment
 from armtriage.simulator import check_match, check_points
 

@@ -8,11 +8,11 @@ from contextlib import closing
 from functools import partial
 
 from armtriage._arguments import check_choice, check_count
-from armtriage._engines import _worker
-from armtriage._engines._pool import pool
-from armtriage._engines._ray import on_ray
+from armtriage._experiments.cells import Cell, Outcome, play
+from armtriage._experiments.engines import _worker
+from armtriage._experiments.engines._pool import pool
+from armtriage._experiments.engines._ray import on_ray
 from armtriage._recipes import INSTANCES
-from armtriage.cells import Cell, Outcome, play
 from armtriage.compiled import CompiledContextualPolicy, CompiledPolicy
 
 __all__ = ["ENGINES", "processors", "run"]

@@ -8,26 +8,26 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["PRESENTATION", "code_version", "versions"]
+__all__ = ["PRESENTATION", "code_version", "counts", "versions"]
 
 PRESENTATION = (
     "__init__",
     "_check_cases",
     "_cli_report",
     "_cli_run",
-    "_definition",
-    "_engines",
-    "_folder",
-    "_grid",
-    "_plan",
-    "_rehearsal",
-    "_rows",
-    "_schema",
-    "_statistics",
+    "_experiments.definition",
+    "_experiments.engines",
+    "_experiments.folder",
+    "_experiments.grid",
+    "_experiments.plan",
+    "_experiments.rehearsal",
+    "_experiments.rows",
+    "_experiments.schema",
+    "_experiments.statistics",
+    "_experiments.tables",
+    "_experiments.versions",
     "_story",
-    "_tables",
     "_terminal",
-    "_versions",
     "checks",
     "cli",
     "comparison",
@@ -41,14 +41,25 @@ PRESENTATION = (
 _LIBRARIES = ("armtriage", "numpy", "numba", "scipy", "polars")
 
 
+def counts(module: str) -> bool:
+    """Whether a module of armtriage, by its name without the package's, is code that numbers depend on.
+
+    Examples
+    --------
+    >>> counts("policies.greedy"), counts("plots.curves")
+    (True, False)
+    """
+    return not any(module == one or module.startswith(one + ".") for one in PRESENTATION)
+
+
 @cache
 def code_version() -> str:
     """Return the version of armtriage with a hash of the sources that the numbers of a cell depend on."""
-    folder, digest = Path(__file__).parent, hashlib.blake2b(digest_size=8)
+    folder, digest = Path(__file__).parents[1], hashlib.blake2b(digest_size=8)
     for path in sorted(folder.rglob("*.py")):
-        place = path.relative_to(folder).with_suffix("")
-        if place.parts[0] not in PRESENTATION:
-            digest.update(place.as_posix().encode() + b"\n" + path.read_bytes())
+        name = ".".join(path.relative_to(folder).with_suffix("").parts)
+        if counts(name):
+            digest.update(name.encode() + b"\n" + path.read_bytes())
     return f"{metadata.version('armtriage')}+{digest.hexdigest()}"
 
 

@@ -27,9 +27,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from armtriage._identity import canonical
-from armtriage._versions import versions
-from armtriage.cells import COLUMNS, FORMAT, Cell, EnvironmentSpec, Outcome, PolicySpec, blocks, table_digest
+from armtriage._experiments.cells import (
+    COLUMNS,
+    FORMAT,
+    Cell,
+    EnvironmentSpec,
+    Outcome,
+    PolicySpec,
+    blocks,
+    table_digest,
+)
+from armtriage._experiments.identity import canonical
+from armtriage._experiments.versions import versions
 from armtriage.errors import DamagedFile, ExperimentError
 
 __all__ = ["Folder", "Manifest"]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from armtriage._grid import expand, varied
-from armtriage._identity import canonical
+from armtriage._experiments.grid import expand, varied
+from armtriage._experiments.identity import canonical
+from armtriage._experiments.schema import Positive, Problems, Seed, Wrong, check, options_model
 from armtriage._options import Refusal, parameters_of, read, readable, split
 from armtriage._recipes import INSTANCES, POLICIES, instance_parameters, policy_parameters
-from armtriage._schema import Positive, Problems, Seed, Wrong, check, options_model
 from armtriage.instances import GRAPHS
 from armtriage.policy import Policy
 

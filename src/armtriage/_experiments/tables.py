@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._folder import Folder, Manifest
-from armtriage.cells import Cell
+from armtriage._experiments.cells import Cell
+from armtriage._experiments.folder import Folder, Manifest
 
 if TYPE_CHECKING:
     import polars

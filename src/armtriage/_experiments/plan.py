@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from armtriage._experiments.cells import Cell
 from armtriage._recipes import build_instance, build_policy
-from armtriage.cells import Cell
 from armtriage.simulator import simulate
 
 __all__ = ["Plan", "PlanRow", "duration", "make_plan"]
