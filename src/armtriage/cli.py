@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from armtriage import __version__, _jit, demo
+from armtriage._cli_graph import show_graph
 from armtriage._options import Refusal
 from armtriage._random import check_seed
 from armtriage._recipes import DEFAULT_POLICIES, INSTANCES, POLICIES, kind_of, make_instance, make_policy, names
@@ -167,6 +168,9 @@ def _refusing() -> Iterator[None]:
     except (Refusal, ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         typer.echo(f"armtriage: {error}", err=True)
         raise typer.Exit(2) from error
+
+
+app.command("graph")(_refusing()(show_graph))
 
 
 @contextmanager
