@@ -44,10 +44,12 @@ from armtriage.instances import (
     star,
     ucb_failure,
 )
+from armtriage.theory import independent_set
 
 SMALL = "random:graph=cliques,n_arms=6,size=2,budget=2"
 LINEAR = "linear:n_arms=6,dimension=3,budget=2,norm=0.5"
 JOBS = "assignment:left=2,right=3"
+CLIQUES = FeedbackGraph.cliques([2] * 4)
 QUICK = ["--horizon", "200", "--replications", "3", "--seed", "7"]
 
 
@@ -123,7 +125,7 @@ def test_the_failure_instance_takes_the_horizon():
     [
         (
             "hidden_arm:graph=cliques,n_arms=8,size=2,budget=2,gap=0.1,hidden=2",
-            lambda: hidden_arm(FeedbackGraph.cliques([2] * 4), 2, independent=[0, 2, 4, 6], gap=0.1, hidden=2, seed=7),
+            lambda: hidden_arm(CLIQUES, 2, independent=independent_set(CLIQUES), gap=0.1, hidden=2, seed=7),
         ),
         (
             "hidden_pairs:graph=full_information,n_arms=5,budget=2,gap=0.2",
@@ -358,7 +360,8 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         ),
         (
             [LINEAR, "elimination"],
-            "elimination: needs an instance without contexts (random, ucb_failure); policies for this instance are "
+            "elimination: needs an instance without contexts (random, ucb_failure, hidden_arm, hidden_pairs, "
+            "hidden_parts); policies for this instance are "
             "c2ucb, hierarchical, linear_thompson",
         ),
         ([LINEAR, "random"], "random: needs an instance without contexts"),
@@ -379,7 +382,8 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (["linear_one_dimension:budget=2,sign=2"], "sign must be 1 or -1, got 2"),
         (
             [JOBS, "elimination"],
-            "elimination: needs an instance without a set of decisions (random, ucb_failure); "
+            "elimination: needs an instance without a set of decisions (random, ucb_failure, hidden_arm, "
+            "hidden_pairs, hidden_parts); "
             "policies for this instance are comb_ucb1, kl_ucb, thompson, constrained",
         ),
         ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure, hidden_arm"),

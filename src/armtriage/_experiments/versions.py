@@ -13,6 +13,7 @@ __all__ = ["PRESENTATION", "code_version", "counts", "versions"]
 PRESENTATION = (
     "__init__",
     "_check_cases",
+    "_cli_graph",
     "_cli_report",
     "_cli_run",
     "_experiments.definition",
@@ -26,6 +27,7 @@ PRESENTATION = (
     "_experiments.statistics",
     "_experiments.tables",
     "_experiments.versions",
+    "_graph_files",
     "_story",
     "_terminal",
     "checks",
@@ -35,6 +37,7 @@ PRESENTATION = (
     "experiment",
     "plots",
     "report",
+    "reproduce",
     "results",
 )
 """Modules and packages that choose, keep or show numbers, but change none of a cell; all others count as its code."""

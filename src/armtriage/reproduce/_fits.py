@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from armtriage._statistics import slope_interval
+from armtriage._experiments.statistics import slope_interval
 from armtriage.reproduce.study import LEVEL, ROOM, Finding, power
 from armtriage.results import Results
 

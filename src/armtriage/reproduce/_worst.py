@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from armtriage._statistics import slope_interval
+from armtriage._experiments.statistics import slope_interval
 from armtriage.reproduce.study import LEVEL
 from armtriage.results import Results
 

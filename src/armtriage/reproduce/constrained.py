@@ -11,7 +11,7 @@ from armtriage.experiment import Experiment
 from armtriage.reproduce._fits import between, line, powers, steepness
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, times
 from armtriage.results import Results
-from armtriage.theory.constrained_bounds import constrained_lower, constrained_upper, oracle_upper
+from armtriage.theory import constrained_lower, constrained_upper, oracle_upper
 
 if TYPE_CHECKING:
     import polars

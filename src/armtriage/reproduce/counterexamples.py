@@ -10,18 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage import plots
-from armtriage._statistics import mean_interval
+from armtriage._experiments.statistics import mean_interval
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
 from armtriage.experiment import Experiment
 from armtriage.feedback import FeedbackGraph
-from armtriage.instances import three_arms, two_hubs, ucb_failure
+from armtriage.instances import hub_family, star, three_arms, two_hubs, ucb_failure
 from armtriage.plots._style import short
 from armtriage.policies import CombinatorialElimination, CombinatorialUCB, HierarchicalElimination
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, spread
 from armtriage.results import Results
 from armtriage.simulator import simulate
+from armtriage.theory import (
+    audit,
+    constrained_upper,
+    cover_number,
+    domination_number,
+    gap,
+    greedy_dominating_set,
+    independence_number,
+)
 from armtriage.theory._stage_rules import slack_rule
-from armtriage.theory.constrained_bounds import constrained_upper
 
 if TYPE_CHECKING:
     import polars
@@ -38,7 +46,6 @@ _WORLDS: dict[str, dict[str, Any]] = {
     "hub family": {"instance": "hub_family"},
     "star": {"instance": "star", "n_leaves": 5, "gap": 0.5},
 }
-_GAPS = {"hub family": 0.8, "star": 0.5}
 _LINEAR = 0.45  # of all regret in the second half of the rounds: from here on it grows like the rounds
 _SIZES: dict[Size, dict[str, Any]] = {
     "tiny": {"horizon": 1500, "runs": 2, "arms": (23, 53), "run": False},
@@ -73,16 +80,23 @@ def _halves(results: Results) -> polars.DataFrame:
     """Return what is lost in the second half of the rounds, and the printed bound on all of it."""
     import polars
 
+    worlds = {"hub family": hub_family(seed=SEED), "star": star(5, gap=0.5, seed=SEED)}
     rows = []
     for (place, policy), part in results.regret.group_by("environment", "policy", maintain_order=True):
-        horizon = part["horizon"][0]
+        env, horizon = worlds[str(place)], part["horizon"][0]
         half, whole = (
             part.filter(part["round"] == end).sort("replication")["regret"] for end in (horizon // 2, horizon)
         )
         low, high = (end if math.isfinite(end) else None for end in mean_interval(whole - half, LEVEL))
-        # In both worlds one decision reveals all arms, so that kappa as printed is 1.
-        size = {"n_arms": 6, "budget": 2 if place == "hub family" else 1, "gap": _GAPS[str(place)]}
-        bound = constrained_upper(**size, cover=1, horizon=horizon, constants="printed")
+        assert env.decisions is not None
+        bound = constrained_upper(
+            n_arms=env.n_arms,
+            budget=env.decisions.size,
+            cover=cover_number(env.decisions, env.graph),
+            horizon=horizon,
+            gap=gap(env),
+            constants="printed",
+        )
         about = {"environment": place, "policy": policy, "horizon": horizon, "runs": whole.len()}
         lost = {"mean": (whole - half).mean(), "low": low, "high": high}
         rows.append({**about, "regret": whole.mean(), **lost, "bound": float(bound.value)})
@@ -96,18 +110,9 @@ def _greedy(sizes: Sequence[int]) -> polars.DataFrame:
     rows = []
     for n in sizes:
         graph = two_hubs(n)
-
-        def covers(picks: int, graph: FeedbackGraph = graph) -> bool:
-            first = CombinatorialElimination(graph, picks, tie_break="index", seed=SEED).ask()
-            return bool(first.revealed.size == graph.n_arms)
-
-        least, most = 1, n - 1
-        while least < most:
-            middle = (least + most) // 2
-            least, most = (least, middle) if covers(middle) else (middle + 1, most)
-        enough = 2 if graph.revealed_by([0, 1]).size == n else n
-        lemma = (1.0 + math.log(n)) * enough
-        rows.append({"arms": n, "picks": least, "enough": enough, "lemma": lemma, "independent": n - 2})
+        enough, alpha = domination_number(graph).upper, independence_number(graph).upper
+        about = {"arms": n, "picks": greedy_dominating_set(graph).size, "enough": enough}
+        rows.append({**about, "lemma": (1.0 + math.log(n)) * enough, "independent": alpha})
     return polars.DataFrame(rows)
 
 
@@ -149,13 +154,11 @@ class _Forced(LinearEnvironment):
     """Rewards that are possible, though unlikely: nearly a width too little for arm 1, too much for arm 2."""
 
     def rewards(self, round: int, arms: Any, replication: int = 0) -> NDArray[np.float64]:
-        return np.array([0.97, -0.2375, 0.2375])[arms]
+        return np.array([0.97, -0.2375, 0.2375])[np.asarray(arms)]
 
 
 def _audits(run: bool) -> list[dict[str, Any]]:
     """Return what audits say of two claims that are known to fail; the longer one, of three arms, only if `run`."""
-    from armtriage.theory.audit import audit
-
     # Arms 1 and 2 are seen in every round; when the others leave, N jumps over the count of the confirmed arm 0.
     graph = FeedbackGraph.from_edges(6, [(one, other) for one in range(6) for other in (1, 2)])
     env = StochasticEnvironment([1, 1 / 3, 1 / 3, 0, 0, 0], graph, "deterministic", seed=SEED)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from armtriage import plots
-from armtriage._statistics import slope_interval
+from armtriage._experiments.statistics import slope_interval
 from armtriage.experiment import Experiment
 from armtriage.plots._style import short
 from armtriage.reproduce._policies import PAPER, THOMPSON, TIGHT, UCB, chosen
@@ -67,7 +69,12 @@ def _experiments(size: Size) -> dict[str, Experiment]:
             **shared,
         ),
         "horizons": Experiment(
-            [middle], chosen(UCB, PAPER, TIGHT), horizon=own.horizons, name="ucb-failure-horizons", replications=2, **shared
+            [middle],
+            chosen(UCB, PAPER, TIGHT),
+            horizon=own.horizons,
+            name="ucb-failure-horizons",
+            replications=2,
+            **shared,
         ),
     }
 
@@ -114,7 +121,9 @@ def _ratio_powers(results: Results, base: str) -> polars.DataFrame:
     rows = []
     for noise in _NOISES:
         at, values, numbers = [], [], []
-        for part in results.regret.filter(results.regret["environment.noise"] == noise).partition_by("environment", maintain_order=True):
+        for part in results.regret.filter(results.regret["environment.noise"] == noise).partition_by(
+            "environment", maintain_order=True
+        ):
             above, below = (part.filter(part["policy"] == one).sort("replication") for one in (UCB, base))
             one, other = above["regret"].to_numpy(), below["regret"].to_numpy()
             at.append(part["environment.budget"][0])
@@ -146,16 +155,29 @@ def _bound(budget: int, horizon: int, constants: str = "repaired") -> float | No
 def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
     """Return what the tables say of Theorem 4."""
     powers, ratios = tables["ratio-powers"], tables["ratios"]
-    made = [_lower(tables["lower-bound"])]
+    made, whole = [_lower(tables["lower-bound"])], _power_of_bound(tables["lower-bound"])
     for noise in _ALIKE:
         row = _row(tables["powers"], noise=noise, policy=UCB)
-        made.append(power_finding(f"UCB's regret grows as S√α, with α = S; {noise} rewards", "Theorem 4", row, 1.5))
+        claim = f"UCB's regret grows as S√α, with α = S; {noise} rewards"
+        made.append(power_finding(claim, "Theorem 4", row, 1.5, whole=whole))
     for noise in _ALIKE:
         for against in (PAPER, TIGHT):
             claim = f"UCB loses √S times as much as {against}, or more; {noise} rewards"
-            made.append(power_finding(claim, "Theorems 3 and 4", _row(powers, noise=noise, against=against), 0.5, side="at least"))
+            made.append(
+                power_finding(
+                    claim, "Theorems 3 and 4", _row(powers, noise=noise, against=against), 0.5, side="at least"
+                )
+            )
     made += [_crossing(ratios, noise) for noise in _NOISES]
     return [*made, _same(tables["ratios-by-horizon"])]
+
+
+def _power_of_bound(table: polars.DataFrame) -> float | None:
+    """Return by which power of S the bound itself grows, with all its terms."""
+    known = table.drop_nulls("repaired")
+    if known.height < 2:
+        return None
+    return float(np.polyfit(np.log(known["S"].to_numpy()), np.log(known["repaired"].to_numpy()), 1)[0])
 
 
 def _row(table: polars.DataFrame, **values: Any) -> dict[str, Any]:
@@ -172,7 +194,13 @@ def _lower(table: polars.DataFrame) -> Finding:
     printed = min(row["mean"] / row["printed"] for row in rows)
     holds = least >= 1.0
     verdict = f"{'Agrees' if holds else 'Does not agree'}: at least {least:.2f} times the bound, and {printed:.1f} times the printed one."
-    return Finding(*said, "1 times the bound, or more", f"{least:.2f} to {most:.2f} times, S = {rows[0]['S']} to {rows[-1]['S']}", verdict, holds)
+    return Finding(
+        *said,
+        "1 times the bound, or more",
+        f"{least:.2f} to {most:.2f} times, S = {rows[0]['S']} to {rows[-1]['S']}",
+        verdict,
+        holds,
+    )
 
 
 def _crossing(ratios: polars.DataFrame, noise: str) -> Finding:
@@ -184,10 +212,14 @@ def _crossing(ratios: polars.DataFrame, noise: str) -> Finding:
     fails = bool(held) and last["ratio_low"] is not None and last["ratio_low"] > 1.0
     verdict = f"from S = {held[0]} on, UCB loses more" if fails else f"UCB loses less, up to S = {last['S']}"
     verdict = f"{'Agrees' if fails == wanted else 'Does not agree'}: {verdict}."
-    said = "UCB loses more than elimination, tight" if wanted else "with noise of its own in every arm UCB does not fail"
+    said = (
+        "UCB loses more than elimination, tight" if wanted else "with noise of its own in every arm UCB does not fail"
+    )
     source = "Theorem 4" if wanted else "not in the paper"
     predicted = "more than once its regret" if wanted else "less than once its regret"
-    return Finding(f"{said}; {noise} rewards", source, predicted, f"{times(last)} at S = {last['S']}", verdict, fails == wanted)
+    return Finding(
+        f"{said}; {noise} rewards", source, predicted, f"{times(last)} at S = {last['S']}", verdict, fails == wanted
+    )
 
 
 def _same(table: polars.DataFrame) -> Finding:

@@ -52,7 +52,9 @@ class _Sizes(NamedTuple):
 _SIZES: dict[Size, _Sizes] = {
     "tiny": _Sizes(8, 2, 0.25, (10**5, 10**6), (10**4, 10**5), (0.25, 0.2), 10**6, 2, 2),
     "quick": _Sizes(20, 4, 0.2, (10**5, 10**6, 10**7, 10**8), (10**4, 10**5), (0.04, 0.02, 0.01), 10**8, 16, 6),
-    "full": _Sizes(20, 4, 0.2, (10**5, 10**6, 10**7, 10**8), (10**5, 10**6, 10**7), (0.04, 0.02, 0.01, 0.005), 10**9, 64, 32),
+    "full": _Sizes(
+        20, 4, 0.2, (10**5, 10**6, 10**7, 10**8), (10**5, 10**6, 10**7), (0.04, 0.02, 0.01, 0.005), 10**9, 64, 32
+    ),
 }
 
 
@@ -115,7 +117,9 @@ def _regrets(results: Results, size: Size) -> polars.DataFrame:
     before = regret.filter(early).group_by([*line, "replication"]).agg(early=polars.col("regret").last())
     after = regret.group_by([*line, "replication"]).agg(end=polars.col("regret").last())
     late = 1.0 - polars.col("early").sum() / polars.col("end").sum()
-    shares = after.join(before, on=[*line, "replication"]).group_by(line).agg(late=late, largest=polars.col("end").max())
+    shares = (
+        after.join(before, on=[*line, "replication"]).group_by(line).agg(late=late, largest=polars.col("end").max())
+    )
     committed = polars.col("committed_at")
     commits = results.runs.group_by(line).agg(committed=committed.count(), last_commit=committed.max())
     table = results.summary(level=LEVEL).join(shares, on=line, maintain_order="left")
@@ -165,8 +169,10 @@ def _flat(table: polars.DataFrame, policy: str) -> Finding:
     tenth = short(row["horizon"] / 10)
     measured = f"{100 * row['late']:.2g}% of the regret; {row['committed']} of {row['runs']} runs committed"
     flat = row["late"] == 0.0
-    verdict = f"Agrees: the last run committed in round {row['last_commit']:,}, and lost nothing after it." if flat else (
-        f"Does not agree: {100 * row['late']:.2g}% of the regret came after round {tenth}."
+    verdict = (
+        f"Agrees: the last run committed in round {row['last_commit']:,}, and lost nothing after it."
+        if flat
+        else (f"Does not agree: {100 * row['late']:.2g}% of the regret came after round {tenth}.")
     )
     claim = f"{policy}: regret stops growing; T = {short(row['horizon'])}"
     return Finding(claim, "Theorem 1", f"none of it after round {tenth}", measured, verdict, flat)
@@ -196,8 +202,10 @@ def _above(table: polars.DataFrame) -> Finding:
     """Return how the regret compares with the lower bound, which is for one instance of a family that this is in."""
     row = min(table.iter_rows(named=True), key=lambda one: one["mean"] / one["lower"])
     times, holds = row["mean"] / row["lower"], row["high"] is None or row["high"] >= row["lower"]
-    verdict = f"Agrees: elimination loses at least {times:.0f} times the bound." if holds else (
-        "Says nothing: on another instance of the family it must lose more."
+    verdict = (
+        f"Agrees: elimination loses at least {times:.0f} times the bound."
+        if holds
+        else ("Says nothing: on another instance of the family it must lose more.")
     )
     measured = f"least: {spread(row)} at Δ = {row['gap']:.3g}, {row['policy']}"
     claim = "some instance of the family costs every policy order (α/Δ) ln T"

@@ -26,7 +26,7 @@ from armtriage.reproduce.study import (
     times,
 )
 from armtriage.results import Results
-from armtriage.theory.linear_bounds import linear_lower, linear_upper
+from armtriage.theory import linear_lower, linear_upper
 
 if TYPE_CHECKING:
     import polars

@@ -106,7 +106,11 @@ def _report(results: Mapping[str, Results], size: Size) -> Report:
         tables[name] = _with_bounds(table, line)
         fitted = worst_powers(results[name], table, line.parameter)
         ours = [_power_of_bound(policy, line) for policy in fitted["policy"]]
-        about = {"parameter": polars.lit(line.letter), "predicted": polars.lit(line.power), "bound": polars.Series(ours)}
+        about = {
+            "parameter": polars.lit(line.letter),
+            "predicted": polars.lit(line.power),
+            "bound": polars.Series(ours),
+        }
         powers.append(fitted.with_columns(**about))
     tables["powers"] = polars.concat(powers)
     tables["gap-of-the-proof"] = _proof(results["T"])
@@ -120,7 +124,9 @@ def _with_bounds(table: polars.DataFrame, line: _Line) -> polars.DataFrame:
 
     places = dict(zip((_value(line, point) for point in line.points), line.points, strict=True))
     points = [places[value] for value in table[line.parameter]]
-    columns = [polars.Series(name, values) for name, values in zip(("alpha", "S", "T"), zip(*points, strict=True), strict=True)]
+    columns = [
+        polars.Series(name, values) for name, values in zip(("alpha", "S", "T"), zip(*points, strict=True), strict=True)
+    ]
     bounds = [_bounds(policy, *point) for policy, point in zip(table["policy"], points, strict=True)]
     columns += [polars.Series(name, [one[name] for one in bounds]) for name in bounds[0]]
     alpha, budget, horizon = (polars.col(name) for name in ("alpha", "S", "T"))
@@ -173,7 +179,7 @@ def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
         claim = f"{row['policy']}: worst regret grows with {row['parameter']}{with_} as √(αST)"
         why = "The more arms, the later the last of them is told apart, at the same gap."
         why = why if row["inside"] else "The worst gap may lie beyond those that were tried."
-        rule = {"logs": row["bound"], "known": row["inside"], "why": why}
+        rule = {"whole": row["bound"], "known": row["inside"], "why": why}
         made.append(power_finding(claim, "Theorem 3", row, row["predicted"], **rule))
     rows = [row for name in ("T", "S", "alpha") for row in tables[name].iter_rows(named=True)]
     return [*made, _upper(rows), _lower(rows), _hidden(tables["gap-of-the-proof"])]
@@ -198,7 +204,9 @@ def _lower(rows: list[dict[str, Any]]) -> Finding:
     verdict = f"{'Agrees' if ratio >= 1 else 'Does not agree'}: at least {ratio:.0f} times the bound."
     claim = "every policy loses order √(αST) at some gap"
     measured = f"{spread(least)}, {least['policy']}"
-    return Finding(claim, "lower bound that it cites", f"at least {short(least['lower'])} there", measured, verdict, ratio >= 1)
+    return Finding(
+        claim, "lower bound that it cites", f"at least {short(least['lower'])} there", measured, verdict, ratio >= 1
+    )
 
 
 def _hidden(table: polars.DataFrame) -> Finding:
@@ -255,7 +263,9 @@ def _chart(results: Results, line: _Line, table: polars.DataFrame, powers: polar
     )
     ax.set_xlabel(line.letter)
     ax.set_ylabel("regret at the worst gap")
-    caption = f"Regret at each policy's worst gap against {line.letter}, with {line.title}; predicted power {line.power}."
+    caption = (
+        f"Regret at each policy's worst gap against {line.letter}, with {line.title}; predicted power {line.power}."
+    )
     return chart(results, ax, f"minimax-rates-{letter}", caption, table["runs"])
 
 

@@ -154,7 +154,7 @@ def power_finding(
     row: Mapping[str, Any],
     predicted: float,
     *,
-    logs: float | None = None,
+    whole: float | None = None,
     side: Literal["equal", "at most", "at least"] = "equal",
     room: float = ROOM,
     why: str = "",
@@ -170,9 +170,9 @@ def power_finding(
         Of `Results.slopes`: slope, low and high.
     predicted : float
         The power of the theorem.
-    logs : float, optional
-        The power by which the bound itself grows over the same points, with the logarithms that a rate leaves out; what
-        lies between the two agrees as well.
+    whole : float, optional
+        The power by which the bound itself grows over the same points, with the logarithms and the smaller terms that a
+        rate leaves out; what lies between the two agrees as well.
     side : {"equal", "at most", "at least"}
         Whether the theorem has the power itself, or bounds it.
     room : float
@@ -185,13 +185,13 @@ def power_finding(
     Examples
     --------
     >>> row = {"slope": 0.61, "low": 0.6, "high": 0.62}
-    >>> finding = power_finding("grows as sqrt(T)", "Theorem 3", row, 0.5, logs=0.52)
+    >>> finding = power_finding("grows as sqrt(T)", "Theorem 3", row, 0.5, whole=0.52)
     >>> finding.agrees, finding.predicted, finding.verdict
-    (False, 'power 0.50, or 0.52 with logarithms', 'Does not agree: the power is larger by 0.09.')
+    (False, 'power 0.50, or 0.52 with all terms', 'Does not agree: the power is larger by 0.09.')
     """
-    least, most = (predicted, predicted) if logs is None else (min(predicted, logs), max(predicted, logs))
+    least, most = (predicted, predicted) if whole is None else (min(predicted, whole), max(predicted, whole))
     aim = f"power {predicted:.2f}" if side == "equal" else f"power {side} {predicted:.2f}"
-    aim += "" if logs is None else f", or {logs:.2f} with logarithms"
+    aim += "" if whole is None else f", or {whole:.2f} with all terms"
     said = (claim, source, aim, f"power {power(row)}")
     slope, low, high = row["slope"], row["low"], row["high"]
     if slope is None or not known:
@@ -202,7 +202,7 @@ def power_finding(
         apart = f"larger by {slope - most:.2f}" if above else f"smaller by {least - slope:.2f}"
         return Finding(*said, f"Does not agree: the power is {apart}.{_after(why)}", False)
     if low > most or high < least:
-        return Finding(*said, f"Agrees: {'below' if side == 'at most' else 'above'} what the theorem allows.", True)
+        return Finding(*said, f"Agrees: {'less' if side == 'at most' else 'more'} than the theorem says.", True)
     if least < slope < most:
         return Finding(*said, "Agrees: the power lies between the two.", True)
     return Finding(*said, f"Agrees: the power is off by {max(slope - most, least - slope):.2f}.", True)

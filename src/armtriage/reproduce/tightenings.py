@@ -94,7 +94,7 @@ PARTS = (
 )
 WHOLE = "all together"
 _WHOLE = _Part(WHOLE, "about 128/24 = 5.3 times less: the constants of the bound", (("print", "default"),))
-_GRAPHS = {
+_GRAPHS: dict[str, dict[str, Any]] = {
     "semi-bandit": {"graph": "semi_bandit"},
     "cliques of 10": {"graph": "cliques", "size": 10},
     "random digraph": {"graph": "erdos_renyi", "p": 0.1},

@@ -103,7 +103,7 @@ class EliminationWatch(Watch):
             check("confirmed arms are played", np.setdiff1d(np.flatnonzero(self.confirmed), arms))
         if self.eliminated.any():
             check("eliminated arms are not played", arms[self.eliminated[arms]])
-        self.layers.asked(decision, self.confirmed, self.active, self.books.counts, self._layer_count())
+        self.layers.asked(decision, self.confirmed, self.active, self.books.counts, self.shown)
         if self.problem.means is None:
             return
         loss = self.problem.regret(number, arms, self.replication)
@@ -120,10 +120,6 @@ class EliminationWatch(Watch):
                 most = bound.value * (33.0 / 32.0 if self.reduced else 1.0)
                 detail = f"{self.lost:.4g} lost, the bound is {most:.4g}"
                 self.check_good(f"regret is below the {name} bound", arms, detail, self.lost <= most + HAIR)
-
-    def _layer_count(self) -> int:
-        """Return how often the arms of A_0 have been observed; as printed, N may be older than the sets."""
-        return int(self.books.counts[self.active].min(initial=2**62)) if self.reduced else self.shown
 
     def told(self, number: int, decision: Decision, rewards: Floats) -> None:
         """Check the sets and counts after an update."""

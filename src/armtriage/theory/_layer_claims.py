@@ -32,7 +32,7 @@ class Layers:
     def __init__(self, ledger: Ledger, problem: Problem, policy: Any) -> None:
         self.ledger, self.problem, self.policy = ledger, problem, policy
         self.order: list[int] = []  # the last decision in the order in which it was made
-        self.count, self.picks, self.filled = -1, 0, False
+        self.least, self.picks, self.filled = -1, 0, False
         _watch_order(policy, self.order)
 
     @classmethod
@@ -42,18 +42,19 @@ class Layers:
             return {one.name: f"the graph has more than {_EDGES} edges" for one in LAYERS}
         return {}
 
-    def asked(self, decision: Decision, confirmed: Any, active: Any, counts: Ints, count: int) -> None:
-        """Check a decision; `count` is how often the arms of A_0 have been observed."""
+    def asked(self, decision: Decision, confirmed: Any, active: Any, counts: Ints, least: int) -> None:
+        """Check a decision that was made with these sets, counts and N."""
         policy, problem, check = self.policy, self.problem, self.ledger.check
         free = policy.budget - int(confirmed.sum())
         if policy.graph.n_edges > _EDGES or free <= 0 or int(active.sum()) <= free:
             return
-        if count != self.count:
-            self.count, self.picks = count, 0
+        if least != self.least:
+            self.least, self.picks = least, 0
         else:
             detail = "the round before had room for all that was left"
             check("layers have few rounds", decision.arms, detail, not self.filled)
-        waiting = active & (counts == count)
+        # As printed, N may be older than the sets, and nobody has been observed as seldom.
+        waiting = active & (counts == (counts[active].min() if policy.benchmark == "reduced" else least))
         if policy.skip_revealed:
             waiting[policy.graph.revealed_by(np.flatnonzero(confirmed))] = False
         picks = self._picks(decision, confirmed, waiting)
@@ -61,7 +62,7 @@ class Layers:
         self.filled = picks < free
         most = problem.layer_size
         check("layers have few picks", decision.arms, f"{self.picks}, at most {most:.4g}", self.picks <= most)
-        if count == 0 and self.ledger.applies(_LEMMA):
+        if least == 0 and self.ledger.applies(_LEMMA):
             most = (1.0 + math.log(policy.n_arms)) * problem.domination.upper
             detail = f"{self.picks} picks, the lemma says {most:.4g}"
             check(_LEMMA, decision.arms, detail, self.picks <= most)

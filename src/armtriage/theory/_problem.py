@@ -81,7 +81,8 @@ class Problem:
     @cached_property
     def gap(self) -> float:
         """How much the arm of rank S, or the best decision, is above the next worse one."""
-        return float(gap(self.environment, self.policy.budget if self.policy.decisions is None else None)) / self.unit
+        environment: Any = self.environment
+        return gap(environment, self.policy.budget if self.policy.decisions is None else None) / self.unit
 
     @cached_property
     def matrix(self) -> csr_array[np.int32]:

@@ -17,7 +17,7 @@ from armtriage.policies import (
     HierarchicalElimination,
 )
 from armtriage.policy import Policy
-from armtriage.simulator import _check_match
+from armtriage.simulator import check_match
 from armtriage.theory._claims import NOT_APPLICABLE, VIOLATED, Claim, Ledger
 from armtriage.theory._graph_claims import EliminationWatch
 from armtriage.theory._index_claims import IndexWatch
@@ -170,7 +170,7 @@ def audit(
         raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
     horizon = check_count("horizon", horizon, 1, LONGEST)
     replications = check_count("replications", replications, 1)
-    _check_match(policy, environment, horizon)
+    check_match(policy, environment, horizon)
     most = getattr(policy, "horizon", None)
     if most is not None and horizon > most:
         raise ValueError(f"horizon must be at most the policy's own, {most}, got {horizon}")

@@ -145,7 +145,7 @@ def _graph(
             # Widths are for the horizon that the policy was made for.
             rule |= {"horizon": policy.horizon or horizon, "rounds": horizon, "anytime": policy.horizon is None}
             whose = CONSTANTS if policy.benchmark == policy.interval == "printed" else ("repaired",)
-        gaps = {"gap": apart, "tie_gap": tie_gap(means, budget)}
+        gaps: Options = {"gap": apart, "tie_gap": tie_gap(means, budget)}
         made += [gap_upper(**sizes, **rule, **gaps, constants=one) for one in whose]
         made += [minimax_upper(**sizes, **rule, constants=one) for one in whose]
         made += [instance_upper(means, budget, **rule)]
