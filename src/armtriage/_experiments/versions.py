@@ -15,6 +15,7 @@ PRESENTATION = (
     "_check_cases",
     "_cli_graph",
     "_cli_report",
+    "_cli_reproduce",
     "_cli_run",
     "_experiments.definition",
     "_experiments.engines",

@@ -49,7 +49,7 @@ _WORLDS: dict[str, dict[str, Any]] = {
 _LINEAR = 0.45  # of all regret in the second half of the rounds: from here on it grows like the rounds
 _SIZES: dict[Size, dict[str, Any]] = {
     "tiny": {"horizon": 1500, "runs": 2, "arms": (23, 53), "run": False},
-    "quick": {"horizon": 4000, "runs": 4, "arms": (23, 53, 103, 203), "run": True},
+    "quick": {"horizon": 3000, "runs": 3, "arms": (23, 53, 103, 203), "run": True},
     "full": {"horizon": 20_000, "runs": 8, "arms": (23, 53, 103, 203, 403, 803), "run": True},
 }
 COUNTS, KEPT = "confirmed arms have N observations", "(A) best arms stay in question"
@@ -154,7 +154,8 @@ class _Forced(LinearEnvironment):
     """Rewards that are possible, though unlikely: nearly a width too little for arm 1, too much for arm 2."""
 
     def rewards(self, round: int, arms: Any, replication: int = 0) -> NDArray[np.float64]:
-        return np.array([0.97, -0.2375, 0.2375])[np.asarray(arms)]
+        pay: NDArray[np.float64] = np.array([0.97, -0.2375, 0.2375])
+        return pay[np.asarray(arms, np.int64)]
 
 
 def _audits(run: bool) -> list[dict[str, Any]]:
