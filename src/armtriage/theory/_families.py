@@ -60,7 +60,9 @@ def family_cover(decisions: DecisionSet, graph: FeedbackGraph, time_limit: float
     """Return limits of how many decisions reveal all arms that are in some decision, and how they were found."""
     if isinstance(decisions, TopS):
         arms, bound, how = smallest_dominating_set(graph, time_limit)
-        return -(-bound // decisions.budget), -(-arms.size // decisions.budget), how
+        lower, upper = -(-bound // decisions.budget), -(-arms.size // decisions.budget)
+        met = lower == upper and bound < arms.size
+        return lower, upper, say_how(True, ["domination number over the budget"]) if met else how
     make_ready()
     clock = Clock(time_limit)
     members, listed = _members(decisions), _listed(decisions, graph)

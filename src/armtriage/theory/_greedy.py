@@ -50,10 +50,10 @@ def _gain(sets: GraphArrays, one: int, missing: Marks, crowd: Ints) -> int:
         else:
             end = min(end, stop)
             for a in range(arm, end):
-                gain += missing[a]
+                gain += int(missing[a])
         arm = end
     for e in range(sets.indptr[one], sets.indptr[one + 1]):
-        gain += missing[sets.indices[e]]
+        gain += int(missing[sets.indices[e]])
     return gain
 
 

@@ -69,7 +69,7 @@ def smallest_cover(sets: Any, clock: Clock) -> Answer:
 
 def _component(indptr: Ints, indices: SmallInts, n_sets: int, clock: Clock) -> Answer:
     """Return the answer for sets, the first nodes, and what they hold, the others, that cannot be reduced."""
-    bound, how = int(np.ceil(fair_price(indptr, indices, n_sets) - _SLACK)), "greedy and prices"
+    bound, how = int(np.ceil(fair_price(indptr, indices, n_sets) - _SLACK)), "greedy and packing"
     n_things = indptr.size - 1 - n_sets
     indptr, indices = indptr[: n_sets + 1], indices[: indptr[n_sets]] - np.int32(n_sets)
     no_run = np.zeros(n_sets, np.int32)

@@ -38,9 +38,9 @@ class Bracket(NamedTuple):
 
     Examples
     --------
-    >>> number = Bracket(4, 5, "bracket: greedy and prices, stopped after 10 s")
+    >>> number = Bracket(4, 5, "bracket: greedy and packing, stopped after 10 s")
     >>> number.exact, str(number)
-    (False, '4 to 5 (bracket: greedy and prices, stopped after 10 s)')
+    (False, '4 to 5 (bracket: greedy and packing, stopped after 10 s)')
     """
 
     lower: int
