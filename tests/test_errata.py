@@ -23,57 +23,67 @@ from armtriage import (
     confidence_interval,
     hidden_arm,
     random_linear,
+    simulate,
     star,
+    ucb_failure,
 )
 from armtriage.intervals import kl
 from armtriage.theory import cover_number, gap_lower, linear_lower, ucb_lower
 
 TESTS = Path(__file__).parent
 DOCS = TESTS.parent / "docs"
-PAGES = ("errata.md", "constrained-elimination.md", "audit.md")
 NUMBER = re.compile(r"[GBUKN]\d+")
 LAST = {"G": 18, "B": 8, "U": 7, "K": 8, "N": 22}
 
 
 # --- The page ---
-def rows() -> list[list[str]]:
-    """The cells of all rows of tables of errata, which are those whose first column is called #."""
-    found = []
-    for page in PAGES[:2]:
-        numbered = False
-        for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
-            if not line.startswith("|"):
-                numbered = False
-                continue
-            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-            if cells[0] == "#":
-                numbered = True
-            elif numbered and cells[0].strip("-"):
-                found.append(cells)
+def rows(page: str, first: str) -> list[list[str]]:
+    """The cells of the rows of all tables of a page whose first column has this name."""
+    found, wanted = [], False
+    for line in (DOCS / page).read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not line.startswith("|"):
+            wanted = False
+        elif not wanted:
+            wanted = cells[0] == first
+        elif not line.startswith("|---"):
+            found.append(cells)
     return found
 
 
+def errata() -> list[list[str]]:
+    return rows("errata.md", "#") + rows("constrained-elimination.md", "#")
+
+
 def test_every_erratum_has_a_number_of_its_own() -> None:
-    expected = {f"{letter}{i}" for letter, last in LAST.items() for i in range(1, last + 1)}
-    counts = Counter(cells[0] for cells in rows())
-    assert set(counts) == expected
+    counts = Counter(cells[0] for cells in errata())
+    assert set(counts) == {f"{letter}{i}" for letter, last in LAST.items() for i in range(1, last + 1)}
     assert set(counts.values()) == {1}
+    heads = re.findall(r"^\| *([^|]*?) *\|.*\n\|---", (DOCS / "errata.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert heads == ["#"] * 5 + ["erratum"]
 
 
-def test_every_erratum_says_how_it_is_known() -> None:
-    words = ("misprint", "definition", "proved", "checked", "`test_", "example below")
-    assert [cells for cells in rows() if not any(word in cells[-1] for word in words)] == []
-    assert {len(cells) for cells in rows()} == {6}
+def test_every_erratum_says_how_it_is_known_and_names_its_tests() -> None:
+    tested = []
+    for cells in errata():
+        assert len(cells) == 6
+        assert any(word in cells[5] for word in ("misprint", "definition", "proved", "[test"))
+        tested += [cells[0]] * ("#tests)" in cells[5])
+    listed = [cells[0] for cells in rows("errata.md", "erratum")]
+    assert sorted(listed) == sorted(tested)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_named_tests_exist(page: str) -> None:
-    named = re.findall(r"`(test_[^`]*)`", (DOCS / page).read_text(encoding="utf-8"))
-    assert named
-    for name in named:
-        file, _, function = name.partition("::")
-        tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
-        assert function in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name
+def test_named_tests_exist() -> None:
+    tests = {}
+    for path in TESTS.glob("test_*.py"):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        tests[path.name] = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    for number, names in rows("errata.md", "erratum"):
+        assert re.fullmatch(r"`test_\w+\.py::test_\w+`(<br>`test_\w+\.py::test_\w+`)*", names), number
+    for page in DOCS.glob("*.md"):
+        for file, name in re.findall(r"(test_\w+\.py)(?:::(\w+))?", page.read_text(encoding="utf-8")):
+            assert file in tests, (page.name, file)
+            assert not name or name in tests[file], (page.name, file, name)
 
 
 def test_cited_numbers_are_on_the_page() -> None:
@@ -86,7 +96,7 @@ def test_cited_numbers_are_on_the_page() -> None:
         for number in NUMBER.findall(part)
     }
     assert cited
-    assert cited <= {cells[0] for cells in rows()}
+    assert cited <= {cells[0] for cells in errata()}
 
 
 # --- Graph feedback ---
@@ -253,6 +263,17 @@ def test_cliques_of_different_means_can_have_equal_indices() -> None:
     assert horizon > 81 + 64
 
 
+def test_ucb_fails_where_a_clique_shares_its_noise_and_not_where_each_arm_has_its_own() -> None:
+    lost = {}
+    for noise in ("deterministic", "shared", "independent"):
+        env = ucb_failure(16, 16, horizon=20_000, noise=noise, seed=1)
+        policy = CombinatorialUCB(env.graph, 16, horizon=20_000)
+        trace = simulate(policy, env, horizon=20_000, replications=4, checkpoints=1)
+        lost[noise] = trace.regret[:, -1]
+    assert lost["shared"].min() > 0.9 * lost["deterministic"].min()
+    assert lost["independent"].max() < 0.25 * lost["shared"].min()
+
+
 # --- Linear contexts ---
 def test_divergence_of_one_dimension_is_more_than_printed() -> None:
     for gap in 2 * GAPS:
@@ -274,19 +295,23 @@ def test_value_of_one_dimension_is_smaller_than_printed() -> None:
 
 
 def test_few_of_the_printed_stages_are_reached() -> None:
-    """Stage h is through after about m^2 d 4^h rewards, m being the multiple of the width."""
+    """Stage h is through after about m^2 d 4^h rewards, m being the multiple of the width. This run ends in stage 4."""
     n_arms, dimension, budget, horizon = 20, 2, 5, 20_000
     env = random_linear(n_arms, dimension, seed=1)
     policy = HierarchicalElimination(n_arms, dimension, budget, horizon=horizon, variant="paper", seed=1)
     explored = np.zeros(policy.stages + 1, np.int64)
-    for t in range(6000):
+    for t in range(3500):
         decision = policy.ask(env.contexts(t))
         explored += np.bincount(policy.triage.stages[policy.triage.explored], minlength=explored.size)
         policy.tell(decision, env.rewards(t, decision.arms))
-    multiple = 2 * (1 + math.sqrt(math.log(2 * n_arms * horizon)))
-    needed = multiple**2 * dimension * 4.0 ** np.arange(1, policy.stages + 1)
+
+    def needed(n_arms: int, dimension: int) -> np.ndarray:
+        return 4 * (1 + math.sqrt(math.log(2 * n_arms * horizon))) ** 2 * dimension * 4.0 ** np.arange(1, 10)
+
     assert policy.stages == 9
-    print(explored, needed, explored.sum())
+    assert explored[1:4] == pytest.approx(needed(n_arms, dimension)[:3], rel=0.01)
+    # At K = 100 and d = 10 the rewards of a whole run are enough for three of nine stages.
+    assert np.count_nonzero(needed(100, 10).cumsum() <= budget * horizon) == 3
 
 
 # --- Decision sets ---

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from armtriage import plots
 from armtriage._arguments import check_choice
+from armtriage.errors import ExperimentError
 from armtriage.reproduce import (
     constrained,
     counterexamples,
@@ -20,7 +21,7 @@ from armtriage.reproduce import (
     minimax_rates,
     tightenings,
 )
-from armtriage.reproduce.page import make_page
+from armtriage.reproduce.page import claims_table, claims_text, make_page
 from armtriage.reproduce.study import SIZES, Finding, Report, Size, Study
 
 __all__ = ["STUDIES", "Reproduction", "reproduce"]
@@ -43,7 +44,7 @@ STUDIES: dict[str, Study] = {
 
 
 class Reproduction(NamedTuple):
-    """What `reproduce` leaves behind: the page, and the findings by the title of their study."""
+    """What `reproduce` leaves behind: the page, and the findings by the name of their study."""
 
     page: Path
     findings: dict[str, Sequence[Finding]]
@@ -58,12 +59,13 @@ def reproduce(
     workers: int | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Reproduction:
-    """Play what the studies need and is not in the folder yet, and write the page, the figures and the tables.
+    """Play what the studies need and the folder lacks, and write the page, the figures and the tables.
 
     Parameters
     ----------
     folder : path
-        Gets ``index.html``, ``figures`` (SVG and PNG), ``tables`` (Parquet) and ``experiments``, from which it resumes.
+        Gets ``index.html``, ``claims.md``, ``figures`` (SVG and PNG), ``tables`` (Parquet), and ``experiments``, from
+        which it resumes.
     size : {"tiny", "quick", "full"}
         How large: for tests, in minutes, or within an hour.
     only : sequence of str
@@ -71,32 +73,42 @@ def reproduce(
     engine, workers
         See `armtriage.Experiment.run`.
     progress : callable, optional
-        Called with the title of a study, its cells done, and all its cells.
+        Called with what is played, its cells done, and all its cells.
 
     Raises
     ------
-    RuntimeError
+    ExperimentError
         If cells have failed: a study says nothing from part of its runs.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = reproduce(folder, size="tiny", only=["full-information"])
+    ...     sorted(path.name for path in made.page.parent.iterdir())
+    ['claims.md', 'experiments', 'figures', 'index.html', 'tables']
     """
     check_choice("size", size, SIZES)
     for name in only:
         check_choice("only", name, tuple(STUDIES))
     plots.require()
     place = Path(folder)
-    reports: dict[str, Report] = {}
-    for name, study in STUDIES.items():
-        if not only or name in only:
-            reports[study.title] = _report(study, place / "experiments", size, engine, workers, progress)
     for part in ("figures", "tables"):
         (place / part).mkdir(parents=True, exist_ok=True)
-    for report in reports.values():
+    reports: dict[str, tuple[Study, Report]] = {}
+    for name, study in STUDIES.items():
+        if not only or name in only:
+            reports[name] = study, _report(study, place / "experiments", size, engine, workers, progress)
+    for name, (_, report) in reports.items():
         for chart in report.charts:
             plots.save(chart.axes, *(place / "figures" / f"{chart.name}.{kind}" for kind in ("svg", "png")))
-        for name, table in report.tables.items():
-            table.write_parquet(place / "tables" / f"{name}.parquet")
+        for title, table in report.tables.items():
+            table.write_parquet(place / "tables" / f"{name}-{title}.parquet")
+    claims_table(reports).write_parquet(place / "tables" / "claims.parquet")
+    (place / "claims.md").write_text(claims_text(reports, size, only), encoding="utf-8")
     page = place / "index.html"
-    page.write_text(make_page(reports, size), encoding="utf-8")
-    return Reproduction(page, {title: report.findings for title, report in reports.items()})
+    page.write_text(make_page(reports, size, only), encoding="utf-8")
+    return Reproduction(page, {name: report.findings for name, (_, report) in reports.items()})
 
 
 def _report(
@@ -119,5 +131,5 @@ def _report(
         if results[name].failed:
             errors = results[name].runs["error"].drop_nulls()
             last = errors[0].strip().splitlines()[-1]
-            raise RuntimeError(f"{results[name].failed} cells of {study.name} failed, see {folder}: {last}")
+            raise ExperimentError(f"{results[name].failed} cells of {study.name} failed, see {folder}: {last}")
     return study.report(results, size)

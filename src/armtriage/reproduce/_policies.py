@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["GREEDY", "PAPER", "POLICIES", "THOMPSON", "TIGHT", "UCB", "chosen"]
+__all__ = ["GREEDY", "ORDER", "PAPER", "POLICIES", "THOMPSON", "TIGHT", "UCB", "chosen", "rules"]
 
 TIGHT, PAPER = "elimination, tight", "elimination, as printed"
 UCB, GREEDY, THOMPSON = "UCB", "greedy", "Thompson sampling"
@@ -18,6 +18,8 @@ POLICIES: dict[str, dict[str, Any]] = {
     GREEDY: {"policy": "greedy"},
     "random": {"policy": "random"},
 }
+ORDER = (TIGHT, PAPER, UCB, THOMPSON, GREEDY)
+"""In which colours are given out, so that a policy looks the same in all figures."""
 
 
 def chosen(*names: str) -> dict[str, dict[str, Any]]:
@@ -29,3 +31,14 @@ def chosen(*names: str) -> dict[str, dict[str, Any]]:
     {'elimination, as printed': {'policy': 'elimination', 'variant': 'paper'}}
     """
     return {name: POLICIES[name] for name in names}
+
+
+def rules(policy: str) -> dict[str, Any]:
+    """Return what the bounds must know of a variant of elimination.
+
+    Examples
+    --------
+    >>> rules(TIGHT), rules(PAPER)
+    ({}, {'benchmark': 'printed', 'interval': 'printed'})
+    """
+    return {"benchmark": "printed", "interval": "printed"} if policy == PAPER else {}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from armtriage._experiments.statistics import slope_interval
-from armtriage.reproduce.study import LEVEL
+from armtriage.plots._style import short
+from armtriage.reproduce.study import LEVEL, Finding, spread
 from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["worst", "worst_powers"]
+__all__ = ["above_bound", "below_bound", "inside", "line_powers", "worst"]
 
 
 def worst(results: Results, parameter: str) -> polars.DataFrame:
@@ -39,17 +41,32 @@ def worst(results: Results, parameter: str) -> polars.DataFrame:
     return kept.select(*line, "mean", "low", "high", "runs", "gap", "inside", "environment")
 
 
-def worst_powers(results: Results, table: polars.DataFrame, parameter: str) -> polars.DataFrame:
-    """Return the slopes of the lines through the rows of `worst`, as `Results.slopes` does.
+def inside(table: polars.DataFrame) -> polars.DataFrame:
+    """Return for each policy whether all its rows of `worst` are inside the gaps that were tried."""
+    import polars
+
+    return table.group_by("policy").agg(polars.col("inside").all())
+
+
+def line_powers(results: Results, table: polars.DataFrame, parameter: str) -> polars.DataFrame:
+    """Return the slopes of the lines through the rows of a table, as `Results.slopes` does.
+
+    Parameters
+    ----------
+    results : Results
+        What the table was made of.
+    table : DataFrame
+        Columns policy, environment and the parameter; a row a point.
+    parameter : str
+        Any column of numbers above 0.
 
     Examples
     --------
     >>> from armtriage import Experiment
     >>> pairs = {"instance": "hidden_pairs", "n_arms": 8, "budget": [2, 4], "gap": [0.1, 0.2, 0.3]}
     >>> results = Experiment([pairs], ["greedy"], horizon=100, replications=4, seed=7).run()
-    >>> table = worst(results, "environment.budget")
-    >>> worst_powers(results, table, "environment.budget").columns
-    ['policy', 'slope', 'low', 'high', 'points', 'inside']
+    >>> line_powers(results, worst(results, "environment.budget"), "environment.budget").columns
+    ['policy', 'slope', 'low', 'high', 'points']
     """
     import polars
 
@@ -62,7 +79,39 @@ def worst_powers(results: Results, table: polars.DataFrame, parameter: str) -> p
         values, numbers = ([one[name].to_numpy() for one in runs] for name in ("regret", "replication"))
         seeds = [luck[label] for label in labels]
         slope, low, high = slope_interval(part[parameter], values, numbers, seeds, LEVEL)
-        row = {"policy": policy, "slope": slope, "low": low, "high": high}
-        rows.append({**row, "points": part.height, "inside": bool(part["inside"].all())})
+        rows.append({"policy": policy, "slope": slope, "low": low, "high": high, "points": part.height})
     nowhere = [float("inf"), float("-inf"), float("nan")]
     return polars.DataFrame(rows).with_columns(polars.col("slope", "low", "high").replace(nowhere, None))
+
+
+def below_bound(claim: str, source: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
+    """Return whether means stay below their upper bounds, and how many of these are above `most`.
+
+    Examples
+    --------
+    >>> row = {"policy": "a", "mean": 4.0, "low": 3.0, "high": 5.0, "upper": 8.0, "most": 6.0}
+    >>> below_bound("regret is bounded", "Theorem 3", [row]).verdict
+    'Agrees: at most 0.5 times the bound, which is vacuous in 1 of 1 places.'
+    """
+    near = max(rows, key=lambda row: row["mean"] / row["upper"])
+    ratio, empty = near["mean"] / near["upper"], sum(row["upper"] >= row["most"] for row in rows)
+    verdict = f"{'Agrees' if ratio <= 1.0 else 'Does not agree'}: at most {ratio:.2g} times the bound"
+    verdict += f", which is vacuous in {empty} of {len(rows)} places." if empty else "."
+    said = f"at most {short(near['upper'])} there", f"{spread(near)}, {near['policy']}"
+    return Finding(claim, source, *said, verdict, ratio <= 1.0)
+
+
+def above_bound(claim: str, source: str, rows: Sequence[Mapping[str, Any]]) -> Finding:
+    """Return whether means stay above their lower bounds.
+
+    Examples
+    --------
+    >>> row = {"policy": "a", "mean": 4.0, "low": 3.0, "high": 5.0, "lower": 2.0}
+    >>> above_bound("everybody loses", "Theorem 2", [row]).verdict
+    'Agrees: at least 2 times the bound.'
+    """
+    near = min(rows, key=lambda row: row["mean"] / row["lower"])
+    holds = near["mean"] >= near["lower"] if near["high"] is None else near["high"] >= near["lower"]
+    verdict = f"{'Agrees' if holds else 'Does not agree'}: at least {near['mean'] / near['lower']:.2g} times the bound."
+    said = f"at least {short(near['lower'])} there", f"{spread(near)}, {near['policy']}"
+    return Finding(claim, source, *said, verdict, holds)

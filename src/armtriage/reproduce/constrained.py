@@ -31,8 +31,8 @@ _CONTEST: dict[str, Any] = {
     "Thompson sampling": {"policy": "thompson"},
 }
 _SIZES: dict[Size, dict[str, Any]] = {
-    "tiny": {"slots": (2, 3), "gaps": (0.8, 1.2), "blocks": (2, 4), "contest": 500, "runs": 2},
-    "quick": {"slots": (2, 3, 5), "gaps": (0.5, 0.8, 1.2), "blocks": (2, 4, 8), "contest": 3000, "runs": 6},
+    "tiny": {"slots": (2, 3), "gaps": (0.8, 1.25), "blocks": (2, 4), "contest": 500, "runs": 2},
+    "quick": {"slots": (2, 3, 5), "gaps": (0.625, 0.8, 1.25), "blocks": (2, 4, 6), "contest": 2500, "runs": 4},
     "full": {
         "slots": (2, 4, 8, 16),
         "gaps": (0.2, 0.4, 0.8, 1.6),

@@ -43,7 +43,10 @@ _SIZES: dict[Size, _Sizes] = {
         50, 5, {"graphs": 10_000, "linear": 5000, "constrained": 500}, {"graphs": 8, "linear": 8, "constrained": 4}
     ),
     "full": _Sizes(
-        100, 10, {"graphs": 100_000, "linear": 50_000, "constrained": 2000}, {"graphs": 32, "linear": 16, "constrained": 8}
+        100,
+        10,
+        {"graphs": 100_000, "linear": 50_000, "constrained": 2000},
+        {"graphs": 16, "linear": 16, "constrained": 8},
     ),
 }
 
@@ -98,20 +101,24 @@ def _ratios(results: Results) -> polars.DataFrame:
     """Return mean regrets, each as a multiple of the least in its family, with the interval of that ratio."""
     import polars
 
-    made = []
+    made, names = [], ["environment", "policy"]
     for part in results.summary(level=LEVEL).partition_by("environment", maintain_order=True):
         best = part.sort("mean")["policy"][0]
-        against = results.differences(best, level=LEVEL).select("environment", "policy", "ratio", "ratio_low", "ratio_high")
-        table = part.join(against, on=["environment", "policy"], how="left", maintain_order="left")
-        made.append(table.with_columns(best=polars.lit(best)))
+        against = results.differences(best, level=LEVEL).select(*names, "ratio", "ratio_low", "ratio_high")
+        table = part.join(against, on=names, how="left", maintain_order="left").with_columns(best=polars.lit(best))
+        made.append(table.with_columns(polars.col("ratio").fill_null(1.0)))
     kept = ("policy", "horizon", "mean", "low", "high", "runs", "ratio", "ratio_low", "ratio_high", "best")
-    whole = polars.concat(made).with_columns(polars.when(polars.col("policy") == polars.col("best")).then(1.0).otherwise("ratio").alias("ratio"))
-    return whole.select(polars.col("environment").alias("family"), *kept)
+    return polars.concat(made).select(polars.col("environment").alias("family"), *kept)
 
 
 def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
     """Return where elimination loses more than the best policy, and by how much; no theorem speaks of it."""
-    return [_elimination(table, _TITLES[name], policy) for name, table in tables.items() for policy in (TIGHT, PAPER) if policy in table["policy"]]
+    return [
+        _elimination(table, _TITLES[name], policy)
+        for name, table in tables.items()
+        for policy in (TIGHT, PAPER)
+        if policy in table["policy"]
+    ]
 
 
 def _elimination(table: polars.DataFrame, title: str, policy: str) -> Finding:
@@ -131,32 +138,29 @@ def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
     best = polars.concat([table.filter(table["policy"] == table["best"]) for table in tables.values()])
     wins = best.group_by("policy").len().sort(["len", "policy"], descending=[True, False])
     said = ", ".join(f"{policy} in {count}" for policy, count in wins.iter_rows())
-    horizons = {name: short(table["horizon"][0]) for name, table in tables.items()}
+    rounds = [f"{short(table['horizon'][0])} with {_TITLES[name]}" for name, table in tables.items()]
     return [
-        "Means, graphs and contexts are drawn at random, anew in each run. No theorem says who is best here: a guarantee for "
-        "the worst case costs something on ordinary instances, and this is how much. Ratios are to the policy with the "
-        "least mean regret of the family, judged by the same runs. "
-        f"T is {horizons['graphs']} with graph feedback, {horizons['linear']} with contexts and {horizons['constrained']} with "
-        "sets of decisions.",
+        "Means, graphs and contexts are drawn at random, anew in each run. No theorem says who is best here: a "
+        "guarantee for the worst case costs something on ordinary instances, and this is how much. Ratios are to "
+        f"the policy with the least mean regret of the family, judged by the same runs. T is {', '.join(rounds)}.",
         f"Of {best.height} families, the least regret has {said}.",
     ]
 
 
 def _chart(results: Results, name: str, table: polars.DataFrame) -> Chart:
-    """Draw the regret of all policies as multiples of the least of each family; who is best on the whole stands on top."""
+    """Draw the regret of all policies as multiples of the least of each family; the best on the whole stands on top."""
     import polars
 
-    families = list(dict.fromkeys(table["family"]))
-    mean = polars.col("ratio").log().mean()
-    order = table.group_by("policy").agg(mean).sort("ratio", descending=True)["policy"].to_list()
-    placed = table.with_columns(polars.col("family").cast(polars.Enum(families)), polars.col("policy").cast(polars.Enum(order)))
+    families, mean = list(dict.fromkeys(table["family"])), polars.col("ratio").log().mean()
+    order = table.group_by("policy").agg(mean).sort("ratio", "policy", descending=True)["policy"].to_list()
+    kinds: dict[Any, Any] = {"family": polars.Enum(families), "policy": polars.Enum(order)}
     ax = plots.new_axes(5.2, 1.3 + 0.27 * len(order))
-    plots.heat_map(placed, "family", "policy", "ratio", ax, log=True, title="times the least")
+    plots.heat_map(table.cast(kinds), "family", "policy", "ratio", ax, log=True, title="times the least")
     ax.set_yticks(range(len(order)), order)
     ax.set_xlabel("")
     ax.set_ylabel("")
     caption = f"Regret on random instances with {_TITLES[name]}, as a multiple of the least of each family."
-    return chart(results, ax, f"families-{name}", caption, table["runs"])
+    return chart(results, ax, f"families-{name}", caption, table["runs"], "ratios of means")
 
 
 STUDY = Study("families", "Random instances: all policies", _experiments, _report)

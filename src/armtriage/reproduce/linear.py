@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from armtriage import plots
-from armtriage.environments import LinearEnvironment
 from armtriage.experiment import Experiment
 from armtriage.plots._style import short
 from armtriage.reproduce._fits import between, line, powers, steepness
+from armtriage.reproduce._linear_instances import SLOTS, Tasks, orthogonal
 from armtriage.reproduce.study import (
     LEVEL,
     SEED,
@@ -31,7 +29,7 @@ from armtriage.theory import linear_lower, linear_upper
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["STUDY", "findings", "orthogonal"]
+__all__ = ["STUDY", "findings"]
 
 TIGHT, REPAIRED, PAPER = "elimination, tight", "elimination, repaired", "elimination, as printed"
 UCB, THOMPSON = "C2UCB", "Thompson sampling"
@@ -47,61 +45,23 @@ _SIZES: dict[Size, dict[str, Any]] = {
     "full": {"shortest": 25_000, "longer": (1, 4, 16, 64), "worlds": 20_000, "runs": 8},
 }
 SPHERE, PROOF, WIDER = "contexts on a sphere", "blocks, gap of the proof", "blocks, 64 times that gap"
-_GAP = 0.33  # of one task in the shortest horizon: between 1/4 and 1/2, and close to neither
 _GUESSES = 0.9  # of what guessing loses: from here on a policy has learned next to nothing
-_HAIR = 0.01
-_SLOTS, _DIRECTIONS = 20, 100
+_HAIR = 0.01  # that a share may be below 1 and still count as 1
 
 
-def orthogonal(seed: int | None = None) -> LinearEnvironment:
-    """Return 20 good arms that share a context, after 99 of mean 0 with a direction each to themselves.
-
-    Examples
-    --------
-    >>> env = orthogonal(seed=7)
-    >>> env.n_arms, env.means(0)[[0, 99]]
-    (119, array([0. , 0.6]))
-    """
-    contexts = np.zeros((_DIRECTIONS - 1 + _SLOTS, _DIRECTIONS))
-    contexts[: _DIRECTIONS - 1, 1:] = np.eye(_DIRECTIONS - 1)
-    contexts[_DIRECTIONS - 1 :, 0] = 1.0
-    return LinearEnvironment(0.6 * np.eye(_DIRECTIONS)[0], contexts, seed=seed)
-
-
-class _Tasks(NamedTuple):
-    """Tasks one after the other, with a gap that is a fixed multiple of 1 / sqrt(rounds of a task)."""
-
-    number: int
-    budget: int
-    longer: int
-
-    def options(self, shortest: int) -> dict[str, Any]:
-        """Return the instance; the gap is `_GAP` for one task in the shortest horizon."""
-        dimension, horizon = 2 * self.budget * self.number + 1, self.longer * shortest
-        gap = _GAP * math.sqrt(self.number / self.longer)
-        about = {"dimension": dimension, "budget": self.budget, "horizon": horizon, "gap": gap}
-        return {"instance": "linear_blocks", **about}
-
-    def label(self, shortest: int) -> str:
-        """Return the sizes in the paper's letters."""
-        dimension, budget, horizon = list(self.options(shortest).values())[1:4]
-        return f"d={dimension}, S={budget}, T={horizon:,}"
-
-
-def _lines(size: Size) -> dict[str, dict[_Tasks, int]]:
+def _lines(size: Size) -> dict[str, dict[Tasks, float]]:
     """Return for each parameter the tasks along which it alone changes, and its values."""
-    shortest, longer = _SIZES[size]["shortest"], _SIZES[size]["longer"]
+    least, longer, *_ = _SIZES[size].values()
     return {
-        "T": {_Tasks(1, 2, one): one * shortest for one in longer},
-        "d - 1": {_Tasks(one, 2, longer[-1]): 4 * one for one in (1, 4)},
-        "S": {_Tasks(4 // one, one, 4): one for one in (1, 4)},
+        "T": {Tasks(1, 2, one, least): one * least for one in longer},
+        "d - 1": {Tasks(one, 2, longer[-1], least): 4 * one for one in (1, 4)},
+        "S": {Tasks(4 // one, one, 4, least): one for one in (1, 4)},
     }
 
 
 def _experiments(size: Size) -> dict[str, Experiment]:
     shortest, _, horizon, runs = _SIZES[size].values()
-    points = dict.fromkeys(point for line_ in _lines(size).values() for point in line_)
-    rates = {point.label(shortest): point.options(shortest) for point in points}
+    places = {point.label: point.options for points in _lines(size).values() for point in points}
     tasks = {"instance": "linear_blocks", "dimension": 31, "budget": 5}
     worlds: dict[str, Any] = {
         SPHERE: {"instance": "linear", "n_arms": 100, "dimension": 10, "budget": 5},
@@ -109,21 +69,20 @@ def _experiments(size: Size) -> dict[str, Experiment]:
         WIDER: {**tasks, "gap": math.sqrt(6.0 / horizon)},
     }
     if size == "full":
-        worlds["orthogonal contexts"] = {"instance": orthogonal, "budget": _SLOTS}
+        worlds["orthogonal contexts"] = {"instance": orthogonal, "budget": SLOTS}
     printed = {PAPER: {"policy": "hierarchical", "variant": "paper"}}
     # With the printed width nothing is learned in the shorter horizons of the other sizes.
     learning = {name: one for name, one in _POLICIES.items() if size == "full" or name != REPAIRED}
     shared: dict[str, Any] = {"replications": runs, "seed": SEED, "checkpoints": 1, "redraw": True, "block": 2}
     return {
-        "rates": Experiment(rates, learning, horizon=shortest, name="linear-rates", **shared),
+        "rates": Experiment(places, learning, horizon=shortest, name="linear-rates", **shared),
         "worlds": Experiment(worlds, printed | _POLICIES, horizon=horizon, name="linear-worlds", **shared),
     }
 
 
 def _report(results: Mapping[str, Results], size: Size) -> Report:
     rates, worlds = results["rates"], results["worlds"]
-    shortest = _SIZES[size]["shortest"]
-    lines = {name: {point.label(shortest): at for point, at in line_.items()} for name, line_ in _lines(size).items()}
+    lines = {name: {point.label: at for point, at in points.items()} for name, points in _lines(size).items()}
     tables = {"rates": _regrets(rates), "worlds": _regrets(worlds)}
     tables |= {"powers": _powers(rates, lines), "rates-ratios": _ratios(rates), "worlds-ratios": _ratios(worlds)}
     charts = [_chart(rates, name, lines[name]) for name in ("T", "d - 1")]
@@ -273,8 +232,8 @@ def _chart(results: Results, name: str, at: Mapping[str, float]) -> Chart:
         ceiling=lambda value: 2.0 * rows[value]["budget"] * rows[value]["horizon"],
         level=LEVEL,
     )
-    places = f"{min(at, key=lambda label: at[label])} to {max(at, key=lambda label: at[label])}"
-    return chart(results, ax, f"linear-{name[0]}", f"Tasks in blocks: regret against {name}, from {places}.")
+    first, *_, last = at
+    return chart(results, ax, f"linear-{name[0]}", f"Tasks in blocks: regret against {name}, from {first} to {last}.")
 
 
 STUDY = Study("linear", "Linear contexts: sqrt(d S T), and C2UCB", _experiments, _report)

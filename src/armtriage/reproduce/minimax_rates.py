@@ -6,17 +6,15 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from armtriage import plots
 from armtriage.experiment import Experiment
 from armtriage.plots._style import short
-from armtriage.reproduce._policies import PAPER, TIGHT, UCB, chosen
-from armtriage.reproduce._worst import worst, worst_powers
-from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, power_finding, spread
+from armtriage.reproduce._fits import steepness
+from armtriage.reproduce._policies import ORDER, PAPER, TIGHT, UCB, chosen, rules
+from armtriage.reproduce._worst import above_bound, below_bound, inside, line_powers, worst
+from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, power_finding
 from armtriage.results import Results
-from armtriage.theory.graph_bounds import minimax_upper
-from armtriage.theory.lower_bounds import minimax_lower
+from armtriage.theory import minimax_lower, minimax_upper
 
 if TYPE_CHECKING:
     import polars
@@ -29,28 +27,26 @@ _FACTORS = (2.8, 3.4, 4.0, 4.4, 4.8, 5.2, 5.7, 6.7, 8.0, 8.7, 9.5, 10.4, 11.3, 1
 """Gaps that are tried, in the same units: small enough to be hidden for all of T, to large enough to be found."""
 
 
+class _Point(NamedTuple):
+    alpha: int
+    S: int
+    T: int
+
+
 class _Line(NamedTuple):
-    """A parameter, how the paper calls it, what changes with it, and by which power regret should grow."""
+    """Points along which one of the three grows, the column that has it, and the power of regret that is predicted."""
 
     parameter: str
-    letter: str
     power: float
-    points: tuple[tuple[int, int, int], ...]  # alpha, S, T
-
-    @property
-    def title(self) -> str:
-        """What stays the same, in words."""
-        alpha, budget, horizon = self.points[0]
-        fixed = {"T": f"α = {alpha}, S = {budget}", "S": f"α = {alpha // budget} S, T = {short(horizon)}"}
-        return fixed.get(self.letter, f"S = {budget}, T = {short(horizon)}")
+    points: tuple[_Point, ...]
 
 
 class _Sizes(NamedTuple):
     horizons: tuple[int, ...]
     budgets: tuple[int, ...]
     alphas: tuple[int, ...]
-    short: int
-    long: int
+    short: int  # T of the budgets
+    long: int  # T of the alphas
     factors: tuple[float, ...]
     runs: int
 
@@ -67,19 +63,17 @@ _SIZES: dict[Size, _Sizes] = {
 def _lines(size: Size) -> dict[str, _Line]:
     own = _SIZES[size]
     return {
-        "T": _Line("horizon", "T", 0.5, tuple((32, 4, one) for one in own.horizons)),
-        "S": _Line("environment.budget", "S", 1.0, tuple((8 * one, one, own.short) for one in own.budgets)),
-        "alpha": _Line("environment.n_arms", "α", 0.5, tuple((one, 2, own.long) for one in own.alphas)),
+        "T": _Line("horizon", 0.5, tuple(_Point(32, 4, one) for one in own.horizons)),
+        "S": _Line("environment.budget", 1.0, tuple(_Point(8 * one, one, own.short) for one in own.budgets)),
+        "alpha": _Line("environment.n_arms", 0.5, tuple(_Point(one, 2, own.long) for one in own.alphas)),
     }
 
 
 def _experiments(size: Size) -> dict[str, Experiment]:
     own = _SIZES[size]
-    made = {}
-    for name, line in _lines(size).items():
-        factors = (_PROOF, *own.factors) if name == "T" else own.factors
-        made[name] = Experiment(
-            [_instance(*point, factors) for point in line.points],
+    return {
+        name: Experiment(
+            [_instance(point, (_PROOF, *own.factors) if name == "T" else own.factors) for point in line.points],
             chosen(TIGHT, PAPER, UCB),
             horizon=1,
             name=f"minimax-rates-{name}",
@@ -88,12 +82,13 @@ def _experiments(size: Size) -> dict[str, Experiment]:
             checkpoints=1,
             redraw=True,
         )
-    return made
+        for name, line in _lines(size).items()
+    }
 
 
-def _instance(alpha: int, budget: int, horizon: int, factors: tuple[float, ...]) -> dict[str, Any]:
-    unit = math.sqrt(alpha / (budget * horizon))
-    sizes = {"n_arms": alpha, "budget": budget, "horizon": horizon, "gap": [factor * unit for factor in factors]}
+def _instance(point: _Point, factors: tuple[float, ...]) -> dict[str, Any]:
+    unit = math.sqrt(point.alpha / (point.S * point.T))
+    sizes = {"n_arms": point.alpha, "budget": point.S, "horizon": point.T, "gap": [factor * unit for factor in factors]}
     return {"instance": "hidden_parts", "graph": "semi_bandit", **sizes}
 
 
@@ -103,170 +98,156 @@ def _report(results: Mapping[str, Results], size: Size) -> Report:
     lines, tables, powers = _lines(size), {}, []
     for name, line in lines.items():
         table = worst(results[name], line.parameter)
-        tables[name] = _with_bounds(table, line)
-        fitted = worst_powers(results[name], table, line.parameter)
-        ours = [_power_of_bound(policy, line) for policy in fitted["policy"]]
-        about = {
-            "parameter": polars.lit(line.letter),
-            "predicted": polars.lit(line.power),
-            "bound": polars.Series(ours),
-        }
-        powers.append(fitted.with_columns(**about))
+        tables[f"along-{name}"] = _with_bounds(table.rename({line.parameter: name}), name, line)
+        fitted = line_powers(results[name], table, line.parameter)
+        whole = polars.Series("whole", [_power_of_bound(policy, name, line) for policy in fitted["policy"]])
+        aim = {"parameter": polars.lit(name), "predicted": polars.lit(line.power)}
+        powers.append(fitted.join(inside(table), on="policy", maintain_order="left").with_columns(whole, **aim))
     tables["powers"] = polars.concat(powers)
-    tables["gap-of-the-proof"] = _proof(results["T"])
-    charts = [_chart(results[name], line, tables[name], tables["powers"]) for name, line in lines.items()]
+    tables["gap-of-the-proof"] = _at_the_proof(results["T"])
+    charts = [_chart(results[name], name, line, tables) for name, line in lines.items()]
     return Report(_paragraphs(tables), findings(tables), charts, tables)
 
 
-def _with_bounds(table: polars.DataFrame, line: _Line) -> polars.DataFrame:
-    """Return the table with alpha, S and T, the gap in units of sqrt(alpha / (S T)), what guessing loses, and bounds."""
+def _with_bounds(table: polars.DataFrame, name: str, line: _Line) -> polars.DataFrame:
+    """Return the table with alpha, S and T, gaps in units of sqrt(alpha / (S T)), shares of guessing, and bounds."""
     import polars
 
-    places = dict(zip((_value(line, point) for point in line.points), line.points, strict=True))
-    points = [places[value] for value in table[line.parameter]]
-    columns = [
-        polars.Series(name, values) for name, values in zip(("alpha", "S", "T"), zip(*points, strict=True), strict=True)
-    ]
-    bounds = [_bounds(policy, *point) for policy, point in zip(table["policy"], points, strict=True)]
-    columns += [polars.Series(name, [one[name] for one in bounds]) for name in bounds[0]]
-    alpha, budget, horizon = (polars.col(name) for name in ("alpha", "S", "T"))
-    guessing = budget * horizon * polars.col("gap") * (1.0 - 1.0 / (alpha // budget))
-    table = table.with_columns(columns).with_columns(
-        factor=polars.col("gap") / (alpha / (budget * horizon)).sqrt(), share=polars.col("mean") / guessing
-    )
-    about = ("policy", "alpha", "S", "T", "gap", "factor", "inside", "mean", "low", "high", "runs", "share")
-    return table.select(*about, *bounds[0])
+    places = {getattr(point, name): point for point in line.points}
+    points = [places[value] for value in table[name]]
+    bounds = [_bounds(policy, point) for policy, point in zip(table["policy"], points, strict=True)]
+    added = {key: [getattr(point, key) for point in points] for key in _Point._fields}
+    added |= {key: [one[key] for one in bounds] for key in bounds[0]}
+    table = table.with_columns(polars.Series(key, values) for key, values in added.items())
+    alpha, budget, rounds, gap = (polars.col(key) for key in (*_Point._fields, "gap"))
+    factor, share = gap / (alpha / (budget * rounds)).sqrt(), polars.col("mean") / _guessing(alpha, budget, rounds, gap)
+    about = ("mean", "low", "high", "runs", "gap", factor.alias("factor"), "inside", share.alias("share"))
+    return table.select("policy", *_Point._fields, *about, *bounds[0])
 
 
-def _value(line: _Line, point: tuple[int, int, int]) -> int:
-    return point[("environment.n_arms", "environment.budget", "horizon").index(line.parameter)]
+def _guessing(alpha: polars.Expr, budget: polars.Expr, rounds: polars.Expr, gap: polars.Expr) -> polars.Expr:
+    """Return what is lost by whoever guesses which arm of each part is the better one."""
+    return budget * rounds * gap * (1.0 - 1.0 / (alpha // budget))
 
 
-def _bounds(policy: str, alpha: int, budget: int, horizon: int) -> dict[str, float | None]:
-    sizes: dict[str, Any] = {"n_arms": alpha, "budget": budget, "alpha": alpha, "horizon": horizon}
-    rule = {"benchmark": "printed", "interval": "printed"} if policy == PAPER else {}
-    upper = None if policy == UCB else minimax_upper(**sizes, undirected=True, **rule).value
+def _bounds(policy: str, point: _Point) -> dict[str, Any]:
+    sizes: dict[str, Any] = {"n_arms": point.alpha, "budget": point.S, "alpha": point.alpha, "horizon": point.T}
+    upper = minimax_upper(**sizes, undirected=True, **rules(policy)).value if policy != UCB else None
     printed = minimax_upper(**sizes, undirected=True, constants="printed").value
-    return {"upper": upper, "printed": printed, "lower": minimax_lower(**sizes).value, "most": budget * horizon}
+    most = float(point.S * point.T)
+    return {"upper": upper, "printed": printed, "lower": minimax_lower(**sizes).value, "most": most}
 
 
-def _power_of_bound(policy: str, line: _Line) -> float | None:
+def _power_of_bound(policy: str, name: str, line: _Line) -> float | None:
     """Return by which power the upper bound itself grows along a line, logarithms and all."""
-    bounds = [_bounds(policy, *point)["upper"] for point in line.points]
     if policy == UCB:
         return None
-    values = [_value(line, point) for point in line.points]
-    return float(np.polyfit(np.log(values), np.log(np.array(bounds, np.float64)), 1)[0])
+    return steepness({getattr(point, name): _bounds(policy, point)["upper"] for point in line.points})
 
 
-def _proof(results: Results) -> polars.DataFrame:
+def _at_the_proof(results: Results) -> polars.DataFrame:
     """Return the regret at the gap of the proof, as a share of what guessing loses."""
     import polars
 
-    table = results.summary(level=LEVEL)
-    size, budget, rounds = (polars.col(name) for name in ("environment.n_arms", "environment.budget", "horizon"))
-    unit, gap = (size / (budget * rounds)).sqrt(), polars.col("environment.gap")
-    guessing = budget * rounds * gap * (1.0 - 1.0 / (size // budget))
-    table = table.filter(gap < 2.0 * _PROOF * unit)
+    names = ("environment.n_arms", "environment.budget", "horizon", "environment.gap")
+    alpha, budget, rounds, gap = (polars.col(name) for name in names)
+    guessing = _guessing(alpha, budget, rounds, gap)
+    table = results.summary(level=LEVEL).filter(gap < 2.0 * _PROOF * (alpha / (budget * rounds)).sqrt())
     return table.select("policy", "horizon", *(polars.col(name) / guessing for name in ("mean", "low", "high")), "runs")
 
 
 def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
     """Return what the tables say of the rate of Theorem 3."""
-    made = []
-    for row in tables["powers"].filter(tables["powers"]["policy"] != UCB).iter_rows(named=True):
-        with_ = " (α = 8S)" if row["parameter"] == "S" else ""
-        claim = f"{row['policy']}: worst regret grows with {row['parameter']}{with_} as √(αST)"
+    made, powers = [], tables["powers"]
+    for row in powers.filter(powers["policy"] != UCB).iter_rows(named=True):
+        beside = " (alpha = 8 S)" if row["parameter"] == "S" else ""
+        claim = f"{row['policy']}: worst regret grows with {row['parameter']}{beside} as sqrt(alpha S T)"
         why = "The more arms, the later the last of them is told apart, at the same gap."
         why = why if row["inside"] else "The worst gap may lie beyond those that were tried."
-        rule = {"whole": row["bound"], "known": row["inside"], "why": why}
+        rule: dict[str, Any] = {"whole": row["whole"], "known": row["inside"], "why": why}
         made.append(power_finding(claim, "Theorem 3", row, row["predicted"], **rule))
-    rows = [row for name in ("T", "S", "alpha") for row in tables[name].iter_rows(named=True)]
-    return [*made, _upper(rows), _lower(rows), _hidden(tables["gap-of-the-proof"])]
-
-
-def _upper(rows: list[dict[str, Any]]) -> Finding:
+    rows = [row for name in _Point._fields for row in tables[f"along-{name}"].iter_rows(named=True)]
     ours = [row for row in rows if row["policy"] != UCB]
-    worst_ = max(ours, key=lambda row: row["mean"] / row["upper"])
-    ratio = worst_["mean"] / worst_["upper"]
-    empty, printed = (sum(row[name] >= row["most"] for row in ours) for name in ("upper", "printed"))
-    verdict = f"{'Agrees' if ratio <= 1 else 'Does not agree'}: at most {ratio:.2g} times the bound."
-    verdict += f" It is vacuous in {empty} of {len(ours)} places, and in {printed} with the printed constants."
-    claim = "elimination stays below the bound, also at the worst gap"
-    measured = f"{spread(worst_)}, {worst_['policy']}"
-    predicted = f"at most {short(worst_['upper'])} there"
-    return Finding(claim, "Theorem 3, repaired constants", predicted, measured, verdict, ratio <= 1)
-
-
-def _lower(rows: list[dict[str, Any]]) -> Finding:
-    least = min(rows, key=lambda row: row["mean"] / row["lower"])
-    ratio = least["mean"] / least["lower"]
-    verdict = f"{'Agrees' if ratio >= 1 else 'Does not agree'}: at least {ratio:.0f} times the bound."
-    claim = "every policy loses order √(αST) at some gap"
-    measured = f"{spread(least)}, {least['policy']}"
-    return Finding(
-        claim, "lower bound that it cites", f"at least {short(least['lower'])} there", measured, verdict, ratio >= 1
+    claims = (
+        "elimination stays below the bound, also at the worst gap",
+        "every policy loses order sqrt(alpha S T) at some gap",
     )
+    made.append(below_bound(claims[0], "Theorem 3, repaired constants", ours))
+    made.append(above_bound(claims[1], "lower bound that the paper cites", rows))
+    return [*made, _printed(ours), _hidden(tables["gap-of-the-proof"])]
+
+
+def _printed(rows: list[dict[str, Any]]) -> Finding:
+    """Return whether the printed constants say anything."""
+    least = min(row["printed"] / row["most"] for row in rows)
+    verdict = "Agrees: below what any policy can lose." if least < 1.0 else "Says nothing: vacuous in all places."
+    said = "the bound with its printed constants says something at these sizes", "Theorem 3, as printed"
+    return Finding(*said, "less than S T", f"{short(least)} times S T or more", verdict, True if least < 1.0 else None)
 
 
 def _hidden(table: polars.DataFrame) -> Finding:
     """Return whether anybody does better than guessing at the gap of the proof."""
     least = min(table.iter_rows(named=True), key=lambda row: row["mean"])
     told = least["high"] is not None and least["high"] < 1.0
-    verdict = "Agrees: at this gap nothing can be learned, and any power would be the instance's own."
+    verdict = "Agrees: nothing can be learned there, and any power would be the instance's own."
     if told:
         verdict = f"Does not agree: {least['policy']} loses {100 * (1 - least['mean']):.1f}% less than guessing."
-    claim = "at the gap of the lower bound's proof, √(α/(ST))/64, nobody does better than guessing"
+    claim = "at the gap of the lower bound's proof, sqrt(alpha / (S T)) / 64, nobody does better than guessing"
     measured = f"least share of it: {least['mean']:.3f} ({least['low']:.3f} to {least['high']:.3f}), {least['policy']}"
-    return Finding(claim, "proof of the lower bound", "1 times what guessing loses", measured, verdict, not told)
+    return Finding(claim, "its proof", "1 times what guessing loses", measured, verdict, not told)
 
 
 def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
     import polars
 
-    rows = polars.concat([tables[name] for name in ("T", "S", "alpha")])
-    said = []
-    for policy in (TIGHT, PAPER, UCB):
-        part = rows.filter(rows["policy"] == policy)
-        said.append(
-            f"{part['factor'].min():.1f} to {part['factor'].max():.1f} for {policy}, which loses "
-            f"{100 * part['share'].min():.0f} to {100 * part['share'].max():.0f}% of what guessing loses there"
-        )
-    means = {policy: rows.filter(rows["policy"] == policy)["mean"].to_numpy() for policy in (TIGHT, PAPER, UCB)}
+    rows = polars.concat([tables[f"along-{name}"] for name in _Point._fields])
+    parts = {policy: rows.filter(rows["policy"] == policy) for policy in (TIGHT, PAPER, UCB)}
+    factors = {policy: part["factor"].to_numpy() for policy, part in parts.items()}
+    shares = {policy: 100 * part["share"].to_numpy() for policy, part in parts.items()}
+    said = [
+        f"{factors[policy].min():.1f} to {factors[policy].max():.1f} for {policy}, which loses "
+        f"{shares[policy].min():.0f} to {shares[policy].max():.0f}% of what guessing loses there"
+        for policy in parts
+    ]
+    ratio = {policy: parts[policy]["mean"].to_numpy() / parts[UCB]["mean"].to_numpy() for policy in (TIGHT, PAPER)}
     return [
-        "No arm reveals another, so α = K. The arms are S bandits of α/S arms each; one arm of each is better by Δ, and "
-        "which one is drawn anew in every run. A minimax rate is about the worst Δ. Regret is therefore measured at "
-        "several, fixed multiples of √(α/(ST)), and the largest of the mean regrets is kept, for each policy its own. Theorem 3 "
-        "has √(αST) + S√T; here α is 8S or more, so that the first part is the larger one, and full information has the "
-        "other.",
-        f"In units of √(α/(ST)) the worst gaps are {'; '.join(said)}. Elimination guesses until it knows: its worst gap is "
-        "that which it finds out just before the end.",
-        f"UCB, whose failure needs other graphs, loses less here: tight elimination loses {(means[TIGHT] / means[UCB]).min():.1f} "
-        f"to {(means[TIGHT] / means[UCB]).max():.1f} times as much, elimination as printed "
-        f"{(means[PAPER] / means[UCB]).min():.1f} to {(means[PAPER] / means[UCB]).max():.1f} times.",
+        "No arm reveals another, so alpha = K. The arms are S bandits of alpha / S arms each, of which one arm is "
+        "better by a gap; which one is drawn anew in every run. A minimax rate is about the worst gap. Regret is "
+        "therefore measured at several, fixed multiples of sqrt(alpha / (S T)), and the largest mean is kept, for "
+        "each policy its own. Theorem 3 has sqrt(alpha S T) + S sqrt(T). Here alpha is 8 S or more, so that the "
+        "first part is the larger one; full information shows the other.",
+        f"In units of sqrt(alpha / (S T)) the worst gaps are {'; '.join(said)}. Elimination guesses until it knows: "
+        "its worst gap is the one that it finds out just before the end.",
+        f"UCB, whose failure needs other graphs, loses less here: tight elimination loses {ratio[TIGHT].min():.1f} to "
+        f"{ratio[TIGHT].max():.1f} times as much, elimination as printed {ratio[PAPER].min():.1f} to "
+        f"{ratio[PAPER].max():.1f} times.",
     ]
 
 
-def _chart(results: Results, line: _Line, table: polars.DataFrame, powers: polars.DataFrame) -> Chart:
-    letter = line.letter if line.letter in table.columns else "alpha"
-    places = {_value(line, point): point for point in line.points}
+def _chart(results: Results, name: str, line: _Line, tables: Mapping[str, polars.DataFrame]) -> Chart:
+    table, powers = tables[f"along-{name}"], tables["powers"]
+    places = {getattr(point, name): point for point in line.points}
     ax = plots.scaling(
-        table.select("policy", letter, "mean", "low", "high", "runs"),
-        powers.filter(powers["parameter"] == line.letter),
+        table.select("policy", name, "mean", "low", "high", "runs"),
+        powers.filter(powers["parameter"] == name),
         bounds={
-            "Theorem 3, tight": lambda value: _bounds(TIGHT, *places[value])["upper"],
-            "Theorem 3, repaired": lambda value: _bounds(PAPER, *places[value])["upper"],
-            "lower bound": lambda value: _bounds(UCB, *places[value])["lower"],
+            "Theorem 3, tight": lambda value: _bounds(TIGHT, places[value])["upper"],
+            "Theorem 3, repaired": lambda value: _bounds(PAPER, places[value])["upper"],
+            "lower bound": lambda value: _bounds(UCB, places[value])["lower"],
         },
-        ceiling=lambda value: places[value][1] * places[value][2],
+        ceiling=lambda value: places[value].S * places[value].T,
         level=LEVEL,
+        order=ORDER,
     )
-    ax.set_xlabel(line.letter)
     ax.set_ylabel("regret at the worst gap")
-    caption = (
-        f"Regret at each policy's worst gap against {line.letter}, with {line.title}; predicted power {line.power}."
-    )
-    return chart(results, ax, f"minimax-rates-{letter}", caption, table["runs"])
+    first = line.points[0]
+    others = {
+        "T": f"alpha = {first.alpha}, S = {first.S}",
+        "S": f"alpha = {first.alpha // first.S} S, T = {short(first.T)}",
+    }
+    fixed = others.get(name, f"S = {first.S}, T = {short(first.T)}")
+    caption = f"Regret at each policy's worst gap against {name}, with {fixed}; predicted power {line.power}."
+    return chart(results, ax, f"minimax-rates-{name}", caption, table["runs"])
 
 
-STUDY = Study("minimax-rates", "The worst gap: √(αST)", _experiments, _report)
+STUDY = Study("minimax-rates", "The worst gap: sqrt(alpha S T)", _experiments, _report)

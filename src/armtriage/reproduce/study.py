@@ -212,9 +212,11 @@ def _after(why: str) -> str:
     return f" {why}" if why else ""
 
 
-def chart(results: Results, ax: Axes, name: str, caption: str, runs: Iterable[int] = ()) -> Chart:
-    """Return a figure, signed with the intervals' level, the number of runs, the seed and the code."""
+def chart(
+    results: Results, ax: Axes, name: str, caption: str, runs: Iterable[int] = (), shown: str = "intervals"
+) -> Chart:
+    """Return a figure, signed with what is shown, the number of runs, the seed and the code."""
     about = results.manifest
-    said = f"{100 * LEVEL:.4g}% intervals; {counted(list(runs) or [about.replications])}, seed {about.seed}"
-    plots.sign(ax, said, about.code)
+    said = f"{100 * LEVEL:.4g}% intervals" if shown == "intervals" else shown
+    plots.sign(ax, f"{said}; {counted(list(runs) or [about.replications])}, seed {about.seed}", about.code)
     return Chart(name, ax, caption)
