@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from armtriage import __version__, _cli_graph, _cli_report, _cli_run, demo
+from armtriage import __version__, _cli_graph, _cli_report, _cli_reproduce, _cli_run, demo
 from armtriage._options import Refusal
 from armtriage._random import check_seed
 from armtriage._recipes import DEFAULT_POLICIES, INSTANCES, POLICIES, kind_of, make_instance, make_policy, names
@@ -41,6 +41,7 @@ app = typer.Typer(
 app.command("run")(_cli_run.run)
 app.command("report")(_cli_report.report)
 app.command("graph")(_cli_graph.graph)
+app.command("reproduce")(_cli_reproduce.reproduce)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ PRESENTATION = (
     "_check_cases",
     "_cli_graph",
     "_cli_report",
+    "_cli_reproduce",
     "_cli_run",
     "_experiments.definition",
     "_experiments.engines",
@@ -37,6 +38,7 @@ PRESENTATION = (
     "experiment",
     "plots",
     "report",
+    "reproduce",
     "results",
 )
 """Modules and packages that choose, keep or show numbers, but change none of a cell; all others count as its code."""

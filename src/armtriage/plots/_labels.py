@@ -54,9 +54,11 @@ def fold(label: str, width: int) -> list[str]:
     --------
     >>> fold("elimination:delta=0.1,variant=paper", 18)
     ['elimination:', 'delta=0.1,', 'variant=paper']
+    >>> fold("vacuous below 16,000", 16)
+    ['vacuous below', '16,000']
     """
     lines = [""]
-    for piece in re.findall(r"[^,:;_… ]*[,:;_… ]*", label):
+    for piece in re.findall(r"(?:[^,:;_… ]|(?<=\d),(?=\d{3}\b))*[,:;_… ]*", label):
         if lines[-1] and len((lines[-1] + piece).rstrip(",:; ")) > width:
             lines.append("")
         lines[-1] += piece

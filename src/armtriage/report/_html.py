@@ -150,6 +150,13 @@ td small { display: inline-block; min-width: 8.5em; padding-left: .6em; text-ali
   font-weight: 400; font-size: .88em; }
 th[scope=row] { font-weight: 500; }
 .words th, .words td { text-align: left; white-space: normal; overflow-wrap: break-word; vertical-align: top; }
+.claims td, .claims th { padding: .45rem .5rem; }
+.claims th[scope=row] { width: 34%; }
+.claims small { display: block; color: var(--soft); font-weight: 400; }
+.claims .group th { padding-top: 1.4rem; font-weight: 700; text-align: left; }
+.claims td:last-child { border-left: .25rem solid var(--line); }
+.claims .good td:last-child { border-color: var(--good); }
+.claims .bad td:last-child { border-color: var(--bad); }
 .best { background: var(--mark); font-weight: 600; }
 tr.best th { font-weight: 700; }
 figure { margin: 1.4rem 0; break-inside: avoid; }
@@ -160,12 +167,20 @@ pre { overflow-x: auto; background: var(--block); padding: .8rem; margin: .8rem 
 details { border-top: 1px solid var(--line); padding: .5rem 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
 footer { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: .8rem; overflow-wrap: anywhere; }
+@media (min-width: 66rem) { .claims { width: calc(100% + 14rem); margin-left: -7rem; } }
 @media (max-width: 34rem) {
   body { padding: .8rem .8rem 2rem; }
   table { font-size: .76rem; }
   th, td { padding: .3rem .2rem; }
   td small { display: block; text-align: right; min-width: 0; }
   pre { font-size: .72rem; }
+  .claims { font-size: .88rem; }
+  .claims thead { display: none; }
+  .claims tr, .claims th[scope=row], .claims td { display: block; width: auto; }
+  .claims tr { padding: .3rem 0; }
+  .claims td { padding: .1rem .5rem; }
+  .claims td::before { content: attr(data-name) ": "; color: var(--soft); }
+  .claims td:last-child { padding-left: .6rem; margin: .2rem 0; }
 }
 @media print {
   :root { --paper: #ffffff; --ink: #000000; --soft: #444444; --line: #bbbbbb; --mark: #e9e9e9; --block: #f5f5f5; }
