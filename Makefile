@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-long bench lint docs clean
+.PHONY: install demo test test-long bench lint docs reproduce-docs clean
 
 install: .venv/.all
 
@@ -38,6 +38,12 @@ bench: .venv/.dev
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The copies in docs/ of what the command makes.
+reproduce-docs: .venv/.all
+	$(BIN)/armtriage reproduce --out build/reproduce
+	cp build/reproduce/claims.md docs/reproduce-claims.md
+	cd build/reproduce/figures && cp gap-rates-gap.png ucb-failure-deterministic.png families-graphs.png ../../../docs/images/
 
 clean:
 	rm -rf .venv site build dist

@@ -32,6 +32,7 @@ from armtriage import (
 )
 from armtriage.simulator import simulate
 from benchmarks import constrained as families
+from benchmarks import experiments as sweeps
 from benchmarks import linear as contextual
 from benchmarks import numpy_loops, touch_floor, yardstick
 
@@ -268,9 +269,26 @@ def constrained() -> Iterator[Figure]:
         yield known("  ask and tell, all arms shown", own.seconds * 1e3, "ms", families.effort(policy, own))
 
 
+def experiments() -> Iterator[Figure]:
+    """Compare sweeps with the simulations alone, shared by the workers, and sweeps of two workers with those of one."""
+    alone = min(sweeps.bare(sweeps.tiny().cells) for _ in range(2))
+    for engine, count in (("serial", 1), ("threads", 2), ("processes", 2)):
+        tiny = sweeps.sweep("tiny", engine, count)
+        detail = f"{tiny.seconds:.1f} s; simulations alone {alone / count:.1f} s; with nothing to do {tiny.again:.1f} s"
+        cost = (tiny.seconds - alone / count) / tiny.cells * 1e3
+        yield at_most(f"a cell of {tiny.cells:,} beside its simulation, {engine}", cost, 2.0, "ms", detail)
+        yield at_most("  memory of the parent", tiny.megabytes, 500, "MB", "at its peak")
+    for policy, engines in (("comb_ucb1", ("threads", "processes")), ("constrained", ("processes",))):
+        one = sweeps.sweep(policy, "serial", 1)
+        for engine in engines:
+            two = sweeps.sweep(policy, engine, 2)
+            detail = f"{one.seconds:.1f} s and {two.seconds:.1f} s for {one.cells} cells"
+            yield at_least(f"{policy}, 2 {engine} over 1", one.seconds / two.seconds, 1.7, detail)
+
+
 PARTS = {
     part.__name__: part
-    for part in (index_policy, sampling, elimination, linear, constrained, workers, asking, starting)
+    for part in (index_policy, sampling, elimination, linear, constrained, workers, experiments, asking, starting)
 }
 
 

@@ -20,6 +20,7 @@ from armtriage import (
     _jit,
     _recipes,
     _story,
+    _terminal,
     cli,
     comparison,
     demo,
@@ -29,6 +30,9 @@ from armtriage import (
 )
 from armtriage.instances import (
     FAMILIES,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
     hub_family,
     linear_blocks,
     linear_few_dimensions,
@@ -40,10 +44,12 @@ from armtriage.instances import (
     star,
     ucb_failure,
 )
+from armtriage.theory import independent_set
 
 SMALL = "random:graph=cliques,n_arms=6,size=2,budget=2"
 LINEAR = "linear:n_arms=6,dimension=3,budget=2,norm=0.5"
 JOBS = "assignment:left=2,right=3"
+CLIQUES = FeedbackGraph.cliques([2] * 4)
 QUICK = ["--horizon", "200", "--replications", "3", "--seed", "7"]
 
 
@@ -112,6 +118,30 @@ def test_the_failure_instance_takes_the_horizon():
     env = ucb_failure(2, 3, horizon=2000, n_arms=8, noise="shared", seed=3)
     trace = simulate(CombUCB1(env.graph, 2), env, horizon=2000, replications=16, seed=3)
     assert said["policies"][0]["mean"] == trace.mean[-1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "env"),
+    [
+        (
+            "hidden_arm:graph=cliques,n_arms=8,size=2,budget=2,gap=0.1,hidden=2",
+            lambda: hidden_arm(CLIQUES, 2, independent=independent_set(CLIQUES), gap=0.1, hidden=2, seed=7),
+        ),
+        (
+            "hidden_pairs:graph=full_information,n_arms=5,budget=2,gap=0.2",
+            lambda: hidden_pairs(FeedbackGraph.full_information(5), 2, gap=0.2, seed=7),
+        ),
+        (
+            "hidden_parts:n_arms=7,budget=2",
+            lambda: hidden_parts(FeedbackGraph.semi_bandit(7), 2, independent=range(7), horizon=200, seed=7),
+        ),
+    ],
+)
+def test_hidden_instances_are_those_of_the_library(spec, env):
+    result = run("simulate", spec, "thompson", *QUICK, "--json")
+    assert result.exit_code == 0, result.output
+    trace = simulate(ThompsonSampling(env().graph, 2), env(), horizon=200, replications=3, seed=7)
+    assert json.loads(result.stdout)["policies"][0]["mean"] == trace.mean[-1]
 
 
 @pytest.mark.parametrize(
@@ -276,6 +306,8 @@ def test_table_shows_every_policy_and_the_seed():
         "random:graph=erdos_renyi,n_arms=9,p=0.3,budget=2,directed=false",
         "random:graph=threshold,n_arms=5,direction=down,budget=1",
         "random:graph=star,n_arms=5,undirected=false,budget=1",
+        "random:graph=tournament,n_arms=6,budget=2",
+        "random:graph=two_hubs,n_arms=7,budget=2",
     ],
 )
 def test_random_instances(spec):
@@ -295,7 +327,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["randm:n_arms=5"], "unknown instance 'randm'; accepted are random, ucb_failure, linear, linear_blocks"),
+        (["randm:n_arms=5"], "unknown instance 'randm'; accepted are random, ucb_failure, hidden_arm, hidden_pairs"),
         (["random:graph=ring,n_arms=5,budget=2"], "unknown graph 'ring'; accepted are cliques, erdos_renyi"),
         (["random:n_arms=5"], "budget must be given; accepted are graph, n_arms, budget, low, high, reward"),
         (["random:n_arms=5,budget=2,size=2"], "unknown option 'size'; accepted are graph, n_arms, budget"),
@@ -305,6 +337,8 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (["random:n_arms=5,budget=9"], "budget must be a whole number from 1 to 5, got 9"),
         (["random:n_arms=5,budget=2,high=2"], "low and high must satisfy"),
         (["random:graph=star,n_arms=5,budget=2,undirected=perhaps"], "undirected must be true or false"),
+        (["hidden_arm:n_arms=5,budget=2"], "gap must be given; accepted are graph, n_arms, budget, gap, hidden"),
+        (["hidden_arm:n_arms=3,budget=2,gap=0.1"], "independent must have at least 2 * budget = 4 arms, got 3"),
         (["ucb_failure:budget=2"], "alpha must be given; accepted are budget, alpha"),
         (["ucb_failure:budget=9,alpha=9", "--horizon", "10"], "horizon must be at least alpha * width**2"),
         ([SMALL, "ucb9"], "unknown policy 'ucb9'; accepted are comb_ucb1, elimination, greedy"),
@@ -326,7 +360,8 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         ),
         (
             [LINEAR, "elimination"],
-            "elimination: needs an instance without contexts (random, ucb_failure); policies for this instance are "
+            "elimination: needs an instance without contexts (random, ucb_failure, hidden_arm, hidden_pairs, "
+            "hidden_parts); policies for this instance are "
             "c2ucb, hierarchical, linear_thompson",
         ),
         ([LINEAR, "random"], "random: needs an instance without contexts"),
@@ -347,10 +382,11 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (["linear_one_dimension:budget=2,sign=2"], "sign must be 1 or -1, got 2"),
         (
             [JOBS, "elimination"],
-            "elimination: needs an instance without a set of decisions (random, ucb_failure); "
+            "elimination: needs an instance without a set of decisions (random, ucb_failure, hidden_arm, "
+            "hidden_pairs, hidden_parts); "
             "policies for this instance are comb_ucb1, kl_ucb, thompson, constrained",
         ),
-        ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure)"),
+        ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure, hidden_arm"),
         ([JOBS, "c2ucb"], "c2ucb: needs an instance with contexts (linear, linear_blocks"),
         ([JOBS, "ucb9"], "unknown policy 'ucb9'; accepted are comb_ucb1, kl_ucb, thompson, constrained"),
         ([JOBS, "constrained:cover=none"], "cover must be one of exact, greedy, got 'none'"),
@@ -361,7 +397,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
             "partition, hub_family, star); policies for this instance are comb_ucb1, elimination, greedy, kl_ucb,",
         ),
         ([LINEAR, "constrained"], "constrained: needs an instance without contexts (assignment, categories"),
-        ([LINEAR, "kl_ucb"], "kl_ucb: needs an instance without contexts (random, ucb_failure, assignment"),
+        ([LINEAR, "kl_ucb"], "kl_ucb: needs an instance without contexts (random, ucb_failure, hidden_arm"),
         (["assignment:left=2"], "right must be given; accepted are graph, left, right, low, high"),
         (["assignment:left=2,right=3,budget=2"], "unknown option 'budget'; accepted are graph, left, right"),
         (["assignment:left=2,right=3,graph=ring"], "unknown graph 'ring'; accepted are cliques"),
@@ -391,10 +427,10 @@ def test_bad_input_is_named_without_a_traceback(arguments, says):
 def test_compilation_is_announced_once(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(_jit, "JIT", True)
     monkeypatch.setattr(_jit, "_CACHE", str(tmp_path))
-    cli._say_if_cold()
+    _terminal.say_if_cold()
     assert "Compiling" in capsys.readouterr().err
     (tmp_path / "kernel.nbi").touch()
-    cli._say_if_cold()
+    _terminal.say_if_cold()
     assert capsys.readouterr().err == ""
 
 

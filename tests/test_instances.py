@@ -1,8 +1,19 @@
 import numpy as np
 import pytest
 
-from armtriage import FeedbackGraph
-from armtriage.instances import GRAPHS, NOISES, random_bernoulli, ucb_failure
+from armtriage import CombinatorialElimination, FeedbackGraph
+from armtriage.instances import (
+    GRAPHS,
+    NOISES,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
+    random_bernoulli,
+    three_arms,
+    two_hubs,
+    ucb_failure,
+)
+from linear_reference import stage_rule
 
 
 def test_random_means_come_from_the_seed():
@@ -130,3 +141,148 @@ def test_graph_families():
     assert GRAPHS["star"](n_arms=1).n_arms == 1
     with pytest.raises(ValueError, match="size must be a whole number from 1 to 4, got 5"):
         GRAPHS["cliques"](n_arms=4, size=5)
+
+
+def test_random_tournaments():
+    graph = GRAPHS["tournament"](n_arms=40, seed=3)
+    matrix = graph.to_sparse().toarray()
+    assert np.array_equal(matrix ^ matrix.T, ~np.eye(40, dtype=bool))
+    assert graph == GRAPHS["tournament"](n_arms=40, seed=3) != GRAPHS["tournament"](n_arms=40, seed=4)
+    # 780 fair coins: off by more than 100 with probability below 1e-11.
+    assert abs(int(np.triu(matrix, 1).sum()) - 390) < 100
+    assert GRAPHS["tournament"](n_arms=1).n_arms == 1
+    with pytest.raises(ValueError, match="n_arms must be a whole number from 1 to 10000, got 10001"):
+        GRAPHS["tournament"](n_arms=10_001)
+
+
+@pytest.mark.parametrize("n_arms", [5, 6, 7, 20, 103])
+def test_two_hubs_reveal_all_but_the_greedy_needs_half(n_arms):
+    graph, leaves = two_hubs(n_arms), (n_arms - 3) // 2
+    assert GRAPHS["two_hubs"](n_arms=n_arms) == graph
+    assert graph.is_undirected
+    assert graph.revealed_by([0, 1]).size == n_arms
+    assert graph.revealed_by(1).tolist() == [0, 1, *range(n_arms - leaves, n_arms)]
+    assert graph.out_degrees[2:].tolist() == [2] * (n_arms - 2)
+    for budget, missing in ((leaves + 1, 0), (leaves, 1)):
+        chosen = CombinatorialElimination(graph, budget, tie_break="index").ask()
+        assert chosen.arms[0] == 0
+        assert n_arms - chosen.revealed.size == missing
+
+
+def test_two_hubs_need_five_arms():
+    with pytest.raises(ValueError, match="n_arms must be a whole number from 5, got 4"):
+        two_hubs(4)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 5, 30])
+def test_three_arms_are_on_the_good_event_and_break_the_printed_rule(stage):
+    state = three_arms(stage)
+    assert np.all(np.abs(state.estimates - state.means) <= state.widths)
+    assert np.all(state.widths <= 2.0**-stage)
+    assert np.argsort(-state.means).tolist() == [0, 1, 2]
+    est, wid = dict(enumerate(state.estimates)), dict(enumerate(state.widths))
+    assert stage_rule(est, wid, state.budget, stage, "paper") == ([], [0, 2])
+    assert stage_rule(est, wid, state.budget, stage, "repaired") == ([], [0, 1, 2])
+    assert stage_rule(est, wid, state.budget, stage, "tight") == ([0], [1, 2])
+
+
+def test_three_arms_need_a_stage():
+    with pytest.raises(ValueError, match="stage must be a whole number from 1, got 0"):
+        three_arms(0)
+
+
+def test_hidden_arm_means_by_hand():
+    # Arms 1 and 4 are worth nothing, and reveal what is theirs; S = 2.
+    graph = FeedbackGraph.from_edges(7, [(1, 0), (1, 2), (4, 3), (4, 5)])
+    independent = [6, 0, 5, 2, 3]
+    plain = hidden_arm(graph, 2, independent=independent, gap=0.2, seed=3)
+    assert plain.means == pytest.approx([0.45, 0, 0.25, 0.25, 0, 0.25, 1])
+    assert (plain.seed, plain.reward, plain.graph) == (3, "bernoulli", graph)
+    assert plain.regret([0, 6]) == 0.0
+    for hidden, arm in ((1, 5), (2, 2), (3, 3)):
+        env = hidden_arm(graph, 2, independent=independent, gap=0.2, hidden=hidden)
+        assert np.flatnonzero(env.means != plain.means).tolist() == [arm]
+        assert env.means[arm] == pytest.approx(0.65)
+        assert env.regret([0, 6]) == pytest.approx(0.2)
+
+
+def test_hidden_pairs_by_hand():
+    graph = FeedbackGraph.semi_bandit(7)
+    env = hidden_pairs(graph, 3, gap=0.5, good=[1, 0, 0])
+    assert env.means.tolist() == [0.25, 0.75, 0.75, 0.25, 0.75, 0.25, 0.0]
+    drawn = np.array([hidden_pairs(graph, 3, gap=0.5, seed=seed).means for seed in range(200)])
+    assert np.all(drawn[:, :6].reshape(200, 3, 2).sum(axis=2) == 1.0)
+    # Each of three fair coins: off by more than 50 of 200 with probability below 1e-11.
+    assert np.all(np.abs((drawn[:, :6:2] > 0.5).sum(axis=0) - 100) < 50)
+
+
+def test_hidden_parts_by_hand():
+    graph, alpha = FeedbackGraph.cliques([2] * 11), 11
+    options = {"independent": range(0, 22, 2), "horizon": 2000}
+    gap = np.sqrt(alpha / (3 * 2000)) / 64
+    for seed in range(20):
+        means = hidden_parts(graph, 3, **options, seed=seed).means
+        parts = means[0:18:2].reshape(3, 3)
+        assert np.sort(parts, axis=1) == pytest.approx(np.tile([0.25, 0.25, 0.25 + gap], (3, 1)))
+        assert not means[1::2].any()
+        assert not means[18:].any()
+    good = {tuple(hidden_parts(graph, 3, **options, gap=0.3, seed=seed).means[0:6:2] > 0.5) for seed in range(40)}
+    assert len(good) == 3
+
+
+@pytest.mark.parametrize("build", [hidden_arm, hidden_parts])
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"graph": 5}, TypeError, "graph must be a FeedbackGraph, got int"),
+        ({"budget": 0}, ValueError, "budget must be a whole number from 1, got 0"),
+        ({"budget": 8}, ValueError, "budget must be at most 7, got 8"),
+        ({"independent": [0, 3, 5]}, ValueError, r"independent must have at least 2 \* budget = 4 arms, got 3"),
+        ({"independent": [0, 3, 5, 5]}, ValueError, "independent must name each arm once"),
+        ({"independent": [0, 3, 5, 7]}, ValueError, r"independent must lie in 0\.\.6"),
+        ({"independent": [0, 2, 3, 5]}, ValueError, "arms that do not reveal each other, got 3, which reveals others"),
+        ({"independent": [0, 1, 3, 5]}, ValueError, "arms that do not reveal each other, got 0, which reveals others"),
+        ({"gap": 0.0}, ValueError, "gap must lie above 0"),
+        ({"gap": 0.9}, ValueError, "gap must be a number from 0 to"),
+        ({"seed": -1}, ValueError, "seed must be"),
+    ],
+)
+def test_hidden_instances_refuse(build, change, error, says):
+    graph = FeedbackGraph.from_edges(7, [(0, 1), (3, 6), (3, 2)])
+    options = {"graph": graph, "budget": 2, "independent": [0, 3, 4, 5], "gap": 0.1}
+    if build is hidden_parts:
+        options["horizon"] = 100
+    assert build(**options).n_arms == 7
+    with pytest.raises(error, match=says):
+        build(**options | change)
+
+
+@pytest.mark.parametrize(
+    ("build", "options", "says"),
+    [
+        (hidden_arm, {"independent": range(6), "gap": 0.1, "hidden": 5}, "hidden must be at most 4, got 5"),
+        (hidden_arm, {"independent": range(6), "gap": 0.26}, "gap must be a number from 0 to 0.25"),
+        (hidden_pairs, {"gap": 0.51}, "gap must be a number from 0 to 0.5"),
+        (hidden_pairs, {"gap": 0.1, "good": [0]}, "good must have an entry for each of the 2 pairs, got 1"),
+        (hidden_pairs, {"gap": 0.1, "good": [0, 2]}, r"good must lie in 0\.\.1"),
+        (
+            hidden_parts,
+            {"independent": range(6), "horizon": 107},
+            r"horizon must be at least alpha\^3 / budget = 108 if no gap is given, got 107",
+        ),
+    ],
+)
+def test_hidden_instances_refuse_what_their_bound_does_not_cover(build, options, says):
+    with pytest.raises(ValueError, match=says):
+        build(FeedbackGraph.semi_bandit(6), 2, **options)
+
+
+def test_hidden_pairs_need_two_arms_a_slot():
+    with pytest.raises(ValueError, match=r"graph must have at least 2 \* budget = 6 arms, got 5"):
+        hidden_pairs(FeedbackGraph.semi_bandit(5), 3, gap=0.1)
+
+
+def test_hidden_instances_of_a_million_arms():
+    graph = FeedbackGraph.cliques([1000] * 1000)
+    env = hidden_arm(graph, 5, independent=np.arange(1000) * 1000, gap=0.1)
+    assert np.count_nonzero(env.means) == 1000

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -6,14 +7,8 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from armtriage import Trace, TriageLog, plots
-
-
-def trace(*finals, points=(1, 10, 100)):
-    rounds = np.array(points)
-    regret = np.outer(finals, rounds / rounds[-1])
-    n = len(finals)
-    return Trace(rounds, regret, np.full(n, -1), None, None, "Some", 2, 7, 7)
+from armtriage import TriageLog, __version__, plots
+from drawn import assert_readable, trace
 
 
 def places(ax):
@@ -57,6 +52,42 @@ def test_more_curves_than_colours_differ_in_their_dashes():
     assert first.get_linestyle() != last.get_linestyle()
 
 
+@pytest.mark.parametrize("width", [None, 3.4])
+@pytest.mark.parametrize("number", [2, 12, 30])
+def test_any_number_of_curves_is_readable(width, number):
+    names = [f"elimination:interval=kl,delta={i / 100}" if i % 3 else f"policy {i}" for i in range(number)]
+    traces = {name: trace(5.0 + i, 6.0 + i) for i, name in enumerate(names)}
+    ax = plots.regret_curves(traces, None if width is None else plots.new_axes(width, 2.6))
+    assert len({text.get_text() for text in ax.texts}) == number
+    assert_readable(ax)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e12])
+def test_regret_of_any_size_is_readable(scale):
+    assert_readable(plots.regret_curves({"a": trace(scale, 2 * scale), "b": trace(3 * scale)}))
+
+
+def test_a_figure_says_what_it_is_made_of():
+    both = {"one": trace(5.0, 6.0), "two": trace(3.0, 4.0)}
+    assert plots.regret_curves(both, level=0.9).figure.get_supxlabel().replace("\n", " ") == (
+        f"90% bands; 2 runs, policy seed 7, reward seed 7; armtriage {__version__}"
+    )
+    other = {**both, "two": replace(both["two"], seed=8)}
+    assert "2 runs, several seeds" in plots.regret_curves(other).figure.get_supxlabel()
+    assert "no bands; 1 run" in plots.regret_curves({"one": trace(5.0)}).figure.get_supxlabel()
+
+
+def test_a_figure_is_signed_again():
+    ax = plots.regret_curves({"one": trace(5.0)})
+    plots.sign(ax, "nothing", "9.9")
+    assert ax.figure.get_supxlabel() == "nothing; armtriage 9.9"
+
+
+def test_order_gives_out_the_colours():
+    ax = plots.regret_curves({"b": trace(5.0)}, order=["a", "b"])
+    assert to_hex(ax.lines[0].get_color()).upper() == plots.CURVE_COLOURS[1]
+
+
 def test_no_regret_at_all_is_drawn_on_a_plain_scale(tmp_path):
     ax = plots.regret_curves({"best": trace(0.0, 0.0), "also": trace(0.0, 0.0)})
     assert ax.get_yscale() == "linear"
@@ -66,6 +97,7 @@ def test_no_regret_at_all_is_drawn_on_a_plain_scale(tmp_path):
 def test_some_zero_regret_is_left_out_on_a_log_scale(tmp_path):
     ax = plots.regret_curves({"best": trace(0.0, 0.0), "other": trace(3.0, 4.0)})
     assert ax.get_yscale() == "log"
+    assert {text.get_text() for text in ax.texts} == {"best (0)", "other"}
     plots.save(ax, tmp_path / "zero.png", tmp_path / "zero.svg")
 
 
@@ -117,6 +149,8 @@ def test_triage_of_any_number_of_arms(n, tmp_path):
     arms = rng.permutation(n)[: n // 2]
     log = TriageLog(arms, np.sort(rng.integers(1, 1000, arms.size)), rng.random(arms.size) < 0.3)
     ax = plots.triage_chart(log, rng.random(n), 1000)
+    assert_readable(ax)
+    assert_readable(plots.triage_chart(log, rng.random(n), 1000, plots.new_axes(3.4, 2.4), budget=1))
     plots.save(ax, tmp_path / "chart.svg", tmp_path / "chart.png")
     assert (tmp_path / "chart.svg").stat().st_size < 1_000_000
 
@@ -135,6 +169,14 @@ def test_the_same_figure_is_the_same_text():
     assert plots.svg_text(plots.regret_curves({"one": trace(5.0, 6.0)})) == plots.svg_text(
         plots.regret_curves({"one": trace(5.0, 6.0)})
     )
+
+
+def test_pdf_files_are_the_same_again_and_have_no_outlined_text(tmp_path):
+    for name in ("a.pdf", "b.pdf"):
+        plots.save(plots.regret_curves({"one": trace(5.0, 6.0)}), tmp_path / name)
+    made = (tmp_path / "a.pdf").read_bytes()
+    assert made == (tmp_path / "b.pdf").read_bytes()
+    assert b"/CIDFontType2" in made
 
 
 def test_files_are_checked_before_any_is_written(tmp_path):

@@ -11,18 +11,22 @@ import pytest
 from scipy.stats import t as student
 
 from armtriage import (
+    C2UCB,
     KLUCB,
     CombinatorialElimination,
     CombinatorialUCB,
     CombUCB1,
     FeedbackGraph,
     Greedy,
+    LinearEnvironment,
+    Matchings,
     Policy,
     ReplayEnvironment,
     StochasticEnvironment,
     ThompsonSampling,
     Trace,
     UniformRandom,
+    random_constrained,
     simulate,
     simulator,
 )
@@ -79,6 +83,36 @@ def test_numbers_do_not_depend_on_the_chunks(name: str, chunk: int, monkeypatch:
 @pytest.mark.parametrize("name", KINDS)
 def test_first_replications_do_not_depend_on_how_many_follow(name: str) -> None:
     assert numbers(run(name, replications=3)) == numbers(run(name, replications=8), 3)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", KINDS)
+def test_replications_do_not_depend_on_those_before_them(name: str, workers: int) -> None:
+    whole, part = run(name), run(name, replications=3, first_replication=5, workers=workers)
+    assert numbers(part) == [whole.rounds.tolist(), *(rows[5:] for rows in numbers(whole)[1:])]
+
+
+@pytest.mark.filterwarnings("ignore:Own is not compiled")
+def test_replications_of_an_own_environment_do_not_depend_on_those_before_them() -> None:
+    arguments: dict[str, Any] = {"env": Own(environment()), "horizon": 50}
+    part = run("ThompsonSampling", replications=2, first_replication=3, **arguments)
+    assert np.array_equal(part.decisions, run("ThompsonSampling", replications=5, **arguments).decisions[3:])
+
+
+@pytest.mark.parametrize(
+    ("policy", "env"),
+    [
+        (C2UCB(5, 2, 2, seed=1), LinearEnvironment([0.6, 0.0], "sphere", n_arms=5, seed=2)),
+        (
+            ThompsonSampling(FeedbackGraph.semi_bandit(4), decisions=Matchings(2, 2), seed=1),
+            random_constrained(Matchings(2, 2), seed=2),
+        ),
+    ],
+    ids=["contexts", "decisions"],
+)
+def test_replications_of_other_kinds_do_not_depend_on_those_before_them(policy: Policy, env: Any) -> None:
+    part = simulate(policy, env, horizon=60, replications=2, first_replication=3)
+    assert np.array_equal(part.regret, simulate(policy, env, horizon=60, replications=5).regret[3:])
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -317,6 +351,8 @@ BAD: list[tuple[str, Any, type[Exception]]] = [
     ("horizon", True, TypeError),
     ("replications", 0, ValueError),
     ("replications", 1.5, TypeError),
+    ("first_replication", -1, ValueError),
+    ("first_replication", 1.5, TypeError),
     ("workers", 0, ValueError),
     ("workers", "2", TypeError),
     ("seed", -1, ValueError),
@@ -426,6 +462,11 @@ def test_table_has_a_row_for_each_replication_and_checkpoint() -> None:
         "rounds": [5, 600, 5, 600],
         "regret": trace.regret.ravel().tolist(),
     }
+
+
+def test_table_numbers_the_replications_as_simulate_does() -> None:
+    table = run("CombUCB1", checkpoints=[600], replications=2, first_replication=5).to_polars()
+    assert table["replication"].to_list() == [5, 6]
 
 
 def test_repr_tells_policy_arms_replications_and_seed() -> None:

@@ -1,5 +1,7 @@
 """armtriage: choose S of K arms each round, and lose as little as possible while learning."""
 
+import typing
+
 from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
 from armtriage.contextual import ContextualPolicy
@@ -16,9 +18,13 @@ from armtriage.decisions import (
     TopS,
 )
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
-from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, UnknownDecision
+from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownDecision
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
+    StageState,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
     hub_family,
     linear_blocks,
     linear_few_dimensions,
@@ -28,6 +34,8 @@ from armtriage.instances import (
     random_constrained,
     random_linear,
     star,
+    three_arms,
+    two_hubs,
     ucb_failure,
 )
 from armtriage.intervals import confidence_interval
@@ -51,6 +59,10 @@ from armtriage.policy import Policy
 from armtriage.simulator import simulate
 from armtriage.trace import Trace, Triage, TriageLog
 
+if typing.TYPE_CHECKING:
+    from armtriage.experiment import Experiment
+    from armtriage.results import Results
+
 __all__ = [
     "C2UCB",
     "KLUCB",
@@ -67,6 +79,8 @@ __all__ = [
     "Decision",
     "DecisionSet",
     "Environment",
+    "Experiment",
+    "ExperimentError",
     "Explicit",
     "FeedbackGraph",
     "Greedy",
@@ -81,7 +95,9 @@ __all__ = [
     "Paths",
     "Policy",
     "ReplayEnvironment",
+    "Results",
     "SpanningTrees",
+    "StageState",
     "StageTriage",
     "StochasticEnvironment",
     "ThompsonSampling",
@@ -94,6 +110,9 @@ __all__ = [
     "certify",
     "check_policy",
     "confidence_interval",
+    "hidden_arm",
+    "hidden_pairs",
+    "hidden_parts",
     "hub_family",
     "linear_blocks",
     "linear_few_dimensions",
@@ -104,7 +123,18 @@ __all__ = [
     "random_linear",
     "simulate",
     "star",
+    "three_arms",
+    "two_hubs",
     "ucb_failure",
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Import what experiments need when it is first asked for: a service that asks and tells never does."""
+    if name not in ("Experiment", "Results"):
+        raise AttributeError(f"module 'armtriage' has no attribute {name!r}")
+    from armtriage import experiment, results
+
+    return {"Experiment": experiment.Experiment, "Results": results.Results}[name]

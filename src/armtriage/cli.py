@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from armtriage import __version__, _jit, demo
+from armtriage import __version__, _cli_graph, _cli_report, _cli_reproduce, _cli_run, demo
 from armtriage._options import Refusal
 from armtriage._random import check_seed
 from armtriage._recipes import DEFAULT_POLICIES, INSTANCES, POLICIES, kind_of, make_instance, make_policy, names
+from armtriage._terminal import progress_bar, refusing, say_if_cold
 from armtriage.comparison import compare, facts, table
 from armtriage.environments import LinearEnvironment
 from armtriage.instances import GRAPHS
@@ -37,6 +36,12 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+app.command("run")(_cli_run.run)
+app.command("report")(_cli_report.report)
+app.command("graph")(_cli_graph.graph)
+app.command("reproduce")(_cli_reproduce.reproduce)
 
 
 def main() -> None:
@@ -73,7 +78,8 @@ def _simulate(
     """Play policies against an instance and compare their regret.
 
     Instances are random:graph=FAMILY,n_arms=K,budget=S with what else the family needs, such as size for
-    cliques and p for erdos_renyi, and ucb_failure:budget=S,alpha=A. An example:
+    cliques and p for erdos_renyi, and ucb_failure:budget=S,alpha=A. Those of lower bounds, hidden_arm, hidden_pairs and
+    hidden_parts, take a graph as random does, and gap=D. An example:
 
     armtriage simulate random:graph=cliques,n_arms=100,size=10,budget=10 elimination elimination:variant=paper
 
@@ -89,7 +95,7 @@ def _simulate(
 
     armtriage simulate routing:layers=5,width=4 constrained thompson --horizon 2000 --replications 4
     """
-    with _refusing():
+    with refusing():
         seed = check_seed(seed)
         environment, budget = make_instance(instance, horizon, seed)
         chosen = {}
@@ -98,8 +104,8 @@ def _simulate(
                 raise Refusal(f"policy {name!r} is given twice")
             chosen[name] = make_policy(name, environment, budget, horizon, seed)
         draw = _curves(plot) if plot else None
-        _say_if_cold()
-        with _progress() as progress:
+        say_if_cold()
+        with progress_bar() as progress:
             results = compare(
                 chosen,
                 environment,
@@ -127,8 +133,8 @@ def _simulate(
     slots = f"{budget} slots"
     if isinstance(environment, LinearEnvironment):
         arms += f" in dimension {environment.dimension}"
-    elif environment.decisions is not None:
-        slots = f"{type(environment.decisions).__name__} of at most {budget} arms"
+    elif (decisions := getattr(environment, "decisions", None)) is not None:
+        slots = f"{type(decisions).__name__} of at most {budget} arms"
     size = f"{arms}, {slots}, {horizon:,} rounds, {replications} runs, seed {seed}"
     console.print(f"{instance}: {size}", highlight=False, markup=False, soft_wrap=True)
     console.print(table(results))
@@ -150,36 +156,12 @@ def _demo(
         for sentence in text:
             console.print(sentence, highlight=False, markup=False)
 
-    with _refusing():
-        _say_if_cold()
-        with _progress() as progress:
+    with refusing():
+        say_if_cold()
+        with progress_bar() as progress:
             page = demo.run(out, quick=quick, show=show, progress=progress)
     where = f"\nFigures (PNG, SVG) are in {out}; the page is {page}"
     console.print(where, highlight=False, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Turn refused input into its message and exit code 2."""
-    try:
-        yield
-    except (Refusal, ValueError, TypeError, ImportError, OSError, MemoryError) as error:
-        typer.echo(f"armtriage: {error}", err=True)
-        raise typer.Exit(2) from error
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda label, share: bar.update(task, description=label, completed=share)
-
-
-def _say_if_cold() -> None:
-    if _jit.JIT and not (_jit._CACHE and any(Path(_jit._CACHE).iterdir())):
-        typer.echo("Compiling the kernels; this happens once and may take a minute.", err=True)
 
 
 def _curves(path: Path) -> Callable[[Mapping[str, Any]], None]:

@@ -5,12 +5,13 @@
     ArmtriageError
     ├── UnknownDecision   (also a LookupError)   a tell for a decision that this policy never made
     ├── AlreadyTold       (also a RuntimeError)  a second tell for the same decision
-    └── DamagedFile       (also a ValueError)    a saved policy that is cut, altered, foreign or of another kind
+    ├── DamagedFile       (also a ValueError)    a saved policy that is cut, altered, foreign or of another kind
+    └── ExperimentError   (also a RuntimeError)  an experiment that cannot go on, such as for a full disk
 
 Bad arguments raise the builtin `ValueError` or `TypeError`.
 """
 
-__all__ = ["AlreadyTold", "ArmtriageError", "DamagedFile", "UnknownDecision"]
+__all__ = ["AlreadyTold", "ArmtriageError", "DamagedFile", "ExperimentError", "UnknownDecision"]
 
 
 class ArmtriageError(Exception):
@@ -27,3 +28,7 @@ class AlreadyTold(ArmtriageError, RuntimeError):
 
 class DamagedFile(ArmtriageError, ValueError):
     """The file is not a saved policy, or not a whole one."""
+
+
+class ExperimentError(ArmtriageError, RuntimeError):
+    """The experiment cannot go on; the message says what is safe and what to do."""

@@ -41,6 +41,7 @@ def simulate(
     *,
     horizon: int,
     replications: int = 1,
+    first_replication: int = 0,
     seed: int | None = None,
     checkpoints: int | Sequence[int] = 50,
     workers: int | None = None,
@@ -61,7 +62,10 @@ def simulate(
     horizon : int
         Rounds in a replication.
     replications : int
-        Independent repetitions, numbered from 0.
+        Independent repetitions.
+    first_replication : int
+        The number of the first one: replications 8 to 11 have the same luck whether they are played alone or after the
+        eight before them.
     seed : int, optional
         Fixes the policies' own randomness; by default the policy's seed.
     checkpoints : int or sequence of int
@@ -89,14 +93,15 @@ def simulate(
         raise TypeError(f"policy must be a Policy, got {type(policy).__name__}")
     horizon = check_count("horizon", horizon, 1, LONGEST)
     replications = check_count("replications", replications, 1)
-    points = _check_points(checkpoints, horizon)
+    first_replication = check_count("first_replication", first_replication, 0, LONGEST)
+    points = check_points(checkpoints, horizon)
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
-    _check_match(policy, environment, horizon)
+    check_match(policy, environment, horizon)
     seed = policy.seed if seed is None else check_seed(seed)
     delta = _check_certificate(certificate, policy, environment)
     run = _Run(policy, environment, horizon, points, seed, record_decisions, delta)
     with _bar(progress) as report:
-        desks = run.play(replications, workers, report)
+        desks = run.play(first_replication, replications, workers, report)
     regret = np.array([desk.regret for desk, _ in desks])
     return Trace(
         rounds=points,
@@ -108,6 +113,7 @@ def simulate(
         n_arms=policy.n_arms,
         seed=seed,
         environment_seed=getattr(environment, "seed", None),
+        first_replication=first_replication,
         certificate=np.array([desk.certificate for desk, _ in desks]) if delta else None,
     )
 
@@ -118,7 +124,7 @@ def _results(desk: Desk) -> Desk:
     return desk._replace(stamps=desk.stamps[:0].copy(), seen=desk.seen[:0].copy(), rewards=desk.rewards[:0].copy())
 
 
-def _check_match(policy: Policy, environment: Environment | LinearEnvironment, horizon: int) -> None:
+def check_match(policy: Policy, environment: Environment | LinearEnvironment, horizon: int) -> None:
     """Refuse a policy and an environment that do not belong together."""
     linear = isinstance(environment, LinearEnvironment)
     if not linear and not isinstance(environment, Environment):
@@ -163,7 +169,7 @@ class _Run(NamedTuple):
     delta: float = 0.0  # of the certificates, 0 without
 
     def play(
-        self, replications: int, workers: int, report: Callable[[float], None]
+        self, first: int, replications: int, workers: int, report: Callable[[float], None]
     ) -> list[tuple[Desk, TriageLog | None]]:
         one = self._interpreted
         # Loops are made once, before there are threads.
@@ -189,14 +195,15 @@ class _Run(NamedTuple):
         halt = threading.Event()
 
         def track(replication: int, desk: Desk | LinearDesk) -> bool:
-            played[replication] = desk.place[ROUND]
+            played[replication - first] = desk.place[ROUND]
             report(float(played.sum()) / (replications * self.horizon))
             return not halt.is_set()
 
+        numbers = range(first, first + replications)
         if workers == 1 or replications == 1:
-            return [one(replication, track) for replication in range(replications)]
+            return [one(replication, track) for replication in numbers]
         with ThreadPoolExecutor(min(workers, replications)) as pool:
-            futures = [pool.submit(one, replication, track) for replication in range(replications)]
+            futures = [pool.submit(one, replication, track) for replication in numbers]
             try:
                 return [future.result() for future in futures]
             except BaseException:
@@ -338,25 +345,28 @@ class _Run(NamedTuple):
         table = None
         if isinstance(environment, StochasticEnvironment | ReplayEnvironment):
             table = environment.table(policy.budget, self.horizon)
-        for number in range(self.horizon):
-            if isinstance(environment, LinearEnvironment):
-                assert isinstance(policy, ContextualPolicy)
-                decision = policy.ask(environment.contexts(number, replication))
-                lost = environment.regret(number, decision.arms, replication)
-            else:
-                decision = policy.ask()
-                lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
-            desk.total[TOTAL] += lost
-            policy.tell(decision, environment.rewards(number, decision.revealed, replication))
-            if self.record:
-                desk.decisions[number, : decision.arms.size] = decision.arms
-            desk.place[ROUND] = number + 1
-            if desk.place[POINT] < self.points.size and number + 1 == self.points[desk.place[POINT]]:
-                desk.regret[desk.place[POINT]] = desk.total[TOTAL]
-                desk.place[POINT] += 1
-                if watch is not None:
-                    self._certify(watch, desk, policy.tally)
-                track(replication, desk)
+
+        def go(first: int, stop: int) -> None:
+            for number in range(first, stop):
+                if isinstance(environment, LinearEnvironment):
+                    assert isinstance(policy, ContextualPolicy)
+                    decision = policy.ask(environment.contexts(number, replication))
+                    lost = environment.regret(number, decision.arms, replication)
+                else:
+                    decision = policy.ask()
+                    lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
+                desk.total[TOTAL] += lost
+                policy.tell(decision, environment.rewards(number, decision.revealed, replication))
+                if self.record:
+                    desk.decisions[number, : decision.arms.size] = decision.arms
+                desk.place[ROUND] = number + 1
+                if desk.place[POINT] < self.points.size and number + 1 == self.points[desk.place[POINT]]:
+                    desk.regret[desk.place[POINT]] = desk.total[TOTAL]
+                    desk.place[POINT] += 1
+                    if watch is not None:
+                        self._certify(watch, desk, policy.tally)
+
+        self._in_chunks(replication, desk, go, track, self.horizon, _FIRST_CHUNK)
         return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) else None
 
 
@@ -373,7 +383,7 @@ def _check_certificate(
     return 0.05 if certificate is True else check_probability("certificate", certificate)
 
 
-def _check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
+def check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
     if isinstance(checkpoints, int | np.integer):
         count = min(check_count("checkpoints", checkpoints, 1), horizon)
         return (

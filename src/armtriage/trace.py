@@ -74,6 +74,8 @@ class Trace:
         If asked for, what the regret was at most, by what the policy had pulled and seen.
     policy, n_arms, seed, environment_seed
         What was simulated; the seeds of the policies' randomness and of the rewards (None if it has none).
+    first_replication : int
+        The number of the first replication.
 
     Examples
     --------
@@ -95,6 +97,7 @@ class Trace:
     n_arms: int
     seed: int
     environment_seed: int | None
+    first_replication: int = 0
     certificate: NDArray[np.float64] | None = None
 
     @property
@@ -135,7 +138,7 @@ class Trace:
         replications, points = self.regret.shape
         columns = {
             "policy": [self.policy] * (replications * points),
-            "replication": np.repeat(np.arange(replications), points),
+            "replication": np.repeat(self.first_replication + np.arange(replications), points),
             "rounds": np.tile(self.rounds, replications),
             "regret": self.regret.ravel(),
         }

@@ -1,14 +1,20 @@
 """Instances: random ones, and those on which a policy must lose."""
 
 from armtriage.instances.constrained import hub_family, partition, star
+from armtriage.instances.counterexamples import StageState, three_arms, two_hubs
 from armtriage.instances.families import FAMILIES, random_constrained
 from armtriage.instances.graph import GRAPHS, NOISES, random_bernoulli, ucb_failure
+from armtriage.instances.hidden import hidden_arm, hidden_pairs, hidden_parts
 from armtriage.instances.linear import linear_blocks, linear_few_dimensions, linear_one_dimension, random_linear
 
 __all__ = [
     "FAMILIES",
     "GRAPHS",
     "NOISES",
+    "StageState",
+    "hidden_arm",
+    "hidden_pairs",
+    "hidden_parts",
     "hub_family",
     "linear_blocks",
     "linear_few_dimensions",
@@ -18,5 +24,7 @@ __all__ = [
     "random_constrained",
     "random_linear",
     "star",
+    "three_arms",
+    "two_hubs",
     "ucb_failure",
 ]

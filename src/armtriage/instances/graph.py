@@ -14,10 +14,12 @@ from armtriage._graph_families import LIMIT, check_whole
 from armtriage._random import check_seed
 from armtriage.environments import StochasticEnvironment
 from armtriage.feedback import FeedbackGraph
+from armtriage.instances.counterexamples import two_hubs
 
 __all__ = ["GRAPHS", "NOISES", "random_bernoulli", "ucb_failure"]
 
 NOISES = ("deterministic", "shared", "independent")
+_LARGEST_TOURNAMENT = 10_000
 
 
 def random_bernoulli(
@@ -173,6 +175,18 @@ def _erdos_renyi(*, n_arms: int, p: float, directed: bool = True, seed: int | No
     return FeedbackGraph.erdos_renyi(n_arms, p, seed, directed=directed)
 
 
+def _tournament(*, n_arms: int, seed: int | None = None) -> FeedbackGraph:
+    """Return the graph in which of any two arms a random one reveals the other."""
+    n = check_whole("n_arms", n_arms, 1, _LARGEST_TOURNAMENT)
+    one, other = np.triu_indices(n, 1)
+    turned = np.random.default_rng(check_seed(seed)).random(one.size) < 0.5
+    return FeedbackGraph.from_edges(n, np.column_stack([np.where(turned, other, one), np.where(turned, one, other)]))
+
+
+def _two_hubs(*, n_arms: int) -> FeedbackGraph:
+    return two_hubs(n_arms)
+
+
 GRAPHS: Mapping[str, Callable[..., FeedbackGraph]] = MappingProxyType(
     {
         "cliques": _cliques,
@@ -181,6 +195,8 @@ GRAPHS: Mapping[str, Callable[..., FeedbackGraph]] = MappingProxyType(
         "semi_bandit": _semi_bandit,
         "star": _star,
         "threshold": _threshold,
+        "tournament": _tournament,
+        "two_hubs": _two_hubs,
     }
 )
 """Graph families by name; each builder takes keyword arguments, `n_arms` first of all."""

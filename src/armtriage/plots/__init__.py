@@ -1,0 +1,28 @@
+"""Plots: every one takes an axis or makes its own, and returns it. The only place that imports matplotlib."""
+
+from armtriage.plots._files import check_path, save, svg_text
+from armtriage.plots._style import CURVE_COLOURS, INK, STATE_COLOURS, new_axes, require, sign
+from armtriage.plots.bars import final_regret
+from armtriage.plots.curves import regret_curves
+from armtriage.plots.differences import paired_differences
+from armtriage.plots.heatmap import heat_map
+from armtriage.plots.log_log import scaling
+from armtriage.plots.triage import triage_chart
+
+__all__ = [
+    "CURVE_COLOURS",
+    "INK",
+    "STATE_COLOURS",
+    "check_path",
+    "final_regret",
+    "heat_map",
+    "new_axes",
+    "paired_differences",
+    "regret_curves",
+    "require",
+    "save",
+    "scaling",
+    "sign",
+    "svg_text",
+    "triage_chart",
+]

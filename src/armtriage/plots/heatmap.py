@@ -1,0 +1,137 @@
+"""A value over two parameters, as coloured cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.plots._labels import shorten
+from armtriage.plots._sources import check_columns, counted
+from armtriage.plots._style import INK, dress, figure_of, font, new_axes, number_ticks, short, sign
+
+if TYPE_CHECKING:
+    import polars
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.collections import QuadMesh
+
+__all__ = ["heat_map"]
+
+_MAP = "viridis"  # even in lightness, and safe for every eye
+_TICKS = 12
+
+
+def heat_map(
+    table: polars.DataFrame,
+    x: str,
+    y: str,
+    value: str = "mean",
+    ax: Axes | None = None,
+    *,
+    log: bool = False,
+    title: str | None = None,
+) -> Axes:
+    """Draw a value over two parameters: a cell a pair, with the number in it where it fits.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row a pair of the parameters, such as ``Results.summary()`` filtered to one policy.
+    x, y : str
+        Columns of the parameters, numbers or words.
+    value : str
+        Column of the value; a pair without one stays empty.
+    ax : Axes, optional
+        Where to draw; by default a figure of its own, found at ``ax.figure``.
+    log : bool
+        Log scale for the colours, where what is not positive stays empty.
+    title : str, optional
+        What the colours mean; by default the name of the value.
+
+    Examples
+    --------
+    >>> import polars
+    >>> table = polars.DataFrame({"arms": [10, 10, 20], "budget": [1, 2, 1], "mean": [3.0, 4.0, 5.5]})
+    >>> ax = heat_map(table, "arms", "budget")
+    >>> [text.get_text() for text in ax.texts]
+    ['3', '5.5', '4']
+    """
+    check_columns(table, x, y, value)
+    if table.select(x, y).is_duplicated().any():
+        raise ValueError(f"table must hold each pair of {x} and {y} once; filter it to one policy")
+    columns, rows = (table[name].unique().drop_nulls().sort().to_list() for name in (x, y))
+    grid = np.full((len(rows), len(columns)), np.nan)
+    for across, up, number in table.select(x, y, value).iter_rows():
+        if across is not None and up is not None and number is not None:
+            grid[rows.index(up), columns.index(across)] = number
+    if log:
+        grid[~(grid > 0)] = np.nan
+    if not np.isfinite(grid).any():
+        raise ValueError(f"table must hold a value of {value} to be drawn" + (" above 0" if log else ""))
+    if ax is None:
+        ax = new_axes()
+        sign(ax, "means" + (f" of {counted(table['runs'].to_list())}" if "runs" in table.columns else ""))
+    mesh = _cells(ax, grid, log)
+    dress(ax, _spoken(x), _spoken(y))
+    _name(ax, ax.xaxis, columns, 0.74 * figure_of(ax).get_figwidth())
+    _name(ax, ax.yaxis, rows, 0.0)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, fraction=0.07)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(which="both", labelsize=font(ax) - 0.5, colors=INK)
+    number_ticks(bar.ax.yaxis)
+    bar.set_label(title or _spoken(value), fontsize=font(ax), color=INK)
+    _write(ax, mesh, grid)
+    return ax
+
+
+def _spoken(name: str) -> str:
+    return {"mean": "regret at the end"}.get(name, name.split(".", 1)[-1].replace("_", " "))
+
+
+def _name(ax: Axes, axis: Axis, values: list[Any], inches: float) -> None:
+    """Put a tick at each value; at fewer numbers, and at slanted words, where they would touch in so many inches."""
+    words = not isinstance(values[0], int | float) or isinstance(values[0], bool)
+    named = (
+        shorten([str(one) for one in values], 14)
+        if words
+        else [short(one, 6 if abs(one) < 1e6 else 3) for one in values]
+    )
+    step = -(-len(values) // _TICKS)
+    room = inches * 72 / len(values) / (0.62 * font(ax))
+    while inches and not words and max(map(len, named[::step])) + 0.4 > room * step:
+        step += 1
+    axis.set_ticks(list(range(0, len(values), step)), named[::step])
+    if inches and words and max(map(len, named)) + 0.4 > room * step:
+        ax.tick_params(axis="x", rotation=30)
+        for label in axis.get_ticklabels():
+            label.set(ha="right", rotation_mode="anchor")
+
+
+def _cells(ax: Axes, grid: NDArray[np.float64], log: bool) -> QuadMesh:
+    from matplotlib.colors import LogNorm, Normalize
+
+    low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
+    if low == high:
+        low, high = (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
+    norm = LogNorm(low, high) if log else Normalize(low, high)
+    edges = np.arange(grid.shape[1] + 1) - 0.5, np.arange(grid.shape[0] + 1) - 0.5
+    lines = 0.8 if max(grid.shape) <= 2 * _TICKS else 0.0
+    return ax.pcolormesh(*edges, np.ma.masked_invalid(grid), cmap=_MAP, norm=norm, edgecolors="white", linewidth=lines)
+
+
+def _write(ax: Axes, mesh: QuadMesh, grid: NDArray[np.float64]) -> None:
+    """Write the numbers in the cells if all of them fit."""
+    box, dpi = ax.get_window_extent(), figure_of(ax).dpi
+    wide, tall = 72 / dpi * box.width / grid.shape[1], 72 / dpi * box.height / grid.shape[0]
+    texts = {place: short(float(number)) for place, number in np.ndenumerate(grid) if np.isfinite(number)}
+    size = min(font(ax) - 0.5, 0.85 * wide / (0.6 * max(map(len, texts.values()))), 0.6 * tall)
+    if size < 5:
+        return
+    for (row, column), text in texts.items():
+        red, green, blue, _ = mesh.cmap(mesh.norm(grid[row, column]))
+        ink: Any = "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "black"
+        ax.text(column, row, text, ha="center", va="center", fontsize=size, color=ink)

@@ -1,0 +1,44 @@
+"""The policies of the studies under graph feedback, by the names that all tables and figures have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["GREEDY", "ORDER", "PAPER", "POLICIES", "THOMPSON", "TIGHT", "UCB", "chosen", "rules"]
+
+TIGHT, PAPER = "elimination, tight", "elimination, as printed"
+UCB, GREEDY, THOMPSON = "UCB", "greedy", "Thompson sampling"
+POLICIES: dict[str, dict[str, Any]] = {
+    TIGHT: {"policy": "elimination"},
+    PAPER: {"policy": "elimination", "variant": "paper"},
+    UCB: {"policy": "ucb"},
+    "CombUCB1": {"policy": "comb_ucb1"},
+    "KL-UCB": {"policy": "kl_ucb"},
+    THOMPSON: {"policy": "thompson"},
+    GREEDY: {"policy": "greedy"},
+    "random": {"policy": "random"},
+}
+ORDER = (TIGHT, PAPER, UCB, THOMPSON, GREEDY)
+"""In which colours are given out, so that a policy looks the same in all figures."""
+
+
+def chosen(*names: str) -> dict[str, dict[str, Any]]:
+    """Return some of the policies, for an experiment.
+
+    Examples
+    --------
+    >>> chosen(PAPER)
+    {'elimination, as printed': {'policy': 'elimination', 'variant': 'paper'}}
+    """
+    return {name: POLICIES[name] for name in names}
+
+
+def rules(policy: str) -> dict[str, Any]:
+    """Return what the bounds must know of a variant of elimination.
+
+    Examples
+    --------
+    >>> rules(TIGHT), rules(PAPER)
+    ({}, {'benchmark': 'printed', 'interval': 'printed'})
+    """
+    return {"benchmark": "printed", "interval": "printed"} if policy == PAPER else {}

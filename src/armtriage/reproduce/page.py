@@ -1,0 +1,172 @@
+"""The front table of a reproduction, and its page: claims, then a section a study with figures and tables."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from armtriage import plots
+from armtriage._experiments.versions import code_version, versions
+from armtriage.plots._style import short
+from armtriage.report._html import document, drawing, folded, paragraphs, preformatted, table
+from armtriage.reproduce.study import LEVEL, ROOM, SEED, Finding, Report, Size, Study
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["HEAD", "claims_table", "claims_text", "command", "make_page", "tally"]
+
+HEAD = ("claim", "predicted", "measured", "verdict")
+"""The columns of the front table."""
+_TITLE = "The paper, measured"
+_LEAD = (
+    "Wen, Han and Zhou (2025), Optimal arm elimination algorithms for combinatorial bandits, has theorems and no "
+    "experiments. This is what each theorem says at sizes that can be played. Every number and every verdict on "
+    "this page is worked out from the runs. A fitted power is the slope of the logarithm of the mean regret; it "
+    f"agrees if its interval, with room of {ROOM} for the logarithms that a rate leaves out, holds the predicted "
+    "one. A bound above what any policy can lose is called vacuous."
+)
+_KINDS = {True: "good", False: "bad", None: "silent"}
+_NONE = "\u2013"
+_LONGEST = 60  # rows of a table on the page
+
+Reports = Mapping[str, tuple[Study, Report]]
+
+
+def command(size: Size, names: Sequence[str] = ()) -> str:
+    """Return the command that makes a page of this size, of these studies alone if there are names.
+
+    Examples
+    --------
+    >>> command("full", ["gap-rates"])
+    'armtriage reproduce --full --only gap-rates'
+    """
+    if size == "tiny":
+        return "python -c \"from armtriage.reproduce import reproduce; reproduce('FOLDER', size='tiny')\""
+    return " ".join(["armtriage reproduce", f"--{size}", *(f"--only {name}" for name in names)])
+
+
+def tally(findings: Sequence[Finding]) -> str:
+    """Return how many claims agree with what was measured, in words.
+
+    Examples
+    --------
+    >>> tally([Finding("c", "s", "p", "m", "v", True), Finding("c", "s", "p", "m", "v", None)])
+    '2 claims: 1 agrees with what was measured, 0 do not, of 1 these runs say nothing.'
+    """
+    counts = [sum(one.agrees is kind for one in findings) for kind in (True, False, None)]
+    verbs = "agrees" if counts[0] == 1 else "agree", "does not" if counts[1] == 1 else "do not"
+    said = (
+        f"{counts[0]} {verbs[0]} with what was measured, {counts[1]} {verbs[1]}, of {counts[2]} these runs say nothing"
+    )
+    return f"{len(findings)} claims: {said}."
+
+
+def _findings(reports: Reports) -> list[Finding]:
+    return [finding for _, report in reports.values() for finding in report.findings]
+
+
+def claims_table(reports: Reports) -> polars.DataFrame:
+    """Return the findings as a table, with the name of their study."""
+    import polars
+
+    made = [{"study": name, **one._asdict()} for name, (_, report) in reports.items() for one in report.findings]
+    return polars.DataFrame(made, schema_overrides={"agrees": polars.Boolean})
+
+
+def claims_text(reports: Reports, size: Size, only: Sequence[str] = ()) -> str:
+    """Return the front table as Markdown, with the command that made it."""
+    everything = _findings(reports)
+    made = f"Made by `{command(size, only)}` with seed {SEED} and armtriage {code_version()}."
+    lines = ["# Claims", "", made, "", tally(everything)]
+    for study, report in reports.values():
+        lines += ["", f"## {study.title}", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
+        for one in report.findings:
+            cells = f"{one.claim} ({one.source})", one.predicted, one.measured, one.verdict
+            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def make_page(reports: Reports, size: Size, only: Sequence[str] = ()) -> str:
+    """Return the page as HTML that needs no network."""
+    everything = _findings(reports)
+    kind = " warn" if any(one.agrees is False for one in everything) else ""
+    body = [
+        f"<h1>{_TITLE}</h1>",
+        f'<p class="lead">{html.escape(_LEAD)}</p>',
+        f'<p class="state{kind}">{html.escape(tally(everything))}</p>',
+        _overview(reports),
+        f"<section><h2>Claims</h2>{_front(reports)}</section>",
+    ]
+    drawn = 0
+    for name, (study, report) in reports.items():
+        body.append(f'<section id="{name}"><h2>{html.escape(study.title)}</h2>{paragraphs(*report.paragraphs)}')
+        for chart in report.charts:
+            drawn += 1
+            body.append(drawing(plots.svg_text(chart.axes), chart.caption, f"f{drawn}"))
+        body += [folded(f"Table: {_spoken(title)}", _rows(made, name, title)) for title, made in report.tables.items()]
+        body.append("</section>")
+    about = html.escape(f"armtriage {code_version()}; seed {SEED}")
+    body += [_origin(size, only), f"<footer>{about}</footer>"]
+    return document(_TITLE, "\n".join(body))
+
+
+def _overview(reports: Reports) -> str:
+    """Return how many claims of each study agree, with links to the studies."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("study", "agree", "do not", "nothing said"))
+    rows = []
+    for name, (study, report) in reports.items():
+        counts = [sum(one.agrees is kind for one in report.findings) for kind in _KINDS]
+        cells = "".join(f"<td>{count or _NONE}</td>" for count in counts)
+        rows.append(f'<tr><th scope="row"><a href="#{name}">{html.escape(study.title)}</a></th>{cells}</tr>')
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def _front(reports: Reports) -> str:
+    """Return the front table; on a narrow screen each row becomes a card."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
+    rows = []
+    for name, (study, report) in reports.items():
+        title = f'<a href="#{name}">{html.escape(study.title)}</a>'
+        rows.append(f'<tr class="group"><th colspan="{len(HEAD)}" scope="colgroup">{title}</th></tr>')
+        for one in report.findings:
+            claim = f"{html.escape(one.claim)} <small>{html.escape(one.source)}</small>"
+            cells = zip(HEAD[1:], (one.predicted, one.measured, one.verdict), strict=True)
+            rest = "".join(f'<td data-name="{name}">{html.escape(text)}</td>' for name, text in cells)
+            rows.append(f'<tr class="{_KINDS[one.agrees]}"><th scope="row">{claim}</th>{rest}</tr>')
+    return f'<table class="words claims"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def _rows(made: polars.DataFrame, study: str, title: str) -> str:
+    """Return a data frame as a table of the page; what is left out is in the file."""
+    rows = [[_said(value) for value in row] for row in made.head(_LONGEST).iter_rows()]
+    left = made.height - _LONGEST
+    where = f"tables/{study}-{title}.parquet"
+    said = f"{left} more rows are in {where}." if left > 0 else f"The same is in {where}."
+    return table([_spoken(name) for name in made.columns], rows) + paragraphs(said)
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return _NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return short(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ").replace("-", " ")
+
+
+def _origin(size: Size, only: Sequence[str]) -> str:
+    """Return how to make the page again, and what made it."""
+    text = (
+        f"All runs have seed {SEED}, and all intervals a level of {100 * LEVEL:.4g}%. The same command with the same "
+        "versions makes the same numbers; begun again in the same folder, it plays only what is missing."
+    )
+    used = ", ".join(f"{name} {version}" for name, version in versions().items())
+    inside = paragraphs(text) + preformatted(command(size, only)) + paragraphs(f"Made with {used}.")
+    return f"<section><h2>Versions and seed</h2>{inside}</section>"
