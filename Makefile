@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-long bench lint docs reproduce-docs clean
+.PHONY: install demo test test-long bench lint docs docs-figures reproduce-docs clean
 
 install: .venv/.all
 
@@ -38,6 +38,14 @@ bench: .venv/.dev
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The figures in docs/ that the demo and an example draw.
+docs-figures: .venv/.all
+	$(BIN)/armtriage demo --out build/demo
+	cp build/demo/cliques-regret.png docs/images/
+	cp build/demo/slate-triage.png docs/images/triage.png
+	cp build/demo/slate-certificate.png docs/images/certificate.png
+	$(BIN)/python examples/inside_the_guard.py --figure docs/images/guard.png
 
 # The copies in docs/ of what the command makes.
 reproduce-docs: .venv/.all

@@ -162,11 +162,19 @@ def test_numbers_of_numpy_are_numbers() -> None:
         {"root": 8},
         {"redraw": True},
         {"code": "another"},
+        {"certificate": 0.05},
     ],
     ids=str,
 )
 def test_any_change_makes_another_cell(changes: dict[str, Any]) -> None:
     assert cell(**changes).id != cell().id
+
+
+def test_without_certificates_names_are_what_they_were_before_there_were_any() -> None:
+    one = cell()
+    parts = [1, one.code, 7, one.environment.key, one.policy.key, 0, 4, 10, False]
+    assert one.id == digest(parts)
+    assert cell(certificate=0.05).id == digest([*parts, 0.05])
 
 
 def test_labels_make_no_other_cell() -> None:
@@ -239,6 +247,22 @@ def test_table_holds_what_simulate_returns() -> None:
     assert table["round"].to_list() == trace.rounds.tolist() * 3
     assert table["replication"].unique().to_list() == [4, 5, 6]
     assert table["committed_at"].to_list() == np.repeat(trace.committed_at[4:], trace.rounds.size).tolist()
+
+
+@pytest.mark.parametrize("redraw", [False, True])
+def test_certificates_are_those_of_simulate(redraw: bool) -> None:
+    one = cell(count=2, certificate=0.1, redraw=redraw)
+    table = played(one)
+    assert table.columns == [*COLUMNS, "certificate"]
+    assert table.drop("certificate").equals(played(cell(count=2, redraw=redraw)))
+    for number in range(2):
+        env, budget = build_instance("random", RANDOM, 60, one.environment_seed(number))
+        made = build_policy("comb_ucb1", {}, env, budget, 60, one.policy_seed)
+        trace = simulate(made, env, horizon=60, first_replication=number, checkpoints=10, certificate=0.1)
+        assert trace.certificate is not None
+        assert (
+            table.filter(polars.col("replication") == number)["certificate"].to_list() == trace.certificate[0].tolist()
+        )
 
 
 def test_blocks_make_the_table_of_the_whole() -> None:

@@ -30,6 +30,7 @@ from armtriage import (
 )
 from armtriage.instances import (
     FAMILIES,
+    gap_instance,
     hidden_arm,
     hidden_pairs,
     hidden_parts,
@@ -41,6 +42,7 @@ from armtriage.instances import (
     random_bernoulli,
     random_constrained,
     random_linear,
+    revealing_hubs,
     star,
     ucb_failure,
 )
@@ -124,6 +126,14 @@ def test_the_failure_instance_takes_the_horizon():
     ("spec", "env"),
     [
         (
+            "gap_instance:graph=cliques,n_arms=8,size=2,budget=2,gap=0.2,spread=true",
+            lambda: gap_instance(CLIQUES, 2, 0.2, spread=True, seed=7),
+        ),
+        (
+            "revealing_hubs:n_arms=9,n_hubs=2,budget=2,gap=0.3,hub_mean=0.2",
+            lambda: revealing_hubs(9, 2, 2, 0.3, hub_mean=0.2, seed=7),
+        ),
+        (
             "hidden_arm:graph=cliques,n_arms=8,size=2,budget=2,gap=0.1,hidden=2",
             lambda: hidden_arm(CLIQUES, 2, independent=independent_set(CLIQUES), gap=0.1, hidden=2, seed=7),
         ),
@@ -137,7 +147,7 @@ def test_the_failure_instance_takes_the_horizon():
         ),
     ],
 )
-def test_hidden_instances_are_those_of_the_library(spec, env):
+def test_instances_of_gaps_are_those_of_the_library(spec, env):
     result = run("simulate", spec, "thompson", *QUICK, "--json")
     assert result.exit_code == 0, result.output
     trace = simulate(ThompsonSampling(env().graph, 2), env(), horizon=200, replications=3, seed=7)
@@ -295,7 +305,8 @@ def test_table_shows_every_policy_and_the_seed():
     result = run("simulate", SMALL, *QUICK)
     assert result.exit_code == 0, result.output
     words = re.findall(r"\w+", result.stdout)
-    assert {"elimination", "comb_ucb1", "thompson", "committed", "seed"} <= set(words)
+    assert re.findall(r"│ (\w+) ", result.stdout) == ["guarded_thompson", "elimination", "comb_ucb1", "thompson"]
+    assert {"committed", "seed"} <= set(words)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +352,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (["hidden_arm:n_arms=3,budget=2,gap=0.1"], "independent must have at least 2 * budget = 4 arms, got 3"),
         (["ucb_failure:budget=2"], "alpha must be given; accepted are budget, alpha"),
         (["ucb_failure:budget=9,alpha=9", "--horizon", "10"], "horizon must be at least alpha * width**2"),
-        ([SMALL, "ucb9"], "unknown policy 'ucb9'; accepted are comb_ucb1, elimination, greedy"),
+        ([SMALL, "ucb9"], "unknown policy 'ucb9'; accepted are guarded_thompson, comb_ucb1, elimination"),
         (
             [SMALL, "elimination:variety=paper"],
             "unknown option 'variety'; accepted are horizon, delta, variant",
@@ -356,12 +367,12 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (
             [SMALL, "c2ucb:width=1"],
             "c2ucb:width=1: needs an instance with contexts (linear, linear_blocks, linear_few_dimensions, "
-            "linear_one_dimension); policies for this instance are comb_ucb1, elimination, greedy, kl_ucb, random,",
+            "linear_one_dimension); policies for this instance are guarded_thompson, comb_ucb1, elimination, greedy,",
         ),
         (
             [LINEAR, "elimination"],
             "elimination: needs an instance without contexts (random, ucb_failure, hidden_arm, hidden_pairs, "
-            "hidden_parts); policies for this instance are "
+            "hidden_parts, gap_instance, revealing_hubs); policies for this instance are "
             "c2ucb, hierarchical, linear_thompson",
         ),
         ([LINEAR, "random"], "random: needs an instance without contexts"),
@@ -383,7 +394,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (
             [JOBS, "elimination"],
             "elimination: needs an instance without a set of decisions (random, ucb_failure, hidden_arm, "
-            "hidden_pairs, hidden_parts); "
+            "hidden_pairs, hidden_parts, gap_instance, revealing_hubs); "
             "policies for this instance are comb_ucb1, kl_ucb, thompson, constrained",
         ),
         ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure, hidden_arm"),
@@ -394,7 +405,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (
             [SMALL, "constrained"],
             "constrained: needs an instance with a set of decisions (assignment, categories, routing, tree, "
-            "partition, hub_family, star); policies for this instance are comb_ucb1, elimination, greedy, kl_ucb,",
+            "partition, hub_family, star); policies for this instance are guarded_thompson, comb_ucb1, elimination,",
         ),
         ([LINEAR, "constrained"], "constrained: needs an instance without contexts (assignment, categories"),
         ([LINEAR, "kl_ucb"], "kl_ucb: needs an instance without contexts (random, ucb_failure, hidden_arm"),
@@ -438,7 +449,7 @@ def test_demo_writes_everything(tmp_path):
     out = tmp_path / "new" / "demo"
     result = run("demo", "--quick", "--out", out)
     assert result.exit_code == 0, result.output
-    stems = ("slate-regret", "slate-triage", "cliques-regret", "independent-regret")
+    stems = ("slate-regret", "slate-certificate", "slate-triage", "cliques-regret", "independent-regret")
     assert {path.name for path in out.iterdir()} == {"index.html"} | {
         f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")
     }
@@ -465,9 +476,10 @@ def _result(label, *finals):
 
 
 def test_sentences_follow_the_results():
-    def contest(tight, paper, ucb, thompson):
-        labels = (_story.TIGHT, _story.PAPER, _story.UCB, _story.THOMPSON)
-        return [_result(label, *v) for label, v in zip(labels, (tight, paper, ucb, thompson), strict=True)]
+    def contest(tight, paper, ucb, thompson, guarded=(75, 75)):
+        labels = (_story.TIGHT, _story.PAPER, _story.UCB, _story.THOMPSON, _story.GUARDED)
+        finals = (tight, paper, ucb, thompson, guarded)
+        return [_result(label, *v) for label, v in zip(labels, finals, strict=True)]
 
     usual = contest((60, 60), (600, 600), (90, 90), (30, 30))
     assert _story.winner(usual)[0].startswith("Thompson loses least: 30 (the same in every run). Next is Elim")
@@ -477,6 +489,8 @@ def test_sentences_follow_the_results():
     assert "UCB loses 90, 1.5 times as much as elimination (60)" in text
     assert "50%" in text
     assert "Thompson sampling is not caught" in text
+    assert "Guarded Thompson 75" in text
+    assert "Here it loses 2.5 times as much" in _story.guarded(usual)
 
     other = contest((10, 10), (9, 9), (5, 50), (20, 21))
     assert _story.price(other) == []
@@ -489,6 +503,15 @@ def test_sentences_follow_the_results():
     assert "loses 20 instead of 90" in _story.counter_check(usual, cured, 0.1)
     assert "Elimination loses 3 times as much as UCB" in _story.counter_check(usual, cured, 0.1)
     assert "and 20 before" in _story.counter_check(cured, usual, 0.1)
+
+
+@pytest.mark.parametrize(("bound", "said"), [((30, 30), "none of the 2"), ((11, 30), "1 of the 2")])
+def test_certificates_below_the_truth_are_counted(bound, said):
+    result = _result(_story.GUARDED, 10, 12)
+    object.__setattr__(result.trace, "certificate", np.array([[bound[1]], [bound[0]]], dtype=float))
+    text = _story.certified(result)
+    assert f"lost at most {sum(bound) / 2:.3g} on average" in text
+    assert f"it did in {said}" in text
 
 
 def test_page_escapes_what_it_is_given():

@@ -26,3 +26,12 @@ def test_contextual_contest_prints_every_policy_in_every_world(capsys: pytest.Ca
     example = runpy.run_path(str(EXAMPLES / "contextual_contest.py"))
     example["main"](horizon=1000, replications=2)
     assert sum(line.startswith("|") for line in capsys.readouterr().out.splitlines()) == 7 * 8
+
+
+def test_inside_the_guard_prints_every_proposer_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    example = runpy.run_path(str(EXAMPLES / "inside_the_guard.py"))
+    example["main"](horizon=60, replications=2, figure=str(tmp_path / "guard.png"))
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[1:]] == [f"| {name}" for name in example["policies"]()]
+    assert all(len(row) == 4 for row in rows)
+    assert (tmp_path / "guard.png").stat().st_size > 1000

@@ -175,6 +175,24 @@ def test_definition_is_what_was_given() -> None:
     assert (said["horizon"], said["seed"], experiment.name) == (40, 7, "experiment")
 
 
+def test_certificates_are_kept_beside_the_regret(tmp_path: Path) -> None:
+    plain, kept = made(), made(certificate=True)
+    assert {one.id for one in plain.cells}.isdisjoint(one.id for one in kept.cells)
+    assert kept.cells == made(certificate=0.05).cells
+    assert plain.cells == made(certificate=False).cells
+    file = tmp_path / "certified.toml"
+    file.write_text(f'horizon = 40\ncertificate = 0.05\nseed = 7\nreplications = 4\nenvironments = ["{SMALL}"]\n')
+    assert Experiment.from_file(file, policies=["greedy"]).cells == kept.cells
+    before, after = plain.run(engine="serial").regret, kept.run(engine="serial").regret
+    assert after.drop("certificate").equals(before)
+    assert (after["certificate"] >= after["regret"]).all()
+
+
+def test_certificates_are_for_plain_arms_alone() -> None:
+    says = "certificate: must be False for a policy with contexts or decisions, got True"
+    assert refused([SMALL, "assignment:left=2,right=3"], ["thompson"], certificate=True) == says
+
+
 def test_seed_is_drawn_and_kept() -> None:
     one, two = made(seed=None), made(seed=None)
     assert one.seed != two.seed
@@ -388,10 +406,13 @@ def test_environment_that_is_wrong_is_named(entry: Any, says: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("elim", "policies[0]: unknown policy 'elim'; accepted are comb_ucb1, elimination, greedy, kl_ucb, random,"),
-        ({"policy": "elim"}, "policies[0].policy: unknown policy 'elim'; accepted are comb_ucb1,"),
-        ({"delta": 1}, "policies[0].policy: must be given; accepted are comb_ucb1,"),
-        (len, "policies[0].policy: got <built-in function len>; accepted are comb_ucb1,"),
+        (
+            "elim",
+            "policies[0]: unknown policy 'elim'; accepted are guarded_thompson, comb_ucb1, elimination, greedy,",
+        ),
+        ({"policy": "elim"}, "policies[0].policy: unknown policy 'elim'; accepted are guarded_thompson,"),
+        ({"delta": 1}, "policies[0].policy: must be given; accepted are guarded_thompson,"),
+        (len, "policies[0].policy: got <built-in function len>; accepted are guarded_thompson,"),
         (CombUCB1(FeedbackGraph.semi_bandit(2), 1), "policies[0].policy: got CombUCB1("),
         ("elimination:delta=small", "policies[0].delta: must be a number, got 'small'"),
         ({"policy": "elimination", "delta": [0.1, 2]}, "policies[0].delta: must be a number strictly between 0 and 1"),
@@ -418,7 +439,7 @@ def test_environment_that_is_wrong_is_named(entry: Any, says: str) -> None:
         ),
         (
             "c2ucb",
-            "environments[0]: no policy can play it; accepted are comb_ucb1, elimination, greedy, kl_ucb, random,",
+            "environments[0]: no policy can play it; accepted are guarded_thompson, comb_ucb1, elimination, greedy,",
         ),
         ({"policy": Chosen, "how": "none"}, "policies[0].how: must be one of first, last, got 'none'"),
         ({"policy": Chosen, "weights": 3}, "policies[0].weights: must be a list, each a number, got 3"),
@@ -452,6 +473,8 @@ def test_policy_without_an_environment_is_named() -> None:
         ({"name": ""}, "name: must be text, got ''"),
         ({"block": 1.5}, "block: must be a whole number from 1, got 1.5"),
         ({"redraw": 1}, "redraw: must be true or false, got 1"),
+        ({"certificate": 1}, "certificate: must be true, false or a number strictly between 0 and 1, got 1"),
+        ({"certificate": "yes"}, "certificate: must be true, false or a number strictly between 0 and 1, got 'yes'"),
         ({"checkpoints": [10, 5]}, "checkpoints: must rise from 1 or more to at most the horizon 40, got [10, 5]"),
         ({"checkpoints": [10, 50]}, "checkpoints: must rise from 1 or more to at most the horizon 40, got [10, 50]"),
     ],

@@ -5,10 +5,12 @@ from armtriage import CombinatorialElimination, FeedbackGraph
 from armtriage.instances import (
     GRAPHS,
     NOISES,
+    gap_instance,
     hidden_arm,
     hidden_pairs,
     hidden_parts,
     random_bernoulli,
+    revealing_hubs,
     three_arms,
     two_hubs,
     ucb_failure,
@@ -189,6 +191,67 @@ def test_three_arms_are_on_the_good_event_and_break_the_printed_rule(stage):
 def test_three_arms_need_a_stage():
     with pytest.raises(ValueError, match="stage must be a whole number from 1, got 0"):
         three_arms(0)
+
+
+def test_gap_instance_by_hand():
+    graph = FeedbackGraph.cliques([2, 2, 3])
+    env = gap_instance(graph, 3, 0.25, seed=3)
+    assert env.means.tolist() == [0.75] * 3 + [0.5] * 4
+    assert (env.seed, env.reward, env.graph) == (3, "bernoulli", graph)
+    assert gap_instance(graph, 3, 0.5, mean=0.25, spread=True).means.tolist() == [0.75, 0.25] * 2 + [0.75, 0.25, 0.25]
+
+
+@pytest.mark.parametrize(("n_arms", "budget"), [(7, 3), (100, 10), (5, 5), (11, 1)])
+def test_spread_arms_lie_one_in_each_part(n_arms, budget):
+    means = gap_instance(FeedbackGraph.semi_bandit(n_arms), budget, 0.1, spread=True).means
+    parts = np.array_split(means > 0.5, budget) if n_arms % budget == 0 else [means > 0.5]
+    assert sum(part.sum() for part in parts) == budget
+    assert n_arms % budget or all(part.sum() == 1 for part in parts)
+
+
+def test_hubs_by_hand():
+    env = revealing_hubs(9, 2, 3, 0.3, seed=3)
+    assert sorted(env.means.tolist()) == pytest.approx([0.1] * 2 + [0.5] * 4 + [0.8] * 3)
+    assert env.means[:2].tolist() == [0.1, 0.1]
+    revealed = [env.graph.revealed_by([hub]).tolist() for hub in (0, 1)]
+    assert revealed == [[0, 2, 3, 4, 5], [1, 6, 7, 8]]
+    assert all(env.graph.revealed_by([arm]).tolist() == [arm] for arm in range(2, 9))
+    assert env.reward == "bernoulli"
+
+
+def test_good_arms_lie_anywhere_behind_the_hubs():
+    drawn = np.array([revealing_hubs(12, 2, 2, 0.4, mean=0.2, seed=seed).means > 0.5 for seed in range(300)])
+    assert np.all(drawn.sum(axis=1) == 2)
+    # Each of ten arms is good in 60 of 300 draws on average; none at all has probability below 1e-28.
+    assert np.all(drawn[:, 2:].any(axis=0))
+    assert np.array_equal(revealing_hubs(12, 2, 2, 0.4, seed=5).means, revealing_hubs(12, 2, 2, 0.4, seed=5).means)
+
+
+@pytest.mark.parametrize(
+    ("build", "arguments", "options", "says"),
+    [
+        (gap_instance, (FeedbackGraph.semi_bandit(3), 4, 0.1), {}, "budget must be at most 3, got 4"),
+        (gap_instance, (FeedbackGraph.semi_bandit(3), 1, 0.6), {}, "gap must be a number from 0 to 0.5, got 0.6"),
+        (gap_instance, (FeedbackGraph.semi_bandit(3), 1, 0.0), {}, "gap must be above 0, got 0.0"),
+        (gap_instance, (FeedbackGraph.semi_bandit(3), 1, 0.1), {"mean": 1.5}, "mean must be a number from 0 to 1"),
+        (revealing_hubs, (5, 0, 2, 0.1), {}, "n_hubs must be a whole number from 1"),
+        (revealing_hubs, (5, 4, 2, 0.1), {}, "n_hubs must be at most 3, got 4"),
+        (revealing_hubs, (2, 1, 2, 0.1), {}, "n_arms must be a whole number from 3"),
+        (revealing_hubs, (5, 1, 2, 0.6), {}, "gap must be a number from 0 to 0.5, got 0.6"),
+        (revealing_hubs, (5, 1, 2, 0.1), {"hub_mean": 0.6}, "hub_mean must be a number from 0 to 0.5, got 0.6"),
+        (revealing_hubs, (5, 1, 2, 0.1), {"seed": -1}, "seed must be"),
+    ],
+)
+def test_gaps_and_hubs_refuse(build, arguments, options, says):
+    with pytest.raises(ValueError, match=says):
+        build(*arguments, **options)
+
+
+def test_gap_instance_needs_a_graph_and_a_truth_value():
+    with pytest.raises(TypeError, match="graph must be a FeedbackGraph, got int"):
+        gap_instance(3, 1, 0.1)
+    with pytest.raises(TypeError, match="spread must be"):
+        gap_instance(FeedbackGraph.semi_bandit(3), 1, 0.1, spread=1)
 
 
 def test_hidden_arm_means_by_hand():

@@ -83,6 +83,48 @@ def test_a_figure_is_signed_again():
     assert ax.figure.get_supxlabel() == "nothing; armtriage 9.9"
 
 
+def certified(times, *finals):
+    one = trace(*finals)
+    return replace(one, certificate=times * one.regret)
+
+
+def test_certificates_are_dashed_above_their_regret_in_its_colour():
+    traces = {"one": certified(3.0, 5.0, 7.0), "two": certified(10.0, 50.0, 70.0)}
+    ax = plots.regret_curves(traces, certificate=True)
+    lines = {line.get_label(): line for line in ax.lines}
+    assert list(lines) == ["one", "one: certificate", "two", "two: certificate"]
+    for label, made in traces.items():
+        regret, bound = lines[label], lines[f"{label}: certificate"]
+        assert regret.get_color() == bound.get_color()
+        assert (regret.get_linestyle(), bound.get_linestyle()) == ("-", "--")
+        assert bound.get_ydata() == pytest.approx(made.certificate.mean(axis=0))
+    assert {text.get_text() for text in ax.texts} == set(lines)
+    assert ax.get_ylim()[1] > traces["two"].certificate.mean(axis=0)[-1]
+    assert "dashed: certificates" in ax.figure.get_supxlabel().replace("\n", " ")
+    assert_readable(ax)
+    assert_readable(plots.regret_curves(traces, plots.new_axes(3.4, 2.4), certificate=True))
+
+
+def test_certificates_are_drawn_only_if_asked_for():
+    ax = plots.regret_curves({"one": certified(3.0, 5.0)})
+    assert [line.get_label() for line in ax.lines] == ["one"]
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_a_certificate_of_no_regret_and_one_that_is_0_are_drawn(log, tmp_path):
+    best = replace(trace(0.0, 0.0), certificate=np.full((2, 3), 4.0))
+    ax = plots.regret_curves(
+        {"best": best, "sure": certified(1.0, 0.0), "other": certified(2.0, 3.0)}, log=log, certificate=True
+    )
+    assert_readable(ax)
+    plots.save(ax, tmp_path / "zero.svg", tmp_path / "zero.png")
+
+
+def test_a_missing_certificate_is_named():
+    with pytest.raises(ValueError, match=r"certificate=True to draw it, got none for 'two'"):
+        plots.regret_curves({"one": certified(2.0, 1.0), "two": trace(1.0)}, certificate=True)
+
+
 def test_order_gives_out_the_colours():
     ax = plots.regret_curves({"b": trace(5.0)}, order=["a", "b"])
     assert to_hex(ax.lines[0].get_color()).upper() == plots.CURVE_COLOURS[1]

@@ -777,3 +777,17 @@ def test_fresh_policies_of_two_replications_differ(name: str) -> None:
 def test_repr_shows_the_arguments() -> None:
     shown = "CombUCB1(FeedbackGraph(n_arms=6, n_edges=6), budget=2, exploration=1.5, seed=7, reward_range=(0.0, 1.0))"
     assert repr(make("CombUCB1")) == shown
+
+
+def test_a_caller_who_changes_a_decision_changes_nothing_in_the_policy() -> None:
+    policy = UniformRandom(FeedbackGraph.cliques([2, 2]), budget=1, seed=7)
+    for old in (False, True):
+        decision = policy.ask()
+        expected = decision.revealed.copy()
+        decision.revealed[:] = decision.revealed[::-1]
+        decision.arms[:] = 0
+        if old:
+            policy.ask()
+        before = policy.tally.sums.copy()
+        policy.tell(decision, [1.0, 0.0])
+        assert np.flatnonzero(policy.tally.sums - before).tolist() == [expected[0]]

@@ -17,14 +17,24 @@ from typer.testing import CliRunner
 import armtriage.reproduce
 from armtriage import Experiment, cli
 from armtriage.errors import ExperimentError
-from armtriage.reproduce import STUDIES, Reproduction, failure, families, full_information, gap_rates, minimax_rates
+from armtriage.reproduce import (
+    STUDIES,
+    Reproduction,
+    certificates,
+    failure,
+    families,
+    full_information,
+    gap_rates,
+    guarded,
+    minimax_rates,
+)
 from armtriage.reproduce import reproduce as run
 from armtriage.reproduce._policies import TIGHT, UCB
 from armtriage.reproduce._worst import above_bound, below_bound, line_powers, worst
 from armtriage.reproduce.page import claims_text, make_page
 from armtriage.reproduce.study import SIZES, Finding, Report, Study, power_finding
 
-MODULES = (gap_rates, minimax_rates, failure, full_information, families)
+MODULES = (gap_rates, minimax_rates, failure, full_information, families, guarded, certificates)
 studies = pytest.mark.parametrize("module", MODULES, ids=lambda module: module.STUDY.name)
 
 
@@ -151,7 +161,7 @@ def test_help_names_the_studies() -> None:
 
 # --- Findings come from the tables ---
 GIVEN = {"policy", "against", "noise", "family", "parameter", "S", "T", "alpha", "gap", "horizon", "runs", "best"}
-GIVEN |= {"predicted", "whole", "inside", "points", "factor"}
+GIVEN |= {"predicted", "whole", "inside", "points", "factor", "target", "run", "round"}
 
 
 @studies
@@ -238,6 +248,80 @@ def test_failure_must_be_seen_where_rewards_are_alike() -> None:
         tables["ratios"] = tiny(failure).tables["ratios"].with_columns(**ends)
         found = [module_finding(failure, tables, words).agrees for words in ("tight; shared", "with noise of its own")]
         assert tuple(found) == agrees
+
+
+# --- The guarded policy and its certificates ---
+def with_ratios(ratio: float, low: float | None, high: float | None, horizon: int) -> Finding:
+    """Return what is said of one gap, semi-bandit, with these numbers; the target is 1.1."""
+    ends = {"ratio": ratio, "ratio_low": low, "ratio_high": high, "horizon": horizon}
+    tables = dict(tiny(guarded).tables)
+    kinds = tables["ratios"].schema
+    tables["ratios"] = tables["ratios"].with_columns(
+        polars.lit(value, kinds[name]).alias(name) for name, value in ends.items()
+    )
+    return module_finding(guarded, tables, "one gap, semi-bandit")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "agrees"),
+    [
+        (1.0, 0.95, 1.05, True),
+        (1.0, 0.8, 1.2, True),
+        (1.2, 1.05, 1.3, None),
+        (1.2, 1.15, 1.3, False),
+        (1.2, None, None, None),
+    ],
+)
+def test_targets_are_judged_at_their_rounds(ratio: float, low: Any, high: Any, agrees: bool | None) -> None:
+    assert with_ratios(ratio, low, high, 100_000).agrees is agrees
+    short = with_ratios(ratio, low, high, 5000)
+    assert short.agrees is None
+    assert short.verdict == (
+        "Says nothing: the target is for T = 100,000; at T = 5,000 it is "
+        + ("within it." if ratio < 1.1 else "not within it.")
+    )
+
+
+def test_parts_must_not_cost() -> None:
+    tables = dict(tiny(guarded).tables)
+    for ratio, agrees in ((1.5, True), (1.0, None), (0.5, False)):
+        ends = {"ratio_low": polars.lit(ratio - 0.1), "ratio_high": polars.lit(ratio + 0.1)}
+        tables["parts"] = tiny(guarded).tables["parts"].with_columns(**ends)
+        assert module_finding(guarded, tables, "free look").agrees is agrees
+
+
+@pytest.mark.parametrize(
+    ("failures", "runs", "agrees"), [(0, 400, True), (0, 4, None), (5, 400, True), (100, 400, False)]
+)
+def test_coverage_is_judged_by_the_exact_interval(failures: int, runs: int, agrees: bool | None) -> None:
+    tables = dict(tiny(certificates).tables)
+    tables["coverage"] = tables["coverage"].with_columns(either=polars.lit(failures), runs=polars.lit(runs))
+    found = module_finding(certificates, tables, "a best arm is eliminated")
+    assert found.agrees is agrees
+    assert f"in {5 * failures:,} of {5 * runs:,} runs" in found.measured
+
+
+def test_certificates_below_the_truth_are_told() -> None:
+    tables = dict(tiny(certificates).tables)
+    runs = tables["tightness"]["runs"]
+    for share, agrees in ((0, True), (1, False)):
+        tables["tightness"] = tables["tightness"].with_columns(exceeded=runs * share)
+        assert module_finding(certificates, tables, "Thompson sampling: the certificate").agrees is agrees
+
+
+def test_guard_that_loses_more_than_its_budget_is_told() -> None:
+    tables = dict(tiny(certificates).tables)
+    assert module_finding(certificates, tables, "saboteur").agrees is True
+    tables["hostile"] = tables["hostile"].with_columns(allowed=polars.col("allowed") / 1e3, forced=0.0)
+    assert module_finding(certificates, tables, "saboteur").agrees is False
+
+
+def test_hostile_proposers_are_what_they_are_called() -> None:
+    table = tiny(certificates).tables["hostile"]
+    saboteur = table.filter(table["proposer"] == "saboteur")
+    assert (saboteur["alone"] / saboteur["round"]).to_list() == pytest.approx([0.6] * saboteur.height)
+    assert (table["regret"] >= table["forced"]).all()
+    assert (table["forced_rounds"] <= table["round"]).all()
 
 
 def module_finding(module: ModuleType, tables: dict[str, polars.DataFrame], words: str) -> Finding:

@@ -8,6 +8,7 @@ import random
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from armtriage import Experiment, Results, Trace, UniformRandom, random_bernoulli, simulate
 from armtriage._experiments.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, failure, table_digest
 from armtriage._experiments.folder import Folder, Manifest
-from armtriage._experiments.statistics import slope_interval
+from armtriage._experiments.statistics import ratio_interval, slope_interval
 from armtriage.errors import DamagedFile
 from armtriage.feedback import FeedbackGraph
 
@@ -118,6 +119,53 @@ def final(results: Results, **where: str) -> NDArray[np.float64]:
     """Return the regrets at the last round, by replication, from the long table alone."""
     table = results.regret.filter(polars.col("round") == ROUNDS[-1], **where).sort("replication")
     return table["regret"].to_numpy()
+
+
+# --- Certificates ---
+def certified(path: Path, certificate: float) -> Results:
+    """Return results with certificates of that many times the regret; those of replication 3 are too small."""
+    manifest = replace(manifest_of(ENVIRONMENTS, POLICIES), certificate=0.05)
+    with Folder(path) as folder:
+        folder.begin(manifest)
+        for cell in manifest.cells:
+            table = polars.read_parquet(io.BytesIO(table_of(cell, some_regret)))
+            short = polars.when(polars.col("replication") == 3).then(0.5).otherwise(certificate)
+            buffer = io.BytesIO()
+            table.with_columns(certificate=polars.col("regret") * short).write_parquet(buffer)
+            record = {**outcome_of(cell).record, "digest": table_digest(buffer.getvalue())}
+            folder.keep(cell, Outcome(buffer.getvalue(), record))
+    return Results.load(path)
+
+
+def test_certificates_stand_beside_the_regret(tmp_path: Path, results: Results) -> None:
+    made = certified(tmp_path / "certified", 3.0)
+    assert made.manifest.certificate == 0.05
+    assert made.regret.drop("certificate").equals(results.regret)
+    wanted = made.regret["regret"] * made.regret["replication"].replace_strict({3: 0.5}, default=3.0)
+    assert made.regret["certificate"].to_list() == pytest.approx(wanted.to_list())
+    trace = made.traces("few")["ucb"]
+    assert trace.certificate is not None
+    assert trace.certificate[0] == pytest.approx(3.0 * trace.regret[0])
+    assert results.traces("few")["ucb"].certificate is None
+
+
+def test_certificates_are_held_against_the_truth(tmp_path: Path) -> None:
+    made = certified(tmp_path, 3.0)
+    table = made.certificates(at=10)
+    own = made.regret.filter(polars.col("round") == 10, environment="many", policy="greedy")
+    row = table.row(by_predicate=(polars.col("environment") == "many") & (polars.col("policy") == "greedy"), named=True)
+    assert (row["round"], row["runs"], row["exceeded"]) == (10, 6, 1)
+    assert row["certificate"] == pytest.approx(own["certificate"].mean())
+    assert row["ratio"] == pytest.approx(own["certificate"].mean() / own["regret"].mean())
+    assert (row["ratio_low"], row["ratio_high"]) == pytest.approx(ratio_interval(own["certificate"], own["regret"]))
+    assert made.summary(at=10)["certificate"].to_list() == table["certificate"].to_list()
+    assert made.summary().columns[-1] == "certificate"
+
+
+def test_results_without_certificates_say_so(results: Results) -> None:
+    assert "certificate" not in (*results.regret.columns, *results.summary().columns)
+    with pytest.raises(ValueError, match="certificate must be given to the experiment"):
+        results.certificates()
 
 
 # --- The table of regret ---

@@ -39,6 +39,7 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path, monkeypatch: pytest.Monk
             printed = out.getvalue()
         else:
             assert kind == "text"
+            assert text.strip()
             assert text.strip() in printed
     assert kinds.count("python") == 4
     assert kinds.count("console") == 3

@@ -22,6 +22,7 @@ from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, Experimen
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
     StageState,
+    gap_instance,
     hidden_arm,
     hidden_pairs,
     hidden_parts,
@@ -33,6 +34,7 @@ from armtriage.instances import (
     random_bernoulli,
     random_constrained,
     random_linear,
+    revealing_hubs,
     star,
     three_arms,
     two_hubs,
@@ -110,6 +112,7 @@ __all__ = [
     "certify",
     "check_policy",
     "confidence_interval",
+    "gap_instance",
     "hidden_arm",
     "hidden_pairs",
     "hidden_parts",
@@ -121,6 +124,7 @@ __all__ = [
     "random_bernoulli",
     "random_constrained",
     "random_linear",
+    "revealing_hubs",
     "simulate",
     "star",
     "three_arms",

@@ -39,7 +39,7 @@ def reproduce(
     one, bounds in the same figure, and a verdict. Ctrl+C stops it, and the same command goes on.
 
     Studies are gap-rates, minimax-rates, ucb-failure, full-information, linear, constrained, counterexamples,
-    tightenings and families.
+    tightenings, families, guarded and certificates.
     """
     with refusing(), plain_warnings():
         from armtriage.reproduce import reproduce as run

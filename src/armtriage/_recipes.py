@@ -15,6 +15,7 @@ from armtriage.feedback import FeedbackGraph
 from armtriage.instances import (
     FAMILIES,
     GRAPHS,
+    gap_instance,
     hidden_arm,
     hidden_pairs,
     hidden_parts,
@@ -26,6 +27,7 @@ from armtriage.instances import (
     random_bernoulli,
     random_constrained,
     random_linear,
+    revealing_hubs,
     star,
     ucb_failure,
 )
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 POLICIES: Mapping[str, type[Policy]] = {
+    "guarded_thompson": policies.GuardedThompson,
     "comb_ucb1": policies.CombUCB1,
     "elimination": policies.CombinatorialElimination,
     "greedy": policies.Greedy,
@@ -60,7 +63,7 @@ POLICIES: Mapping[str, type[Policy]] = {
     "linear_thompson": policies.LinearThompsonSampling,
 }
 DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
-    "budget": ("elimination", "comb_ucb1", "thompson"),
+    "budget": ("guarded_thompson", "elimination", "comb_ucb1", "thompson"),
     "decisions": ("constrained", "comb_ucb1", "thompson"),
     "contexts": ("hierarchical", "c2ucb", "linear_thompson"),
 }
@@ -72,6 +75,8 @@ _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "hidden_arm": hidden_arm,
         "hidden_pairs": hidden_pairs,
         "hidden_parts": hidden_parts,
+        "gap_instance": gap_instance,
+        "revealing_hubs": revealing_hubs,
     },
     "contexts": {
         "linear": random_linear,
@@ -81,7 +86,7 @@ _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     },
     "decisions": {**FAMILIES, "partition": partition, "hub_family": hub_family, "star": star},
 }
-_ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts")
+_ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts", "gap_instance")
 # Made from the graph, the seed or by chance, so they are no options of an instance on a graph.
 _FOUND = ("graph", "good", "independent", "seed")
 INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}

@@ -78,8 +78,9 @@ def _simulate(
     """Play policies against an instance and compare their regret.
 
     Instances are random:graph=FAMILY,n_arms=K,budget=S with what else the family needs, such as size for
-    cliques and p for erdos_renyi, and ucb_failure:budget=S,alpha=A. Those of lower bounds, hidden_arm, hidden_pairs and
-    hidden_parts, take a graph as random does, and gap=D. An example:
+    cliques and p for erdos_renyi, ucb_failure:budget=S,alpha=A and revealing_hubs:n_arms=K,n_hubs=H,budget=S,gap=D.
+    gap_instance and those of lower bounds, hidden_arm, hidden_pairs and hidden_parts, take a graph as random does, and
+    gap=D. An example:
 
     armtriage simulate random:graph=cliques,n_arms=100,size=10,budget=10 elimination elimination:variant=paper
 

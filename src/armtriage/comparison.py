@@ -85,6 +85,7 @@ def compare(
     seed: int | None = None,
     checkpoints: int | Sequence[int] = 50,
     workers: int | None = None,
+    certificate: bool | float = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> list[Result]:
     """Play every policy against the environment, with the same luck, and take the time without compilation.
@@ -93,7 +94,7 @@ def compare(
     ----------
     policies : mapping of str to Policy
         The policies, by the label they are shown under.
-    environment, horizon, replications, seed, checkpoints, workers
+    environment, horizon, replications, seed, checkpoints, workers, certificate
         See `armtriage.simulate`.
     progress : callable, optional
         Called with a label and the share of it that is done.
@@ -119,6 +120,7 @@ def compare(
             seed=seed,
             checkpoints=checkpoints,
             workers=workers,
+            certificate=certificate,
             progress=partial(progress, label) if progress else False,
         )
         results.append(Result(label, policy, trace, time.perf_counter() - began))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from armtriage._story import (
+    GUARDED,
     PAPER,
     THOMPSON,
     TIGHT,
@@ -17,8 +18,10 @@ from armtriage._story import (
     UCB1,
     Size,
     by_label,
+    certified,
     counter_check,
     failure_setting,
+    guarded,
     price,
     slate_setting,
     ucb_against_elimination,
@@ -28,7 +31,7 @@ from armtriage.comparison import Result, compare
 from armtriage.environments import StochasticEnvironment
 from armtriage.feedback import FeedbackGraph
 from armtriage.instances import random_bernoulli, ucb_failure
-from armtriage.policies import CombinatorialElimination, CombinatorialUCB, CombUCB1, ThompsonSampling
+from armtriage.policies import CombinatorialElimination, CombinatorialUCB, CombUCB1, GuardedThompson, ThompsonSampling
 from armtriage.policy import Policy
 from armtriage.report import Figure, Section, page
 from armtriage.simulator import simulate
@@ -89,10 +92,15 @@ def run(
 
     cliques, members, budget = size.slate
     slate = random_bernoulli(FeedbackGraph.cliques([members] * cliques), seed=SEED)
-    results = _contest(slate, budget, size.slate_horizon, size.slate_replications, progress)
-    chart_axes = plots.triage_chart(_triage(results), slate.means, size.slate_horizon, budget=budget)
+    results = _contest(slate, budget, size.slate_horizon, size.slate_replications, progress, certificate=True)
+    by = by_label(results)
+    chart_axes = plots.triage_chart(_triage(by[TIGHT]), slate.means, size.slate_horizon, budget=budget)
     plots.sign(chart_axes, f"first of {results[0].trace.origin}")
     curves = "Mean cumulative regret with 95% bands, on log scales; a curve begins where the first regret does."
+    dashed = (
+        "The same with certificates, dashed: what the policy can say that it lost at most, with 95% confidence, from "
+        "its pulls and rewards."
+    )
     chart = (
         "One run of elimination: each row is an arm, the best at the top. Active arms are played evenly, "
         "confirmed ones always, eliminated ones never again."
@@ -101,9 +109,10 @@ def run(
         part(
             f"A slate of {budget} from {slate.n_arms} arms",
             results,
-            [slate_setting(size), *winner(results), *price(results)],
+            [slate_setting(size), *winner(results), guarded(results), certified(by[GUARDED]), *price(results)],
             [
                 draw("slate-regret", plots.regret_curves(_traces(results)), curves),
+                draw("slate-certificate", _certificates(results), dashed),
                 draw("slate-triage", chart_axes, chart),
             ],
         )
@@ -146,24 +155,42 @@ def _contest(
     horizon: int,
     replications: int,
     progress: Callable[[str, float], None] | None,
+    certificate: bool = False,
 ) -> list[Result]:
     graph = environment.graph
     policies: Mapping[str, Policy] = {
+        GUARDED: GuardedThompson(graph, budget, seed=SEED),
+        THOMPSON: ThompsonSampling(graph, budget, seed=SEED),
         TIGHT: CombinatorialElimination(graph, budget, horizon=horizon, seed=SEED),
         PAPER: CombinatorialElimination(graph, budget, horizon=horizon, variant="paper", seed=SEED),
         UCB: CombinatorialUCB(graph, budget, horizon=horizon, seed=SEED),
         UCB1: CombUCB1(graph, budget, seed=SEED),
-        THOMPSON: ThompsonSampling(graph, budget, seed=SEED),
     }
-    return compare(policies, environment, horizon=horizon, replications=replications, seed=SEED, progress=progress)
+    return compare(
+        policies,
+        environment,
+        horizon=horizon,
+        replications=replications,
+        seed=SEED,
+        certificate=certificate,
+        progress=progress,
+    )
 
 
 def _traces(results: Sequence[Result]) -> dict[str, Any]:
     return {result.label: result.trace for result in results}
 
 
-def _triage(results: Sequence[Result]) -> Any:
-    logs = results[0].trace.triage
+def _certificates(results: Sequence[Result]) -> Any:
+    """Return the figure of the guarded policy and elimination with their certificates, in the colours of the others."""
+    from armtriage import plots
+
+    shown = {label: trace for label, trace in _traces(results).items() if label in (GUARDED, TIGHT)}
+    return plots.regret_curves(shown, order=list(_traces(results)), certificate=True)
+
+
+def _triage(result: Result) -> Any:
+    logs = result.trace.triage
     assert logs is not None
     return logs[0]
 

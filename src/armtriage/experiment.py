@@ -59,6 +59,9 @@ class Experiment:
         Replications in a cell, which is what is played, kept and done again as a whole.
     redraw : bool
         Draw the instances anew in each replication, instead of once.
+    certificate : bool or float
+        Keep a bound on the regret beside it, from pulls and rewards alone; see `armtriage.simulate`. Not for contexts
+        and sets of decisions.
 
     Examples
     --------
@@ -90,9 +93,10 @@ class Experiment:
         checkpoints: int | Sequence[int] = 50,
         block: int = 4,
         redraw: bool = False,
+        certificate: bool | float = False,
     ) -> None:
-        given = {"horizon": horizon, "replications": replications, "seed": seed, "name": name}
-        given |= {"checkpoints": checkpoints, "block": block, "redraw": redraw}
+        given: dict[str, Any] = {"horizon": horizon, "replications": replications, "seed": seed, "name": name}
+        given |= {"checkpoints": checkpoints, "block": block, "redraw": redraw, "certificate": certificate}
         self._manifest = _manifest({**given, "environments": environments, "policies": policies})
 
     @classmethod

@@ -83,6 +83,7 @@ class Policy(ABC):
         self._id = secrets.token_hex(8)
         self._asked = 0
         self._open: dict[int, NDArray[np.int64]] = {}
+        self._last_revealed = -1, np.empty(0, np.int64)
 
     @abstractmethod
     def _select(self, number: int) -> NDArray[np.int64]:
@@ -130,6 +131,8 @@ class Policy(ABC):
         self._open[number] = arms
         self._asked += 1
         decision = self._decision(number)
+        # Mostly the decision that is told is the last one, and need not be looked up in the graph again.
+        self._last_revealed = number, decision.revealed.copy()
         self._schedule(decision.revealed)
         return decision
 
@@ -146,7 +149,9 @@ class Policy(ABC):
             depend on their values, or means and intervals are those of the rewards that do.
         """
         number = self._find(decision)
-        revealed = self.graph.revealed_by(self._open[number])
+        last, revealed = self._last_revealed
+        if number != last:
+            revealed = self.graph.revealed_by(self._open[number])
         if isinstance(rewards, Mapping):
             seen, values = _from_mapping(rewards, revealed)
         else:
@@ -215,10 +220,11 @@ class Policy(ABC):
 
     def _check_rewards(self, values: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
         low, high = self.reward_range
-        bad = np.flatnonzero(~((values >= low) & (values <= high)))
-        if bad.size:
+        good = (values >= low) & (values <= high)
+        if not good.all():
+            bad = np.flatnonzero(~good)[0]
             raise ValueError(
-                f"rewards must lie in [{low}, {high}] (reward_range), got {values[bad[0]]} for arm {arms[bad[0]]}"
+                f"rewards must lie in [{low}, {high}] (reward_range), got {values[bad]} for arm {arms[bad]}"
             )
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 from armtriage._arguments import check_choice, check_count, check_probability
 from armtriage._experiments.cells import Cell
 from armtriage._experiments.folder import Folder, Manifest
-from armtriage._experiments.rows import Sample, beside, difference_row, mean_row, sample
+from armtriage._experiments.rows import Sample, beside, certificate_row, difference_row, mean_row, sample
 from armtriage._experiments.statistics import INTERVALS, slope_interval
 from armtriage._experiments.tables import Kept, Runs, configurations, read
 from armtriage.trace import Trace
@@ -96,7 +96,10 @@ class Results:
 
     @cached_property
     def regret(self) -> polars.DataFrame:
-        """The cumulative regret, a row a checkpoint of a run: configuration, replication, round, regret."""
+        """The cumulative regret, a row a checkpoint of a run: configuration, replication, round, regret.
+
+        If the experiment keeps certificates, they stand beside it in `certificate`.
+        """
         import polars
 
         empty = Runs(*(np.empty(0, np.int64),) * 2, np.empty((0, 0)), np.empty(0, np.int64), 0)
@@ -105,9 +108,11 @@ class Results:
         replications = np.concatenate([np.repeat(runs.replications, runs.rounds.size) for runs in pairs])
         rounds = np.concatenate([np.tile(runs.rounds, runs.replications.size) for runs in pairs])
         regret = np.concatenate([runs.regret.ravel() for runs in pairs])
-        return self._configurations[places].with_columns(
-            polars.Series("replication", replications), polars.Series("round", rounds), polars.Series("regret", regret)
-        )
+        columns = {"replication": replications, "round": rounds, "regret": regret}
+        if self.manifest.certificate:
+            kept = [one.ravel() for runs in pairs if (one := runs.certificate) is not None]
+            columns["certificate"] = np.concatenate([np.empty(0), *kept])
+        return self._configurations[places].with_columns(polars.Series(*one) for one in columns.items())
 
     def summary(
         self, *, level: float = 0.95, interval: str = "t", at: int | None = None, baseline: str | None = None
@@ -129,9 +134,9 @@ class Results:
         Returns
         -------
         polars.DataFrame
-            The configuration's columns, round, runs, mean, low, high, std; with a baseline also difference,
-            difference_low, difference_high and ratio, as in `differences`. What cannot be told is null, such as the
-            interval of a single run.
+            The configuration's columns, round, runs, mean, low, high, std; the mean certificate if the experiment
+            keeps them; with a baseline also difference, difference_low, difference_high and ratio, as in
+            `differences`. What cannot be told is null, such as the interval of a single run.
 
         Examples
         --------
@@ -146,7 +151,8 @@ class Results:
             for row, pair in zip(rows, self._paired(samples, baseline, level, interval), strict=True):
                 row |= {"difference": pair.get("difference"), "ratio": pair.get("ratio")}
                 row |= {f"difference_{end}": pair.get(end) for end in ("low", "high")}
-        added = ("difference", "difference_low", "difference_high", "ratio") if baseline is not None else ()
+        added: tuple[str, ...] = ("certificate",) if self.manifest.certificate else ()
+        added += ("difference", "difference_low", "difference_high", "ratio") if baseline is not None else ()
         return beside(self._configurations, rows, "round", "runs", "mean", "low", "high", "std", *added)
 
     def differences(
@@ -185,6 +191,42 @@ class Results:
         others = [place for place, row in enumerate(rows) if row and self._labels[place][1] != baseline]
         names = ("round", "runs", "difference", "low", "high", "better", "ratio", "ratio_low", "ratio_high")
         return beside(self._configurations[others], [rows[place] for place in others], *names)
+
+    def certificates(self, *, level: float = 0.95, interval: str = "t", at: int | None = None) -> polars.DataFrame:
+        """Return the mean certificate of each policy in each environment, beside what was truly lost.
+
+        Parameters
+        ----------
+        level, interval, at
+            See `summary`.
+
+        Returns
+        -------
+        polars.DataFrame
+            The configuration's columns, round, runs, certificate, ratio (of the mean certificate to the mean regret),
+            ratio_low, ratio_high, exceeded (runs that lost more than their certificate says, at any checkpoint).
+
+        Raises
+        ------
+        ValueError
+            If the experiment keeps no certificates.
+
+        Examples
+        --------
+        >>> from armtriage import Experiment
+        >>> experiment = Experiment(
+        ...     ["random:n_arms=5,budget=2"], ["guarded_thompson"],
+        ...     horizon=1000, replications=8, seed=7, certificate=True,
+        ... )
+        >>> experiment.run().certificates().select("policy", "runs", "exceeded").rows()
+        [('guarded_thompson', 8, 0)]
+        """
+        if not self.manifest.certificate:
+            raise ValueError("certificate must be given to the experiment, for its results to have certificates")
+        samples = self._samples(at, level, interval)
+        rows = [certificate_row(*one, level, interval) for one in zip(samples, self._pairs, strict=True)]
+        names = ("round", "runs", "certificate", "ratio", "ratio_low", "ratio_high", "exceeded")
+        return beside(self._configurations, rows, *names)
 
     def scaling(
         self,
@@ -306,6 +348,7 @@ class Results:
                     seed=cell.policy_seed,
                     environment_seed=seed,
                     first_replication=int(runs.replications[0]),
+                    certificate=runs.certificate,
                 )
         return made
 

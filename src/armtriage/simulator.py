@@ -98,7 +98,8 @@ def simulate(
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
     check_match(policy, environment, horizon)
     seed = policy.seed if seed is None else check_seed(seed)
-    delta = _check_certificate(certificate, policy, environment)
+    delta = certificate_delta(certificate)
+    check_certificate(certificate, policy, environment)
     run = _Run(policy, environment, horizon, points, seed, record_decisions, delta)
     with _bar(progress) as report:
         desks = run.play(first_replication, replications, workers, report)
@@ -370,17 +371,21 @@ class _Run(NamedTuple):
         return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) else None
 
 
-def _check_certificate(
-    certificate: bool | float, policy: Policy, environment: Environment | LinearEnvironment
-) -> float:
+def certificate_delta(certificate: bool | float) -> float:
     """Return the probability with which certificates may fail, 0 for none."""
+    if isinstance(certificate, bool):
+        return 0.05 if certificate else 0.0
+    return check_probability("certificate", certificate)
+
+
+def check_certificate(certificate: bool | float, policy: Policy, environment: Environment | LinearEnvironment) -> None:
+    """Refuse a certificate where there can be none."""
     if certificate is False:
-        return 0.0
+        return
     if isinstance(policy, ContextualPolicy) or policy.decisions is not None:
         raise ValueError(f"certificate must be False for a policy with contexts or decisions, got {certificate!r}")
     if isinstance(environment, ReplayEnvironment):
         raise ValueError(f"certificate must be False for recorded outcomes, which have no means, got {certificate!r}")
-    return 0.05 if certificate is True else check_probability("certificate", certificate)
 
 
 def check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:

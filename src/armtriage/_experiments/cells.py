@@ -42,7 +42,7 @@ __all__ = [
 FORMAT = 1
 """The number of the form in which cells are named and kept."""
 COLUMNS = ("replication", "round", "regret", "committed_at")
-"""The columns of a cell's table."""
+"""The columns of a cell's table without certificates."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +139,8 @@ class Cell:
         Draw the environment anew in each replication.
     code : str
         The version of the code that is to play it.
+    certificate : float
+        With which probability the certificates that are kept beside the regret may fail; 0 keeps none.
 
     Examples
     --------
@@ -156,13 +158,20 @@ class Cell:
     root: int
     redraw: bool
     code: str
+    certificate: float = 0.0
 
     @cached_property
     def id(self) -> str:
         """The name of the cell: any difference in what is played makes another one."""
         keys = self.environment.key, self.policy.key
         points = canonical("checkpoints", self.checkpoints)
-        return digest([FORMAT, self.code, self.root, *keys, self.first, self.count, points, self.redraw])
+        parts = [FORMAT, self.code, self.root, *keys, self.first, self.count, points, self.redraw]
+        return digest([*parts, self.certificate] if self.certificate else parts)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of its table."""
+        return (*COLUMNS, "certificate") if self.certificate else COLUMNS
 
     @property
     def replications(self) -> range:
@@ -269,6 +278,7 @@ def _traces(cell: Cell, stop: threading.Event | None) -> list[Trace]:
             replications=count,
             first_replication=first,
             checkpoints=cell.checkpoints,
+            certificate=cell.certificate or False,
             workers=1,
             progress=watch,
         )
@@ -302,12 +312,14 @@ def _parquet(cell: Cell, traces: list[Trace]) -> bytes:
     import polars
 
     rounds = traces[0].rounds
-    columns = (
+    columns = [
         np.repeat(np.arange(cell.first, cell.first + cell.count), rounds.size),
         np.tile(rounds, cell.count),
         np.concatenate([trace.regret.ravel() for trace in traces]),
         np.repeat(np.concatenate([trace.committed_at for trace in traces]), rounds.size),
-    )
+    ]
+    if cell.certificate:
+        columns.append(np.concatenate([one.ravel() for trace in traces if (one := trace.certificate) is not None]))
     buffer = io.BytesIO()
-    polars.DataFrame(dict(zip(COLUMNS, columns, strict=True))).write_parquet(buffer, compression="zstd")
+    polars.DataFrame(dict(zip(cell.columns, columns, strict=True))).write_parquet(buffer, compression="zstd")
     return buffer.getvalue()

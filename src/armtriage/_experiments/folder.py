@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from armtriage._experiments.cells import (
-    COLUMNS,
     FORMAT,
     Cell,
     EnvironmentSpec,
@@ -70,6 +69,8 @@ class Manifest:
         See `armtriage.Experiment`.
     definition : mapping
         The experiment as it was given.
+    certificate : float
+        With which probability certificates may fail; 0 if none are kept.
     """
 
     name: str
@@ -83,11 +84,12 @@ class Manifest:
     checkpoints: int | tuple[int, ...]
     redraw: bool
     definition: Mapping[str, Any]
+    certificate: float = 0.0
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells, in the order of environments, policies and replications."""
-        rest = self.checkpoints, self.seed, self.redraw, self.code
+        rest = self.checkpoints, self.seed, self.redraw, self.code, self.certificate
         return tuple(
             Cell(self.environments[environment], self.policies[policy], first, count, *rest)
             for environment, policy in self.pairs
@@ -100,6 +102,8 @@ class Manifest:
         environments = [_plain(one, instance=_name(one.instance)) for one in self.environments]
         policies = [_plain(one, policy=_name(one.policy)) for one in self.policies]
         made = {"environments": environments, "policies": policies, "versions": versions()}
+        if not self.certificate:
+            del plain["certificate"]
         return {"format": FORMAT, **plain, **made}
 
     @classmethod
@@ -113,8 +117,9 @@ class Manifest:
             "policies": tuple(PolicySpec(**one) for one in values["policies"]),
             "pairs": tuple((environment, policy) for environment, policy in values["pairs"]),
             "checkpoints": points if isinstance(points, int) else tuple(points),
+            "certificate": values.get("certificate", 0.0),
         }
-        return cls(**{one.name: values[one.name] for one in fields(cls)} | made)
+        return cls(**{one.name: values[one.name] for one in fields(cls) if one.name not in made}, **made)
 
 
 def _plain(spec: EnvironmentSpec | PolicySpec, **named: str) -> dict[str, Any]:
@@ -328,4 +333,4 @@ def _is_table(content: bytes, cell: Cell) -> bool:
         table = polars.read_parquet(io.BytesIO(content))
     except (polars.exceptions.PolarsError, OSError):
         return False
-    return tuple(table.columns) == COLUMNS and set(table["replication"].unique()) == set(cell.replications)
+    return tuple(table.columns) == cell.columns and set(table["replication"].unique()) == set(cell.replications)

@@ -14,7 +14,8 @@ from armtriage._options import Refusal
 from armtriage._random import check_seed
 from armtriage._recipes import INSTANCES, build_instance, build_policy, kind_of, names, policy_kinds
 from armtriage.environments import Environment, LinearEnvironment
-from armtriage.simulator import check_match, check_points
+from armtriage.policy import Policy
+from armtriage.simulator import certificate_delta, check_certificate, check_match, check_points
 
 __all__ = ["manifest_of"]
 
@@ -36,7 +37,7 @@ def manifest_of(given: Mapping[str, Any]) -> Manifest:
     for one in environments:
         with problems.noting():
             _check_settings(settings, one)
-    pairs = _rehearse(environments, policies, seed, problems)
+    pairs = _rehearse(environments, policies, settings, seed, problems)
     if problems.found:
         raise problems.error()
     return Manifest(
@@ -51,6 +52,7 @@ def manifest_of(given: Mapping[str, Any]) -> Manifest:
         checkpoints=settings.checkpoints if isinstance(settings.checkpoints, int) else tuple(settings.checkpoints),
         redraw=settings.redraw,
         definition={key: plain(key, value) for key, value in given.items()},
+        certificate=certificate_delta(settings.certificate),
     )
 
 
@@ -115,7 +117,7 @@ def _specs(given: list[Configuration], make: Callable[[Configuration], _Spec], p
 
 
 def _rehearse(
-    environments: list[Configuration], policies: list[Configuration], seed: int, problems: Problems
+    environments: list[Configuration], policies: list[Configuration], settings: Settings, seed: int, problems: Problems
 ) -> list[tuple[int, int]]:
     """Return which policies play in which environments, by their positions; each plays in all of its kind."""
     pairs = []
@@ -129,7 +131,8 @@ def _rehearse(
             for number in fit:
                 pairs.append((place, number))
                 with problems.noting():
-                    _try_policy(policies[number], one, environment, budget, seed)
+                    made = _try_policy(policies[number], one, environment, budget, seed)
+                    _try_certificate(settings, made, environment)
     if not problems.found:
         idle = set(range(len(policies))) - {number for _, number in pairs}
         for number in sorted(idle):
@@ -155,10 +158,11 @@ def _environment(one: Configuration, seed: int) -> tuple[Environment | LinearEnv
 
 def _try_policy(
     policy: Configuration, where: Configuration, environment: Environment | LinearEnvironment, budget: int, seed: int
-) -> None:
+) -> Policy:
     try:
         made = build_policy(policy.what, policy.options, environment, budget, where.horizon, seed)
         check_match(made, environment, where.horizon)
+        return made
     except (Refusal, TypeError, ValueError) as error:
         key = str(error).partition(" ")[0]
         if key in policy.options or key not in (*where.options, "horizon"):
@@ -167,6 +171,13 @@ def _try_policy(
         raise Wrong.about(where.path, (*where.options, "horizon"), str(error)) from error
     except Exception as error:
         raise Wrong.at(policy.path, f"in {where.label}: it raised {type(error).__name__}: {error}") from error
+
+
+def _try_certificate(settings: Settings, policy: Policy, environment: Environment | LinearEnvironment) -> None:
+    try:
+        check_certificate(settings.certificate, policy, environment)
+    except ValueError as error:
+        raise Wrong.about("", ("certificate",), str(error)) from error
 
 
 def _idle(policy: Configuration) -> Wrong:

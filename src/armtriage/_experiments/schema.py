@@ -94,6 +94,9 @@ class Settings(BaseModel):
     checkpoints: Positive | _List = Field(50, description=f"{_FROM_1}, or a list of them")
     block: Positive = Field(4)
     redraw: bool = Field(False, description="true or false")
+    certificate: bool | Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        False, description="true, false or a number strictly between 0 and 1"
+    )
 
 
 def check(model: type[_Model], values: Mapping[str, Any], path: str, also: tuple[str, ...]) -> _Model:

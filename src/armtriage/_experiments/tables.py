@@ -28,13 +28,14 @@ _Records = Mapping[str, Mapping[str, Any]]
 
 
 class Runs(NamedTuple):
-    """Finished runs of a policy in an environment: a row of regret a replication, a column a checkpoint."""
+    """Finished runs of a policy in an environment: a row of regret (and certificates) a run, a column a checkpoint."""
 
     rounds: NDArray[np.int64]
     replications: NDArray[np.int64]
     regret: NDArray[np.float64]
     committed_at: NDArray[np.int64]
     n_arms: int
+    certificate: NDArray[np.float64] | None = None
 
 
 class Kept(NamedTuple):
@@ -82,6 +83,7 @@ def _runs(folder: Folder, cells: Sequence[Cell], played: _Records) -> Iterator[R
         rounds, replications, regret, committed = (
             np.split(table[name].to_numpy(), ends[:-1]) for name in ("round", "replication", "regret", "committed_at")
         )
+        kept = np.split(table["certificate"].to_numpy(), ends[:-1]) if some[0].certificate else None
         for place, cell in enumerate(some):
             points = rounds[place].size // cell.count
             yield Runs(
@@ -90,6 +92,7 @@ def _runs(folder: Folder, cells: Sequence[Cell], played: _Records) -> Iterator[R
                 regret[place].reshape(cell.count, points),
                 committed[place][::points],
                 played.get(cell.id, {}).get("n_arms") or 0,
+                None if kept is None else kept[place].reshape(cell.count, points),
             )
 
 
@@ -102,6 +105,7 @@ def _joined(parts: Sequence[Runs]) -> Runs | None:
         np.concatenate([part.regret for part in parts]),
         np.concatenate([part.committed_at for part in parts]),
         max(part.n_arms for part in parts),
+        np.concatenate(kept) if (kept := [one for part in parts if (one := part.certificate) is not None]) else None,
     )
 
 

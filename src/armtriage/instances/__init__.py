@@ -3,6 +3,7 @@
 from armtriage.instances.constrained import hub_family, partition, star
 from armtriage.instances.counterexamples import StageState, three_arms, two_hubs
 from armtriage.instances.families import FAMILIES, random_constrained
+from armtriage.instances.gaps import gap_instance, revealing_hubs
 from armtriage.instances.graph import GRAPHS, NOISES, random_bernoulli, ucb_failure
 from armtriage.instances.hidden import hidden_arm, hidden_pairs, hidden_parts
 from armtriage.instances.linear import linear_blocks, linear_few_dimensions, linear_one_dimension, random_linear
@@ -12,6 +13,7 @@ __all__ = [
     "GRAPHS",
     "NOISES",
     "StageState",
+    "gap_instance",
     "hidden_arm",
     "hidden_pairs",
     "hidden_parts",
@@ -23,6 +25,7 @@ __all__ = [
     "random_bernoulli",
     "random_constrained",
     "random_linear",
+    "revealing_hubs",
     "star",
     "three_arms",
     "two_hubs",

@@ -11,12 +11,14 @@ from armtriage import plots
 from armtriage._arguments import check_choice
 from armtriage.errors import ExperimentError
 from armtriage.reproduce import (
+    certificates,
     constrained,
     counterexamples,
     failure,
     families,
     full_information,
     gap_rates,
+    guarded,
     linear,
     minimax_rates,
     tightenings,
@@ -38,6 +40,8 @@ STUDIES: dict[str, Study] = {
         counterexamples,
         tightenings,
         families,
+        guarded,
+        certificates,
     )
 }
 """The studies, by the names they have on the command line."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["GREEDY", "ORDER", "PAPER", "POLICIES", "THOMPSON", "TIGHT", "UCB", "chosen", "rules"]
+__all__ = ["GREEDY", "GUARDED", "ORDER", "PAPER", "POLICIES", "THOMPSON", "TIGHT", "UCB", "chosen", "rules"]
 
 TIGHT, PAPER = "elimination, tight", "elimination, as printed"
-UCB, GREEDY, THOMPSON = "UCB", "greedy", "Thompson sampling"
+UCB, GREEDY, THOMPSON, GUARDED = "UCB", "greedy", "Thompson sampling", "guarded Thompson"
 POLICIES: dict[str, dict[str, Any]] = {
+    GUARDED: {"policy": "guarded_thompson"},
     TIGHT: {"policy": "elimination"},
     PAPER: {"policy": "elimination", "variant": "paper"},
     UCB: {"policy": "ucb"},
@@ -18,7 +19,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     GREEDY: {"policy": "greedy"},
     "random": {"policy": "random"},
 }
-ORDER = (TIGHT, PAPER, UCB, THOMPSON, GREEDY)
+ORDER = (TIGHT, PAPER, UCB, THOMPSON, GREEDY, GUARDED)
 """In which colours are given out, so that a policy looks the same in all figures."""
 
 
