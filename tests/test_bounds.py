@@ -690,6 +690,11 @@ def test_bounds_of_an_environment_refuse():
         ValueError, match="budget must be given for an environment without a set of decisions, got None"
     ):
         bounds.bounds_for(WORLDS["full"], horizon=100)
+    wide = CombinatorialElimination(WORLDS["full"].graph, 3, reward_range=(0.0, 10.0))
+    with pytest.raises(
+        ValueError, match=r"policy must have the reward_range \(0, 1\) of the bounds, got \(0.0, 10.0\)"
+    ):
+        bounds.bounds_for(WORLDS["full"], 3, horizon=100, policy=wide)
     with pytest.raises(TypeError, match="environment must be one with known means, got ReplayEnvironment"):
         bounds.bounds_for(ReplayEnvironment([[0, 1]], FeedbackGraph.semi_bandit(2)), 1, horizon=1)
 

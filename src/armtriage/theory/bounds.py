@@ -75,7 +75,8 @@ def bounds_for(
     alpha : int or Bracket, optional
         The independence number of the graph, if it is known; else it is searched for.
     policy : Policy, optional
-        A policy that plays here. Upper bounds are then those for it, if there are any, with its variant and delta.
+        A policy that plays here. Upper bounds are then those for it, if there are any, with its variant and delta. On
+        arms with constant means it must have the reward range (0, 1), which its widths are proportional to.
 
     Examples
     --------
@@ -96,6 +97,8 @@ def bounds_for(
     """
     if not isinstance(environment, StochasticEnvironment | LinearEnvironment):
         raise TypeError(f"environment must be one with known means, got {type(environment).__name__}")
+    if policy is not None and isinstance(environment, StochasticEnvironment) and policy.reward_range != (0.0, 1.0):
+        raise ValueError(f"policy must have the reward_range (0, 1) of the bounds, got {policy.reward_range}")
     if isinstance(environment, StochasticEnvironment) and environment.decisions is not None:
         alpha = independence_number(environment.graph) if alpha is None else alpha
         return _constrained(environment, horizon, delta, alpha, policy)
