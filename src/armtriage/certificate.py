@@ -114,8 +114,8 @@ class Certificate:
     def __str__(self) -> str:
         if self.contradictions:
             return (
-                f"Nothing can be certified: {self.contradictions} intervals contradict earlier ones, so an arm's mean "
-                "has changed, or rewards are not what they are taken for."
+                f"Nothing can be certified: new intervals contradicted earlier ones, {self.contradictions:,} times, so "
+                "an arm's mean has changed, or rewards are not what they are taken for."
             )
         best = "the best arm" if self.budget == 1 else f"the best {self.budget:,} arms"
         past = (
@@ -144,9 +144,13 @@ class Certificate:
         if confirmed + active == self.budget:
             return f"{best[0].upper()}{best[1:]} {'is' if self.budget == 1 else 'are'} known for certain."
         return (
-            f"Of the {confirmed + active + eliminated:,} arms, {confirmed:,} are certain to be among {best}, "
-            f"{eliminated:,} are certain not to be, and {active:,} are still open."
+            f"Of the {confirmed + active + eliminated:,} arms, {_are(confirmed)} certain to be among {best}, "
+            f"{_are(eliminated)} certain not to be, and {_are(active)} still open."
         )
+
+
+def _are(number: int) -> str:
+    return f"{number:,} {'is' if number == 1 else 'are'}"
 
 
 def _listed(arms: list[int], most: int = 10) -> str:
