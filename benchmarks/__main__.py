@@ -25,6 +25,7 @@ from armtriage import (
     CombUCB1,
     ConstrainedElimination,
     FeedbackGraph,
+    GuardedThompson,
     HierarchicalElimination,
     LinearEnvironment,
     StochasticEnvironment,
@@ -112,6 +113,32 @@ def sampling() -> Iterator[Figure]:
     )
     detail = f"{own * 1e6:,.1f} us a round; NumPy {theirs * 1e6:,.1f}"
     yield at_least(f"ThompsonSampling against NumPy, K={n_arms:,} S={budget}", theirs / own, 8, detail)
+
+
+def guarded() -> Iterator[Figure]:
+    """Compare the default policy with plain sampling, turn by turn: the median of the ratios."""
+    for n_arms, budget, horizon in ((100, 10, 100_000), (10_000, 50, 3_000)):
+        for name, graph in (
+            ("semi-bandit", FeedbackGraph.semi_bandit(n_arms)),
+            ("cliques of 10", FeedbackGraph.cliques([10] * (n_arms // 10))),
+            ("10 neighbours", FeedbackGraph.erdos_renyi(n_arms, 10 / n_arms, seed=1)),
+        ):
+            env = StochasticEnvironment(np.random.default_rng(0).random(n_arms), graph, seed=1)
+            plain, own = ThompsonSampling(graph, budget, seed=1), GuardedThompson(graph, budget, seed=1)
+            for policy in (plain, own):
+                simulate(policy, env, horizon=10)
+            turns = [
+                per_round(
+                    (lambda e=env, p=plain, h=horizon: simulate(p, e, horizon=h, workers=1), horizon),
+                    (lambda e=env, p=own, h=horizon: simulate(p, e, horizon=h, workers=1), horizon),
+                    repeats=1,
+                )
+                for _ in range(7)
+            ]
+            theirs, mine = (statistics.median(times) * 1e6 for times in zip(*turns, strict=True))
+            ratio = statistics.median(b / a for a, b in turns)
+            detail = f"{mine:,.2f} us a round; ThompsonSampling {theirs:,.2f}"
+            yield at_most(f"GuardedThompson over sampling, K={n_arms:,}, {name}", ratio, 2, "times", detail)
 
 
 def elimination() -> Iterator[Figure]:
@@ -288,7 +315,18 @@ def experiments() -> Iterator[Figure]:
 
 PARTS = {
     part.__name__: part
-    for part in (index_policy, sampling, elimination, linear, constrained, workers, experiments, asking, starting)
+    for part in (
+        index_policy,
+        sampling,
+        guarded,
+        elimination,
+        linear,
+        constrained,
+        workers,
+        experiments,
+        asking,
+        starting,
+    )
 }
 
 

@@ -49,10 +49,13 @@ class GuardedThompson:
         self.spent = self.allowed = self.total = 0.0
         self.admitted, self.n_admitted = [0 for _ in arms], 0
         self.pulls = [0 for _ in arms]
-        self.forced = self.second = self.revealed = 0
-        self.bill, self.since, self.next = [0.0 for _ in arms], 0.0, 0.0
+        self.forced = self.second = self.revealed = self.waited = self.impatient = 0
+        self.guide: dict[int, int] = {}
+        self.waits: dict[int, list[int]] = {}
+        self.price = [0.0 for _ in arms]
+        self.draws = np.zeros(self.K)
         self.listed = graph.arrays.indices.size
-        self.resume, self.pause = 0, (self.K + self.listed) // (256 * budget)
+        self.resume, self.rest, self.pause = 0, 0, self.K // (16 * budget)
 
     def count(self, a: int) -> int:
         return len(self.seen[a])
@@ -74,7 +77,7 @@ class GuardedThompson:
         self.pay(t + 1)
         arms = self.propose(t)
         if self.reveal:
-            arms = self.reveal_instead(t, arms)
+            arms = self.share_looks(t, arms)
         return sorted(self.admit(t, arms))
 
     def greedy(self, waiting: set[int], most: int) -> list[int]:
@@ -118,59 +121,66 @@ class GuardedThompson:
 
     def propose(self, t: int) -> list[int]:
         wins, counts = np.array(self.wins), np.array([len(one) for one in self.seen])
-        draws = betaincinv(1 + wins, 1 + counts - wins, self.luck.uniforms(t, 0, self.K))
+        self.draws = betaincinv(1 + wins, 1 + counts - wins, self.luck.uniforms(t, 0, self.K))
         looked = self.looked() if self.free_look else set()
-        value = {a: self.posterior(a) if a in looked else float(draws[a]) for a in self.active}
+        value = {a: self.posterior(a) if a in looked else float(self.draws[a]) for a in self.active}
         return sorted(self.confirmed) + sorted(self.active, key=lambda a: (-value[a], a))[: self.free()]
 
-    def reveal_instead(self, t: int, arms: list[int]) -> list[int]:
+    def choose_guides(self, gap: list[float], incumbents: list[int], looked: set[int]) -> None:
+        self.guide = {}
+        sought = {a for a in self.active - looked if self.count(a) > 0}
+
+        def worth(h: int) -> float:
+            shown = self.reveals[h] & sought
+            total = sum(gap[b] for b in shown)
+            return total if len(shown) > 1 and total > 2 * gap[h] * (1 + SLACK) + SLACK else 0.0
+
+        rank = {
+            h: round(1e6 * math.log(worth(h) / max(gap[h], 1e-100)))
+            for h in range(self.K)
+            if h not in incumbents and self.count(h) > 0 and worth(h) > 0
+        }
+        for h in sorted(rank, key=lambda h: (-rank[h], h)):
+            if worth(h) > 0:
+                self.guide |= dict.fromkeys(self.reveals[h] & sought, h)
+                sought -= self.reveals[h]
+
+    def share_looks(self, t: int, arms: list[int]) -> list[int]:
         incumbents, looked = self.incumbents(), self.looked()
+        outside = sorted(a for a in arms if a not in looked and a in self.active)
+        if not outside:
+            return arms
         least = min(map(self.posterior, incumbents))
         gap = [max(0.0, least - self.posterior(a)) for a in range(self.K)]
-        direct = [a for a in arms if a not in looked and a in self.active]
-        for a in direct:
-            self.bill[a] += gap[a]
-            self.since += gap[a]
-        if not direct or self.since * (1 + SLACK) < self.next or t < self.resume:
-            return arms
-        self.resume = t + self.pause
-        sought = {a for a in self.active - looked if self.count(a) > 0}
-        total = sum(self.bill)
-        lacks, due = math.inf, {}
-
-        def is_worth_it(h: int) -> bool:
-            shown = self.reveals[h] & sought
-            return len(shown) > 1 and sum(gap[b] for b in shown) > 2 * gap[h] * (1 + SLACK) + SLACK
-
-        def billed(h: int) -> float:
-            return sum(self.bill[b] for b in self.reveals[h])
-
-        def is_due(h: int) -> bool:
-            return billed(h) * (1 + SLACK) >= gap[h] and billed(h) > SLACK * total
-
-        for h in range(self.K):
-            if h in incumbents or self.count(h) == 0 or not is_worth_it(h):
+        if t >= self.resume:
+            self.resume = t + 1 + self.K // (8 * self.S) + t // 16
+            self.choose_guides(gap, incumbents, looked)
+        chosen = [a for a in arms if a not in outside]
+        for a in outside:
+            self.price[a] = self.draws[a] - self.posterior(a)
+        for a in outside:
+            h = self.guide.get(a)
+            if h in chosen:
                 continue
-            if is_due(h):
-                worth = sum(gap[b] for b in self.reveals[h] & sought)
-                due[h] = round(1e6 * math.log(worth / max(gap[h], 1e-100)))
-            else:
-                lacks = min(lacks, gap[h] - billed(h))
-        picks: list[int] = []
-        for h in sorted(due, key=lambda h: (-due[h], h))[: 8 * self.free()]:
-            if len(picks) < self.free() and is_worth_it(h) and is_due(h):
-                picks.append(h)
-                factor = max(0.0, 1 - gap[h] / billed(h))
-                for b in self.reveals[h]:
-                    self.bill[b] *= factor
-                sought -= self.reveals[h]
-        self.since, self.next = 0.0, max(sum(self.bill) / 32, lacks if lacks < math.inf else 0.0)
-        if not picks:
-            return arms
-        self.revealed += len(picks)
-        kept = sorted(self.confirmed) + picks
-        best = [a for a in incumbents if a in self.active]
-        return kept + best[: self.S - len(kept)]
+            if h is not None:
+                first = self.waits.get(a, [t])[0]
+                late = len(self.waits.get(a, [])) == 8 or (a in self.waits and 16 * (t - first) >= t)
+                if not late:
+                    self.waits[a] = [*self.waits.get(a, []), t]
+                wanted = self.waits.keys() & self.reveals[h] & self.active - looked
+                if sum(self.price[b] for b in wanted) * (1 + SLACK) >= gap[h]:
+                    self.waits = {b: looks for b, looks in self.waits.items() if b not in self.reveals[h]}
+                    self.revealed += 1
+                    a = h
+                elif not late:
+                    self.waited += 1
+                    continue
+                else:
+                    self.impatient += 1
+            if a not in chosen:
+                chosen.append(a)
+        best = [a for a in incumbents if a in self.active and a not in chosen]
+        return chosen + best[: self.S - len(chosen)]
 
     # --- The guard ---
     def certificate(self, arms: list[int]) -> float:
@@ -232,12 +242,14 @@ class GuardedThompson:
             self.seen[a].append(reward)
             self.sums[a] += reward
             self.wins[a] += bool(reward == 1 if reward in (0, 1) else coins[a] < reward)
-            if self.count(a) >= self.due[a] and a not in self.waiting_boxes:
+            often = self.count(a) % 4 == 0 or self.count(a) >= 128
+            if self.count(a) >= self.due[a] and often and a not in self.waiting_boxes:
                 self.waiting_boxes.append(a)
-        if not self.committed() and 32 * len(self.waiting_boxes) >= len(self.active):
+        if not self.committed() and self.clock >= self.rest and 32 * len(self.waiting_boxes) >= len(self.active):
             self.sort()
 
     def sort(self) -> None:
+        self.rest = self.clock + self.pause
         for a in self.waiting_boxes:
             self.due[a] = self.count(a) + 1 + self.count(a) // 32
             lower, upper = bounds("mixture", self.seen[a], self.sums[a], self.K, None, self.delta)

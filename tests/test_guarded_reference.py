@@ -108,13 +108,14 @@ def test_sets_log_and_account_are_those_of_the_twin(name: str) -> None:
 
 
 # --- The cases do exercise what they should ---
-@pytest.mark.parametrize("part", ["forced", "second", "revealed", "confirmed", "eliminated"])
+@pytest.mark.parametrize("part", ["forced", "second", "revealed", "waited", "confirmed", "eliminated"])
 def test_a_tenth_of_the_random_runs_uses(part: str) -> None:
     assert np.mean([bool(getattr(played(name).case.twin, part)) for name in RANDOM_CASES]) >= 0.1
 
 
-def test_both_hub_runs_reveal() -> None:
-    assert min(played(f"hubs/{n}").case.twin.revealed for n in (1, 4)) > 0
+@pytest.mark.parametrize("part", ["revealed", "waited", "impatient"])
+def test_both_hub_runs_use(part: str) -> None:
+    assert min(getattr(played(f"hubs/{n}").case.twin, part) for n in (1, 4)) > 0
 
 
 # --- Without compilation ---

@@ -41,6 +41,7 @@ class Sampler(NamedTuple):
     inside: NDArray[np.uint8]  # (K,) whether an arm is one of those
     looked: NDArray[np.int64]  # (K,) MARK if the incumbents reveal the arm
     shown: NDArray[np.int64]  # scratch
+    drawn: NDArray[np.float64]  # (S,) values of the active arms last proposed, in their order
     values: NDArray[np.float64]  # (K + S,) scratch
     chosen: NDArray[np.int64]  # (K + S,) scratch
     whole: NDArray[np.int64]  # MARK, SIZE, arms DECIDED when the incumbents were found, BEST_ARM outside
@@ -59,6 +60,7 @@ def new_sampler(n_arms: int, budget: int) -> Sampler:
         np.zeros(n_arms, np.uint8),
         np.zeros(n_arms, np.int64),
         np.zeros(n_arms, np.int64),
+        np.zeros(budget),
         np.zeros(n_arms + budget),
         np.zeros(n_arms + budget, np.int64),
         np.array([1, 0, -1, 0], np.int64),
@@ -208,6 +210,7 @@ def _take(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool
         arms[i] = sets.confirmed[i]
     for i in range(k):
         arms[confirmed + i] = sampler.chosen[i]
+        sampler.drawn[i] = sampler.values[i]
     step = least - sampler.real[CENTRE]
     sampler.real[CENTRE] += 0.02 * step
     sampler.real[STEP] += 0.02 * (abs(step) - sampler.real[STEP])

@@ -1,8 +1,9 @@
 """The guard: admit proposals while what they can have lost, certified, stays within a budget; otherwise eliminate.
 
 The budget grows by what elimination itself might lose, layer by layer, so that the whole keeps twice its guarantee
-whatever is proposed. Intervals, sets and certificates stand still between two sorts, which wait until the intervals of
-a 32nd of the open arms are due: old intervals stay valid. Before elimination chooses, they are always sorted.
+whatever is proposed. Intervals, sets and certificates stand still between two sorts: old intervals stay valid. A sort
+waits until the intervals of a 32nd of the open arms are due and, since it looks at all arms, for some rounds if there
+are many. Before elimination chooses there is always one.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ from armtriage.policies.elimination import select as eliminate
 
 __all__ = ["Book", "GuardParams", "admit", "begin", "new_book", "note"]
 
-N_DUE, ADMITTED, LAYERS, TIME, COVER, COVERED, RESUME, FORCED, CEILING = range(9)
+N_DUE, ADMITTED, LAYERS, TIME, COVER, COVERED, RESUME, FORCED, CEILING, REST = range(10)
 SPENT, ALLOWED, GAP, SPREAD, TOTAL = range(5)
 _LAZY = 32
+_PAUSE = 16
+_WIDE = 128
 _REFUND = 64
 
 
@@ -72,7 +75,7 @@ def new_book(n_arms: int, budget: int) -> Book:
         np.zeros(n_arms, np.uint8),
         ceiling,
         np.zeros(budget, np.int64),
-        np.zeros(9, np.int64),
+        np.zeros(10, np.int64),
         np.array([0.0, 0.0, 1.0, 1.0, 0.0]),
     )
     book.whole[LAYERS] = -1
@@ -122,6 +125,7 @@ def sort(params: triage.Params, sets: triage.State, book: Book) -> None:
             book.real[GAP] = max(0.0, min(book.real[GAP], kth_upper - next_lower))
             book.real[SPREAD] = greatest - least
     _raise_ceiling(sets, book)
+    book.whole[REST] = sets.whole[CLOCK] + params.n_arms // (_PAUSE * params.budget)
 
 
 @kernel
@@ -159,7 +163,8 @@ def note(
         count = sets.counts[arm] + 1
         sets.counts[arm] = count
         sets.sums[arm] += rewards[i]
-        if count >= sets.due[arm] and book.marks[arm] == 0:
+        # A new interval from few rewards hardly differs from the last one.
+        if count >= sets.due[arm] and book.marks[arm] == 0 and (count % 4 == 0 or count >= _WIDE):
             book.marks[arm] = 1
             book.due[book.whole[N_DUE]] = arm
             book.whole[N_DUE] += 1
@@ -168,7 +173,7 @@ def note(
             sets.pending[seen[i]] -= 1
         sets.whole[triage.UNDERWAY] -= n
     is_open = sets.whole[N_ACTIVE] + sets.whole[N_CONFIRMED] > params.budget
-    if is_open and _LAZY * book.whole[N_DUE] >= sets.whole[N_ACTIVE]:
+    if is_open and sets.whole[CLOCK] >= book.whole[REST] and _LAZY * book.whole[N_DUE] >= sets.whole[N_ACTIVE]:
         sort(params, sets, book)
 
 

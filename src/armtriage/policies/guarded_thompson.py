@@ -16,7 +16,7 @@ from armtriage.policies import elimination
 from armtriage.policies._free_look import Sampler, learn, new_sampler, propose
 from armtriage.policies._guard import GuardParams, admit, begin, note
 from armtriage.policies._guarded import GuardedPolicy, GuardState
-from armtriage.policies._revealing import Bills, new_bills, reveal_instead
+from armtriage.policies._revealing import Looks, new_looks, share_looks
 
 __all__ = ["GuardedThompson"]
 
@@ -31,11 +31,11 @@ class Params(NamedTuple):
 
 
 class State(NamedTuple):
-    """The guard, the posteriors, and the bills of direct looks."""
+    """The guard, the posteriors, and the looks that wait."""
 
     guard: GuardState
     sampler: Sampler
-    bills: Bills
+    looks: Looks
 
 
 @inlined
@@ -47,7 +47,7 @@ def select(
         return True
     propose(state.guard.sets, state.sampler, graph, luck, params.free_look, arms)
     if params.reveal:
-        reveal_instead(state.guard.sets, state.sampler, state.bills, graph, number, arms)
+        share_looks(state.guard.sets, state.sampler, state.looks, graph, number, arms)
     admit(params.sets, state.guard.sets, state.guard.book, graph, number, luck, arms)
     return False
 
@@ -103,7 +103,7 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
     free_look : bool
         Let arms that the incumbents reveal anyway compete with their means instead of draws.
     reveal : bool
-        Pull a bad arm that reveals many once the direct looks that it could have spared cost as much.
+        Let looks at arms that nothing reveals wait, until they pay for one pull of a bad arm that reveals many.
 
     Notes
     -----
@@ -156,4 +156,4 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
     def new_state(self) -> State:
         """Return the state before the first round."""
         n, budget = self.n_arms, self.budget
-        return State(self._new_guard(), new_sampler(n, budget), new_bills(self.graph, budget))
+        return State(self._new_guard(), new_sampler(n, budget), new_looks(n, budget))
