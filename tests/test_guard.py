@@ -22,6 +22,7 @@ from armtriage import (
     ThompsonSampling,
     UniformRandom,
     check_policy,
+    revealing_hubs,
 )
 
 NEVER = 1e-6  # the probability with which a run may break its bound
@@ -211,3 +212,17 @@ def test_bad_arguments_are_refused(change: dict[str, Any], error: type[Exception
     good: dict[str, Any] = {"proposer": Greedy(GRAPHS["star"], 2), "graph": GRAPHS["star"], "budget": 2}
     with pytest.raises(error, match=re.escape(message)):
         Guard(**{**good, **change})
+
+
+def test_bad_arm_that_shows_many_is_pulled_only_to_reveal() -> None:
+    env = revealing_hubs(40, 1, 3, 0.2, seed=7)
+    pulls = {}
+    for reveal in (True, False):
+        policy = GuardedThompson(env.graph, 3, reveal=reveal, seed=7)
+        for number in range(1000):
+            decision = policy.ask()
+            policy.tell(decision, env.rewards(number, decision.revealed))
+        pulls[reveal] = policy.account.revealing_pulls, int(policy.tally.pulls[0])
+    assert pulls[False][0] == 0
+    assert 10 < pulls[True][0] <= pulls[True][1]
+    assert 3 * pulls[False][1] < pulls[True][1]

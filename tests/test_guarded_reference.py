@@ -101,7 +101,7 @@ def test_sets_log_and_account_are_those_of_the_twin(name: str) -> None:
     log = run.trace.triage[run.case.replication]
     assert list(zip(log.arms.tolist(), log.rounds.tolist(), log.confirmed.tolist(), strict=True)) == run.log_at_commit
     assert told.interval_failures == twin.failures
-    spent, allowed, forced, factor = told.account
+    spent, allowed, forced, factor, _ = told.account
     assert (forced, factor) == (twin.forced, twin.factor)
     assert np.allclose([spent, allowed], [twin.spent, twin.allowed], rtol=1e-9)
     assert np.isclose(told.certificate().sum_of_certificates, twin.total, rtol=1e-9)

@@ -45,12 +45,16 @@ class Exchange(NamedTuple):
 
 
 class Account(NamedTuple):
-    """A guard's book: what its admitted decisions can have lost, what they may, and how often it had to step in."""
+    """A guard's book: what its admitted decisions can have lost, what they may, and how often it had to step in.
+
+    `revealing_pulls` counts arms that were proposed for what they show alone.
+    """
 
     spent: float
     allowed: float
     forced_rounds: int
     factor: float
+    revealing_pulls: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,7 +82,10 @@ class GuardedPolicy(Policy):
         """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
         book, width = self._guard().book, self.reward_range[1] - self.reward_range[0]
         spent, allowed = width * float(book.real[SPENT]), width * float(book.real[ALLOWED])
-        return Account(spent, allowed, int(book.whole[FORCED]), self.factor)
+        return Account(spent, allowed, int(book.whole[FORCED]), self.factor, self._revealing_pulls())
+
+    def _revealing_pulls(self) -> int:
+        return 0
 
     def triage_log(self, state: Any = None) -> TriageLog:
         """Return when arms were confirmed or eliminated, in order."""

@@ -25,7 +25,7 @@ from armtriage.policies._free_look import LEAST_MEAN, MARK, SIZE, Sampler
 from armtriage.policies._order import sort_pairs
 from armtriage.policies._triage import ACTIVE, CONFIRMED, N_CONFIRMED
 
-__all__ = ["Looks", "new_looks", "share_looks"]
+__all__ = ["SHARED", "Looks", "new_looks", "share_looks"]
 
 PAUSE, RESUME, SHARED = range(3)
 _MOST = 8

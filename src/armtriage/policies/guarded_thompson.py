@@ -16,7 +16,7 @@ from armtriage.policies import elimination
 from armtriage.policies._free_look import Sampler, learn, new_sampler, propose
 from armtriage.policies._guard import GuardParams, admit, begin, note
 from armtriage.policies._guarded import GuardedPolicy, GuardState
-from armtriage.policies._revealing import Looks, new_looks, share_looks
+from armtriage.policies._revealing import SHARED, Looks, new_looks, share_looks
 
 __all__ = ["GuardedThompson"]
 
@@ -147,6 +147,9 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
 
     def _guard(self, state: Any = None) -> GuardState:
         return (self._state if state is None else state).guard  # type: ignore[no-any-return]
+
+    def _revealing_pulls(self) -> int:
+        return int(self._state.looks.whole[SHARED])
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
