@@ -52,6 +52,8 @@ reproduce-docs: .venv/.all
 	$(BIN)/armtriage reproduce --out build/reproduce
 	cp build/reproduce/claims.md docs/reproduce-claims.md
 	cd build/reproduce/figures && cp gap-rates-gap.png ucb-failure-deterministic.png families-graphs.png ../../../docs/images/
+	$(BIN)/armtriage reproduce --full --only guarded --only certificates --out build/guarded
+	cp build/guarded/claims.md docs/reproduce-guarded.md
 
 clean:
 	rm -rf .venv site build dist
