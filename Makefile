@@ -54,6 +54,7 @@ reproduce-docs: .venv/.all
 	cd build/reproduce/figures && cp gap-rates-gap.png ucb-failure-deterministic.png families-graphs.png ../../../docs/images/
 	$(BIN)/armtriage reproduce --full --only guarded --only certificates --out build/guarded
 	cp build/guarded/claims.md docs/reproduce-guarded.md
+	cp build/guarded/figures/guarded-ratios.png docs/images/
 
 clean:
 	rm -rf .venv site build dist
