@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from armtriage import Experiment
-from armtriage._experiments.cells import Cell, play
-from armtriage._recipes import build_instance, build_policy
-from armtriage.simulator import simulate
+from armtriage.catalogue import build_instance, build_policy
+from armtriage.experiments.cells import Cell, play
+from armtriage.simulation.simulate import simulate
 
 __all__ = ["Sweep", "bare", "ordinary", "sweep", "tiny"]
 

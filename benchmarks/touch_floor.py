@@ -7,8 +7,8 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import kernel
-from armtriage._random import bits, row
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.random import bits, row
 
 
 @kernel

@@ -50,7 +50,7 @@ def comb_ucb1(means: NDArray[np.float64], budget: int, horizon: int, start: int)
     """Return the cumulative pseudo-regret and the sorted arms of the last round; compiles at the first call.
 
     The reward of an arm in a round, from 1, is ``uniform(row(start, round), arm) < means[arm]`` in the
-    functions of ``armtriage._random``.
+    functions of ``armtriage.kernels.random``.
     """
     means = np.ascontiguousarray(means, dtype=np.float64)
     if means.ndim != 1 or not np.all((means >= 0) & (means <= 1)):

@@ -8,7 +8,6 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import betaln, rel_entr, xlogy
 
-from armtriage._jit import JIT, kernel
 from armtriage.intervals import (
     BERNSTEIN,
     HOEFFDING,
@@ -24,6 +23,7 @@ from armtriage.intervals import (
     kl_upper,
     mixture_excess,
 )
+from armtriage.kernels.jit import JIT, kernel
 
 DELTA = 0.05
 FALSE_ALARM = 1e-4

@@ -4,7 +4,6 @@ import typing
 
 from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
-from armtriage.contextual import ContextualPolicy
 from armtriage.decisions import (
     Constraints,
     Decision,
@@ -19,7 +18,7 @@ from armtriage.decisions import (
 )
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownDecision
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 from armtriage.instances import (
     StageState,
     gap_instance,
@@ -48,22 +47,22 @@ from armtriage.policies import (
     CombinatorialUCB,
     CombUCB1,
     ConstrainedElimination,
+    ContextualPolicy,
     Greedy,
     Guard,
     GuardedThompson,
     HierarchicalElimination,
     LinearThompsonSampling,
+    Policy,
     StageTriage,
     ThompsonSampling,
     UniformRandom,
 )
-from armtriage.policy import Policy
-from armtriage.simulator import simulate
-from armtriage.trace import Trace, Triage, TriageLog
+from armtriage.simulation import Trace, simulate
+from armtriage.triage import Triage, TriageLog
 
 if typing.TYPE_CHECKING:
-    from armtriage.experiment import Experiment
-    from armtriage.results import Results
+    from armtriage.experiments import Experiment, Results
 
 __all__ = [
     "C2UCB",
@@ -139,6 +138,6 @@ def __getattr__(name: str) -> typing.Any:
     """Import what experiments need when it is first asked for: a service that asks and tells never does."""
     if name not in ("Experiment", "Results"):
         raise AttributeError(f"module 'armtriage' has no attribute {name!r}")
-    from armtriage import experiment, results
+    from armtriage import experiments
 
-    return {"Experiment": experiment.Experiment, "Results": results.Results}[name]
+    return getattr(experiments, name)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._inner import inner
-from armtriage._jit import kernel
+from armtriage.kernels.inner import inner
+from armtriage.kernels.jit import kernel
 
 __all__ = [
     "LONGEST",
@@ -24,6 +24,7 @@ __all__ = [
     "check_optional",
     "check_probability",
     "check_range",
+    "check_ridge",
     "first_longer",
 ]
 
@@ -146,3 +147,11 @@ def check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
     if len(ends) != 2 or not -np.inf < ends[0] < ends[1] < np.inf:
         raise ValueError(message)
     return ends[0], ends[1]
+
+
+def check_ridge(ridge: float) -> float:
+    """Return the weight of the penalty, from 1e-100 to 1e100."""
+    value = check_number("ridge", ridge, positive=True)
+    if not 1e-100 <= value <= 1e100:
+        raise ValueError(f"ridge must lie in [1e-100, 1e100], got {ridge!r}")
+    return value

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.contextual import ContextualPolicy
 from armtriage.decisions import Decision, DecisionSet, Explicit, PartitionMatroid, Paths, TopS
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
-from armtriage.feedback import FeedbackGraph
-from armtriage.policy import Policy
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.policy import Policy
 
 __all__ = ["Case", "LinearCase", "Stretch", "cases"]
 

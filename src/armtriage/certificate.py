@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_numbers, check_arms, check_count, check_probability, check_range
 from armtriage.intervals import confidence_interval
-from armtriage.trace import Triage
+from armtriage.triage import Triage
 
 __all__ = ["Account", "Bounds", "Certificate", "Exchange", "Tally", "Watch", "certificate_of", "certify", "narrowed"]
 

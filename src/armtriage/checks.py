@@ -13,8 +13,8 @@ import numpy as np
 from armtriage._check_cases import Case, LinearCase, Stretch, cases
 from armtriage.decisions import Decision
 from armtriage.errors import AlreadyTold, UnknownDecision
-from armtriage.policy import Policy
-from armtriage.simulator import simulate
+from armtriage.policies.policy import Policy
+from armtriage.simulation.simulate import simulate
 
 __all__ = ["check_policy"]
 

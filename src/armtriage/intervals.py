@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._beta import stirling
-from armtriage._jit import kernel
+from armtriage.kernels.beta import stirling
+from armtriage.kernels.jit import kernel
 
 __all__ = [
     "BERNSTEIN",

@@ -6,8 +6,8 @@ from armtriage.decisions.explicit import Explicit
 from armtriage.decisions.knapsack import Knapsack
 from armtriage.decisions.matchings import Matchings
 from armtriage.decisions.paths import Paths
-from armtriage.decisions.quotas import PartitionMatroid, TopS
 from armtriage.decisions.sets import DecisionSet
+from armtriage.decisions.slates import PartitionMatroid, TopS
 from armtriage.decisions.trees import SpanningTrees
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import kernel
 from armtriage.decisions._forms import Floats, Ints
+from armtriage.kernels.jit import kernel
 
 __all__ = ["backward", "detours", "forward", "rank_nodes", "walk"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_count
-from armtriage._jit import kernel
 from armtriage.decisions._forms import LISTED, Floats, Ints, Marks, check_pairs, frozen
 from armtriage.decisions.sets import DecisionSet
+from armtriage.kernels.jit import kernel
 
 __all__ = ["Matchings"]
 

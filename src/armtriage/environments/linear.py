@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LONGEST, as_numbers, check_arms, check_choice, check_count, check_number
-from armtriage._jit import kernel
-from armtriage._linear import (
+from armtriage.environments.linear_tables import (
     CONTEXTS,
     FIXED,
     GIVEN,
@@ -21,9 +20,10 @@ from armtriage._linear import (
     loss_linear,
     means_in,
 )
-from armtriage._random import check_seed, row_of
 from armtriage.environments.protocol import cached_stream, check_decision
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.random import check_seed, row_of
 
 __all__ = ["LinearEnvironment"]
 

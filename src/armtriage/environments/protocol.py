@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
-from armtriage._random import stream
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.random import stream
 
 __all__ = ["Environment", "cached_stream", "check_decision"]
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms, check_count
-from armtriage._rewards import REPLAY, RewardTable
 from armtriage.environments.protocol import check_decision
-from armtriage.feedback import FeedbackGraph
+from armtriage.environments.tables import REPLAY, RewardTable
+from armtriage.graphs.feedback import FeedbackGraph
 
 __all__ = ["ReplayEnvironment"]
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms, check_count, check_number
-from armtriage._jit import kernel
-from armtriage._random import check_seed, row_of
-from armtriage._rewards import REWARDS, RewardTable, draw, loss
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.environments.protocol import cached_stream, check_decision
-from armtriage.feedback import FeedbackGraph
+from armtriage.environments.tables import REWARDS, RewardTable, draw, loss
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.random import check_seed, row_of
 
 __all__ = ["StochasticEnvironment"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from armtriage._arguments import check_flag
-from armtriage._graph_families import LIMIT, check_real, check_whole
 from armtriage.decisions import Explicit
 from armtriage.environments import StochasticEnvironment
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs.layout import LIMIT, check_real, check_whole
 
 __all__ = ["hub_family", "partition", "star"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_count
-from armtriage._graph_families import LIMIT
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs.layout import LIMIT
 
 __all__ = ["StageState", "three_arms", "two_hubs"]
 

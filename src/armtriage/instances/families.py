@@ -8,11 +8,11 @@ from types import MappingProxyType
 import numpy as np
 
 from armtriage._arguments import check_count
-from armtriage._random import check_seed, stream
 from armtriage.decisions import DecisionSet, Matchings, PartitionMatroid, Paths, SpanningTrees
 from armtriage.environments import StochasticEnvironment
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances.graph import random_bernoulli
+from armtriage.kernels.random import check_seed, stream
 
 __all__ = ["FAMILIES", "random_constrained"]
 

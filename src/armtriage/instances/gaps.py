@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_count, check_flag
-from armtriage._graph_families import LIMIT, check_real
-from armtriage._random import check_seed
 from armtriage.environments import StochasticEnvironment
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs.layout import LIMIT, check_real
+from armtriage.kernels.random import check_seed
 
 __all__ = ["gap_instance", "revealing_hubs"]
 

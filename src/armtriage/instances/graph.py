@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from armtriage._graph_families import LIMIT, check_whole
-from armtriage._random import check_seed
 from armtriage.environments import StochasticEnvironment
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs.layout import LIMIT, check_whole
 from armtriage.instances.counterexamples import two_hubs
+from armtriage.kernels.random import check_seed
 
 __all__ = ["GRAPHS", "NOISES", "random_bernoulli", "ucb_failure"]
 

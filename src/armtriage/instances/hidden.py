@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LONGEST, check_arms, check_count
-from armtriage._graph_families import check_real
-from armtriage._random import check_seed
 from armtriage.environments import StochasticEnvironment
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs.layout import check_real
+from armtriage.kernels.random import check_seed
 
 __all__ = ["hidden_arm", "hidden_pairs", "hidden_parts"]
 

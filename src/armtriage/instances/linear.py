@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_choice, check_count, check_number
-from armtriage._linear import LinearTable
-from armtriage._random import check_seed
 from armtriage.environments import LinearEnvironment
+from armtriage.environments.linear_tables import LinearTable
+from armtriage.kernels.random import check_seed
 
 __all__ = ["linear_blocks", "linear_few_dimensions", "linear_one_dimension", "random_linear"]
 

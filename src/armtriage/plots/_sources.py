@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from armtriage.plots._style import Look, looks
-from armtriage.trace import Trace
+from armtriage.simulation.trace import Trace
 
 if TYPE_CHECKING:
     import polars

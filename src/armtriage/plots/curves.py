@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from armtriage.plots._labels import End, label_ends
 from armtriage.plots._sources import check_traces, origin
 from armtriage.plots._style import INK, dress, looks, new_axes, number_ticks, sign
-from armtriage.trace import Trace
+from armtriage.simulation.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ import numpy as np
 from armtriage.plots._rows import draw_rows, row_axes
 from armtriage.plots._sources import check_traces, origin, table_rows, trace_rows
 from armtriage.plots._style import short, sign
-from armtriage.trace import Trace
+from armtriage.simulation.trace import Trace
 
 if TYPE_CHECKING:
     import polars

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage.plots._style import INK, STATE_COLOURS, dress, figure_of, font, new_axes, number_ticks
-from armtriage.trace import TriageLog
+from armtriage.triage import TriageLog
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,17 +1,13 @@
-"""The policies, one algorithm a file."""
+"""The policies: what one is, then a room for each family."""
 
-from armtriage.policies.c2ucb import C2UCB
-from armtriage.policies.comb_ucb1 import CombUCB1
-from armtriage.policies.combinatorial_ucb import CombinatorialUCB
 from armtriage.policies.constrained import ConstrainedElimination
+from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.elimination import CombinatorialElimination
-from armtriage.policies.greedy import Greedy
-from armtriage.policies.guard import Guard
-from armtriage.policies.guarded_thompson import GuardedThompson
-from armtriage.policies.kl_ucb import KLUCB
-from armtriage.policies.linear_elimination import HierarchicalElimination, StageTriage
-from armtriage.policies.linear_thompson import LinearThompsonSampling
-from armtriage.policies.thompson import ThompsonSampling
+from armtriage.policies.guard import Guard, GuardedThompson
+from armtriage.policies.index import KLUCB, CombinatorialUCB, CombUCB1, Greedy
+from armtriage.policies.linear import C2UCB, HierarchicalElimination, LinearThompsonSampling, StageTriage
+from armtriage.policies.policy import Policy
+from armtriage.policies.sampling import ThompsonSampling
 from armtriage.policies.uniform_random import UniformRandom
 
 __all__ = [
@@ -21,11 +17,13 @@ __all__ = [
     "CombinatorialElimination",
     "CombinatorialUCB",
     "ConstrainedElimination",
+    "ContextualPolicy",
     "Greedy",
     "Guard",
     "GuardedThompson",
     "HierarchicalElimination",
     "LinearThompsonSampling",
+    "Policy",
     "StageTriage",
     "ThompsonSampling",
     "UniformRandom",

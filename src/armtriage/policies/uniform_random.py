@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import inlined
-from armtriage._random import uniform
-from armtriage.compiled import CompiledPolicy, Kernels
-from armtriage.feedback import GraphArrays
+from armtriage.graphs.feedback import GraphArrays
+from armtriage.kernels.jit import inlined
+from armtriage.kernels.random import uniform
+from armtriage.policies.compiled import CompiledPolicy, Kernels
 
 __all__ = ["UniformRandom"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from armtriage.experiments.results import Results
 from armtriage.plots._style import short
-from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from armtriage.experiments.results import Results
 from armtriage.plots._style import short
 from armtriage.report._html import folded, paragraphs, preformatted, table
-from armtriage.results import Results
 
 __all__ = ["failures", "origins", "seeds", "times", "toml_text"]
 

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from armtriage import plots
+from armtriage.experiments.results import Results
 from armtriage.plots._sources import counted
 from armtriage.report._contests import Contest
 from armtriage.report.sections import Figure
-from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars

@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterator, Sequence
 
+from armtriage.experiments.results import Results
 from armtriage.plots._style import short
 from armtriage.report._contests import Contest, common, contests, spread, winners
 from armtriage.report._facts import failures, origins, seeds, times, toml_text
 from armtriage.report._figures import contest_figures, maps, powers
 from armtriage.report._html import document, drawing, folded, paragraphs, preformatted, table
 from armtriage.report.sections import Figure
-from armtriage.results import Results
 
 __all__ = ["experiment_page"]
 

@@ -6,8 +6,8 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from armtriage.comparison import COLUMNS, Result
 from armtriage.report._html import document, drawing, paragraphs, table
+from armtriage.simulation.comparison import COLUMNS, Result
 
 __all__ = ["Figure", "Section", "page"]
 

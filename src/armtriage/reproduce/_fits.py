@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from armtriage._experiments.statistics import slope_interval
+from armtriage.experiments.results import Results
+from armtriage.experiments.statistics import slope_interval
 from armtriage.reproduce.study import LEVEL, ROOM, Finding, power
-from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars

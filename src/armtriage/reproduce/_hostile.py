@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from armtriage._experiments.rows import EXACT
 from armtriage.environments import StochasticEnvironment
-from armtriage.feedback import FeedbackGraph
+from armtriage.experiments.rows import EXACT
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances import gap_instance
 from armtriage.policies import Greedy, Guard, GuardedThompson
 from armtriage.reproduce.study import SEED
-from armtriage.simulator import simulate
+from armtriage.simulation.simulate import simulate
 
 if TYPE_CHECKING:
     import polars

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances import three_arms, two_hubs, ucb_failure
 from armtriage.policies import CombinatorialElimination, CombinatorialUCB, HierarchicalElimination
 from armtriage.reproduce.study import SEED
-from armtriage.simulator import simulate
+from armtriage.simulation.simulate import simulate
 from armtriage.theory import audit, domination_number, greedy_dominating_set, independence_number
 from armtriage.theory._stage_rules import slack_rule
 

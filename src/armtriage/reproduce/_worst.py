@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from armtriage._experiments.statistics import slope_interval
+from armtriage.experiments.results import Results
+from armtriage.experiments.statistics import slope_interval
 from armtriage.plots._style import short
 from armtriage.reproduce.study import LEVEL, Finding, spread
-from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars

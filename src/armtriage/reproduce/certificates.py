@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from armtriage import plots
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
 from armtriage.reproduce._hostile import DELTA, FACTOR, PROPOSERS, coverage, hostile
 from armtriage.reproduce._policies import GUARDED, ORDER, THOMPSON, TIGHT, UCB, chosen
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, times
-from armtriage.results import Results
-from armtriage.trace import Trace
+from armtriage.simulation.trace import Trace
 
 if TYPE_CHECKING:
     import polars

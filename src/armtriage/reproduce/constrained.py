@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from armtriage import plots
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
 from armtriage.reproduce._fits import between, line, powers, steepness
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, times
-from armtriage.results import Results
 from armtriage.theory import constrained_lower, constrained_upper, oracle_upper
 
 if TYPE_CHECKING:

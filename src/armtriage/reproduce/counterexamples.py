@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from armtriage import plots
-from armtriage._experiments.statistics import mean_interval
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
+from armtriage.experiments.statistics import mean_interval
 from armtriage.instances import hub_family, star
 from armtriage.plots._style import short
 from armtriage.reproduce._refutations import (
@@ -22,7 +23,6 @@ from armtriage.reproduce._refutations import (
     three_arms_of_a_stage,
 )
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, spread
-from armtriage.results import Results
 from armtriage.theory import constrained_upper, cover_number, gap
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from armtriage import plots
-from armtriage._experiments.statistics import slope_interval
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
+from armtriage.experiments.statistics import slope_interval
 from armtriage.plots._style import short
 from armtriage.reproduce._fits import steepness
 from armtriage.reproduce._policies import ORDER, PAPER, THOMPSON, TIGHT, UCB, chosen
@@ -23,7 +24,6 @@ from armtriage.reproduce.study import (
     power_finding,
     times,
 )
-from armtriage.results import Results
 from armtriage.theory import minimax_upper, ucb_lower
 
 if TYPE_CHECKING:

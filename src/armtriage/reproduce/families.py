@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from armtriage import plots
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
 from armtriage.plots._style import short
 from armtriage.reproduce._policies import PAPER, POLICIES, TIGHT
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart
-from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from armtriage import plots
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
 from armtriage.plots._style import short
 from armtriage.reproduce._policies import ORDER, PAPER, THOMPSON, TIGHT, UCB, chosen, rules
 from armtriage.reproduce._worst import line_powers
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, power_finding, spread
-from armtriage.results import Results
 from armtriage.theory import gap_lower, gap_upper
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from armtriage import plots
-from armtriage._experiments.statistics import ratio_interval
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
+from armtriage.experiments.statistics import ratio_interval
 from armtriage.plots._style import dress, number_ticks, short
 from armtriage.reproduce._guarded_places import AIMED, FREE, PARTS, SIZES, TARGETS, places_of
 from armtriage.reproduce._policies import GUARDED, THOMPSON, chosen
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, times
-from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars

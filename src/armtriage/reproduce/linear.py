@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from armtriage import plots
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
 from armtriage.plots._style import short
 from armtriage.reproduce._fits import between, line, powers, steepness
 from armtriage.reproduce._linear_instances import SLOTS, Tasks, orthogonal
@@ -23,7 +24,6 @@ from armtriage.reproduce.study import (
     spread,
     times,
 )
-from armtriage.results import Results
 from armtriage.theory import linear_lower, linear_upper
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from armtriage import plots
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
 from armtriage.plots._style import short
 from armtriage.reproduce._fits import steepness
 from armtriage.reproduce._policies import ORDER, PAPER, TIGHT, UCB, chosen, rules
 from armtriage.reproduce._worst import above_bound, below_bound, inside, line_powers, worst
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, power_finding
-from armtriage.results import Results
 from armtriage.theory import minimax_lower, minimax_upper
 
 if TYPE_CHECKING:

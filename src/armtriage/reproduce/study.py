@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from armtriage import plots
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
 from armtriage.plots._sources import counted
 from armtriage.plots._style import short
-from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars

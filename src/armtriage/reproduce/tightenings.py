@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from armtriage import plots
-from armtriage.experiment import Experiment
+from armtriage.experiments.experiment import Experiment
+from armtriage.experiments.results import Results
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, times
-from armtriage.results import Results
 
 if TYPE_CHECKING:
     import polars

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import borrowed, inlined, kernel, lowest_bit
+from armtriage.kernels.jit import borrowed, inlined, kernel, lowest_bit
 
 __all__ = ["CoverSearch", "explore_covers", "new_cover_search"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.theory._answers import Answer, Clock, say_how
 from armtriage.theory._greedy import cover_chvatal
 from armtriage.theory._independence import EDGES

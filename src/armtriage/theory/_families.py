@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.decisions import DecisionSet, TopS
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.theory._answers import Clock, say_how
 from armtriage.theory._dominating import smallest_dominating_set
 from armtriage.theory._independence import EDGES, largest_independent_set

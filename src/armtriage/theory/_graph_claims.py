@@ -10,7 +10,7 @@ import numpy as np
 from armtriage.decisions import Decision
 from armtriage.intervals import INTERVALS, half_width
 from armtriage.policies import CombinatorialElimination
-from armtriage.policies._triage import LEAST
+from armtriage.policies.elimination.sets import LEAST
 from armtriage.theory._claims import Ledger, Statement
 from armtriage.theory._layer_claims import LAYERS, Layers
 from armtriage.theory._watch import EVENT, HAIR, Books, Floats, Problem, Watch, intervals_of

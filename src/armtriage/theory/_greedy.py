@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import borrowed, inlined, kernel
-from armtriage.feedback import GraphArrays
-from armtriage.policies._layers import MEMBERS, WAITING, Layer, cover, next_pick, open_layer
+from armtriage.graphs.feedback import GraphArrays
+from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.policies.elimination.layers import MEMBERS, WAITING, Layer, cover, next_pick, open_layer
 
 __all__ = ["cover_chvatal", "cover_printed"]
 

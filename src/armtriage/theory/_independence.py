@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.theory._answers import Answer, Clock, say_how
 from armtriage.theory._components import components, lists_of
 from armtriage.theory._peel import OPEN, OUT, TAKEN, cover_by_cliques, cover_edges, peel

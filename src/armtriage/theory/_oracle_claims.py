@@ -9,7 +9,7 @@ import numpy as np
 
 from armtriage.decisions import Decision
 from armtriage.policies import ConstrainedElimination
-from armtriage.policies._oracle_elimination import CONFIRMED, ELIMINATED, GUARD, UNDECIDED
+from armtriage.policies.constrained.by_oracle import CONFIRMED, ELIMINATED, GUARD, UNDECIDED
 from armtriage.theory._claims import Ledger, Statement
 from armtriage.theory._watch import EVENT, HAIR, Books, Floats, Ints, Problem, Watch, intervals_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import inlined, kernel
+from armtriage.kernels.jit import inlined, kernel
 
 __all__ = ["OPEN", "OUT", "TAKEN", "cover_by_cliques", "cover_edges", "peel", "position"]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._rewards import loss
-from armtriage.contextual import ContextualPolicy
 from armtriage.decisions import Decision
 from armtriage.environments import Environment, LinearEnvironment, StochasticEnvironment
-from armtriage.policy import Policy
+from armtriage.environments.tables import loss
+from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.policy import Policy
 from armtriage.theory.bounds import (
     Bound,
     constrained_upper,

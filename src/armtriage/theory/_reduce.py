@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import inlined, kernel
+from armtriage.kernels.jit import inlined, kernel
 from armtriage.theory._peel import OPEN, OUT, TAKEN, position
 
 __all__ = ["fair_price", "reduce_cover"]

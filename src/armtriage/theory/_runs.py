@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import kernel
-from armtriage.feedback import FeedbackGraph, GraphArrays
+from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.kernels.jit import kernel
 
 __all__ = ["name_of", "run_cover", "strangers"]
 

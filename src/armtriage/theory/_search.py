@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import borrowed, inlined, kernel, lowest_bit
+from armtriage.kernels.jit import borrowed, inlined, kernel, lowest_bit
 
 __all__ = ["Search", "explore", "new_search"]
 

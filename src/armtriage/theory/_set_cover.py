@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.feedback import GraphArrays
+from armtriage.graphs.feedback import GraphArrays
 from armtriage.theory._answers import Answer, Clock, say_how
 from armtriage.theory._components import components, lists_of
 from armtriage.theory._cover_search import explore_covers, new_cover_search

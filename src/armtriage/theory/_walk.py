@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._jit import borrowed, inlined, kernel
-from armtriage._random import uniform
+from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.random import uniform
 
 __all__ = ["Walk", "new_walk", "take_steps"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from armtriage.decisions import Decision
 from armtriage.intervals import confidence_interval
-from armtriage.policy import Policy
+from armtriage.policies.policy import Policy
 from armtriage.theory._claims import Ledger, Statement
 from armtriage.theory._problem import Floats, Ints, Problem
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from armtriage._arguments import LONGEST, check_count
-from armtriage._random import check_seed
-from armtriage.contextual import ContextualPolicy
 from armtriage.environments import Environment, LinearEnvironment
+from armtriage.kernels.random import check_seed
 from armtriage.policies import (
     CombinatorialElimination,
     CombinatorialUCB,
     ConstrainedElimination,
     HierarchicalElimination,
 )
-from armtriage.policy import Policy
-from armtriage.simulator import check_match
+from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.policy import Policy
+from armtriage.simulation.simulate import check_match
 from armtriage.theory._claims import NOT_APPLICABLE, VIOLATED, Claim, Ledger
 from armtriage.theory._graph_claims import EliminationWatch
 from armtriage.theory._index_claims import IndexWatch

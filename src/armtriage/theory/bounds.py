@@ -15,7 +15,7 @@ from armtriage.policies import (
     Greedy,
     HierarchicalElimination,
 )
-from armtriage.policy import Policy
+from armtriage.policies.policy import Policy
 from armtriage.theory._bound import CONSTANTS, Bound, Bracketed
 from armtriage.theory.constrained_bounds import constrained_lower, constrained_upper, oracle_upper
 from armtriage.theory.graph_bounds import gap_upper, layer_size, minimax_upper, ucb_full_information_upper

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import as_numbers, check_count, check_number
 from armtriage.decisions import DecisionSet
 from armtriage.environments import Environment
-from armtriage.feedback import FeedbackGraph
-from armtriage.policies._layers import new_layer
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.elimination.layers import new_layer
 from armtriage.theory._dominating import smallest_dominating_set
 from armtriage.theory._families import active_cover, family_cover
 from armtriage.theory._gaps import gap_of_arms, gap_of_decisions

@@ -1,0 +1,311 @@
+"""What the names of instances and policies stand for, which options they take, and how they are made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from armtriage import policies
+from armtriage._options import Refusal, convert, parameters_of, split, unknown
+from armtriage.environments import Environment, LinearEnvironment, StochasticEnvironment
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.instances import (
+    FAMILIES,
+    GRAPHS,
+    gap_instance,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
+    hub_family,
+    linear_blocks,
+    linear_few_dimensions,
+    linear_one_dimension,
+    partition,
+    random_bernoulli,
+    random_constrained,
+    random_linear,
+    revealing_hubs,
+    star,
+    ucb_failure,
+)
+from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.policy import Policy
+
+__all__ = [
+    "DEFAULT_POLICIES",
+    "INSTANCES",
+    "POLICIES",
+    "build_instance",
+    "build_policy",
+    "instance_parameters",
+    "kind_of",
+    "make_instance",
+    "make_policy",
+    "names",
+    "policy_kinds",
+    "policy_parameters",
+]
+
+POLICIES: Mapping[str, type[Policy]] = {
+    "guarded_thompson": policies.GuardedThompson,
+    "comb_ucb1": policies.CombUCB1,
+    "elimination": policies.CombinatorialElimination,
+    "greedy": policies.Greedy,
+    "kl_ucb": policies.KLUCB,
+    "random": policies.UniformRandom,
+    "thompson": policies.ThompsonSampling,
+    "ucb": policies.CombinatorialUCB,
+    "constrained": policies.ConstrainedElimination,
+    "c2ucb": policies.C2UCB,
+    "hierarchical": policies.HierarchicalElimination,
+    "linear_thompson": policies.LinearThompsonSampling,
+}
+DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
+    "budget": ("guarded_thompson", "elimination", "comb_ucb1", "thompson"),
+    "decisions": ("constrained", "comb_ucb1", "thompson"),
+    "contexts": ("hierarchical", "c2ucb", "linear_thompson"),
+}
+"""The policies that play if none is named, by the kind of the instance: what a round is given, or decisions obey."""
+_BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "budget": {
+        "random": random_bernoulli,
+        "ucb_failure": ucb_failure,
+        "hidden_arm": hidden_arm,
+        "hidden_pairs": hidden_pairs,
+        "hidden_parts": hidden_parts,
+        "gap_instance": gap_instance,
+        "revealing_hubs": revealing_hubs,
+    },
+    "contexts": {
+        "linear": random_linear,
+        "linear_blocks": linear_blocks,
+        "linear_few_dimensions": linear_few_dimensions,
+        "linear_one_dimension": linear_one_dimension,
+    },
+    "decisions": {**FAMILIES, "partition": partition, "hub_family": hub_family, "star": star},
+}
+_ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts", "gap_instance")
+# Made from the graph, the seed or by chance, so they are no options of an instance on a graph.
+_FOUND = ("graph", "good", "independent", "seed")
+INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}
+"""The names of instances, and their kinds."""
+# Set by the instance or by the seed, so they are no options of a policy.
+_GIVEN = ("graph", "n_arms", "dimension", "budget", "decisions", "seed")
+_BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
+_GRAPH = inspect.Parameter("graph", inspect.Parameter.KEYWORD_ONLY, default="semi_bandit", annotation=str)
+
+
+def kind_of(environment: Environment | LinearEnvironment) -> str:
+    """Return the kind of an instance."""
+    if isinstance(environment, LinearEnvironment):
+        return "contexts"
+    return "budget" if getattr(environment, "decisions", None) is None else "decisions"
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Return the policies that can play instances of a kind."""
+    return tuple(name for name, one in POLICIES.items() if kind in policy_kinds(one))
+
+
+def policy_kinds(policy: str | type[Policy]) -> tuple[str, ...]:
+    """Return the kinds of instances that a policy can play."""
+    policy = _policy(policy)
+    if issubclass(policy, ContextualPolicy):
+        return ("contexts",)
+    if policy.__init__ is Policy.__init__:
+        return ("budget",)
+    return tuple(kind for kind in ("budget", "decisions") if kind in parameters_of(policy))
+
+
+def instance_parameters(instance: str | Callable[..., Any], options: Mapping[str, Any]) -> dict[str, inspect.Parameter]:
+    """Return what an instance takes as options; a graph's own depend on which one the options name."""
+    if not isinstance(instance, str):
+        return {**parameters_of(instance, ("horizon", "seed")), "budget": _own_budget(instance)}
+    if instance not in INSTANCES:
+        raise unknown("instance", instance, INSTANCES)
+    if instance in _ON_GRAPHS:
+        shown, rest = parameters_of(_graph_family(options)), parameters_of(_BUILDERS["budget"][instance], _FOUND)
+        return {"graph": _GRAPH, **shown, "budget": _BUDGET, **rest, **_apart(shown, ())}
+    if instance in FAMILIES:
+        shown, own = parameters_of(_graph_family(options), ("n_arms",)), parameters_of(FAMILIES[instance])
+        rest = parameters_of(random_constrained, ("decisions", "graph", "seed"))
+        return {"graph": _GRAPH, **shown, **own, **rest, **_apart(shown, own)}
+    kind = INSTANCES[instance]
+    own = parameters_of(_BUILDERS[kind][instance], ("seed",))
+    return {**own} if "budget" in own or kind == "decisions" else {**own, "budget": _BUDGET}
+
+
+def _apart(shown: Mapping[str, inspect.Parameter], own: Iterable[str]) -> dict[str, inspect.Parameter]:
+    """Return how a graph is given its own of those options that otherwise count for it and for the arms."""
+    return {f"graph.{key}": one.replace(default=None) for key, one in shown.items() if key == "seed" or key in own}
+
+
+def _own_budget(instance: Callable[..., Any]) -> inspect.Parameter:
+    return parameters_of(instance).get("budget", _BUDGET.replace(annotation=int | None, default=None))
+
+
+def _graph_family(options: Mapping[str, Any]) -> Callable[..., FeedbackGraph]:
+    family = options.get("graph", _GRAPH.default)
+    if family not in GRAPHS:
+        raise unknown("graph", family, GRAPHS)
+    return GRAPHS[family]
+
+
+def build_instance(
+    instance: str | Callable[..., Any], options: Mapping[str, Any], horizon: int, seed: int
+) -> tuple[Environment | LinearEnvironment, int]:
+    """Return the environment, and how many arms a decision has at most.
+
+    The options are those of `instance_parameters`, in the types asked for. Users' functions get the horizon and the
+    seed if they take them.
+    """
+    with _refusing():
+        if not isinstance(instance, str):
+            return _from_callable(instance, options, horizon, seed)
+        if instance in _ON_GRAPHS:
+            return _on_graph(_BUILDERS["budget"][instance], options, horizon, seed), options["budget"]
+        if instance in FAMILIES:
+            return _constrained(instance, options, seed)
+        kind = INSTANCES[instance]
+        build = _BUILDERS[kind][instance]
+        environment = build(**_some({"horizon": horizon, **options}, build, ("seed",)), seed=seed)
+        return environment, environment.decisions.size if kind == "decisions" else options["budget"]
+
+
+def _some(options: Mapping[str, Any], function: Callable[..., Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the options that a function takes."""
+    return {key: options[key] for key in parameters_of(function, without) if key in options}
+
+
+def _on_graph(
+    build: Callable[..., StochasticEnvironment], options: Mapping[str, Any], horizon: int, seed: int
+) -> StochasticEnvironment:
+    """Return arms on a graph; those that must not reveal each other are the most that can be found."""
+    graph = _graph({"seed": seed, **options})
+    given = _some({"horizon": horizon, **options}, build, _FOUND)
+    if "independent" in parameters_of(build):
+        from armtriage.theory import independent_set
+
+        given["independent"] = independent_set(graph)
+    return build(graph, **given, seed=seed)
+
+
+def _constrained(name: str, options: Mapping[str, Any], seed: int) -> tuple[Environment, int]:
+    """Return random arms of a family of sets of decisions."""
+    seeded = {"seed": seed, **options}
+    decisions = FAMILIES[name](**_some(seeded, FAMILIES[name]))
+    graph = _graph({**seeded, "n_arms": decisions.n_arms})
+    rest = _some(options, random_constrained, ("graph", "seed"))
+    return random_constrained(decisions, **rest, graph=graph, seed=seed), decisions.size
+
+
+def _graph(options: Mapping[str, Any]) -> FeedbackGraph:
+    own = {key.removeprefix("graph."): value for key, value in options.items() if key.startswith("graph.")}
+    build = _graph_family(options)
+    return build(**_some({**options, **own}, build))
+
+
+def _from_callable(
+    instance: Callable[..., Any], options: Mapping[str, Any], horizon: int, seed: int
+) -> tuple[Environment | LinearEnvironment, int]:
+    taken = parameters_of(instance)
+    own = {key: value for key, value in options.items() if key != "budget" or key in taken}
+    own |= {key: value for key, value in (("horizon", horizon), ("seed", seed)) if key in taken}
+    environment = instance(**own)
+    if not isinstance(environment, Environment | LinearEnvironment):
+        raise TypeError(f"must return an environment, got {type(environment).__name__}")
+    decisions = getattr(environment, "decisions", None)
+    if decisions is not None:
+        return environment, decisions.size
+    budget = options.get("budget", _own_budget(instance).default)
+    if budget is None:
+        raise ValueError("budget must be given: how many arms a decision has")
+    return environment, budget
+
+
+def _policy(policy: str | type[Policy]) -> type[Policy]:
+    if not isinstance(policy, str):
+        return policy
+    if policy not in POLICIES:
+        raise unknown("policy", policy, POLICIES)
+    return POLICIES[policy]
+
+
+def policy_parameters(policy: str | type[Policy]) -> dict[str, inspect.Parameter]:
+    """Return what a policy takes as options."""
+    own = parameters_of(_policy(policy), _GIVEN)
+    # Left out, it is the horizon that is played, whatever the default.
+    return {key: one.replace(default=one.empty) if key == "horizon" else one for key, one in own.items()}
+
+
+def build_policy(
+    policy: str | type[Policy],
+    options: Mapping[str, Any],
+    environment: Environment | LinearEnvironment,
+    budget: int,
+    horizon: int,
+    seed: int,
+) -> Policy:
+    """Return the policy, if it can play that environment; the options are those of `policy_parameters`."""
+    chosen, kind = _policy(policy), kind_of(environment)
+    if kind not in policy_kinds(chosen):
+        raise _no_match(chosen, kind)
+    given = {"horizon": horizon, **options, "seed": seed}
+    made = {key: given[key] for key in parameters_of(chosen) if key in given}
+    with _refusing():
+        if issubclass(chosen, ContextualPolicy) and isinstance(environment, LinearEnvironment):
+            return chosen(environment.n_arms, environment.dimension, budget, **made)
+        if kind == "decisions":
+            return chosen(environment.graph, decisions=getattr(environment, "decisions", None), **made)
+        return chosen(environment.graph, budget, **made)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise Refusal(str(error)) from error
+
+
+def _no_match(policy: type[Policy], kind: str) -> Refusal:
+    able = policy_kinds(policy)
+    what = "contexts" if "contexts" in (kind, *able) else "a set of decisions"
+    wanted = "with" if able in (("contexts",), ("decisions",)) and kind != "contexts" else "without"
+    fit = ", ".join(one for one, of in INSTANCES.items() if of in able)
+    return Refusal(
+        f"needs an instance {wanted} {what} ({fit}); policies for this instance are {', '.join(names(kind))}"
+    )
+
+
+def make_instance(text: str, horizon: int, seed: int) -> tuple[Environment | LinearEnvironment, int]:
+    """Return the environment that NAME:key=value,... describes, and how many arms a decision has at most."""
+    with _naming(text):
+        name, options = split(text)
+        made = convert(options, instance_parameters(name, options))
+        return build_instance(name, made, horizon, seed)
+
+
+def make_policy(
+    text: str, environment: Environment | LinearEnvironment, budget: int, horizon: int, seed: int
+) -> Policy:
+    """Return the policy that NAME:key=value,... describes, if it can play that environment."""
+    with _naming(text):
+        name, options = split(text)
+        if name not in POLICIES:
+            raise unknown("policy", name, names(kind_of(environment)))
+        if kind_of(environment) not in policy_kinds(name):
+            raise _no_match(POLICIES[name], kind_of(environment))
+        made = convert(options, policy_parameters(name))
+        return build_policy(name, made, environment, budget, horizon, seed)
+
+
+@contextmanager
+def _naming(text: str) -> Iterator[None]:
+    """Say in a refusal what was refused."""
+    try:
+        yield
+    except Refusal as error:
+        raise Refusal(f"{text}: {error}") from error

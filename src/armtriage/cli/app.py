@@ -1,0 +1,182 @@
+"""The command line: parsing, and nothing that the library cannot do by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from armtriage import __version__
+from armtriage._options import Refusal
+from armtriage.catalogue import DEFAULT_POLICIES, INSTANCES, POLICIES, kind_of, make_instance, make_policy, names
+from armtriage.cli import demo
+from armtriage.cli import graph as _cli_graph
+from armtriage.cli import report as _cli_report
+from armtriage.cli import reproduce as _cli_reproduce
+from armtriage.cli import run as _cli_run
+from armtriage.cli.terminal import progress_bar, refusing, say_if_cold
+from armtriage.environments import LinearEnvironment
+from armtriage.instances import GRAPHS
+from armtriage.kernels.random import check_seed
+from armtriage.simulation.comparison import compare, facts, table
+
+__all__ = ["INSTANCES", "POLICIES", "app", "main"]
+
+_GRAPH_HELP = f"graph is one of {', '.join(GRAPHS)}"
+_INSTANCE_HELP = f"NAME:key=value,... with NAME one of {', '.join(INSTANCES)}; where it is asked for, {_GRAPH_HELP}."
+_POLICY_HELP = (
+    f"NAME or NAME:key=value,... with NAME one of {', '.join(names('budget'))} (by default "
+    f"{' '.join(DEFAULT_POLICIES['budget'])}), on linear instances {', '.join(names('contexts'))} (by default all "
+    f"three), or with sets of decisions {', '.join(names('decisions'))} (by default "
+    f"{' '.join(DEFAULT_POLICIES['decisions'])})."
+)
+
+app = typer.Typer(
+    help="Combinatorial bandits: choose S of K arms each round.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+app.command("run")(_cli_run.run)
+app.command("report")(_cli_report.report)
+app.command("graph")(_cli_graph.graph)
+app.command("reproduce")(_cli_reproduce.reproduce)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"armtriage {__version__}")
+        raise typer.Exit
+
+
+_VERSION = typer.Option("--version", help="Show the version and stop.", is_eager=True, callback=_version)
+
+
+@app.callback()
+def _root(version: Annotated[bool, _VERSION] = False) -> None:
+    pass
+
+
+@app.command("simulate")
+def _simulate(
+    instance: Annotated[str, typer.Argument(help=_INSTANCE_HELP, metavar="INSTANCE")],
+    policies: Annotated[list[str] | None, typer.Argument(help=_POLICY_HELP, metavar="POLICY...")] = None,
+    horizon: Annotated[int, typer.Option(help="Rounds in a replication.")] = 10_000,
+    replications: Annotated[int, typer.Option(help="Independent repetitions.")] = 16,
+    seed: Annotated[int | None, typer.Option(help="Fixes instance, rewards and policies; fresh by default.")] = None,
+    checkpoints: Annotated[int, typer.Option(help="Rounds, on a log scale, at which regret is kept.")] = 50,
+    workers: Annotated[int | None, typer.Option(help="Threads; by default one a processor.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Write regret curves to this .png, .svg or .pdf file.")] = None,
+) -> None:
+    """Play policies against an instance and compare their regret.
+
+    Instances are random:graph=FAMILY,n_arms=K,budget=S with what else the family needs, such as size for
+    cliques and p for erdos_renyi, ucb_failure:budget=S,alpha=A and revealing_hubs:n_arms=K,n_hubs=H,budget=S,gap=D.
+    gap_instance and those of lower bounds, hidden_arm, hidden_pairs and hidden_parts, take a graph as random does, and
+    gap=D. An example:
+
+    armtriage simulate random:graph=cliques,n_arms=100,size=10,budget=10 elimination elimination:variant=paper
+
+    With contexts they are linear:n_arms=K,dimension=D,budget=S, linear_blocks:dimension=D,budget=S for D > 2S,
+    linear_few_dimensions:dimension=D,budget=S for D from 2 to 2S and linear_one_dimension:budget=S. An example:
+
+    armtriage simulate linear:n_arms=20,dimension=5,budget=3,norm=0.5 c2ucb c2ucb:width=0.5 hierarchical
+
+    With sets of decisions they are assignment:left=L,right=R, routing:layers=L,width=W, tree:nodes=N,edges=E,
+    categories:groups=G,size=N,capacity=C, each with low, high and graph if wanted, partition:n_arms=K,budget=S,gap=D,
+    hub_family and star:n_leaves=N. Each round asks an oracle, which takes its time: begin with a short --horizon
+    and few --replications. An example:
+
+    armtriage simulate routing:layers=5,width=4 constrained thompson --horizon 2000 --replications 4
+    """
+    with refusing():
+        seed = check_seed(seed)
+        environment, budget = make_instance(instance, horizon, seed)
+        chosen = {}
+        for name in policies or DEFAULT_POLICIES[kind_of(environment)]:
+            if name in chosen:
+                raise Refusal(f"policy {name!r} is given twice")
+            chosen[name] = make_policy(name, environment, budget, horizon, seed)
+        draw = _curves(plot) if plot else None
+        say_if_cold()
+        with progress_bar() as progress:
+            results = compare(
+                chosen,
+                environment,
+                horizon=horizon,
+                replications=replications,
+                seed=seed,
+                checkpoints=checkpoints,
+                workers=workers,
+                progress=progress,
+            )
+        if draw is not None:
+            draw({result.label: result.trace for result in results})
+    if as_json:
+        whole = {
+            "version": __version__,
+            "instance": instance,
+            "horizon": horizon,
+            "replications": replications,
+        }
+        whole |= {"seed": seed, "policies": [facts(result) for result in results]}
+        typer.echo(json.dumps(whole, indent=2))
+        return
+    console = Console()
+    arms = f"{environment.n_arms} arms"
+    slots = f"{budget} slots"
+    if isinstance(environment, LinearEnvironment):
+        arms += f" in dimension {environment.dimension}"
+    elif (decisions := getattr(environment, "decisions", None)) is not None:
+        slots = f"{type(decisions).__name__} of at most {budget} arms"
+    size = f"{arms}, {slots}, {horizon:,} rounds, {replications} runs, seed {seed}"
+    console.print(f"{instance}: {size}", highlight=False, markup=False, soft_wrap=True)
+    console.print(table(results))
+    if plot:
+        console.print(f"Regret curves: {plot}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command("demo")
+def _demo(
+    out: Annotated[Path, typer.Option(help="Folder for the page and the figures.")] = Path("armtriage-demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="A small form that takes seconds.")] = False,
+) -> None:
+    """Play two contests and a counter-check; print tables, write figures and a page about who wins where and why."""
+    console = Console()
+
+    def show(title: str, results: Any, text: Any) -> None:
+        console.print()
+        console.print(table(results, title))
+        for sentence in text:
+            console.print(sentence, highlight=False, markup=False)
+
+    with refusing():
+        say_if_cold()
+        with progress_bar() as progress:
+            page = demo.run(out, quick=quick, show=show, progress=progress)
+    where = f"\nFigures (PNG, SVG) are in {out}; the page is {page}"
+    console.print(where, highlight=False, markup=False, soft_wrap=True)
+
+
+def _curves(path: Path) -> Callable[[Mapping[str, Any]], None]:
+    """Return what writes the regret curves; refuse a file it could not write before anything is played."""
+    from armtriage import plots
+
+    plots.check_path(path)
+    return lambda traces: plots.save(plots.regret_curves(traces), path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The command `reproduce`: the paper's claims, measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from armtriage import __version__
+from armtriage.cli.terminal import plain_warnings, progress_bar, refusing, say, say_if_cold
+from armtriage.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from armtriage.reproduce import Reproduction
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    full: Annotated[bool, typer.Option("--full/--quick", help="Within an hour, or within minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the page, figures, tables and runs.")] = Path(
+        "armtriage-reproduce"
+    ),
+    only: Annotated[
+        list[str] | None, typer.Option(help="One study, by name; can be given several times.", metavar="STUDY")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="Where cells are played; see armtriage run.")] = "auto",
+    workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one a processor.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Measure what each theorem of the paper claims, and write one page about it.
+
+    For each claim: the instances that it speaks of, regret with intervals, the fitted power beside the predicted
+    one, bounds in the same figure, and a verdict. Ctrl+C stops it, and the same command goes on.
+
+    Studies are gap-rates, minimax-rates, ucb-failure, full-information, linear, constrained, counterexamples,
+    tightenings, families, guarded and certificates.
+    """
+    with refusing(), plain_warnings():
+        from armtriage.reproduce import reproduce as run
+
+        say_if_cold()
+        try:
+            with progress_bar() as bar:
+                made = run(
+                    out,
+                    size="full" if full else "quick",
+                    only=only or (),
+                    engine=engine,
+                    workers=workers,
+                    progress=lambda what, done, total: bar(what, done / max(total, 1)),
+                )
+        except KeyboardInterrupt:
+            typer.echo(f"armtriage: stopped; what was played is kept in {out}. The same command goes on.", err=True)
+            raise typer.Exit(130) from None
+        except ExperimentError as error:
+            typer.echo(f"armtriage: {error}", err=True)
+            raise typer.Exit(1) from error
+    if as_json:
+        facts = [{"study": name, **one._asdict()} for name, those in made.findings.items() for one in those]
+        typer.echo(json.dumps({"version": __version__, "page": str(made.page), "claims": facts}, indent=2))
+    else:
+        _show(made)
+
+
+def _show(made: Reproduction) -> None:
+    from armtriage.reproduce import STUDIES
+    from armtriage.reproduce.page import HEAD, tally
+
+    table = Table(*HEAD)
+    for name, findings in made.findings.items():
+        table.add_row(f"[bold]{escape(STUDIES[name].title)}[/bold]", end_section=True)
+        for one in findings:
+            cells = f"{one.claim} ({one.source})", one.predicted, one.measured, one.verdict
+            table.add_row(*map(escape, cells), end_section=True)
+    Console().print(table)
+    say(tally([one for those in made.findings.values() for one in those]))
+    say(f"The page is {made.page}; figures and tables are beside it")

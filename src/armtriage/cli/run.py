@@ -1,0 +1,208 @@
+"""The command `run`: an experiment from a file, or what is left of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from armtriage import __version__
+from armtriage.cli.terminal import plain_warnings, refusing, say, say_if_cold
+from armtriage.errors import ExperimentError
+from armtriage.experiments.engines import ENGINES, processors
+from armtriage.experiments.experiment import Experiment, read_file
+from armtriage.experiments.folder import Folder
+from armtriage.experiments.plan import Plan, duration
+from armtriage.experiments.results import Results
+from armtriage.simulation.comparison import number
+
+__all__ = ["run"]
+
+_MOST_REASONS = 10
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The experiment, a TOML file.", metavar="FILE")],
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the results are kept; by default beside FILE, without its ending.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help=f"Where cells are played: {', '.join(ENGINES)}.")] = "auto",
+    workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one a processor.")] = None,
+    shard: Annotated[str | None, typer.Option(help="Play the i-th of n parts only.", metavar="I/N")] = None,
+    seed: Annotated[int | None, typer.Option(help="The root of all seeds, instead of the one in FILE.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be played, and play nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    r"""Run an experiment, or what is left of it: cells that are in the folder are not played again.
+
+    A file says which environments, which policies and how long; any option may be a list, and every combination of
+    them is played:
+
+    \b
+    horizon = 10000
+    replications = 16
+    seed = 7
+    policies = ["elimination", "comb_ucb1", "thompson"]
+    [[environments]]
+    instance = "random"
+    graph = "cliques"
+    n_arms = [50, 100]
+    size = 10
+    budget = 5
+
+    Ctrl+C stops it, and the same command goes on. For a batch queue, give each job --shard 1/8 to --shard 8/8 and
+    one --folder, or copy their folders together afterwards.
+    """
+    with refusing(), plain_warnings():
+        place = _folder(file, folder)
+        part = None if shard is None else _shard(shard)
+        experiment = _experiment(file, place, seed, alone=part is None)
+        if dry_run:
+            _show_plan(experiment, experiment.plan(place, shard=part), engine, workers, as_json)
+            return
+        say_if_cold()
+        results = _played(experiment, place, engine, workers, part)
+    if as_json:
+        typer.echo(json.dumps(_facts(results, place), indent=2))
+    else:
+        _show(results, place)
+    if results.failed:
+        raise typer.Exit(1)
+
+
+def _folder(file: Path, folder: Path | None) -> Path:
+    if folder is None and not file.suffix:
+        raise ValueError(f"--folder must be given for a file without an ending, got {str(file)!r}")
+    return file.with_suffix("") if folder is None else folder
+
+
+def _shard(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise ValueError(f"--shard must be written I/N, with I from 1 to N, got {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def _experiment(file: Path, folder: Path, seed: int | None, alone: bool) -> Experiment:
+    """Return the experiment; where no seed is given it has that of the folder, or a fresh one."""
+    if seed is None and read_file(file).get("seed") is None:
+        try:
+            seed = Folder(folder).manifest().seed
+        except FileNotFoundError:
+            if not alone:
+                raise ValueError(
+                    "--shard needs a seed, in the file or by --seed: all parts must have the same"
+                ) from None
+    return Experiment.from_file(file, **({} if seed is None else {"seed": seed}))
+
+
+def _played(
+    experiment: Experiment, folder: Path, engine: str, workers: int | None, shard: tuple[int, int] | None
+) -> Results:
+    typer.echo(f"{experiment!r}; results in {folder}", err=True)
+    try:
+        return experiment.run(folder, engine=engine, workers=workers, shard=shard, progress=True)
+    except KeyboardInterrupt:
+        done = Folder(folder).ids() & {cell.id for cell in experiment.cells}
+        kept = f"{len(done)} of {len(experiment.cells)} cells are done and kept in {folder}"
+        typer.echo(f"armtriage: stopped; {kept}. The same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
+    except ExperimentError as error:
+        typer.echo(f"armtriage: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _print(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print rows of an environment, a policy and numbers, under a line for each environment."""
+    table = Table()
+    table.add_column("environment and policy", overflow="fold")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for environment, those in groupby(rows, key=itemgetter(0)):
+        table.add_row(escape(environment))
+        for _, policy, *numbers in those:
+            table.add_row(f"  {escape(policy)}", *numbers)
+        table.add_section()
+    Console().print(table)
+
+
+def _show_plan(experiment: Experiment, plan: Plan, engine: str, workers: int | None, as_json: bool) -> None:
+    at_once = 1 if engine == "serial" else max(min(workers or processors(), plan.missing), 1)
+    if as_json:
+        facts = [{**vars(row), "missing": row.missing} for row in plan.rows]
+        whole = {"version": __version__, "name": experiment.name, "seed": experiment.seed, "cells": plan.cells}
+        whole |= {
+            "done": plan.done,
+            "missing": plan.missing,
+            "seconds": plan.seconds,
+            "workers": at_once,
+            "rows": facts,
+        }
+        typer.echo(json.dumps(whole, indent=2))
+        return
+    rows = [
+        (row.environment, row.policy, *map(str, (row.cells, row.done, row.missing)), duration(row.seconds))
+        for row in plan.rows
+    ]
+    _print(("cells", "done", "missing", "time"), rows)
+    say(f"{plan}, with {at_once} at a time: {duration(plan.seconds / at_once)}; seed {experiment.seed}")
+
+
+def _errors(results: Results) -> list[dict[str, Any]]:
+    """Return the failed cells, with their tracebacks."""
+    failed = results.runs.filter(results.runs["error"].is_not_null())
+    return failed.unique("cell", maintain_order=True).select("environment", "policy", "cell", "error").to_dicts()
+
+
+def _facts(results: Results, folder: Path) -> dict[str, Any]:
+    return {
+        "version": __version__,
+        "name": results.name,
+        "folder": str(folder),
+        "seed": results.manifest.seed,
+        "cells": len(results.manifest.cells),
+        "missing": results.missing,
+        "failed": results.failed,
+        "stale": results.stale,
+        "summary": results.summary().to_dicts(),
+        "errors": _errors(results),
+    }
+
+
+def _show(results: Results, folder: Path) -> None:
+    rows = []
+    for row in results.summary().to_dicts():
+        mean = number(row["mean"]) if row["runs"] else "none"
+        spread = "none" if row["low"] is None else f"{number(row['low'])} to {number(row['high'])}"
+        rows.append(
+            (
+                row["environment"],
+                row["policy"],
+                f"{row['round']:,}" if row["runs"] else "",
+                str(row["runs"]),
+                mean,
+                spread,
+            )
+        )
+    _print(("round", "runs", "mean regret", "95% interval"), rows)
+    reasons: dict[str, list[dict[str, Any]]] = {}
+    for one in _errors(results):
+        reasons.setdefault(one["error"].strip().splitlines()[-1], []).append(one)
+    for reason, those in list(reasons.items())[:_MOST_REASONS]:
+        say(f"{len(those)} failed, such as {those[0]['policy']} in {those[0]['environment']}: {reason}")
+    counts = (
+        (results.failed, "cells failed; the next run tries them again"),
+        (results.missing, "cells are missing"),
+        (results.stale, "cells of other settings or other code are left out"),
+    )
+    told = [f"{count} {what}" for count, what in counts if count]
+    say("; ".join((*told, f"seed {results.manifest.seed}", f"results in {folder}")))

@@ -1,0 +1,336 @@
+"""The folder of an experiment: its manifest, a Parquet file a cell, and a log of every play.
+
+::
+
+    experiment.json          what the experiment is; replaced as a whole
+    cells/<id>.parquet       the table of a cell; it appears under this name only when it is whole
+    runs/<run>.jsonl         a line a play, appended before the table appears; each process writes a file of its own
+
+Nothing is ever written twice by different processes, so several can share a folder, and folders can be merged by
+copying their files together.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import re
+import secrets
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from armtriage.errors import DamagedFile, ExperimentError
+from armtriage.experiments.cells import (
+    FORMAT,
+    Cell,
+    EnvironmentSpec,
+    Outcome,
+    PolicySpec,
+    blocks,
+    table_digest,
+)
+from armtriage.experiments.identity import canonical
+from armtriage.experiments.versions import versions
+
+__all__ = ["Folder", "Manifest"]
+
+_MANIFEST = "experiment.json"
+_HOST = re.sub(r"[^A-Za-z0-9]+", "_", platform.node()) or "host"
+_TEMPORARY = re.compile(rf"\..*\.{_HOST}-(\d+)\.tmp")
+_DAY = 24 * 3600
+_NEEDED = {"cell", "started", "digest", "error"}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an experiment is, as its folder says: enough to name its cells, without the users' code.
+
+    Parameters
+    ----------
+    name : str
+        What the experiment is called.
+    seed : int
+        Its root seed.
+    code : str
+        The version of the code that plays it.
+    environments, policies : tuple
+        What it is made of.
+    pairs : tuple of tuple of int
+        Which policy plays in which environment, by their positions.
+    replications, block, checkpoints, redraw
+        See `armtriage.Experiment`.
+    definition : mapping
+        The experiment as it was given.
+    certificate : float
+        With which probability certificates may fail; 0 if none are kept.
+    """
+
+    name: str
+    seed: int
+    code: str
+    environments: tuple[EnvironmentSpec, ...]
+    policies: tuple[PolicySpec, ...]
+    pairs: tuple[tuple[int, int], ...]
+    replications: int
+    block: int
+    checkpoints: int | tuple[int, ...]
+    redraw: bool
+    definition: Mapping[str, Any]
+    certificate: float = 0.0
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells, in the order of environments, policies and replications."""
+        rest = self.checkpoints, self.seed, self.redraw, self.code, self.certificate
+        return tuple(
+            Cell(self.environments[environment], self.policies[policy], first, count, *rest)
+            for environment, policy in self.pairs
+            for first, count in blocks(self.replications, self.block)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values; users' functions and classes go by their names."""
+        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        environments = [_plain(one, instance=_name(one.instance)) for one in self.environments]
+        policies = [_plain(one, policy=_name(one.policy)) for one in self.policies]
+        made = {"environments": environments, "policies": policies, "versions": versions()}
+        if not self.certificate:
+            del plain["certificate"]
+        return {"format": FORMAT, **plain, **made}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return what `to_json` was called on, but that users' functions and classes are names now."""
+        if values["format"] != FORMAT:
+            raise ValueError(f"it has format {values['format']!r}, and this version of armtriage reads {FORMAT}")
+        points = values["checkpoints"]
+        made = {
+            "environments": tuple(EnvironmentSpec(**one) for one in values["environments"]),
+            "policies": tuple(PolicySpec(**one) for one in values["policies"]),
+            "pairs": tuple((environment, policy) for environment, policy in values["pairs"]),
+            "checkpoints": points if isinstance(points, int) else tuple(points),
+            "certificate": values.get("certificate", 0.0),
+        }
+        return cls(**{one.name: values[one.name] for one in fields(cls) if one.name not in made}, **made)
+
+
+def _plain(spec: EnvironmentSpec | PolicySpec, **named: str) -> dict[str, Any]:
+    return {**vars(spec), **named, "options": canonical("options", spec.options)}
+
+
+def _name(thing: str | Callable[..., Any]) -> str:
+    if isinstance(thing, str):
+        return thing
+    return f"{thing.__module__}:{thing.__qualname__}" if hasattr(thing, "__qualname__") else repr(thing)
+
+
+class Folder:
+    """Where the cells of an experiment are kept.
+
+    Parameters
+    ----------
+    path : path
+        The folder; it need not be there until `begin`.
+
+    Examples
+    --------
+    >>> Folder("nowhere").records()
+    []
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._safe = 0
+        self._log: int | None = None
+
+    def manifest(self) -> Manifest:
+        """Return the manifest.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none, so that nothing was ever run in this folder.
+        DamagedFile
+            If it is not the manifest of an experiment.
+        """
+        place = self.path / _MANIFEST
+        try:
+            return Manifest.from_json(json.loads(place.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{self.path} is no folder of an experiment: it has no {_MANIFEST}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFile(f"{place} is not the manifest of an experiment: {error}") from error
+
+    def begin(self, manifest: Manifest) -> None:
+        """Make the folder ready for the cells of an experiment; refuse that of another one."""
+        place = self.path / _MANIFEST
+        if place.exists() and (there := self.manifest()).name != manifest.name:
+            say = f"{self.path} holds the experiment {there.name!r}, and this one is {manifest.name!r}"
+            raise ValueError(f"{say}: give it another folder, or the same name")
+        text = json.dumps(manifest.to_json(), indent=1, ensure_ascii=False).encode()
+        try:
+            for part in ("cells", "runs"):
+                (self.path / part).mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            if not place.exists() or place.read_bytes() != text:
+                _replace(place, text)
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def ids(self) -> set[str]:
+        """Return the cells that have a file, of this experiment or of what it was before."""
+        with suppress(FileNotFoundError), os.scandir(self.path / "cells") as entries:
+            return {one.name.removesuffix(".parquet") for one in entries if one.name.endswith(".parquet")}
+        return set()
+
+    def place(self, cell: Cell) -> Path:
+        """Return the file of a cell's table."""
+        return self.path / "cells" / f"{cell.id}.parquet"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records of all plays, in the order they began; what a killed process left in a line is skipped."""
+        found = []
+        for log in (self.path / "runs").glob("*.jsonl"):
+            for line in log.read_bytes().splitlines():
+                with suppress(ValueError):
+                    record = json.loads(line)
+                    if isinstance(record, dict) and record.keys() >= _NEEDED:
+                        found.append(record)
+        return sorted(found, key=lambda record: str(record["started"]))
+
+    def whole(self, cells: Iterable[Cell], records: Iterable[Mapping[str, Any]] | None = None) -> set[str]:
+        """Return which of the cells are there, and as they were written; of damaged files it warns.
+
+        Parameters
+        ----------
+        cells : iterable of Cell
+            The cells that are looked for.
+        records : iterable of mapping, optional
+            What `records` returns, if it is at hand.
+        """
+        there = self.ids()
+        sums: dict[str, set[str]] = {}
+        for record in self.records() if records is None else records:
+            sums.setdefault(record["cell"], set()).add(record["digest"])
+        found, damaged = set(), []
+        for cell in cells:
+            if cell.id in there:
+                known = sums.get(cell.id, set()) - {None}
+                if _is_whole(self.place(cell), cell, known):
+                    found.add(cell.id)
+                else:
+                    damaged.append(self.place(cell).name)
+        if damaged:
+            warnings.warn(f"{len(damaged)} damaged files count as missing: {', '.join(damaged[:3])}", stacklevel=2)
+        self._safe = len(found)
+        return found
+
+    def keep(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep the record of a play, then the table if there is one.
+
+        Raises
+        ------
+        ExperimentError
+            If it cannot be written; nothing half-written is left then.
+        """
+        line = json.dumps(outcome.record, separators=(",", ":")).encode() + b"\n"
+        try:
+            if self._log is None:
+                name = f"{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+                self._log = os.open(self.path / "runs" / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
+            _write(self._log, line)
+            if outcome.table:
+                _replace(self.place(cell), outcome.table)
+                self._safe += 1
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _no_room(self, error: OSError) -> ExperimentError:
+        say = f"cannot write to {self.path}: {error.strerror or error}"
+        return ExperimentError(f"{say}; {self._safe} finished cells are safe, and running it again goes on from them")
+
+    def _sweep(self) -> None:
+        """Remove the temporary files of processes that are no more."""
+        for one in [*(self.path / "cells").glob(".*.tmp"), *self.path.glob(".*.tmp")]:
+            own = _TEMPORARY.fullmatch(one.name)
+            with suppress(FileNotFoundError):
+                if (own and not _is_alive(int(own[1]))) or time.time() - one.stat().st_mtime > _DAY:
+                    one.unlink()
+
+
+_BINARY: int = getattr(os, "O_BINARY", 0)
+
+
+def _write(file: int, content: bytes) -> None:
+    """Write all of it: the system may take less at a time, and says why only when it takes nothing."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _replace(place: Path, content: bytes) -> None:
+    """Write a file that has its name only when it is whole."""
+    temporary = place.with_name(f".{place.stem}.{_HOST}-{os.getpid()}.tmp")
+    try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o666)
+        try:
+            _write(file, content)
+        finally:
+            os.close(file)
+        os.replace(temporary, place)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process of this machine is there; where one cannot ask without ending it, all are."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _is_whole(place: Path, cell: Cell, sums: set[str]) -> bool:
+    try:
+        content = place.read_bytes()
+    except OSError:
+        return False
+    return table_digest(content) in sums if sums else _is_table(content, cell)
+
+
+def _is_table(content: bytes, cell: Cell) -> bool:
+    """Whether it is a table of the cell, as far as one can tell without a record of it."""
+    import polars
+
+    try:
+        table = polars.read_parquet(io.BytesIO(content))
+    except (polars.exceptions.PolarsError, OSError):
+        return False
+    return tuple(table.columns) == cell.columns and set(table["replication"].unique()) == set(cell.replications)

@@ -1,0 +1,188 @@
+"""Before anything is played, every environment and every policy is built once; what goes wrong is told by its key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from armtriage._options import Refusal
+from armtriage.catalogue import INSTANCES, build_instance, build_policy, kind_of, names, policy_kinds
+from armtriage.environments import Environment, LinearEnvironment
+from armtriage.experiments.cells import EnvironmentSpec, PolicySpec
+from armtriage.experiments.definition import ENVIRONMENT, POLICY, Configuration, configurations, plain
+from armtriage.experiments.folder import Manifest
+from armtriage.experiments.schema import Problems, Settings, Wrong, check
+from armtriage.experiments.versions import code_version
+from armtriage.kernels.random import check_seed
+from armtriage.policies.policy import Policy
+from armtriage.simulation.simulate import certificate_delta, check_certificate, check_match, check_points
+
+__all__ = ["manifest_of"]
+
+_Spec = TypeVar("_Spec", EnvironmentSpec, PolicySpec)
+
+
+def manifest_of(given: Mapping[str, Any]) -> Manifest:
+    """Return the experiment that a definition stands for, or raise all that is wrong with it."""
+    problems = Problems()
+    settings = _settings(given, problems)
+    horizons = settings.horizon if settings else 1
+    environments = configurations(ENVIRONMENT, given.get("environments"), problems, horizons)
+    policies = configurations(POLICY, given.get("policies"), problems)
+    environment_specs = _specs(environments, _environment_spec, problems)
+    policy_specs = _specs(policies, _policy_spec, problems)
+    if settings is None:
+        raise problems.error()
+    seed = check_seed(settings.seed)
+    for one in environments:
+        with problems.noting():
+            _check_settings(settings, one)
+    pairs = _rehearse(environments, policies, settings, seed, problems)
+    if problems.found:
+        raise problems.error()
+    return Manifest(
+        name=settings.name,
+        seed=seed,
+        code=code_version(),
+        environments=environment_specs,
+        policies=policy_specs,
+        pairs=tuple(pairs),
+        replications=settings.replications,
+        block=settings.block,
+        checkpoints=settings.checkpoints if isinstance(settings.checkpoints, int) else tuple(settings.checkpoints),
+        redraw=settings.redraw,
+        definition={key: plain(key, value) for key, value in given.items()},
+        certificate=certificate_delta(settings.certificate),
+    )
+
+
+def _settings(given: Mapping[str, Any], problems: Problems) -> Settings | None:
+    """Return what is right of the settings; None if without a horizon nothing can be built."""
+    made: dict[str, Any] = {}
+    parts = ("environments", "policies")
+    for key in (key for key in given if key not in parts):
+        with problems.noting():
+            try:
+                made[key] = plain(key, given[key])
+                check(Settings, {"horizon": 1, key: made[key]}, "", parts)
+            except TypeError as error:
+                raise Wrong.about("", given, str(error)) from error
+            except Wrong:
+                del made[key]
+                raise
+    with problems.noting():
+        if "horizon" in made or "horizon" not in given:
+            return check(Settings, made, "", parts)
+    return None
+
+
+def _check_settings(settings: Settings, environment: Configuration) -> None:
+    """Refuse settings that do not go with an environment."""
+    try:
+        check_points(settings.checkpoints, environment.horizon)
+    except ValueError as error:
+        raise Wrong.about("", ("checkpoints",), str(error)) from error
+    if settings.redraw and "seed" in environment.options:
+        raise Wrong.at(
+            f"{environment.path}.seed", "must not be given with redraw, which draws one for each replication"
+        )
+
+
+def _environment_spec(one: Configuration) -> EnvironmentSpec:
+    return EnvironmentSpec(one.label, one.what, one.options, one.horizon)
+
+
+def _policy_spec(one: Configuration) -> PolicySpec:
+    return PolicySpec(one.label, one.what, one.options)
+
+
+def _specs(given: list[Configuration], make: Callable[[Configuration], _Spec], problems: Problems) -> tuple[_Spec, ...]:
+    """Return what the cells are made of; two that are the same, or are called the same, are refused."""
+    keys: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    made = []
+    for one in given:
+        with problems.noting():
+            try:
+                spec = make(one)
+            except TypeError as error:
+                raise Wrong.at(one.path, str(error)) from error
+            if spec.key in keys:
+                raise Wrong.at(one.path, f"{one.label!r} is the same as {keys[spec.key]}")
+            if one.label in labels:
+                raise Wrong.at(one.path, f"label {one.label!r} is that of {labels[one.label]}; give another one")
+            keys[spec.key], labels[one.label] = f"{one.path}, {one.label!r}", one.path
+            made.append(spec)
+    return tuple(made)
+
+
+def _rehearse(
+    environments: list[Configuration], policies: list[Configuration], settings: Settings, seed: int, problems: Problems
+) -> list[tuple[int, int]]:
+    """Return which policies play in which environments, by their positions; each plays in all of its kind."""
+    pairs = []
+    for place, one in enumerate(environments):
+        with problems.noting():
+            environment, budget = _environment(one, seed)
+            kind = kind_of(environment)
+            fit = [number for number, policy in enumerate(policies) if kind in policy_kinds(policy.what)]
+            if policies and not fit:
+                raise Wrong.at(one.path, f"no policy can play it; accepted are {', '.join(names(kind))}")
+            for number in fit:
+                pairs.append((place, number))
+                with problems.noting():
+                    made = _try_policy(policies[number], one, environment, budget, seed)
+                    _try_certificate(settings, made, environment)
+    if not problems.found:
+        idle = set(range(len(policies))) - {number for _, number in pairs}
+        for number in sorted(idle):
+            with problems.noting():
+                raise _idle(policies[number])
+    return pairs
+
+
+def _environment(one: Configuration, seed: int) -> tuple[Environment | LinearEnvironment, int]:
+    seed = one.options.get("seed", seed)
+    try:
+        made = build_instance(one.what, one.options, one.horizon, seed)
+        if not isinstance(one.what, str):
+            again, _ = build_instance(one.what, one.options, one.horizon, seed)
+            if getattr(again, "seed", None) != getattr(made[0], "seed", None):
+                raise Refusal("seed must be an argument that fixes the rewards: two calls made two different ones")
+        return made
+    except Refusal as error:
+        raise Wrong.about(one.path, (*one.options, "budget", "horizon"), str(error)) from error
+    except Exception as error:
+        raise Wrong.at(one.path, f"its instance raised {type(error).__name__}: {error}") from error
+
+
+def _try_policy(
+    policy: Configuration, where: Configuration, environment: Environment | LinearEnvironment, budget: int, seed: int
+) -> Policy:
+    try:
+        made = build_policy(policy.what, policy.options, environment, budget, where.horizon, seed)
+        check_match(made, environment, where.horizon)
+        return made
+    except (Refusal, TypeError, ValueError) as error:
+        key = str(error).partition(" ")[0]
+        if key in policy.options or key not in (*where.options, "horizon"):
+            text = str(error) if key in policy.options else f"in {where.label}: {error}"
+            raise Wrong.about(policy.path, policy.options, text) from error
+        raise Wrong.about(where.path, (*where.options, "horizon"), str(error)) from error
+    except Exception as error:
+        raise Wrong.at(policy.path, f"in {where.label}: it raised {type(error).__name__}: {error}") from error
+
+
+def _try_certificate(settings: Settings, policy: Policy, environment: Environment | LinearEnvironment) -> None:
+    try:
+        check_certificate(settings.certificate, policy, environment)
+    except ValueError as error:
+        raise Wrong.about("", ("certificate",), str(error)) from error
+
+
+def _idle(policy: Configuration) -> Wrong:
+    able = policy_kinds(policy.what)
+    if not able:
+        return Wrong.at(policy.path, "its constructor must take budget or decisions by name")
+    fit = ", ".join(name for name, kind in INSTANCES.items() if kind in able)
+    return Wrong.at(policy.path, f"it can play in none of the environments; accepted are the instances {fit}")

@@ -1,0 +1,442 @@
+"""Results: the tables of an experiment, and what can be said from them with an interval."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from armtriage._arguments import check_choice, check_count, check_probability
+from armtriage.experiments.cells import Cell
+from armtriage.experiments.folder import Folder, Manifest
+from armtriage.experiments.rows import Sample, beside, certificate_row, difference_row, mean_row, sample
+from armtriage.experiments.statistics import INTERVALS, slope_interval
+from armtriage.experiments.tables import Kept, Runs, configurations, read
+from armtriage.simulation.trace import Trace
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Results"]
+
+_SHOWN = 20  # rows of the overview
+
+
+class Results:
+    """The results of an experiment, as tables; made by `Experiment.run` and `Results.load`.
+
+    All tables list the environments and policies in the order of the experiment, whatever the order of play. Cells
+    that failed or are missing have no rows of regret, and every number says how many runs it is made of. Options are
+    columns, such as ``environment.n_arms`` and ``policy.delta``: null where they were not given, and text where they
+    are neither all numbers nor all truth values.
+
+    Attributes
+    ----------
+    manifest
+        What the experiment is: its name, seed, code, environments, policies, replications, checkpoints, definition.
+    runs : polars.DataFrame
+        A row a run, also of cells that failed: environment, policy, replication, cell, committed_at (null: never),
+        seconds (its share of the cell's), rounds_per_second, environment_seed, policy_seed, seed (the root), version,
+        code, python, numpy, numba, scipy, polars, host, engine, started, error (the traceback of a failed cell).
+    missing, failed, stale : int
+        Cells that are not there yet; that failed when they were last played; and that are in the folder, but not of
+        this experiment: it was changed, or the code was.
+
+    Examples
+    --------
+    >>> from armtriage import Experiment
+    >>> experiment = Experiment(
+    ...     {"few": "random:n_arms=5,budget=2", "many": "random:n_arms=20,budget=2"},
+    ...     ["greedy", "random"], horizon=1000, replications=8, seed=7,
+    ... )
+    >>> results = experiment.run()
+    >>> results
+    Results of 'experiment': 2 environments, 2 policies, 8 replications, seed 7
+                rounds  runs   mean regret  95% interval
+    few
+      greedy      1000     8 ...
+      random      1000     8 ...
+    many
+      greedy      1000     8 ...
+      random      1000     8 ...
+    >>> results.regret.select("environment.n_arms", "policy", "replication", "round").row(-1)
+    (20, 'random', 7, 1000)
+    """
+
+    def __init__(self, kept: Kept) -> None:
+        self._pairs = kept.pairs
+        self.manifest: Manifest = kept.manifest
+        self.runs: polars.DataFrame = kept.plays
+        self.missing, self.failed, self.stale = kept.missing, kept.failed, kept.stale
+        self._configurations = configurations(kept.manifest)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Return the results that a folder holds so far; the code that made them is not needed.
+
+        Raises
+        ------
+        FileNotFoundError
+            If it is not the folder of an experiment.
+        """
+        try:
+            import polars  # noqa: F401
+        except ImportError as error:
+            raise ImportError("results need polars, of the extra 'experiments': pip install polars") from error
+        return cls(read(Folder(folder)))
+
+    @property
+    def name(self) -> str:
+        """What the experiment is called."""
+        return self.manifest.name
+
+    @cached_property
+    def regret(self) -> polars.DataFrame:
+        """The cumulative regret, a row a checkpoint of a run: configuration, replication, round, regret.
+
+        If the experiment keeps certificates, they stand beside it in `certificate`.
+        """
+        import polars
+
+        empty = Runs(*(np.empty(0, np.int64),) * 2, np.empty((0, 0)), np.empty(0, np.int64), 0)
+        pairs = [runs or empty for runs in self._pairs]
+        places = np.repeat(np.arange(len(pairs)), [runs.regret.size for runs in pairs])
+        replications = np.concatenate([np.repeat(runs.replications, runs.rounds.size) for runs in pairs])
+        rounds = np.concatenate([np.tile(runs.rounds, runs.replications.size) for runs in pairs])
+        regret = np.concatenate([runs.regret.ravel() for runs in pairs])
+        columns = {"replication": replications, "round": rounds, "regret": regret}
+        if self.manifest.certificate:
+            kept = [one.ravel() for runs in pairs if (one := runs.certificate) is not None]
+            columns["certificate"] = np.concatenate([np.empty(0), *kept])
+        return self._configurations[places].with_columns(polars.Series(*one) for one in columns.items())
+
+    def summary(
+        self, *, level: float = 0.95, interval: str = "t", at: int | None = None, baseline: str | None = None
+    ) -> polars.DataFrame:
+        """Return a row for each policy in each environment: its mean regret, with an interval.
+
+        Parameters
+        ----------
+        level : float
+            How often the interval holds the mean that endless replications would have.
+        interval : {"t", "bootstrap"}
+            Student's t; or the studentised bootstrap, which is wider but right for skewed regrets, where t covers too
+            little and other bootstraps even less. It is seeded, and says nothing from 3 runs or fewer.
+        at : int, optional
+            After how many rounds, one of the checkpoints; by default the last.
+        baseline : str, optional
+            A policy that the others are held against, replication by replication.
+
+        Returns
+        -------
+        polars.DataFrame
+            The configuration's columns, round, runs, mean, low, high, std; the mean certificate if the experiment
+            keeps them; with a baseline also difference, difference_low, difference_high and ratio, as in
+            `differences`. What cannot be told is null, such as the interval of a single run.
+
+        Examples
+        --------
+        >>> from armtriage import Experiment
+        >>> results = Experiment(["random:n_arms=5,budget=2"], ["greedy"], horizon=100, replications=8, seed=7).run()
+        >>> results.summary().select("policy", "round", "runs", "mean", "low", "high").rows()
+        [('greedy', 100, 8, ..., ..., ...)]
+        """
+        samples = self._samples(at, level, interval)
+        rows = [mean_row(one, level, interval) for one in samples]
+        if baseline is not None:
+            for row, pair in zip(rows, self._paired(samples, baseline, level, interval), strict=True):
+                row |= {"difference": pair.get("difference"), "ratio": pair.get("ratio")}
+                row |= {f"difference_{end}": pair.get(end) for end in ("low", "high")}
+        added: tuple[str, ...] = ("certificate",) if self.manifest.certificate else ()
+        added += ("difference", "difference_low", "difference_high", "ratio") if baseline is not None else ()
+        return beside(self._configurations, rows, "round", "runs", "mean", "low", "high", "std", *added)
+
+    def differences(
+        self, baseline: str, *, level: float = 0.95, interval: str = "t", at: int | None = None
+    ) -> polars.DataFrame:
+        """Return how much more regret than a baseline each policy has, replication by replication.
+
+        All policies of a replication meet the same rewards, so luck that helps or hurts both drops out, and the
+        interval of the difference is often far sharper than those of the two means suggest.
+
+        Parameters
+        ----------
+        baseline : str
+            The label of the policy that the others are held against, in every environment that it plays in.
+        level, interval, at
+            See `summary`.
+
+        Returns
+        -------
+        polars.DataFrame
+            The configuration's columns, round, runs (that both have), difference (of the means, below 0 if the policy
+            has less regret), low, high, better (share of the replications with less regret), ratio (of the means),
+            ratio_low, ratio_high. The interval of the ratio is Fieller's, with Student's t or with the bootstrap; an
+            end that it does not have is null.
+
+        Examples
+        --------
+        >>> from armtriage import Experiment
+        >>> results = Experiment(
+        ...     ["random:n_arms=5,budget=2"], ["greedy", "random"], horizon=1000, replications=8, seed=7
+        ... ).run()
+        >>> results.differences("random").select("policy", "runs", "better").rows()
+        [('greedy', 8, 1.0)]
+        """
+        rows = self._paired(self._samples(at, level, interval), baseline, level, interval)
+        others = [place for place, row in enumerate(rows) if row and self._labels[place][1] != baseline]
+        names = ("round", "runs", "difference", "low", "high", "better", "ratio", "ratio_low", "ratio_high")
+        return beside(self._configurations[others], [rows[place] for place in others], *names)
+
+    def certificates(self, *, level: float = 0.95, interval: str = "t", at: int | None = None) -> polars.DataFrame:
+        """Return the mean certificate of each policy in each environment, beside what was truly lost.
+
+        Parameters
+        ----------
+        level, interval, at
+            See `summary`.
+
+        Returns
+        -------
+        polars.DataFrame
+            The configuration's columns, round, runs, certificate, ratio (of the mean certificate to the mean regret),
+            ratio_low, ratio_high, exceeded (runs that lost more than their certificate says, at any checkpoint).
+
+        Raises
+        ------
+        ValueError
+            If the experiment keeps no certificates.
+
+        Examples
+        --------
+        >>> from armtriage import Experiment
+        >>> experiment = Experiment(
+        ...     ["random:n_arms=5,budget=2"], ["guarded_thompson"],
+        ...     horizon=1000, replications=8, seed=7, certificate=True,
+        ... )
+        >>> experiment.run().certificates().select("policy", "runs", "exceeded").rows()
+        [('guarded_thompson', 8, 0)]
+        """
+        if not self.manifest.certificate:
+            raise ValueError("certificate must be given to the experiment, for its results to have certificates")
+        samples = self._samples(at, level, interval)
+        rows = [certificate_row(*one, level, interval) for one in zip(samples, self._pairs, strict=True)]
+        names = ("round", "runs", "certificate", "ratio", "ratio_low", "ratio_high", "exceeded")
+        return beside(self._configurations, rows, *names)
+
+    def scaling(
+        self,
+        parameter: str,
+        *,
+        by: Sequence[str] | None = None,
+        level: float = 0.95,
+        interval: str = "t",
+        at: int | None = None,
+    ) -> polars.DataFrame:
+        """Return how the mean regret of each policy changes with a parameter of the environments.
+
+        Parameters
+        ----------
+        parameter : str
+            ``"horizon"``, or a column with numbers such as ``"environment.n_arms"``. Environments without it are left
+            out.
+        by : sequence of str, optional
+            Columns that tell one line from another; by default all in which environments differ besides.
+        level, interval, at
+            See `summary`.
+
+        Returns
+        -------
+        polars.DataFrame
+            policy, those columns, the parameter, mean, low, high, runs; in the order of the parameter.
+
+        Examples
+        --------
+        >>> from armtriage import Experiment
+        >>> env = {"instance": "random", "n_arms": 5, "budget": 2, "seed": 1}
+        >>> results = Experiment([env], ["random"], horizon=[100, 1000], replications=8, seed=7).run()
+        >>> results.scaling("horizon").columns
+        ['policy', 'horizon', 'mean', 'low', 'high', 'runs']
+        """
+        by, lines = self._lines(parameter, by)
+        table = self.summary(level=level, interval=interval, at=at)
+        order = [place for line in lines for place in line["place"].to_list()]
+        return table[order].select("policy", *by, parameter, "mean", "low", "high", "runs")
+
+    def slopes(
+        self, parameter: str, *, by: Sequence[str] | None = None, level: float = 0.95, at: int | None = None
+    ) -> polars.DataFrame:
+        """Return by which power of a parameter the mean regret of each policy grows.
+
+        It is the slope of the line through the logarithms of the means by least squares. Its interval is that of the
+        replications: the errors of the means, carried over to the slope to first order, with Student's t. Whether it
+        is a line is for the eye to say. Each environment is an instance of its own, whose luck is not part of the
+        interval, unless the experiment has ``redraw=True``, or a `seed` that makes them alike.
+
+        Parameters
+        ----------
+        parameter, by, level, at
+            See `scaling`.
+
+        Returns
+        -------
+        polars.DataFrame
+            policy, the columns of `by`, slope, low, high, points; null where a mean is not above 0, or one alone.
+
+        Examples
+        --------
+        >>> import polars
+        >>> from armtriage import Experiment
+        >>> env = {"instance": "random", "n_arms": 5, "budget": 2, "seed": 1}
+        >>> results = Experiment([env], ["random"], horizon=[100, 1000, 10_000], replications=8, seed=7).run()
+        >>> results.slopes("horizon").select("policy", polars.col("slope").round(1), "points").rows()
+        [('random', 1.0, 3)]
+        """
+        import polars
+
+        samples = self._samples(at, level, "t")
+        by, lines = self._lines(parameter, by)
+        rows: list[dict[str, Any]] = []
+        for line in lines:
+            if (least := min(line[parameter].to_list())) <= 0:
+                raise ValueError(f"{parameter} must be above 0 to have a logarithm, got {least}")
+            line = line.filter([samples[place] is not None for place in line["place"]])
+            chosen = [one for place in line["place"] if (one := samples[place]) is not None]
+            values, numbers = [one.regret for one in chosen], [one.replications for one in chosen]
+            luck = [self._cell(place).environment_seed(0) for place in line["place"]]
+            ends = slope_interval(line[parameter], values, numbers, luck, level) if chosen else (math.nan,) * 3
+            rows.append(dict(zip(("slope", "low", "high"), ends, strict=True)) | {"points": len(chosen)})
+        heads = polars.concat([line.head(1) for line in lines]).select("policy", *by)
+        return beside(heads, rows, "slope", "low", "high", "points")
+
+    def traces(self, environment: str | None = None) -> dict[str, Trace]:
+        """Return the runs of each policy in an environment, by its label, for the plots.
+
+        Parameters
+        ----------
+        environment : str, optional
+            Its label; needed where there are several.
+
+        Examples
+        --------
+        >>> from armtriage import Experiment
+        >>> results = Experiment(["random:n_arms=5,budget=2"], ["greedy"], horizon=100, replications=8, seed=7).run()
+        >>> results.traces()["greedy"]
+        Trace of greedy: 5 arms, 8 runs, ...
+        """
+        labels = tuple(one.label for one in self.manifest.environments)
+        if environment is None and len(labels) > 1:
+            raise ValueError(f"environment must be one of {', '.join(labels)}, got None")
+        environment = check_choice("environment", labels[0] if environment is None else environment, labels)
+        made = {}
+        for place, runs in enumerate(self._pairs):
+            if runs is not None and self._labels[place][0] == environment:
+                cell, policy = self._cell(place), self._labels[place][1]
+                seed = None if cell.redraw else cell.environment_seed(0)
+                made[policy] = Trace(
+                    rounds=runs.rounds,
+                    regret=runs.regret,
+                    committed_at=runs.committed_at,
+                    decisions=None,
+                    triage=None,
+                    policy=policy,
+                    n_arms=runs.n_arms,
+                    seed=cell.policy_seed,
+                    environment_seed=seed,
+                    first_replication=int(runs.replications[0]),
+                    certificate=runs.certificate,
+                )
+        return made
+
+    @cached_property
+    def _labels(self) -> list[tuple[str, str]]:
+        environments, policies = self.manifest.environments, self.manifest.policies
+        return [(environments[one].label, policies[other].label) for one, other in self.manifest.pairs]
+
+    def _cell(self, place: int) -> Cell:
+        """Return the first cell of a pair."""
+        return self.manifest.cells[place * (len(self.manifest.cells) // len(self._pairs))]
+
+    def _samples(self, at: int | None, level: float, interval: str) -> list[Sample | None]:
+        """Return the regrets of each pair, None where there are none."""
+        check_probability("level", level)
+        check_choice("interval", interval, INTERVALS)
+        if at is not None:
+            at = check_count("at", at, 1)
+        return [
+            runs and sample(runs, at, environment)
+            for runs, (environment, _) in zip(self._pairs, self._labels, strict=True)
+        ]
+
+    def _paired(
+        self, samples: Sequence[Sample | None], baseline: str, level: float, interval: str
+    ) -> list[dict[str, Any]]:
+        """Return each pair against the baseline's of its environment; nothing where the baseline does not play."""
+        check_choice("baseline", baseline, tuple(one.label for one in self.manifest.policies))
+        bases = {
+            environment: one
+            for (environment, policy), one in zip(self._labels, samples, strict=True)
+            if policy == baseline
+        }
+        return [
+            difference_row(one, bases[environment], level, interval) if environment in bases else {}
+            for (environment, _), one in zip(self._labels, samples, strict=True)
+        ]
+
+    def _lines(self, parameter: str, by: Sequence[str] | None) -> tuple[list[str], list[polars.DataFrame]]:
+        """Return the columns that tell lines apart, and for each line its pairs by the parameter, with their places."""
+        table = self._configurations.with_row_index("place")
+        about = [name for name in table.columns if name == "horizon" or name.startswith("environment.")]
+        numbers = [name for name in about if table[name].dtype.is_numeric()]
+        check_choice("parameter", parameter, tuple(numbers))
+        table = table.drop_nulls(parameter)
+        labels = [one.label for one in self.manifest.policies if one.label in table["policy"]]
+        by_policy = [table.filter(table["policy"] == label) for label in labels]
+        if by is None:
+            by = [name for name in about if name != parameter and any(part[name].n_unique() > 1 for part in by_policy)]
+        for name in by:
+            check_choice("by", name, tuple(about))
+        lines = [line for part in by_policy for line in (part.partition_by(by, maintain_order=True) if by else [part])]
+        for line in lines:
+            if line[parameter].is_duplicated().any():
+                say = f"by must tell apart the environments that have the same {parameter}"
+                raise ValueError(f"{say}, got {', '.join(by) or 'nothing'}")
+        return list(by), [line.sort(parameter) for line in lines]
+
+    def __repr__(self) -> str:
+        return "\n".join(self._overview())
+
+    def _overview(self) -> Iterator[str]:
+        about = self.manifest
+        parts = (
+            _counted(len(about.environments), "environment"),
+            _counted(len(about.policies), "policy", "policies"),
+            _counted(about.replications, "replication"),
+        )
+        yield f"Results of {self.name!r}: {', '.join(parts)}, seed {about.seed}"
+        for count, what in ((self.failed, "failed: see runs"), (self.missing, "missing: run it again")):
+            if count:
+                yield f"  {_counted(count, 'cell')} of {len(about.cells)} {what}"
+        width = max(len(one.label) for one in about.policies) + 2
+        yield f"{'':<{width}}{'rounds':>10}{'runs':>6}{'mean regret':>14}  95% interval"
+        table, before = self.summary(), None
+        for row in table.head(_SHOWN).iter_rows(named=True):
+            if row["environment"] != before:
+                yield row["environment"]
+            before = row["environment"]
+            label = f"  {row['policy']}".ljust(width)
+            if row["runs"] == 0:
+                yield f"{label}{'':>10}{0:>6}"
+                continue
+            spread = "one run: none" if row["low"] is None else f"[{row['low']:.6g}, {row['high']:.6g}]"
+            yield f"{label}{row['round']:>10}{row['runs']:>6}{row['mean']:>14.6g}  {spread}"
+        if table.height > _SHOWN:
+            yield f"... and {table.height - _SHOWN} more: see summary()"
+
+
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,391 @@
+"""Feedback graphs: which arms' rewards a chosen arm reveals, stored compactly for a million arms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from armtriage.graphs import layout as families
+from armtriage.graphs.layout import LIMIT, Ints, SmallInts, check_range, check_whole, check_whole_array
+from armtriage.kernels.jit import inlined
+from armtriage.kernels.random import check_seed
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["FeedbackGraph", "GraphArrays", "reveal"]
+
+
+class GraphArrays(NamedTuple):
+    """A feedback graph in the one layout that kernels read.
+
+    Arm ``a`` reveals the arms from ``start[a]`` up to but excluding ``stop[a]``, the longest run of
+    consecutive revealed arms that contains ``a``, and the others, ``indices[indptr[a]:indptr[a + 1]]``,
+    ascending. Equal graphs have equal arrays.
+    """
+
+    start: SmallInts
+    stop: SmallInts
+    indptr: Ints
+    indices: SmallInts
+
+
+@inlined
+def reveal(graph: GraphArrays, arms: Ints, stamp: Ints, mark: int, out: Ints) -> int:
+    """Write every arm revealed by `arms` once into `out`, in any order; return how many.
+
+    An arm is written already if and only if its `stamp` equals `mark`: pass a new mark each time.
+    """
+    count = 0
+    low = 0
+    high = 0
+    for arm in arms:
+        first = int(graph.start[arm])
+        last = int(graph.stop[arm])
+        # Nested and shared runs are walked once: only what lies outside the range just covered is looked at.
+        if first > high or last < low:
+            low = first
+            high = first
+        for b in range(first, min(last, low)):
+            if stamp[b] != mark:
+                stamp[b] = mark
+                out[count] = b
+                count += 1
+        for b in range(max(first, high), last):
+            if stamp[b] != mark:
+                stamp[b] = mark
+                out[count] = b
+                count += 1
+        low = min(low, first)
+        high = max(high, last)
+        for e in range(graph.indptr[arm], graph.indptr[arm + 1]):
+            c = graph.indices[e]
+            if stamp[c] != mark:
+                stamp[c] = mark
+                out[count] = c
+                count += 1
+    return count
+
+
+class FeedbackGraph:
+    """Which arms' rewards each arm reveals when it is chosen; every arm reveals its own.
+
+    Make one with a class method such as `semi_bandit`, `cliques` or `from_edges`. Equal graphs compare equal,
+    however they were made.
+
+    Parameters
+    ----------
+    arrays : GraphArrays
+        The compact layout, trusted as it is; `from_arrays` checks it.
+
+    Examples
+    --------
+    >>> graph = FeedbackGraph.from_edges(4, [(0, 1), (0, 3)])
+    >>> graph
+    FeedbackGraph(n_arms=4, n_edges=6)
+    >>> graph.revealed_by([0, 2])
+    array([0, 1, 2, 3])
+    """
+
+    def __init__(self, arrays: GraphArrays) -> None:
+        if not isinstance(arrays, GraphArrays):
+            raise TypeError(f"arrays must be GraphArrays, got {arrays!r}; see FeedbackGraph.from_edges and others")
+        self._arrays = arrays
+
+    @classmethod
+    def _of_runs(cls, start: SmallInts, stop: SmallInts) -> Self:
+        return cls(GraphArrays(start, stop, np.zeros(start.size + 1, np.int64), np.empty(0, np.int32)))
+
+    @classmethod
+    def semi_bandit(cls, n_arms: int) -> Self:
+        """Return the graph in which each arm reveals itself only.
+
+        Examples
+        --------
+        >>> FeedbackGraph.semi_bandit(5).revealed_by([1, 3])
+        array([1, 3])
+        """
+        n = check_whole("n_arms", n_arms, 1, LIMIT)
+        arms = np.arange(n, dtype=np.int32)
+        return cls._of_runs(arms, arms + np.int32(1))
+
+    @classmethod
+    def full_information(cls, n_arms: int) -> Self:
+        """Return the graph in which every arm reveals all arms.
+
+        Examples
+        --------
+        >>> FeedbackGraph.full_information(1_000_000).n_edges
+        1000000000000
+        """
+        n = check_whole("n_arms", n_arms, 1, LIMIT)
+        return cls._of_runs(np.zeros(n, np.int32), np.full(n, n, np.int32))
+
+    @classmethod
+    def cliques(cls, sizes: npt.ArrayLike) -> Self:
+        """Return the graph in which consecutive groups of arms, of these sizes, reveal each other.
+
+        Examples
+        --------
+        >>> FeedbackGraph.cliques([2, 3]).revealed_by(3)
+        array([2, 3, 4])
+        """
+        counts = check_whole_array("sizes", sizes)
+        if counts.ndim != 1 or counts.size == 0:
+            raise ValueError(f"sizes must be a non-empty list of whole numbers from 1, got shape {counts.shape}")
+        counts = check_range("sizes", counts, 1, LIMIT)
+        ends = np.cumsum(counts)
+        if ends[-1] > LIMIT:
+            raise ValueError(f"sizes must sum to at most {LIMIT}, got {ends[-1]}")
+        first, last = (ends - counts).astype(np.int32), ends.astype(np.int32)
+        return cls._of_runs(np.repeat(first, counts), np.repeat(last, counts))
+
+    @classmethod
+    def threshold(cls, n_arms: int, direction: str = "up") -> Self:
+        """Return the graph of a ladder, in which an arm reveals all arms on one side of it.
+
+        "up", every arm >= a: a seller who sees the bids from a reserve price upwards knows what any higher
+        reserve would have earned. "down", every arm <= a: a shop that stocks a units knows what it would have
+        sold with fewer. What is revealed may not depend on the outcome, as it does when a buyer only says no.
+
+        Examples
+        --------
+        >>> FeedbackGraph.threshold(5, "up").revealed_by(3)
+        array([3, 4])
+        >>> FeedbackGraph.threshold(5, "down").revealed_by(3)
+        array([0, 1, 2, 3])
+        """
+        n = check_whole("n_arms", n_arms, 1, LIMIT)
+        arms = np.arange(n, dtype=np.int32)
+        if direction == "up":
+            return cls._of_runs(arms, np.full(n, n, np.int32))
+        if direction == "down":
+            return cls._of_runs(np.zeros(n, np.int32), arms + np.int32(1))
+        raise ValueError(f"direction must be 'up' or 'down', got {direction!r}")
+
+    @classmethod
+    def from_edges(
+        cls, n_arms: int, edges: npt.ArrayLike | Iterable[tuple[int, int]], *, undirected: bool = False
+    ) -> Self:
+        """Return the graph with these edges and all self-loops.
+
+        Parameters
+        ----------
+        n_arms : int
+            The number of arms, which are 0 to ``n_arms - 1``.
+        edges : array-like of shape (m, 2) or iterable of pairs
+            A pair (a, b) says that arm a reveals arm b; repeated pairs count once.
+        undirected : bool
+            Whether b reveals a as well.
+
+        Examples
+        --------
+        >>> FeedbackGraph.from_edges(3, [(0, 2)]).revealed_by(0)
+        array([0, 2])
+        """
+        n = check_whole("n_arms", n_arms, 1, LIMIT)
+        pairs = families.check_edges(n, edges)
+        return cls(GraphArrays(*families.canonical(n, pairs[:, 0], pairs[:, 1], undirected)))
+
+    @classmethod
+    def from_sparse(cls, matrix: Any) -> Self:
+        """Return the graph of a square matrix, SciPy sparse or dense: a reveals b if entry (a, b) is not 0.
+
+        Examples
+        --------
+        >>> FeedbackGraph.from_sparse([[1, 0], [1, 1]]).revealed_by(1)
+        array([0, 1])
+        """
+        return cls(GraphArrays(*families.canonical(*families.matrix_edges(matrix))))
+
+    @classmethod
+    def from_networkx(cls, graph: Any) -> Self:
+        """Return the graph of a NetworkX graph; its nodes, in their order, become arms 0, 1, and so on.
+
+        An undirected edge reveals both ways.
+
+        Examples
+        --------
+        >>> import networkx as nx
+        >>> FeedbackGraph.from_networkx(nx.path_graph(4)).revealed_by(1)
+        array([0, 1, 2])
+        """
+        if not all(callable(getattr(graph, name, None)) for name in ("nodes", "edges", "is_directed")):
+            raise TypeError(f"graph must be a NetworkX graph, got {type(graph).__name__}")
+        index = {node: arm for arm, node in enumerate(graph.nodes())}
+        n = check_whole("the number of nodes of graph", len(index), 1, LIMIT)
+        pairs = np.array([(index[a], index[b]) for a, b in graph.edges()], np.int64).reshape(-1, 2)
+        return cls(GraphArrays(*families.canonical(n, pairs[:, 0], pairs[:, 1], not graph.is_directed())))
+
+    @classmethod
+    def erdos_renyi(cls, n_arms: int, p: float, seed: int | None = None, *, directed: bool = True) -> Self:
+        """Return a random graph: each arm reveals each other arm with probability `p`, independently.
+
+        Parameters
+        ----------
+        n_arms : int
+            The number of arms.
+        p : float
+            The probability of an edge, from 0 to 1.
+        seed : int, optional
+            The same seed gives the same graph; None draws a fresh one.
+        directed : bool
+            If False, one draw decides both directions of a pair.
+
+        Examples
+        --------
+        >>> FeedbackGraph.erdos_renyi(100, 0.1, seed=1).n_arms
+        100
+        """
+        n = check_whole("n_arms", n_arms, 1, LIMIT)
+        chance = families.check_real("p", p, 1.0)
+        rng = np.random.default_rng(check_seed(seed))
+        edges = families.random_edges(rng, n, chance, directed)
+        return cls(GraphArrays(*families.canonical(n, *edges, both=not directed)))
+
+    @classmethod
+    def nearest(cls, points: npt.ArrayLike, radius: float | None = None, neighbours: int | None = None) -> Self:
+        """Return the graph of arms that are points, such as sensors or items, and reveal what is near them.
+
+        Parameters
+        ----------
+        points : array-like of shape (n,) or (n, d)
+            Where the arms are; distances are Euclidean.
+        radius : float, optional
+            Each arm reveals all arms at most this far away.
+        neighbours : int, optional
+            Each arm reveals this many nearest other arms; ties fall either way. Give this or `radius`.
+
+        Examples
+        --------
+        >>> FeedbackGraph.nearest([0.0, 1.0, 5.0], radius=1.5).revealed_by(0)
+        array([0, 1])
+        >>> FeedbackGraph.nearest([0.0, 1.0, 5.0], neighbours=1).revealed_by(2)
+        array([1, 2])
+        """
+        edges = families.near_edges(points, radius, neighbours)
+        return cls(GraphArrays(*families.canonical(*edges, both=radius is not None)))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return the graph that `to_arrays` gave; arrays that are no such thing raise ValueError.
+
+        Examples
+        --------
+        >>> graph = FeedbackGraph.cliques([2, 3])
+        >>> FeedbackGraph.from_arrays(graph.to_arrays()) == graph
+        True
+        """
+        return cls(GraphArrays(*families.check_layout(arrays, GraphArrays._fields)))
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return copies of the compact arrays, for saving.
+
+        Examples
+        --------
+        >>> FeedbackGraph.cliques([2, 1]).to_arrays()["stop"]
+        array([2, 2, 3], dtype=int32)
+        """
+        return {name: part.copy() for name, part in self._arrays._asdict().items()}
+
+    @property
+    def arrays(self) -> GraphArrays:
+        """The compact layout itself, for kernels; do not modify it."""
+        return self._arrays
+
+    @property
+    def n_arms(self) -> int:
+        """The number of arms."""
+        return self._arrays.start.size
+
+    @cached_property
+    def n_edges(self) -> int:
+        """The number of ordered pairs (a, b) such that a reveals b, self-loops included."""
+        return int(self.out_degrees.sum())
+
+    @property
+    def out_degrees(self) -> Ints:
+        """How many arms each arm reveals, itself included.
+
+        Examples
+        --------
+        >>> FeedbackGraph.threshold(3).out_degrees
+        array([3, 2, 1])
+        """
+        return (self._arrays.stop - self._arrays.start) + np.diff(self._arrays.indptr)
+
+    @cached_property
+    def is_undirected(self) -> bool:
+        """Whether b reveals a whenever a reveals b; found at first use, without expanding runs.
+
+        Examples
+        --------
+        >>> FeedbackGraph.cliques([2, 3]).is_undirected, FeedbackGraph.threshold(3).is_undirected
+        (True, False)
+        """
+        start, stop, indptr, indices = self._arrays
+        n, listed = start.size, indices.size
+        mirror = families.pack(n - stop[::-1], n - start[::-1], listed - indptr[::-1], n - 1 - indices[::-1])
+        return bool(families.answered_below(self._arrays) and families.answered_below(GraphArrays(*mirror)))
+
+    def revealed_by(self, arms: int | npt.ArrayLike) -> Ints:
+        """Return the arms that choosing `arms` reveals, ascending, each once.
+
+        The cost depends on the number of arms revealed, not on the size of the graph.
+
+        Examples
+        --------
+        >>> FeedbackGraph.cliques([2, 1, 2]).revealed_by([0, 1, 4])
+        array([0, 1, 3, 4])
+        """
+        chosen = families.distinct(check_range("arms", check_whole_array("arms", arms), 0, self.n_arms - 1).ravel())
+        if chosen.size == 0 or self.n_edges == self.n_arms:
+            return chosen
+        start, stop, indptr, indices = self._arrays
+        first = start[chosen]
+        order = np.argsort(first, kind="stable")
+        first = first[order]
+        last = np.maximum.accumulate(stop[chosen[order]])
+        gap = first[1:] > last[:-1]
+        revealed = families.expand(first[np.append(True, gap)], last[np.append(gap, True)])
+        listed = families.expand(indptr[chosen], indptr[chosen + 1])
+        if listed.size == 0:
+            return revealed
+        return families.distinct(np.concatenate([revealed, indices[listed]]))
+
+    def to_sparse(self) -> csr_array[np.bool_]:
+        """Return the whole matrix, self-loops included; entry (a, b) is True where a reveals b.
+
+        Examples
+        --------
+        >>> FeedbackGraph.threshold(3).to_sparse().toarray().astype(int)
+        array([[1, 1, 1],
+               [0, 1, 1],
+               [0, 0, 1]])
+        """
+        from scipy.sparse import csr_array
+
+        start, stop, indptr, indices = self._arrays
+        arms = np.arange(self.n_arms)
+        row = np.concatenate([np.repeat(arms, stop - start), np.repeat(arms, np.diff(indptr))])
+        column = np.concatenate([families.expand(start, stop), indices])
+        shape = (self.n_arms, self.n_arms)
+        matrix = csr_array((np.ones(row.size, np.bool_), (row, column)), shape=shape)
+        matrix.sort_indices()
+        return matrix
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FeedbackGraph):
+            return NotImplemented
+        mine, theirs = self._arrays._asdict(), other._arrays._asdict()
+        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+    def __hash__(self) -> int:
+        return hash((self.n_arms, self.n_edges))
+
+    def __repr__(self) -> str:
+        return f"FeedbackGraph(n_arms={self.n_arms}, n_edges={self.n_edges})"

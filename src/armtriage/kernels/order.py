@@ -1,0 +1,127 @@
+"""Order statistics for kernels; every order is total, since ties go to the smaller arm."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.kernels.jit import inlined, kernel
+
+__all__ = ["best_arms", "kth_largest", "sort_pairs", "top_first"]
+
+
+@inlined
+def _before(value: float, arm: int, other_value: float, other_arm: int) -> bool:
+    return (value > other_value) | ((value == other_value) & (arm < other_arm))
+
+
+@inlined
+def _order_pair(values: NDArray[np.float64], arms: NDArray[np.int64], i: int, j: int) -> None:
+    if _before(values[j], arms[j], values[i], arms[i]):
+        values[i], values[j] = values[j], values[i]
+        arms[i], arms[j] = arms[j], arms[i]
+
+
+@kernel
+def top_first(values: NDArray[np.float64], arms: NDArray[np.int64], n: int, k: int) -> None:
+    """Reorder the first n pairs so that the k of largest value lead, in any order (quickselect)."""
+    low, high = 0, n
+    while low < k < high:
+        # The median of three goes last, as the pivot.
+        middle, last = (low + high) >> 1, high - 1
+        _order_pair(values, arms, low, middle)
+        _order_pair(values, arms, low, last)
+        _order_pair(values, arms, last, middle)
+        pivot_value, pivot_arm = values[last], arms[last]
+        place = low
+        # Every pair is swapped, whether it must or not: a branch here could not be predicted.
+        for i in range(low, last):
+            value, arm = values[i], arms[i]
+            values[i], arms[i] = values[place], arms[place]
+            values[place], arms[place] = value, arm
+            place += _before(value, arm, pivot_value, pivot_arm)
+        values[last], arms[last] = values[place], arms[place]
+        values[place], arms[place] = pivot_value, pivot_arm
+        if place < k:
+            low = place + 1
+        else:
+            high = place
+
+
+@kernel
+def best_arms(values: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
+    """Fill `arms` with the arms of largest value, ascending.
+
+    One pass with a threshold that rises: few of many arms are looked at twice.
+    """
+    k, room = arms.size, min(values.size, max(4 * arms.size, 64))
+    best, names = np.empty(room), np.empty(room, np.int64)
+    n, threshold = 0, -np.inf
+    for arm in range(values.size):
+        # An arm that only equals the threshold is behind k others, since those have smaller numbers.
+        if (values[arm] > threshold) | (n < k):
+            best[n], names[n] = values[arm], arm
+            n += 1
+            if n == room:
+                top_first(best, names, n, k)
+                n, threshold = k, np.inf
+                for i in range(k):
+                    threshold = min(threshold, best[i])
+    top_first(best, names, n, k)
+    for i in range(k):
+        arms[i], best[i] = names[i], -names[i]
+    sort_pairs(best, arms, k)
+
+
+@kernel
+def kth_largest(values: NDArray[np.float64], n: int, k: int) -> float:
+    """Return the k-th largest of the first n values, which are reordered; -inf if there are fewer than k."""
+    if k > n:
+        return -np.inf
+    low, high = 0, n - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while pivot > values[j]:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]  # type: ignore[no-any-return]
+
+
+@kernel
+def sort_pairs(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> None:
+    """Sort the first n pairs, largest value first (merge sort from runs of eight)."""
+    for first in range(0, n, 8):
+        for i in range(first + 1, min(first + 8, n)):
+            value, arm, j = values[i], arms[i], i
+            while j > first and _before(value, arm, values[j - 1], arms[j - 1]):
+                values[j], arms[j] = values[j - 1], arms[j - 1]
+                j -= 1
+            values[j], arms[j] = value, arm
+    other_values, other_arms = np.empty(n), np.empty(n, np.int64)
+    width = 8
+    while width < n:
+        for first in range(0, n, 2 * width):
+            middle, last = min(first + width, n), min(first + 2 * width, n)
+            i, j = first, middle
+            for place in range(first, last):
+                left = j >= last or (i < middle and _before(values[i], arms[i], values[j], arms[j]))
+                source = i if left else j
+                other_values[place], other_arms[place] = values[source], arms[source]
+                i += left
+                j += not left
+        for i in range(n):
+            values[i], arms[i] = other_values[i], other_arms[i]
+        width *= 2

@@ -1,0 +1,294 @@
+"""Ridge regression for kernels: exact to rounding after millions of rewards, whatever the contexts.
+
+The Gram matrix is summed in blocks with compensation, so that a million equal contexts leave the directions never
+seen untouched. The inverse follows each reward by a rank-one update, and now and then is computed anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.kernels.jit import borrowed, inlined, kernel
+
+__all__ = ["Ridge", "add", "back", "forms", "new_ridge", "refit", "shrink", "solve"]
+
+LANES = 32
+_FOLD = 64
+_REFRESH = 1024
+_NEWS = 100.0
+TOTAL, STALE = 0, 1
+
+
+class Ridge(NamedTuple):
+    """Several regressions over the same dimension d; the first index is the model's number."""
+
+    gram: NDArray[np.float64]  # (models, d, d) ridge I + sum of x x'
+    carry: NDArray[np.float64]  # (models, d, d) what rounding kept out of `gram`
+    recent: NDArray[np.float64]  # (models, d, d) sum of x x' not yet in `gram`
+    inverse: NDArray[np.float64]  # (models, d, d)
+    moment: NDArray[np.float64]  # (models, d) sum of r x
+    moment_carry: NDArray[np.float64]  # (models, d)
+    weights: NDArray[np.float64]  # (models, d) the estimate of theta
+    log_det: NDArray[np.float64]  # (models,) of gram / ridge
+    counts: NDArray[np.int64]  # (models, 2) rewards in TOTAL, and whether `weights` is STALE
+    scratch: NDArray[np.float64]  # (d, d)
+    vector: NDArray[np.float64]  # (d,)
+    block: NDArray[np.float64]  # (d + 4, LANES) contexts of some arms, an arm a column, and their sums
+
+
+def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
+    """Return regressions without rewards."""
+    d = dimension
+
+    def zeros() -> NDArray[np.float64]:
+        return np.zeros((models, d, d))
+
+    return Ridge(
+        np.tile(ridge * np.eye(d), (models, 1, 1)),
+        zeros(),
+        zeros(),
+        np.tile(np.eye(d) / ridge, (models, 1, 1)),
+        np.zeros((models, d)),
+        np.zeros((models, d)),
+        np.zeros((models, d)),
+        np.zeros(models),
+        np.zeros((models, 2), np.int64),
+        np.zeros((d, d)),
+        np.zeros(d),
+        np.zeros((d + 4, LANES)),
+    )
+
+
+@inlined
+def _add_exactly(total: NDArray[np.float64], carry: NDArray[np.float64], terms: NDArray[np.float64]) -> None:
+    """Add `terms` to `total`, and what rounding loses to `carry` (Knuth's two-sum)."""
+    for j in range(total.size):
+        term, before = terms[j], total[j]
+        after = before + term
+        taken = after - before
+        carry[j] += (before - (after - taken)) + (term - taken)
+        total[j] = after
+
+
+@inlined
+def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -> None:
+    """Add a reward to the sums of a model; its inverse and estimate are left as they are."""
+    recent, vector, d = ridge.recent[model], ridge.vector, context.size
+    for i in range(d):
+        x, row = context[i], recent[i]
+        for j in range(d):
+            row[j] += x * context[j]
+        vector[i] = reward * x
+    _add_exactly(ridge.moment[model], ridge.moment_carry[model], vector)
+    ridge.counts[model, TOTAL] += 1
+    ridge.counts[model, STALE] = 1
+    if ridge.counts[model, TOTAL] % _FOLD == 0:
+        for i in range(d):
+            _add_exactly(ridge.gram[model, i], ridge.carry[model, i], recent[i])
+            recent[i, :] = 0.0
+
+
+@inlined
+def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float) -> None:
+    """Update the inverse of a model for a context that was just added (Sherman and Morrison)."""
+    inverse, vector, d = ridge.inverse[model], ridge.vector, context.size
+    for j in range(d):
+        vector[j] = 0.0
+    for i in range(d):
+        x, row = context[i], inverse[i]
+        for j in range(d):
+            vector[j] += x * row[j]
+    norm = 0.0
+    for j in range(d):
+        norm += context[j] * vector[j]
+    norm = max(norm, 0.0)
+    # A context that is news beside a tiny ridge would leave little but rounding of the inverse.
+    if norm > _NEWS or ridge.counts[model, TOTAL] % _REFRESH == 0:
+        refresh(ridge, model, prior)
+        return
+    ridge.log_det[model] += np.log1p(norm)
+    # The same product above and below the diagonal: the inverse stays symmetric to the last bit.
+    scale = 1.0 / np.sqrt(1.0 + norm)
+    for j in range(d):
+        vector[j] *= scale
+    for i in range(d):
+        v, row = vector[i], inverse[i]
+        for j in range(d):
+            row[j] -= v * vector[j]
+
+
+@kernel
+def factor(ridge: Ridge, model: int, prior: float) -> None:
+    """Put the upper Cholesky factor U of a model's Gram matrix, gram = U'U, into `scratch`."""
+    upper, d = ridge.scratch, ridge.vector.size
+    for i in range(d):
+        for j in range(d):
+            upper[i, j] = ridge.gram[model, i, j] + (ridge.carry[model, i, j] + ridge.recent[model, i, j])
+    for k in range(d):
+        row = upper[k]
+        # No pivot of ridge I + PSD is below ridge; one that is has been lost to rounding.
+        pivot = np.sqrt(max(row[k], prior))
+        row[:k] = 0.0
+        row[k] = pivot
+        for j in range(k + 1, d):
+            row[j] /= pivot
+        for i in range(k + 1, d):
+            v, rest, below = row[i], row[i:], upper[i, i:]
+            for j in range(rest.size):
+                below[j] -= v * rest[j]
+
+
+@kernel
+def refresh(ridge: Ridge, model: int, prior: float) -> None:
+    """Compute the inverse of a model and its determinant from the Gram matrix."""
+    factor(ridge, model, prior)
+    upper, inverse, vector, d = ridge.scratch, ridge.inverse[model], ridge.vector, ridge.vector.size
+    log_det = 0.0
+    for k in range(d):
+        log_det += 2.0 * np.log(upper[k, k]) - np.log(prior)
+    ridge.log_det[model] = max(log_det, 0.0)
+    inverse[:, :] = 0.0
+    # With R = U^-1, column by column from the last, inverse = R R' = sum over columns c of R c c'.
+    for c in range(d):
+        for i in range(d):
+            vector[i] = 0.0
+        vector[c] = 1.0
+        for i in range(c, -1, -1):
+            v = vector[i] / upper[i, i]
+            vector[i] = v
+            for above in range(i):
+                vector[above] -= v * upper[above, i]
+        for i in range(c + 1):
+            v, row = vector[i], inverse[i]
+            for j in range(d):
+                row[j] += v * vector[j]
+
+
+@inlined
+def refit(ridge: Ridge, model: int) -> None:
+    """Compute the estimate of a model if rewards have come since."""
+    if ridge.counts[model, STALE] == 0:
+        return
+    ridge.counts[model, STALE] = 0
+    weights, inverse, moment = ridge.weights[model], ridge.inverse[model], ridge.moment[model]
+    for j in range(weights.size):
+        weights[j] = 0.0
+    for i in range(weights.size):
+        z, row = moment[i] + ridge.moment_carry[model, i], inverse[i]
+        for j in range(weights.size):
+            weights[j] += z * row[j]
+
+
+@kernel
+def solve(ridge: Ridge, model: int, prior: float) -> None:
+    """Compute the estimate of a model by its Cholesky factor, which `scratch` holds afterwards."""
+    factor(ridge, model, prior)
+    upper, weights, d = ridge.scratch, ridge.weights[model], ridge.vector.size
+    for i in range(d):
+        weights[i] = ridge.moment[model, i] + ridge.moment_carry[model, i]
+    for i in range(d):
+        v, row = weights[i] / upper[i, i], upper[i]
+        for j in range(d):
+            weights[j] -= v * row[j]
+        weights[i] = v
+    back(upper, weights)
+
+
+@inlined
+def back(upper: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
+    """Solve ``upper y = vector`` in place."""
+    for i in range(vector.size - 1, -1, -1):
+        total = vector[i]
+        for j in range(i + 1, vector.size):
+            total -= upper[i, j] * vector[j]
+        vector[i] = total / upper[i, i]
+
+
+@kernel
+def forms(
+    owned: Ridge,
+    model: int,
+    contexts: NDArray[np.float64],
+    arms: NDArray[np.int64],
+    n: int,
+    estimates: NDArray[np.float64],
+    squares: NDArray[np.float64],
+) -> None:
+    """For the first n arms, compute the estimate and the square ``x' inverse x`` of the width.
+
+    Arms go through in blocks of LANES, an arm a column, so that every operation is one on vectors; of the symmetric
+    inverse only the lower triangle is used, two rows at a time.
+    """
+    ridge = borrowed(owned)
+    inverse, weights, block, d = ridge.inverse[model], ridge.weights[model], ridge.block, ridge.vector.size
+    row, below, square, estimate = block[d], block[d + 1], block[d + 2], block[d + 3]
+    for first in range(0, n, LANES):
+        lanes = min(LANES, n - first)
+        for lane in range(lanes):
+            context = contexts[arms[first + lane]]
+            for j in range(d):
+                block[j, lane] = context[j]
+        for lane in range(LANES):
+            square[lane] = 0.0
+            estimate[lane] = 0.0
+        for i in range(0, d - 1, 2):
+            _two_rows(inverse, block, i, row, below)
+            x, y, v, w = block[i], block[i + 1], weights[i], weights[i + 1]
+            for lane in range(LANES):
+                square[lane] += x[lane] * row[lane] + y[lane] * below[lane]
+                estimate[lane] += v * x[lane] + w * y[lane]
+        if d % 2 == 1:
+            _one_row(inverse, block, d - 1, row)
+            x, v = block[d - 1], weights[d - 1]
+            for lane in range(LANES):
+                square[lane] += x[lane] * row[lane]
+                estimate[lane] += v * x[lane]
+        for lane in range(lanes):
+            squares[first + lane] = max(0.0, 2.0 * square[lane])
+            estimates[first + lane] = estimate[lane]
+
+
+@inlined
+def _two_rows(
+    inverse: NDArray[np.float64],
+    block: NDArray[np.float64],
+    i: int,
+    row: NDArray[np.float64],
+    below: NDArray[np.float64],
+) -> None:
+    """Multiply rows i (even) and i + 1 of the lower triangle, with half the diagonal, with the block."""
+    x, y = block[i], block[i + 1]
+    a, b, c = 0.5 * inverse[i, i], inverse[i + 1, i], 0.5 * inverse[i + 1, i + 1]
+    for lane in range(LANES):
+        row[lane] = a * x[lane]
+        below[lane] = b * x[lane] + c * y[lane]
+    j = 0
+    while j + 4 <= i:
+        a0, a1, a2, a3 = inverse[i, j], inverse[i, j + 1], inverse[i, j + 2], inverse[i, j + 3]
+        b0, b1, b2, b3 = inverse[i + 1, j], inverse[i + 1, j + 1], inverse[i + 1, j + 2], inverse[i + 1, j + 3]
+        x0, x1, x2, x3 = block[j], block[j + 1], block[j + 2], block[j + 3]
+        for lane in range(LANES):
+            v0, v1, v2, v3 = x0[lane], x1[lane], x2[lane], x3[lane]
+            row[lane] += (a0 * v0 + a1 * v1) + (a2 * v2 + a3 * v3)
+            below[lane] += (b0 * v0 + b1 * v1) + (b2 * v2 + b3 * v3)
+        j += 4
+    while j < i:
+        a0, b0, x0 = inverse[i, j], inverse[i + 1, j], block[j]
+        for lane in range(LANES):
+            row[lane] += a0 * x0[lane]
+            below[lane] += b0 * x0[lane]
+        j += 1
+
+
+@inlined
+def _one_row(inverse: NDArray[np.float64], block: NDArray[np.float64], i: int, row: NDArray[np.float64]) -> None:
+    x, a = block[i], 0.5 * inverse[i, i]
+    for lane in range(LANES):
+        row[lane] = a * x[lane]
+    for j in range(i):
+        a, x = inverse[i, j], block[j]
+        for lane in range(LANES):
+            row[lane] += a * x[lane]

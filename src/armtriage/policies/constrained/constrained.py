@@ -1,0 +1,159 @@
+"""ConstrainedElimination: elimination over any set of decisions, and Algorithm 5 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._arguments import check_choice, check_horizon, check_probability
+from armtriage.decisions import DecisionSet
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.intervals import INTERVALS
+from armtriage.policies.constrained.by_list import ListedElimination
+from armtriage.policies.constrained.by_oracle import (
+    BATCHES,
+    CALLS,
+    CONFIRMED,
+    ELIMINATED,
+    FAILED,
+    UNDECIDED,
+    Limits,
+    OracleElimination,
+)
+from armtriage.policies.policy import Policy
+from armtriage.triage import Triage
+
+__all__ = ["ConstrainedElimination"]
+
+VARIANTS = {"oracle": INTERVALS, "repaired": ("printed", "hoeffding"), "paper": ("printed", "hoeffding")}
+"""The intervals that each variant can use."""
+
+
+class ConstrainedElimination(Policy):
+    """Elimination where not every set of arms may be played: routes, assignments, slates, or any `DecisionSet`.
+
+    Use it where a worst-case guarantee counts, or a commitment that can be explained. On ordinary instances `CombUCB1`
+    and `ThompsonSampling`, which take `decisions` as well, lose less.
+
+    By default it asks the set's oracle, so the family may be far too large to list. An arm is eliminated when no
+    decision with it, and confirmed when none without it, can be as good as the best one found. Regret is
+    O(S^2 B ln(KT/delta) / gap) with probability 1 - delta, where B decisions show every arm once; no horizon is needed.
+    ``variant="paper"`` is the printed Algorithm 5 for families of at most 100,000 decisions, which can lose linearly,
+    and ``"repaired"`` the same with covers from the active decisions.
+
+    Parameters
+    ----------
+    graph, decisions, seed, reward_range
+        See `armtriage.Policy`. If decisions differ in size, what counts is the sum of rewards in their own units.
+    horizon : int, optional
+        Number of rounds, for intervals that hold for a horizon; without one the time-uniform form is used.
+        ``"printed"`` needs it, ``"mixture"`` has no use for it.
+    delta : float
+        Probability with which the guarantee may fail.
+    variant : {"oracle", "repaired", "paper"}
+        Which algorithm; see above.
+    cover : {"exact", "greedy"}
+        Whether the listed variants find the fewest decisions that show what is needed, by integer programming.
+    interval : {"mixture", "kl", "hoeffding", "bernstein", "printed"}, optional
+        See `armtriage.confidence_interval`. By default mixture, and printed for the listed variants, which take that
+        and hoeffding only.
+
+    References
+    ----------
+    Wen, Han, Zhou (2025), Optimal arm elimination algorithms for combinatorial bandits, Algorithm 5.
+
+    Examples
+    --------
+    >>> from armtriage import FeedbackGraph, Matchings, StochasticEnvironment
+    >>> jobs, graph = Matchings(2, 2), FeedbackGraph.semi_bandit(4)
+    >>> env = StochasticEnvironment([0.9, 0.5, 0.4, 0.7], graph, decisions=jobs, seed=7)
+    >>> policy = ConstrainedElimination(graph, jobs)
+    >>> for t in range(200):
+    ...     decision = policy.ask()
+    ...     policy.tell(decision, env.rewards(t, decision.revealed))
+    >>> policy.triage.confirmed
+    array([0, 3])
+    >>> policy.oracle_calls
+    245
+    """
+
+    decisions: DecisionSet
+
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        decisions: DecisionSet,
+        *,
+        horizon: int | None = None,
+        delta: float = 0.01,
+        variant: str = "oracle",
+        cover: str = "exact",
+        interval: str | None = None,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        super().__init__(graph, decisions=decisions, seed=seed, reward_range=reward_range)
+        self.horizon = check_horizon(horizon)
+        self.delta = check_probability("delta", delta)
+        self.variant = check_choice("variant", variant, tuple(VARIANTS))
+        self.cover = check_choice("cover", cover, ("exact", "greedy"))
+        default = "mixture" if variant == "oracle" else "printed"
+        self.interval = check_choice("interval", default if interval is None else interval, VARIANTS[variant])
+        if self.interval == "printed" and self.horizon is None:
+            raise ValueError("horizon must be given with the printed interval, got None")
+
+    @cached_property
+    def _core(self) -> OracleElimination | ListedElimination:
+        # Made when first needed: a policy that is only copied lists no family.
+        horizon = float(self.horizon or 0)
+        limits = Limits(INTERVALS.index(self.interval), self.n_arms, horizon, self.delta, self._offset)
+        if self.variant == "oracle":
+            return OracleElimination(self.graph, self.decisions, limits)
+        exact, printed = self.cover == "exact", self.variant == "paper"
+        return ListedElimination(self.graph, self.decisions, limits, printed=printed, exact=exact)
+
+    @property
+    def triage(self) -> Triage:
+        """The confirmed, active and eliminated arms as of what has been told; arms in no decision are eliminated."""
+        status = self._core.status_of_arms
+        return Triage(*(np.flatnonzero(status == kind) for kind in (CONFIRMED, UNDECIDED, ELIMINATED)))
+
+    @property
+    def oracle_calls(self) -> int:
+        """How many best decisions were asked for; a question about many arms counts as one for each of them."""
+        return self._tally(CALLS)
+
+    @property
+    def oracle_batches(self) -> int:
+        """How many questions were asked; one about many arms counts once."""
+        return self._tally(BATCHES)
+
+    @property
+    def interval_failures(self) -> int:
+        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
+        return self._tally(FAILED)
+
+    def _tally(self, what: int) -> int:
+        return int(self._core.whole[what]) if isinstance(self._core, OracleElimination) else 0
+
+    def _select(self, number: int) -> NDArray[np.int64]:
+        return self._core.select()
+
+    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        self._core.update(arms, rewards)
+
+    def _schedule(self, arms: NDArray[np.int64]) -> None:
+        self._core.schedule(arms)
+
+    def _release(self, arms: NDArray[np.int64]) -> None:
+        self._core.release(arms)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return self._core.arrays()
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._core.restore(arrays)

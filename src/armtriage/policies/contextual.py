@@ -1,0 +1,147 @@
+"""ContextualPolicy: a policy that is asked with a context vector for each arm."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._arguments import check_contexts, check_count, check_number
+from armtriage.certificate import Certificate
+from armtriage.decisions import Decision
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.policy import Policy
+
+__all__ = ["ContextualPolicy"]
+
+
+class ContextualPolicy(Policy):
+    """Chooses `budget` arms by their contexts, and learns one parameter that all arms share.
+
+    A chosen arm reveals its own reward. Everything but `ask` is as for every `Policy`, except that exploration, too,
+    goes by what has been told. An open decision keeps the contexts of its arms until it is told.
+
+    To write one of your own, subclass this with ``_select(number, contexts)`` and
+    ``_update(number, arms, contexts, rewards)``, then run `armtriage.check_policy` on it.
+
+    Parameters
+    ----------
+    n_arms : int
+        Number of arms (K in the paper).
+    dimension : int
+        Length of a context (d in the paper).
+    budget : int
+        How many arms a decision has (S in the paper), from 1 to `n_arms`.
+    seed : int, optional
+        Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
+    reward_range : tuple of float
+        Smallest and largest possible reward. Rewards are divided by the larger of their absolute values, never
+        shifted, which would not leave them linear.
+    context_bound : float
+        Largest possible norm of a context; contexts are divided by it.
+
+    Examples
+    --------
+    >>> class Shortest(ContextualPolicy):
+    ...     def _select(self, number, contexts):
+    ...         return np.sort(np.argsort(np.linalg.norm(contexts, axis=1))[: self.budget])
+    ...     def _update(self, number, arms, contexts, rewards):
+    ...         pass
+    >>> policy = Shortest(3, dimension=2, budget=1)
+    >>> decision = policy.ask([[1.0, 0.0], [0.6, 0.0], [0.6, 0.8]])
+    >>> decision.arms, decision.contexts
+    (array([1]), array([[0.6, 0. ]]))
+    >>> policy.tell(decision, [0.5])
+    """
+
+    def __init__(
+        self,
+        n_arms: int,
+        dimension: int,
+        budget: int,
+        *,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (-1.0, 1.0),
+        context_bound: float = 1.0,
+    ) -> None:
+        graph = FeedbackGraph.semi_bandit(check_count("n_arms", n_arms, 1))
+        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        self.dimension = check_count("dimension", dimension, 1)
+        self.context_bound = check_number("context_bound", context_bound, positive=True)
+        if not 1e-100 <= self.context_bound <= 1e100:
+            raise ValueError(f"context_bound must lie in [1e-100, 1e100], got {context_bound!r}")
+        self._contexts: dict[int, NDArray[np.float64]] = {}
+
+    # A contextual policy is asked with contexts, and chooses and learns with them; in all else it is a Policy.
+    @abstractmethod
+    def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
+        """Return the arms of round `number`, ascending; `contexts` (K, d) have norms of at most 1."""
+
+    @abstractmethod
+    def _update(  # type: ignore[override]
+        self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
+    ) -> None:
+        """Learn the rewards, in [-1, 1], of arms of decision `number`, whose contexts are the rows of `contexts`."""
+
+    def ask(self, contexts: ArrayLike) -> Decision:  # type: ignore[override]
+        """Return the next decision; it stays open, with the contexts of its arms, until it is told.
+
+        Parameters
+        ----------
+        contexts : array_like, (n_arms, dimension)
+            A row for each arm, of norm at most `context_bound`.
+        """
+        given = check_contexts(contexts, self.n_arms, self.dimension, self.context_bound)
+        arms = self._select(self._asked, self._scaled(given))
+        self._contexts[self._asked] = given[arms]
+        return self._begin(arms)
+
+    def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
+        """Refuse: with contexts an arm has no mean of its own to certify."""
+        raise NotImplementedError("certificates need a constant mean for each arm, which arms with contexts have not")
+
+    def _scaled(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+        return contexts if self.context_bound == 1.0 else contexts / self.context_bound
+
+    def _decision(self, number: int) -> Decision:
+        return Decision(number, self._open[number].copy(), self.graph, self._id, self._contexts[number].copy())
+
+    def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        contexts = self._contexts[number][np.searchsorted(self._open[number], arms)]
+        del self._contexts[number], self._open[number]
+        self._update(number, arms, self._scaled(contexts), rewards)
+
+    def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return values / self.reward_unit
+
+    @property
+    def reward_unit(self) -> float:
+        """What rewards are divided by: the largest absolute value they can have."""
+        return max(abs(end) for end in self.reward_range)
+
+    def noise_in_units(self, noise_scale: float | None) -> float:
+        """Return the sub-Gaussian scale of the noise after the division; half the range will always do."""
+        low, high = self.reward_range
+        scale = (high / 2 - low / 2 if noise_scale is None else noise_scale) / self.reward_unit
+        return min(scale, 1e100)
+
+    @classmethod
+    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        return cls(**config)
+
+    def _open_arrays(self) -> dict[str, NDArray[Any]]:
+        kept = np.array([self._contexts[number] for number in self._open])
+        return {**super()._open_arrays(), "contexts": kept.reshape(-1, self.budget, self.dimension)}
+
+    def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._reopen(arrays)
+        for contexts in arrays["contexts"]:
+            check_contexts(contexts, self.budget, self.dimension, self.context_bound)
+        self._contexts = dict(zip(self._open, arrays["contexts"], strict=True))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
+        return f"{type(self).__name__}({shown})"

@@ -1,0 +1,169 @@
+"""Guard: elimination's guarantee around anybody's policy, or any function that returns arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._arguments import check_arms
+from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.random import row_of, stream
+from armtriage.policies.compiled import arrays_of
+from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.elimination import elimination
+from armtriage.policies.elimination import sets as triage
+from armtriage.policies.elimination.sets import N_ACTIVE, N_CONFIRMED
+from armtriage.policies.guard.account import GuardParams, admit, begin, note
+from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
+from armtriage.policies.policy import Policy, kinds_of, restore_arrays
+
+__all__ = ["Guard"]
+
+
+@kernel
+def _decide(
+    guard: GuardParams,
+    params: triage.Params,
+    state: GuardState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+) -> None:
+    """Replace the proposal in `arms` if the guard does not admit it."""
+    if not begin(guard, params, state.sets, state.book, graph, number, arms):
+        admit(params, state.sets, state.book, graph, number, luck, arms)
+
+
+@kernel
+def _note(params: triage.Params, state: GuardState, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    note(params, state.sets, state.book, arms, rewards, arms.size, True)
+
+
+class Guard(GuardedPolicy):
+    """Play what a proposer wants while it certainly loses little enough, and rounds of elimination otherwise.
+
+    With probability 1 - delta the regret is at most the budget, which is no more than `factor` times the bound of
+    `CombinatorialElimination`, plus the regret of its own rounds, whatever is proposed: your recommender may be
+    brilliant, stuck, or broken.
+
+    Parameters
+    ----------
+    proposer : Policy or callable
+        A policy, of which a fresh copy proposes and learns from all that is told. Or a function that is called with the
+        number of the decision and returns `budget` different arms; it is not saved, so set `proposer` after `load`.
+    graph, budget, seed, reward_range
+        See `armtriage.Policy`. A policy that proposes must have the same, and takes its randomness from `seed`.
+    delta, mode, factor
+        See `armtriage.GuardedThompson`.
+
+    Examples
+    --------
+    >>> from armtriage import FeedbackGraph, StochasticEnvironment
+    >>> graph = FeedbackGraph.semi_bandit(4)
+    >>> env = StochasticEnvironment([0.9, 0.5, 0.5, 0.1], graph, seed=7)
+    >>> policy = Guard(lambda number: [3], graph, budget=1)
+    >>> for t in range(2000):
+    ...     decision = policy.ask()
+    ...     policy.tell(decision, env.rewards(t, decision.revealed))
+    >>> decision.arms
+    array([0])
+    """
+
+    def __init__(
+        self,
+        proposer: Policy | Callable[[int], ArrayLike] | None,
+        graph: FeedbackGraph,
+        budget: int,
+        *,
+        delta: float = 0.01,
+        mode: str = "time",
+        factor: float = 1.0,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        super().__init__(graph, budget, delta=delta, mode=mode, factor=factor, seed=seed, reward_range=reward_range)
+        self.proposer = proposer
+        self._inner = None if not isinstance(proposer, Policy) else self._copy_of(proposer)
+        if proposer is not None and not callable(proposer) and self._inner is None:
+            raise TypeError(f"proposer must be a Policy or a function that returns arms, got {proposer!r}")
+        self._book_state = self._new_guard()
+        self._stream = stream(self.seed, "policy")
+
+    def _copy_of(self, proposer: Policy) -> Policy:
+        if isinstance(proposer, ContextualPolicy) or proposer.decisions is not None:
+            raise ValueError(f"proposer must choose budget arms, without contexts or decisions, got {proposer!r}")
+        for name in ("graph", "budget", "reward_range"):
+            if getattr(proposer, name) != getattr(self, name):
+                had = f"{getattr(proposer, name)!r} and {getattr(self, name)!r}"
+                raise ValueError(f"proposer must have the same {name} as the guard, got {had}")
+        return proposer.fresh(self.seed)
+
+    def _guard(self, state: Any = None) -> GuardState:
+        return self._book_state if state is None else state
+
+    def _select(self, number: int) -> NDArray[np.int64]:
+        arms = np.arange(self.budget)
+        sets = self._book_state.sets
+        if sets.whole[N_ACTIVE] + sets.whole[N_CONFIRMED] > self.budget:
+            arms = self._proposal(number)
+        params, luck = self._elimination.params(), row_of(self._stream, number)
+        _decide(self._guard_params(), params, self._book_state, self.graph.arrays, number, luck, arms)
+        arms.sort()
+        return arms
+
+    def _proposal(self, number: int) -> NDArray[np.int64]:
+        """Return what the proposer wants, checked."""
+        if self._inner is not None:
+            return self._inner._select(number)
+        if self.proposer is None:
+            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
+        assert not isinstance(self.proposer, Policy)
+        given = self.proposer(number)
+        arms = np.unique(check_arms(given, self.n_arms, "the arms that proposer returns"))
+        if arms.size != self.budget or np.size(given) != self.budget:
+            raise ValueError(f"proposer must return {self.budget} different arms, got {given!r}")
+        return arms
+
+    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        _note(self._elimination.params(), self._book_state, arms, rewards)
+        if self._inner is not None:
+            self._inner._update(number, arms, rewards)
+
+    def _schedule(self, arms: NDArray[np.int64]) -> None:
+        elimination.schedule(self._elimination.params(), self._book_state.sets, self.graph.arrays, arms)
+        if self._inner is not None:
+            self._inner._schedule(arms)
+
+    def _release(self, arms: NDArray[np.int64]) -> None:
+        elimination.release(self._elimination.params(), self._book_state.sets, self.graph.arrays, arms)
+        if self._inner is not None:
+            self._inner._release(arms)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        inner = {} if self._inner is None else self._inner._arrays()
+        return arrays_of(self._book_state) | {f"proposer.{name}": array for name, array in inner.items()}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        restore_arrays(arrays_of(self._book_state), arrays)
+        if self._inner is not None:
+            own = {name: array for name, array in arrays.items() if name.startswith("proposer.")}
+            self._inner._restore({name.removeprefix("proposer."): array for name, array in own.items()})
+
+    def _saved_config(self) -> dict[str, Any]:
+        recipe = None
+        if isinstance(self.proposer, Policy):
+            recipe = {"policy": type(self.proposer).__name__, "config": self.proposer._saved_config()}
+        return {**self.config, "proposer": recipe}
+
+    @classmethod
+    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        given = dict(config)
+        proposer = given.pop("proposer")
+        if isinstance(proposer, Mapping):
+            proposer = kinds_of(Policy)[proposer["policy"]]._make(graph, proposer["config"])
+        return cls(proposer, graph, **given)

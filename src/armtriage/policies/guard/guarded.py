@@ -1,0 +1,123 @@
+"""What policies inside a guard share: their parameters, sets, account and certificate."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from armtriage._arguments import check_choice, check_number, check_probability
+from armtriage.certificate import Account, Bounds, Certificate, certificate_of, narrowed
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.elimination import sets as triage
+from armtriage.policies.elimination.elimination import CombinatorialElimination
+from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED, FAILED, LOGGED
+from armtriage.policies.guard.account import ALLOWED, FORCED, SPENT, TOTAL, Book, GuardParams, new_book
+from armtriage.policies.policy import Policy
+from armtriage.triage import Triage, TriageLog
+
+__all__ = ["GuardState", "GuardedPolicy"]
+
+MODES = ("time", "shadow")
+_PAUSE = 64
+
+
+class GuardState(NamedTuple):
+    """What the guard knows of the arms, and its book."""
+
+    sets: triage.State
+    book: Book
+
+
+class GuardedPolicy(Policy):
+    """A policy whose decisions a guard admits."""
+
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        budget: int,
+        *,
+        delta: float,
+        mode: str,
+        factor: float,
+        seed: int | None,
+        reward_range: tuple[float, float],
+    ) -> None:
+        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        self.delta = check_probability("delta", delta)
+        self.mode = check_choice("mode", mode, MODES)
+        self.factor = check_number("factor", factor)
+
+    @abstractmethod
+    def _guard(self, state: Any = None) -> GuardState:
+        """Return the guard's part of a state, by default the policy's own."""
+
+    @cached_property
+    def _elimination(self) -> CombinatorialElimination:
+        return CombinatorialElimination(self.graph, self.budget, delta=self.delta, seed=self.seed)
+
+    def _guard_params(self) -> GuardParams:
+        pause = (self.n_arms + self.graph.arrays.indices.size) // (_PAUSE * self.budget)
+        return GuardParams(self.factor, self.mode == "shadow", self.graph.n_edges == self.n_arms, pause)
+
+    def _new_guard(self) -> GuardState:
+        return GuardState(self._elimination.new_state(), new_book(self.n_arms, self.budget))
+
+    @property
+    def triage(self) -> Triage:
+        """The confirmed, active and eliminated arms, as of the last time that intervals were computed."""
+        status = self._guard().sets.status
+        return Triage(*(np.flatnonzero(status == kind) for kind in (CONFIRMED, ACTIVE, ELIMINATED)))
+
+    @property
+    def interval_failures(self) -> int:
+        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
+        return int(self._guard().sets.whole[FAILED])
+
+    @property
+    def account(self) -> Account:
+        """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
+        book, width = self._guard().book, self.reward_range[1] - self.reward_range[0]
+        spent, allowed = width * float(book.real[SPENT]), width * float(book.real[ALLOWED])
+        return Account(spent, allowed, int(book.whole[FORCED]), self.factor, self._revealing_pulls())
+
+    def _revealing_pulls(self) -> int:
+        return 0
+
+    def triage_log(self, state: Any = None) -> TriageLog:
+        """Return when arms were confirmed or eliminated, in order."""
+        sets = self._guard(state).sets
+        n = int(sets.whole[LOGGED])
+        arms = sets.log_arms[:n].copy()
+        return TriageLog(arms, sets.log_rounds[:n].copy(), sets.status[arms] == CONFIRMED)
+
+    def certificate(self, *, delta: float | None = None, next_decision: ArrayLike | None = None) -> Certificate:
+        """Return what the decisions so far, and one to come, can have lost, with the policy's own `delta` by default.
+
+        Examples
+        --------
+        >>> from armtriage import GuardedThompson
+        >>> policy = GuardedThompson(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> policy.certificate().confidence
+        0.99
+        """
+        if delta is not None and delta != self.delta:
+            return super().certificate(delta=delta, next_decision=next_decision)
+        sets, book = self._guard()
+        bounds, empty = narrowed(Bounds(sets.lower, sets.upper), sets.counts, sets.sums, self.delta)
+        low, high = self.reward_range
+        return certificate_of(
+            self.tally._replace(sums=(high - low) * sets.sums + low * sets.counts),
+            self._asked,
+            self.budget,
+            delta=self.delta,
+            reward_range=self.reward_range,
+            next_decision=next_decision,
+            bounds=bounds,
+            sum_of_certificates=(high - low) * float(book.real[TOTAL]),
+            contradictions=self.interval_failures + empty,
+            account=self.account,
+        )

@@ -1,0 +1,127 @@
+"""CombUCB1: the index policy that practitioners reach for first."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._arguments import check_number
+from armtriage.decisions import DecisionSet
+from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.kernels.jit import inlined, kernel
+from armtriage.policies.compiled import Kernels, OraclePolicy
+from armtriage.policies.index.shortlist import (
+    IndexPolicy,
+    IndexState,
+    lifetime,
+    lift_unseen,
+    rank,
+    release,
+    schedule,
+    shorten,
+    stale,
+    take_unseen,
+    update,
+)
+
+__all__ = ["CombUCB1"]
+
+
+class Params(NamedTuple):
+    """Parameters of the kernels."""
+
+    exploration: float
+
+
+@inlined
+def scale(params: Params, number: int) -> float:
+    """Return sqrt(c ln t) for t = number + 1."""
+    return math.sqrt(params.exploration * math.log(number + 1.0))
+
+
+@inlined
+def select(
+    params: Params,
+    state: IndexState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+) -> bool:
+    """Fill `arms` with the S largest indices; never committed."""
+    taken = take_unseen(state, arms)
+    if taken < arms.size:
+        current = scale(params, number)
+        while stale(state, current) or not rank(state, current, arms, taken):
+            shorten(state, arms.size - taken, scale(params, number + lifetime(state, arms.size)))
+    return False
+
+
+@kernel
+def weigh(
+    params: Params,
+    state: IndexState,
+    number: int,
+    luck: np.uint64,
+    size: int,
+    offset: float,
+    weights: NDArray[np.float64],
+) -> None:
+    """Write the index of every arm."""
+    current = scale(params, number)
+    for a in range(weights.size):
+        weights[a] = state.means[a] + current * state.radii[a] + offset
+    lift_unseen(state, size, weights)
+
+
+class CombUCB1(OraclePolicy, IndexPolicy):
+    """Play the S arms, or the decision, of largest ``mean + sqrt(exploration * ln t / count)``; learn all that shows.
+
+    Use it as the plain baseline for semi-bandit feedback: no horizon, no tuning. It guarantees O(KS ln T / gap)
+    and O(sqrt(KST ln T)) regret there, but can fail on cliques of look-alikes (see `CombinatorialUCB`).
+
+    Parameters
+    ----------
+    graph, budget, decisions, seed, reward_range
+        See `armtriage.Policy`.
+    exploration : float
+        The constant under the root; 1.5 is the published one.
+
+    References
+    ----------
+    Kveton, Wen, Ashkan, Szepesvari (2015), Tight regret bounds for stochastic combinatorial semi-bandits,
+    Algorithm 1.
+
+    Examples
+    --------
+    >>> from armtriage import FeedbackGraph
+    >>> policy = CombUCB1(FeedbackGraph.semi_bandit(4), budget=2)
+    >>> policy.ask().arms, policy.ask().arms
+    (array([0, 1]), array([2, 3]))
+    >>> from armtriage import Matchings
+    >>> pairs = CombUCB1(FeedbackGraph.semi_bandit(4), decisions=Matchings(2, 2))
+    >>> pairs.ask().arms, pairs.ask().arms
+    (array([0, 3]), array([1, 2]))
+    """
+
+    kernels = Kernels(select, update, schedule, release, weigh)
+
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        budget: int | None = None,
+        *,
+        decisions: DecisionSet | None = None,
+        exploration: float = 1.5,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        super().__init__(graph, budget, decisions=decisions, seed=seed, reward_range=reward_range)
+        self.exploration = check_number("exploration", exploration)
+
+    def params(self) -> Params:
+        """Return the parameters of the kernels."""
+        return Params(self.exploration)

@@ -1,0 +1,40 @@
+"""Greedy: play what has looked best so far."""
+
+from __future__ import annotations
+
+from armtriage.policies.compiled import Kernels
+from armtriage.policies.index.combinatorial_ucb import Params, select
+from armtriage.policies.index.shortlist import IndexPolicy, release, schedule, update
+
+__all__ = ["Greedy"]
+
+
+class Greedy(IndexPolicy):
+    """Look at every arm once, then play the S arms of largest mean.
+
+    Use it under full information, where every decision reveals every arm: nothing needs exploring, and its regret
+    does not grow with the horizon. Under any sparser feedback it can get stuck for ever.
+
+    Parameters
+    ----------
+    graph, budget, seed, reward_range
+        See `armtriage.Policy`.
+
+    References
+    ----------
+    Degenne, Perchet (2016), Anytime optimal algorithms in stochastic multi-armed bandits.
+
+    Examples
+    --------
+    >>> from armtriage import FeedbackGraph
+    >>> policy = Greedy(FeedbackGraph.full_information(3), budget=1)
+    >>> policy.tell(policy.ask(), [0.2, 0.9, 0.4])
+    >>> policy.ask().arms
+    array([1])
+    """
+
+    kernels = Kernels(select, update, schedule, release)
+
+    def params(self) -> Params:
+        """Return the parameters of the kernels: with a width of 0 the index is the mean."""
+        return Params(0.0)

@@ -1,0 +1,334 @@
+"""What index policies share: play the S arms of largest index ``mean + scale / sqrt(count)``.
+
+The scale never falls from round to round, so an arm's index at a later scale bounds its index until then. A
+*shortlist* holds every arm whose bound reaches a threshold; as long as the S-th best of the list does too, no
+other arm can be in the decision and none is looked at. Decisions are exactly those of a full scan.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.graphs.feedback import GraphArrays
+from armtriage.kernels.jit import borrowed, inlined, kernel, lowest_bit
+from armtriage.kernels.order import top_first
+from armtriage.policies.compiled import CompiledPolicy
+
+__all__ = [
+    "IndexPolicy",
+    "IndexState",
+    "lifetime",
+    "lift_unseen",
+    "rank",
+    "release",
+    "schedule",
+    "shorten",
+    "stale",
+    "take_top",
+    "take_unseen",
+    "update",
+]
+
+LENGTH, UNSEEN, CURSOR, AIM, ORDERED, HITS = range(6)
+OUTSIDE, END, LEVEL, MARGIN, REACH = range(5)
+_SMALL = 192
+_CHUNK = 256
+_LOWEST = np.finfo(np.float64).min
+
+
+class IndexState(NamedTuple):
+    """State of an index policy; `seats` says where an arm stands in the shortlist, -1 if nowhere."""
+
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    means: NDArray[np.float64]  # -inf until observed
+    radii: NDArray[np.float64]  # 1 / sqrt(count), 0 until observed
+    pending: NDArray[np.int64]  # rewards on their way
+    seats: NDArray[np.int64]
+    listed: NDArray[np.int64]
+    listed_means: NDArray[np.float64]
+    listed_radii: NDArray[np.float64]
+    kept: NDArray[np.int64]
+    kept_values: NDArray[np.float64]
+    words: NDArray[np.uint64]  # scratch: a byte for each seat
+    whole: NDArray[np.int64]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for LENGTH, ORDERED, HITS
+    real: NDArray[np.float64]  # bound OUTSIDE the list, END of its scale, LEVEL of the S-th index, MARGIN, REACH
+
+
+@inlined
+def lifetime(state: IndexState, budget: int) -> int:
+    """Return for how many rounds a shortlist is made: each round uses up about a decision's worth of it."""
+    return 4 + 2 * state.whole[AIM] // budget  # type: ignore[no-any-return]
+
+
+@inlined
+def stale(state: IndexState, scale: float) -> bool:
+    """Whether the shortlist was made for smaller scales."""
+    return scale > state.real[END]  # type: ignore[no-any-return]
+
+
+@kernel
+def _take_waiting(state: IndexState, taken: int, arms: NDArray[np.int64]) -> int:
+    """Take unseen arms whose first reward is on its way, the least asked first."""
+    state = borrowed(state)
+    n = 0
+    for a in range(state.counts.size):
+        if state.counts[a] == 0 and state.pending[a] > 0:
+            state.kept[n] = a
+            state.kept_values[n] = -float(state.pending[a])
+            n += 1
+    k = min(arms.size - taken, n)
+    top_first(state.kept_values, state.kept, n, k)
+    for i in range(k):
+        arms[taken + i] = state.kept[i]
+    return taken + k
+
+
+@inlined
+def take_unseen(state: IndexState, arms: NDArray[np.int64]) -> int:
+    """Fill `arms` with arms of infinite index, the least asked and then the smallest first; return how many."""
+    taken = 0
+    if state.whole[UNSEEN] > 0:
+        a = state.whole[CURSOR]
+        while a < state.counts.size and taken < arms.size:
+            if state.counts[a] == 0 and state.pending[a] == 0:
+                arms[taken] = a
+                taken += 1
+            a += 1
+        state.whole[CURSOR] = a
+        if taken < arms.size and state.whole[UNSEEN] > taken:
+            taken = _take_waiting(state, taken, arms)
+    return taken
+
+
+@inlined
+def _flag(
+    means: NDArray[np.float64],
+    radii: NDArray[np.float64],
+    words: NDArray[np.uint64],
+    first: int,
+    last: int,
+    scale: float,
+    level: float,
+) -> None:
+    """Set the byte of each seat from `first`, a multiple of 8, to `last` whose index reaches `level`."""
+    flags, x, y = words.view(np.uint8)[first:], means[first:last], radii[first:last]
+    for i in range(x.size):
+        # Slices from 0 let the compiler see that no index is negative, and vectorise.
+        flags[i] = x[i] + scale * y[i] >= level
+    for i in range(x.size, (x.size + 7) & -8):
+        flags[i] = 0
+
+
+@kernel
+def shorten(state: IndexState, k: int, end: float) -> None:
+    """List the arms whose index at the scale `end` reaches a threshold that some `AIM` arms pass.
+
+    `end` is a scale that will not be passed for some rounds: the list is exact until then.
+    """
+    state = borrowed(state)
+    n_arms = state.counts.size
+    for i in range(state.whole[LENGTH]):
+        state.seats[state.listed[i]] = -1
+    threshold = state.real[LEVEL] - state.real[REACH]
+    while True:
+        if not threshold < np.inf or state.real[REACH] > 1e3:
+            threshold = _LOWEST
+        _flag(state.means, state.radii, state.words, 0, n_arms, end, threshold)
+        n = 0
+        for w in range((n_arms + 7) >> 3):
+            word = state.words[w]
+            while word != 0:
+                a = 8 * w + (lowest_bit(word) >> 3)
+                word &= word - np.uint64(1)
+                state.listed[n] = a
+                n += 1
+        if threshold == _LOWEST or n >= max(2 * k, state.whole[AIM] // 2):
+            break
+        state.real[REACH] *= 2.0
+        threshold = state.real[LEVEL] - state.real[REACH]
+    if n > 2 * state.whole[AIM]:
+        state.real[REACH] = max(1e-9, 0.7 * state.real[REACH])
+    for i in range(n):
+        a = state.listed[i]
+        state.seats[a] = i
+        state.listed_means[i] = state.means[a]
+        state.listed_radii[i] = state.radii[a]
+    state.whole[LENGTH] = n
+    state.whole[ORDERED] = 1
+    state.real[OUTSIDE] = threshold
+    state.real[END] = end
+
+
+@inlined
+def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
+    """Collect the listed arms whose index reaches `level`, the k largest among them; return how many."""
+    n, m, trimmed, floor = state.whole[LENGTH], 0, 0, level
+    for first in range(0, n, _CHUNK):
+        last = min(n, first + _CHUNK)
+        _flag(state.listed_means, state.listed_radii, state.words, first, last, scale, floor)
+        for w in range(first >> 3, (last + 7) >> 3):
+            word = state.words[w]
+            while word != 0:
+                i = 8 * w + (lowest_bit(word) >> 3)
+                word &= word - np.uint64(1)
+                state.kept[m] = state.listed[i]
+                state.kept_values[m] = state.listed_means[i] + scale * state.listed_radii[i]
+                m += 1
+        if m > 2 * k + 64 and last < n:
+            # Thousands may tie while counts are small: keep the best so far, and ask more of the others.
+            top_first(state.kept_values, state.kept, m, k)
+            trimmed += m - k
+            m = k
+            floor = np.inf
+            for i in range(k):
+                floor = min(floor, state.kept_values[i])
+            if state.whole[ORDERED] > 0:
+                floor = np.nextafter(floor, np.inf)
+    state.whole[HITS] = m + trimmed
+    return m
+
+
+@inlined
+def take_top(state: IndexState, m: int, arms: NDArray[np.int64], taken: int) -> None:
+    """Fill the rest of `arms` with the best of the m arms that were kept, and note the index of the last."""
+    k = arms.size - taken
+    top_first(state.kept_values, state.kept, m, k)
+    level = np.inf
+    for i in range(k):
+        level = min(level, state.kept_values[i])
+        arms[taken + i] = state.kept[i]
+    state.real[LEVEL] = level
+
+
+@inlined
+def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -> bool:
+    """Fill the rest of `arms` with the observed arms of largest index, ties to the smallest.
+
+    False, if an arm outside the shortlist might belong there: `shorten` and try again.
+    """
+    k = arms.size - taken
+    floor = state.real[LEVEL] - state.real[MARGIN] if state.real[LEVEL] < np.inf else _LOWEST
+    while True:
+        m = _keep(state, scale, floor, k)
+        if m >= k:
+            break
+        if floor == _LOWEST:
+            return False
+        state.real[MARGIN] *= 4.0
+        floor = state.real[LEVEL] - state.real[MARGIN] if state.real[MARGIN] < 1e3 else _LOWEST
+    factor = 0.8 if state.whole[HITS] > k + 1 + k // 8 else 1.25
+    state.real[MARGIN] = max(1e-9, min(1.0, factor * state.real[MARGIN]))
+    take_top(state, m, arms, taken)
+    return state.real[LEVEL] >= state.real[OUTSIDE]  # type: ignore[no-any-return]
+
+
+@inlined
+def update(
+    params: object,
+    state: IndexState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    seen: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    n: int,
+    scheduled: bool,
+) -> None:
+    """Record the rewards of the first n arms of `seen`."""
+    for i in range(n):
+        a = seen[i]
+        count = state.counts[a] + 1
+        if count == 1:
+            state.whole[UNSEEN] -= 1
+        total = state.sums[a] + rewards[i]
+        mean = total / count
+        radius = 1.0 / math.sqrt(count)
+        state.counts[a] = count
+        state.sums[a] = total
+        state.means[a] = mean
+        state.radii[a] = radius
+        if scheduled:
+            state.pending[a] -= 1
+        seat = state.seats[a]
+        if seat < 0 and mean + state.real[END] * radius >= state.real[OUTSIDE]:
+            seat = state.whole[LENGTH]
+            state.whole[LENGTH] = seat + 1
+            state.seats[a] = seat
+            state.listed[seat] = a
+            state.whole[ORDERED] = 0
+        if seat >= 0:
+            state.listed_means[seat] = mean
+            state.listed_radii[seat] = radius
+
+
+@kernel
+def schedule(params: object, state: IndexState, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
+    """Count rewards that are on their way, so that open decisions spread over unseen arms."""
+    for i in range(arms.size):
+        state.pending[arms[i]] += 1
+
+
+@kernel
+def release(params: object, state: IndexState, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
+    """Forget rewards that will not come; an arm still unseen is offered again."""
+    for i in range(arms.size):
+        a = arms[i]
+        state.pending[a] -= 1
+        if state.counts[a] == 0:
+            state.whole[CURSOR] = min(state.whole[CURSOR], a)
+
+
+@kernel
+def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> None:
+    """Give arms of infinite index weights such that a best decision has as many of them as possible.
+
+    First come those that were never scheduled. One whose first reward is on its way counts the less, the more often
+    it was asked. Only then do the other indices count. `size` is that of the largest decision.
+    """
+    largest = 0.0
+    unseen = 0
+    for a in range(weights.size):
+        if state.counts[a] == 0:
+            unseen += 1
+        else:
+            largest = max(largest, abs(weights[a]))
+    if unseen == 0:
+        return
+    waiting = 2.0 * size * (1.0 + largest)
+    for a in range(weights.size):
+        if state.counts[a] == 0:
+            if state.pending[a] > 0:
+                weights[a] = waiting * (1.0 + 1.0 / state.pending[a])
+            else:
+                weights[a] = waiting * 4.0 * size
+
+
+class IndexPolicy(CompiledPolicy):
+    """A policy with this state."""
+
+    def new_state(self) -> IndexState:
+        """Return the state before the first round; few arms are all listed for good."""
+        n, budget = self.n_arms, self.budget
+        everything = n <= max(_SMALL, 3 * budget)
+        aim = 2 * budget + int(math.sqrt(n * budget))
+        return IndexState(
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            np.full(n, -np.inf),
+            np.zeros(n),
+            np.zeros(n, np.int64),
+            np.arange(n, dtype=np.int64) if everything else np.full(n, -1, np.int64),
+            np.arange(n, dtype=np.int64),
+            np.full(n, -np.inf),
+            np.zeros(n),
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            np.zeros((n + 7) // 8, np.uint64),
+            np.array([n if everything else 0, n, 0, aim, 1, 0], np.int64),
+            np.array([-np.inf, np.inf if everything else -1.0, np.inf, 0.05, 0.1]),
+        )

@@ -1,0 +1,7 @@
+"""Policies for arms that come with contexts."""
+
+from armtriage.policies.linear.c2ucb import C2UCB
+from armtriage.policies.linear.hierarchical import HierarchicalElimination, StageTriage
+from armtriage.policies.linear.linear_thompson import LinearThompsonSampling
+
+__all__ = ["C2UCB", "HierarchicalElimination", "LinearThompsonSampling", "StageTriage"]

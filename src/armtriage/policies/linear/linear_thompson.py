@@ -1,0 +1,138 @@
+"""LinearThompsonSampling: play what a draw from the posterior of a linear regression likes best."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._arguments import check_optional, check_ridge
+from armtriage.kernels.inner import inner
+from armtriage.kernels.jit import borrowed, kernel
+from armtriage.kernels.normal import normal
+from armtriage.kernels.order import best_arms
+from armtriage.kernels.ridge import Ridge, add, back, new_ridge, solve
+from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
+
+__all__ = ["LinearThompsonSampling"]
+
+
+class Params(NamedTuple):
+    """Parameters of the kernels."""
+
+    ridge: float
+    scale: float
+
+
+class State(NamedTuple):
+    """One regression, and scratch."""
+
+    ridge: Ridge
+    values: NDArray[np.float64]  # (K,)
+
+
+@kernel
+def select(
+    params: Params,
+    owned: State,
+    contexts: NDArray[np.float64],
+    number: int,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+    notes: NDArray[np.int64],
+) -> None:
+    """Draw theta from its posterior; choose the S arms of largest ``<theta, x>``, ties by arm number."""
+    state = borrowed(owned)
+    ridge, values = state.ridge, state.values
+    solve(ridge, 0, params.ridge)
+    theta = ridge.vector
+    for j in range(theta.size):
+        theta[j] = normal(luck, j)
+    back(ridge.scratch, theta)
+    for j in range(theta.size):
+        theta[j] = ridge.weights[0, j] + params.scale * theta[j]
+    for arm in range(values.size):
+        values[arm] = inner(contexts[arm], theta)
+    best_arms(values, arms)
+
+
+@kernel
+def update(
+    params: Params,
+    owned: State,
+    contexts: NDArray[np.float64],
+    notes: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    n: int,
+) -> None:
+    """Add the rewards to the regression."""
+    state = borrowed(owned)
+    for i in range(n):
+        add(state.ridge, 0, contexts[i], rewards[i])
+
+
+class LinearThompsonSampling(CompiledContextualPolicy):
+    """Draw theta from the posterior of a Gaussian linear regression, play the S best arms for it.
+
+    What usually loses least when rewards are linear in the contexts. Its regret is that of an optimal policy up to
+    constants on average over the prior; in the worst case only a wider posterior than the default has a bound.
+
+    Parameters
+    ----------
+    n_arms, dimension, budget : int
+        See `ContextualPolicy`.
+    scale : float, optional
+        Multiple of the posterior's standard deviation, in units of a reward; by default `noise_scale`, which makes it
+        the posterior under Gaussian noise. Less explores less.
+    ridge : float
+        Weight of the penalty on the squared norm of theta: the prior's variance is ``scale**2 / ridge``.
+    noise_scale : float, optional
+        Scale of the noise; by default half the width of `reward_range`. With 0 nothing is drawn: the policy is greedy.
+    seed, reward_range, context_bound
+        See `ContextualPolicy`.
+
+    References
+    ----------
+    Agrawal, Goyal (2013), Thompson sampling for contextual bandits with linear payoffs.
+
+    Examples
+    --------
+    >>> from armtriage import LinearThompsonSampling
+    >>> policy = LinearThompsonSampling(3, dimension=2, budget=1, seed=7)
+    >>> for _ in range(50):
+    ...     decision = policy.ask([[0.5, 0.0], [0.0, 0.5], [0.5, 0.5]])
+    ...     policy.tell(decision, 0.5 * decision.contexts[:, 0])
+    >>> decision.contexts[:, 0]
+    array([0.5])
+    """
+
+    kernels = Kernels(select, update)
+
+    def __init__(
+        self,
+        n_arms: int,
+        dimension: int,
+        budget: int,
+        *,
+        scale: float | None = None,
+        ridge: float = 1.0,
+        noise_scale: float | None = None,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (-1.0, 1.0),
+        context_bound: float = 1.0,
+    ) -> None:
+        super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
+        self.scale = check_optional("scale", scale)
+        self.ridge = check_ridge(ridge)
+        self.noise_scale = check_optional("noise_scale", noise_scale)
+        if scale is not None and noise_scale is not None:
+            raise ValueError(f"noise_scale is of no use beside scale and must be None here, got {noise_scale!r}")
+
+    def params(self) -> Params:
+        """Return the parameters for the kernels."""
+        return Params(self.ridge, self.noise_in_units(self.noise_scale if self.scale is None else self.scale))
+
+    def new_state(self) -> State:
+        """Return the state of a policy that has learned nothing."""
+        return State(new_ridge(1, self.dimension, self.ridge), np.zeros(self.n_arms))

@@ -1,0 +1,392 @@
+"""Policy: ask for a decision, tell its rewards, save and load."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._arguments import as_numbers, check_arms, check_range
+from armtriage._files import read_archive, write_archive
+from armtriage.certificate import Certificate, Tally, certificate_of
+from armtriage.decisions import Decision, DecisionSet
+from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.random import check_seed, replication_seed
+
+__all__ = ["Policy", "kinds_of", "restore_arrays"]
+
+_FORMAT = 2
+_EITHER = ("budget", "decisions")
+
+
+class Policy(ABC):
+    """Chooses some arms each round, `budget` of them or a decision of a set, and learns from what they reveal.
+
+    Any number of decisions may be open. Rewards come late, in any order, partly, or never: exploration goes by
+    what has been asked, confidence by what has been told. A tell that raises has changed nothing.
+
+    To write a policy of your own, subclass this with `_select` and `_update` (and `_arrays`, `_restore` if it has
+    more state than its constructor arguments), then run `armtriage.check_policy` on it.
+
+    Parameters
+    ----------
+    graph : FeedbackGraph
+        Which arms a chosen arm reveals.
+    budget : int, optional
+        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``. With `decisions` it is not given, and
+        the attribute is the size of their largest.
+    decisions : DecisionSet, optional
+        Which decisions are allowed, instead of all those of `budget` arms; for policies whose constructor has it.
+    seed : int, optional
+        Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
+    reward_range : tuple of float
+        Smallest and largest possible reward; rewards are mapped from it to [0, 1].
+
+    Examples
+    --------
+    >>> class First(Policy):
+    ...     def _select(self, number):
+    ...         return np.arange(self.budget)
+    ...     def _update(self, number, arms, rewards):
+    ...         pass
+    >>> First(FeedbackGraph.semi_bandit(5), budget=2, seed=7).ask().arms
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        budget: int | None = None,
+        *,
+        decisions: DecisionSet | None = None,
+        seed: int | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
+        if not isinstance(graph, FeedbackGraph):
+            raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
+        if decisions is not None and type(self).__init__ is Policy.__init__:
+            # Whoever has not thought of decision sets would play decisions that are in none.
+            raise TypeError(f"{type(self).__name__} takes no decisions, got {decisions!r}")
+        self.graph = graph
+        self.decisions = decisions
+        self.budget = _check_size(graph, budget, decisions)
+        self.seed = check_seed(seed)
+        self.reward_range = check_range(reward_range)
+        self._id = secrets.token_hex(8)
+        self._asked = 0
+        self._open: dict[int, NDArray[np.int64]] = {}
+        self._last_revealed = -1, np.empty(0, np.int64)
+
+    @abstractmethod
+    def _select(self, number: int) -> NDArray[np.int64]:
+        """Return the arms of round `number`, ascending."""
+
+    @abstractmethod
+    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Learn the rewards, mapped to [0, 1], of arms that decision `number` revealed."""
+
+    def _schedule(self, arms: NDArray[np.int64]) -> None:  # noqa: B027 - optional
+        """Note that rewards of these arms are on their way."""
+
+    def _release(self, arms: NDArray[np.int64]) -> None:  # noqa: B027 - optional
+        """Note that rewards of these arms will never come."""
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state that `save` keeps."""
+        return {}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - optional
+        """Take back what `_arrays` returned."""
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return self.graph.n_arms
+
+    @property
+    def open_decisions(self) -> tuple[Decision, ...]:
+        """The decisions that have been asked and not told, oldest first."""
+        return tuple(self._decision(number) for number in self._open)
+
+    def _decision(self, number: int) -> Decision:
+        return Decision(number, self._open[number].copy(), self.graph, self._id)
+
+    def ask(self) -> Decision:
+        """Return the next decision; it stays open until it is told."""
+        decision = self._begin(self._select(self._asked))
+        self.tally.pulls[self._open[decision.number]] += 1
+        return decision
+
+    def _begin(self, arms: NDArray[np.int64]) -> Decision:
+        """Open the next decision."""
+        number = self._asked
+        self._open[number] = arms
+        self._asked += 1
+        decision = self._decision(number)
+        # Mostly the decision that is told is the last one, and need not be looked up in the graph again.
+        self._last_revealed = number, decision.revealed.copy()
+        self._schedule(decision.revealed)
+        return decision
+
+    def tell(self, decision: Decision | int, rewards: Mapping[int, float] | ArrayLike) -> None:
+        """Learn the rewards of a decision, once.
+
+        Parameters
+        ----------
+        decision : Decision or int
+            What `ask` returned, or its number.
+        rewards : array_like or mapping
+            One reward for each arm of ``decision.revealed``, in its order; or ``{arm: reward}``, where arms that
+            are missing are taken as never observed (``{}`` gives the whole decision up). Which rewards arrive must not
+            depend on their values, or means and intervals are those of the rewards that do.
+        """
+        number = self._find(decision)
+        last, revealed = self._last_revealed
+        if number != last:
+            revealed = self.graph.revealed_by(self._open[number])
+        if isinstance(rewards, Mapping):
+            seen, values = _from_mapping(rewards, revealed)
+        else:
+            seen, values = revealed, _from_array(rewards, revealed)
+        self._check_rewards(values, seen)
+        scaled = self._to_unit(values)
+        self._learn(number, seen, scaled)
+        if seen.size < revealed.size:
+            self._release(np.setdiff1d(revealed, seen, assume_unique=True))
+
+    def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Close a decision with the rewards that came, mapped to the policy's own units."""
+        del self._open[number]
+        self.tally.counts[arms] += 1
+        self.tally.sums[arms] += rewards
+        self._update(number, arms, rewards)
+
+    @cached_property
+    def tally(self) -> Tally:
+        """How often each arm was pulled and observed, and its rewards' sum on the unit scale, for certificates."""
+        n = self.n_arms
+        return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
+
+    def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
+        """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
+
+        Decisions that are still open count as made, and nothing is assumed of their rewards.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> for _ in range(1000):
+        ...     decision = policy.ask()
+        ...     policy.tell(decision, decision.arms == 2)
+        >>> policy.certificate().next_bound
+        0.0
+        """
+        if self.decisions is not None:
+            raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
+        low, high = self.reward_range
+        tally = self.tally._replace(sums=(high - low) * self.tally.sums + low * self.tally.counts)
+        return certificate_of(
+            tally,
+            self._asked,
+            self.budget,
+            delta=delta,
+            reward_range=self.reward_range,
+            next_decision=next_decision,
+        )
+
+    def _find(self, decision: Decision | int) -> int:
+        if isinstance(decision, Decision):
+            number = decision.number
+            if decision.policy_id != self._id:
+                raise UnknownDecision(f"decision {number} was made by another policy")
+        elif isinstance(decision, int | np.integer) and not isinstance(decision, bool):
+            number = int(decision)
+        else:
+            raise TypeError(f"decision must be a Decision or its number, got {decision!r}")
+        if not 0 <= number < self._asked:
+            raise UnknownDecision(f"decision {number} is unknown; this policy has made {self._asked}, from number 0")
+        if number not in self._open:
+            raise AlreadyTold(f"decision {number} has been told already")
+        return number
+
+    def _check_rewards(self, values: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
+        low, high = self.reward_range
+        good = (values >= low) & (values <= high)
+        if not good.all():
+            bad = np.flatnonzero(~good)[0]
+            raise ValueError(
+                f"rewards must lie in [{low}, {high}] (reward_range), got {values[bad]} for arm {arms[bad]}"
+            )
+
+    def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rewards in the units of `_update`."""
+        low, high = self.reward_range
+        if (low, high) == (0.0, 1.0):
+            return values
+        return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+    @cached_property
+    def _offset(self) -> float:
+        """What a reward of 0 on the unit scale is worth on it; where all decisions have the same size, no matter."""
+        low, high = self.reward_range
+        if self.decisions is None or low == 0.0:
+            return 0.0
+        smallest = self.decisions.maximise(-np.ones(self.n_arms))
+        assert smallest is not None
+        return 0.0 if smallest.size == self.budget else low / (high - low)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, but for the graph: the attributes of the same names."""
+        names = inspect.signature(type(self).__init__).parameters
+        given = {name: getattr(self, name) for name in names if name not in ("self", "graph")}
+        return given if self.decisions is None or "budget" not in given else {**given, "budget": None}
+
+    def _saved_config(self) -> dict[str, Any]:
+        """Return the arguments as `save` writes them, and `_make` reads them."""
+        return {name: value for name, value in self.config.items() if name != "decisions"}
+
+    def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
+        """Return a new policy with the same arguments that has learned nothing, for a replication of a seed."""
+        own = replication_seed(self.seed if seed is None else check_seed(seed), replication)
+        return self._make(self.graph, {**self.config, "seed": own})
+
+    @classmethod
+    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        return cls(graph, **config)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
+        header = {
+            "format": _FORMAT,
+            "policy": type(self).__name__,
+            "config": self._saved_config(),
+            "id": self._id,
+            "asked": self._asked,
+        }
+        arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
+        if self.decisions is not None:
+            arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
+        arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items()}
+        arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
+        arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
+        write_archive(path, header, arrays)
+
+    def _open_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what `save` keeps of the open decisions, oldest first."""
+        return {
+            "numbers": np.array(list(self._open), dtype=np.int64),
+            "sizes": np.array([arms.size for arms in self._open.values()], dtype=np.int64),
+            "arms": np.concatenate([np.empty(0, np.int64), *self._open.values()]),
+        }
+
+    def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_open_arrays` returned."""
+        sizes, least = arrays["sizes"], self.budget if self.decisions is None else 0
+        if np.any((sizes < least) | (sizes > self.budget)) or sizes.sum() != arrays["arms"].size:
+            raise ValueError(f"open decisions have {arrays['arms'].size} arms, expected {sizes.sum()}")
+        parts = np.split(arrays["arms"], np.cumsum(sizes))[:-1]
+        for arms in parts:
+            if np.any(np.diff(check_arms(arms, self.n_arms)) <= 0):
+                raise ValueError(f"arms of an open decision must rise, got {arms}")
+        self._open = dict(zip(arrays["numbers"].tolist(), parts, strict=True))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
+        header, arrays = read_archive(path)
+        if header.get("format") != _FORMAT:
+            raise DamagedFile(f"{os.fspath(path)} has format {header.get('format')!r}; this version reads {_FORMAT}")
+        kinds = kinds_of(cls)
+        if header["policy"] not in kinds:
+            raise DamagedFile(f"{os.fspath(path)} holds a {header['policy']}, not a {cls.__name__}")
+        try:
+            graph = FeedbackGraph.from_arrays(_part(arrays, "graph."))
+            config = header["config"]
+            if allowed := _part(arrays, "decisions."):
+                config["decisions"] = DecisionSet.from_arrays(allowed)
+            policy: Self = kinds[header["policy"]]._make(graph, config)
+            policy._id, policy._asked = header["id"], header["asked"]
+            policy._reopen(_part(arrays, "open."))
+            restore_arrays(policy.tally._asdict(), _part(arrays, "tally."))
+            policy._restore(_part(arrays, "state."))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DamagedFile(f"{os.fspath(path)} does not hold a whole {header['policy']}: {error}") from error
+        return policy
+
+    def __repr__(self) -> str:
+        given = {name: value for name, value in self.config.items() if name not in _EITHER or value is not None}
+        shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        return f"{type(self).__name__}({self.graph!r}, {shown})"
+
+
+def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:
+    """Return the class and all that descend from it, by name."""
+    kinds = {kind.__name__: kind}
+    for child in kind.__subclasses__():
+        kinds |= kinds_of(child)
+    return kinds
+
+
+def restore_arrays(own: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write saved arrays into one's own, if they have their shapes and types."""
+    for name, array in own.items():
+        if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
+        array[...] = arrays[name]
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _check_size(graph: FeedbackGraph, budget: int | None, decisions: DecisionSet | None) -> int:
+    """Return how many arms a decision has, at most."""
+    if (budget is None) == (decisions is None):
+        raise ValueError(f"either budget or decisions must be given, got budget={budget!r} and decisions={decisions!r}")
+    if decisions is not None:
+        if not isinstance(decisions, DecisionSet):
+            raise TypeError(f"decisions must be a DecisionSet, got {type(decisions).__name__}")
+        if decisions.n_arms != graph.n_arms:
+            raise ValueError(f"decisions must have the {graph.n_arms} arms of graph, got {decisions.n_arms}")
+        return decisions.size
+    if isinstance(budget, bool) or not isinstance(budget, int | np.integer):
+        raise TypeError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
+    if not 1 <= budget <= graph.n_arms:
+        raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
+    return int(budget)
+
+
+def _from_mapping(
+    rewards: Mapping[int, float], revealed: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    for arm, reward in rewards.items():
+        if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
+            raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
+        if not isinstance(reward, int | float | np.integer | np.floating | np.bool_):
+            raise TypeError(f"rewards must be numbers, got {reward!r} for arm {arm}")
+        if not revealed.size or not 0 <= arm <= revealed[-1]:
+            raise ValueError(f"rewards has arm {arm}, which the decision does not reveal")
+    arms = np.array(sorted(int(arm) for arm in rewards), dtype=np.int64)
+    stranger = np.flatnonzero(revealed[np.searchsorted(revealed, arms)] != arms)
+    if stranger.size:
+        raise ValueError(f"rewards has arm {arms[stranger[0]]}, which the decision does not reveal")
+    return arms, np.array([float(rewards[arm]) for arm in arms.tolist()], dtype=np.float64)
+
+
+def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
+    array = as_numbers("rewards", rewards)
+    if array.shape != revealed.shape:
+        raise ValueError(
+            f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
+        )
+    return np.array(array, dtype=np.float64)

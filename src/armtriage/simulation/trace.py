@@ -1,0 +1,123 @@
+"""Trace: what a simulation leaves behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.triage import TriageLog
+
+if TYPE_CHECKING:
+    import polars
+
+__all__ = ["Trace"]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Cumulative regret of a policy at the checkpoints of a simulation.
+
+    Attributes
+    ----------
+    rounds : ndarray, (checkpoints,)
+        Rounds played at each checkpoint.
+    regret : ndarray, (replications, checkpoints)
+        Cumulative pseudo-regret; against the best fixed decision in hindsight for a replay.
+    committed_at : ndarray, (replications,)
+        The round from which the decision could never change again; -1 if it never came, or if the simulation went
+        through ask and tell, where it goes unnoticed.
+    decisions : ndarray, (replications, horizon, S), or None
+        The arms of every round, ascending, if they were recorded. Where decisions differ in size, S is the largest
+        and -1 fills the rest of the shorter ones.
+    triage : tuple of TriageLog, or None
+        For elimination policies, when each arm was confirmed or eliminated, a log a replication. It ends when the
+        decision can never change again.
+    certificate : ndarray, (replications, checkpoints), or None
+        If asked for, what the regret was at most, by what the policy had pulled and seen.
+    policy, n_arms, seed, environment_seed
+        What was simulated; the seeds of the policies' randomness and of the rewards (None if it has none).
+    first_replication : int
+        The number of the first replication.
+
+    Examples
+    --------
+    >>> from armtriage import FeedbackGraph, Greedy, StochasticEnvironment, simulate
+    >>> graph = FeedbackGraph.full_information(2)
+    >>> env = StochasticEnvironment([0.9, 0.1], graph, reward="deterministic", seed=7)
+    >>> simulate(Greedy(graph, budget=1, seed=7), env, horizon=100, replications=2, checkpoints=[100])
+    Trace of Greedy: 2 arms, 2 runs, policy seed 7, reward seed 7
+          rounds   mean regret  95% interval
+             100             0  [0, 0]
+    """
+
+    rounds: NDArray[np.int64]
+    regret: NDArray[np.float64]
+    committed_at: NDArray[np.int64]
+    decisions: NDArray[np.int32] | None
+    triage: tuple[TriageLog, ...] | None
+    policy: str
+    n_arms: int
+    seed: int
+    environment_seed: int | None
+    first_replication: int = 0
+    certificate: NDArray[np.float64] | None = None
+
+    @property
+    def origin(self) -> str:
+        """Where the numbers come from: runs and seeds."""
+        n = self.regret.shape[0]
+        return f"{n} run{'s' if n > 1 else ''}, policy seed {self.seed}, reward seed {self.environment_seed}"
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Mean regret over the replications, at each checkpoint."""
+        return np.asarray(self.regret.mean(axis=0))
+
+    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of Student's t interval for the mean at each checkpoint.
+
+        One replication tells nothing of the spread: the interval is then infinite.
+        """
+        if not 0.0 < level < 1.0:
+            raise ValueError(f"level must be a number strictly between 0 and 1, got {level!r}")
+        n = self.regret.shape[0]
+        if n == 1:
+            return np.full(self.rounds.shape, -np.inf), np.full(self.rounds.shape, np.inf)
+        from scipy.special import stdtrit
+
+        half = stdtrit(n - 1, 0.5 + level / 2) * self.regret.std(axis=0, ddof=1) / np.sqrt(n)
+        return self.mean - half, self.mean + half
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a tidy table: policy, replication, rounds, regret, and certificate if there is one.
+
+        Needs the extra ``armtriage[tables]``.
+        """
+        try:
+            import polars
+        except ImportError as error:
+            raise ImportError("to_polars needs polars, of the extra 'tables': pip install polars") from error
+        replications, points = self.regret.shape
+        columns = {
+            "policy": [self.policy] * (replications * points),
+            "replication": np.repeat(self.first_replication + np.arange(replications), points),
+            "rounds": np.tile(self.rounds, replications),
+            "regret": self.regret.ravel(),
+        }
+        if self.certificate is not None:
+            columns["certificate"] = self.certificate.ravel()
+        return polars.DataFrame(columns)
+
+    def __repr__(self) -> str:
+        replications, points = self.regret.shape
+        low, high = self.interval()
+        shown = np.unique(np.linspace(0, points - 1, min(points, 6)).astype(int))
+        lines = [f"Trace of {self.policy}: {self.n_arms} arms, {self.origin}"]
+        lines.append(f"{'rounds':>12}  {'mean regret':>12}  95% interval")
+        for p in shown:
+            spread = f"[{low[p]:.6g}, {high[p]:.6g}]" if replications > 1 else "one replication: none"
+            lines.append(f"{self.rounds[p]:>12}  {self.mean[p]:>12.6g}  {spread}")
+        return "\n".join(lines)

@@ -1,0 +1,328 @@
+"""Slow, obvious twins of the linear policies, written from the publication: every fit is a batch solve.
+
+A twin has ``select(t, contexts)``, which returns the sorted arms of round t (from 0), and ``update(t, {arm: reward})``,
+which may come late, out of order or with arms missing. Contexts have norms of at most 1 and rewards lie in [-1, 1]:
+whoever compares divides first. Everything is computed arm by arm, so that like contexts give like floats.
+
+Arms of the same length have the same width before anything is known, up to rounding. So ``select`` can be told
+what somebody else `played`: where the values of two arms are `TIE` or less apart, it prefers an arm of that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from armtriage.kernels.random import replication_seed, row_of, stream
+
+TIE = 1e-9
+Numbers = dict[int, float]
+
+
+def top(values: Numbers, count: int, played: Collection[int] | None = None) -> list[int]:
+    """The arms of the `count` largest values, ties to the smaller arm, or to one of `played` first."""
+    order = sorted(values, key=lambda a: (-values[a], a))
+    if played is None or not 0 < count < len(order):
+        return order[:count]
+    last = values[order[count - 1]]
+    sure = [a for a in order if values[a] > last + TIE]
+    tied = [a for a in order if abs(values[a] - last) <= TIE]
+    return sure + sorted(tied, key=lambda a: (a not in played, order.index(a)))[: count - len(sure)]
+
+
+def kth_largest(values: Numbers, k: int) -> float:
+    return sorted(values.values(), reverse=True)[k - 1]
+
+
+def distance(values: Collection[float], threshold: float) -> float:
+    """How near a value comes to the threshold; like contexts may meet exactly, which is no matter of rounding."""
+    return min((abs(v - threshold) for v in values if v != threshold), default=math.inf)
+
+
+def split(values: Numbers, count: int) -> float:
+    """How far the last of the `count` largest values is above the next, if it is."""
+    order = sorted(values.values(), reverse=True)
+    return distance([order[count - 1]], order[count]) if 0 < count < len(order) else math.inf
+
+
+class Rule(NamedTuple):
+    """Step (2) confirms arms whose `low` is above one number, step (3) keeps those whose `high` reaches another."""
+
+    low: Numbers
+    high: Numbers
+    confirm_above: float
+    keep_from: float
+
+    def verdict(self) -> tuple[list[int], list[int]]:
+        confirmed = [a for a in sorted(self.low) if self.low[a] > self.confirm_above]
+        kept = [a for a in sorted(self.low) if a not in confirmed and self.high[a] >= self.keep_from]
+        return confirmed, kept
+
+    def margin(self) -> float:
+        return min(distance(self.low.values(), self.confirm_above), distance(self.high.values(), self.keep_from))
+
+
+def threshold_rule(est: Numbers, wid: Numbers, k: int, h: int, variant: str) -> Rule:
+    """As printed, with b the estimate of the k-th arm by upper end; repaired, the k-th largest estimate."""
+    if variant == "paper":
+        upper = {a: est[a] + wid[a] for a in est}
+        b = est[top(upper, k)[-1]]
+    else:
+        b = kth_largest(est, k)
+    return Rule(est, est, b + 4 * 2.0**-h, b - 2 * 2.0**-h)
+
+
+def interval_rule(lower: Numbers, upper: Numbers, k: int) -> Rule:
+    """Confirm above the (k+1)-th largest upper end, eliminate below the k-th largest lower end."""
+    return Rule(lower, upper, kth_largest(upper, k + 1) if len(upper) > k else -math.inf, kth_largest(lower, k))
+
+
+def stage_rule(est: Numbers, wid: Numbers, k: int, h: int, variant: str) -> tuple[list[int], list[int]]:
+    """Which of these arms a stage confirms, and which of them it keeps, when k slots are free."""
+    if variant == "tight":
+        return interval_rule({a: est[a] - wid[a] for a in est}, {a: est[a] + wid[a] for a in est}, k).verdict()
+    return threshold_rule(est, wid, k, h, variant).verdict()
+
+
+class Ridge:
+    """All contexts and rewards so far; each question solves the normal equations anew."""
+
+    def __init__(self, dimension: int, ridge: float = 1.0) -> None:
+        self.ridge = ridge
+        self.x, self.r = np.zeros((0, dimension)), np.zeros(0)
+
+    def add(self, x: np.ndarray, rewards: list[float]) -> None:
+        self.x, self.r = np.vstack([self.x, x]), np.concatenate([self.r, rewards])
+
+    def gram(self) -> np.ndarray:
+        return self.ridge * np.eye(self.x.shape[1]) + self.x.T @ self.x
+
+    def theta(self) -> np.ndarray:
+        return np.linalg.solve(self.gram(), self.x.T @ self.r)
+
+    def estimates(self, contexts: np.ndarray, arms: Collection[int]) -> Numbers:
+        theta = self.theta()
+        return {a: float(theta @ contexts[a]) for a in arms}
+
+    def norms(self, contexts: np.ndarray, arms: Collection[int]) -> Numbers:
+        x = contexts[list(arms)]
+        solved = np.linalg.solve(self.gram(), x[:, :, None])[:, :, 0]  # one system an arm
+        return {a: math.sqrt(float(x[i] @ solved[i])) for i, a in enumerate(arms)}
+
+
+@dataclass
+class Stage:
+    """What a stage of a round saw and did; it ends early if step (1) fills the slate."""
+
+    h: int
+    taken: list[int]  # V before the stage
+    active: list[int]  # A_h
+    est: Numbers
+    wid: Numbers
+    explored: list[int]  # U^(h,1)
+    free: int  # k, the slots after step (1)
+    lower: Numbers = field(default_factory=dict)  # the ends used by the tight rule, of A_h \ V
+    upper: Numbers = field(default_factory=dict)
+    rule: Rule | None = None
+    confirmed: list[int] = field(default_factory=list)  # U^(h,2)
+    kept: list[int] = field(default_factory=list)  # A_(h+1)
+
+    @property
+    def rest(self) -> list[int]:
+        """A_h without what step (1) took."""
+        return [a for a in self.active if a not in self.explored]
+
+    @property
+    def eliminated(self) -> list[int]:
+        return [a for a in self.rule.low if a not in self.confirmed + self.kept] if self.rule else []
+
+
+@dataclass
+class Round:
+    """A round: its contexts, its stages, the fill, the arms, and how near rounding came to mattering."""
+
+    contexts: np.ndarray
+    stages: list[Stage]
+    filled: list[int]
+    arms: list[int]
+    margin: float
+
+    def triage(self) -> list[list[int]]:
+        """Explored, confirmed, filled and eliminated arms, and each arm's stage, 0 if it never left the question."""
+        explored = sorted(a for s in self.stages for a in s.explored)
+        confirmed = sorted(a for s in self.stages for a in s.confirmed)
+        eliminated = sorted(a for s in self.stages for a in s.eliminated)
+        stages = [0] * len(self.contexts)
+        for s in self.stages:
+            for a in s.explored + s.confirmed + s.eliminated:
+                stages[a] = s.h
+        return [explored, confirmed, sorted(self.filled), eliminated, stages]
+
+
+class HierarchicalTwin:
+    """Algorithms 3 and 4 as printed, repaired, and with intervals and the tight width."""
+
+    def __init__(
+        self, n_arms: int, dimension: int, budget: int, horizon: int, delta: float, variant: str, sigma: float = 1.0
+    ) -> None:
+        self.n_arms, self.budget, self.variant = n_arms, budget, variant
+        self.stages = max(1, math.ceil(math.log2(math.sqrt(budget * horizon))))
+        if variant == "tight":
+            self.scale = sigma * math.sqrt(2 * math.log(2 * n_arms * horizon * self.stages / delta)) + 1
+        else:
+            self.scale = 2 * (1 + math.sqrt(math.log(2 * n_arms * horizon)))
+        self.models = {h: Ridge(dimension) for h in range(1, self.stages + 1)}
+        self.phi: dict[int, list[tuple[int, int]]] = {h: [] for h in self.models}
+        self.everything = Ridge(dimension)
+        self.home: dict[tuple[int, int], int] = {}  # the stage where the reward of (t, a) will be stored
+        self.rounds: dict[int, Round] = {}
+        self.contradictions = 0  # ends of an arm that crossed
+
+    def margin(self, t: int) -> float:
+        return self.rounds[t].margin
+
+    def select(self, t: int, contexts: np.ndarray, played: Collection[int] | None = None) -> list[int]:
+        contexts = np.array(contexts, float)
+        active, slate, stages, margin = list(range(self.n_arms)), [], [], math.inf
+        lower, upper = dict.fromkeys(active, -math.inf), dict.fromkeys(active, math.inf)
+        for h in range(1, self.stages + 1):
+            if len(slate) == self.budget:
+                break
+            est = self.models[h].estimates(contexts, active)
+            wid = {a: self.scale * norm for a, norm in self.models[h].norms(contexts, active).items()}
+            # Which of the wide arms are explored must not depend on rewards of this stage, but may on those before.
+            wide = {a: wid[a] for a in active if wid[a] > 2.0**-h}
+            margin = min(margin, distance(wid.values(), 2.0**-h))
+            if self.variant == "tight" and h > 1:
+                wide = {a: upper[a] for a in wide}
+            explored = sorted(top(wide, self.budget - len(slate), played))
+            margin = min(margin, split(wide, len(explored)) if played is None else math.inf)
+            stage = Stage(h, sorted(slate), active, est, wid, explored, self.budget - len(slate) - len(explored))
+            stages.append(stage)
+            slate = slate + explored
+            self.home |= {(t, a): h for a in explored}
+            if stage.free == 0:
+                break
+            if self.variant == "tight":
+                for a in stage.rest:
+                    lower[a], upper[a] = max(lower[a], est[a] - wid[a]), min(upper[a], est[a] + wid[a])
+                    margin = min(margin, distance([lower[a]], upper[a]))
+                    if lower[a] > upper[a]:
+                        self.contradictions += 1
+                        lower[a], upper[a] = est[a] - wid[a], est[a] + wid[a]
+                stage.lower = {a: lower[a] for a in stage.rest}
+                stage.upper = {a: upper[a] for a in stage.rest}
+                stage.rule = interval_rule(stage.lower, stage.upper, stage.free)
+            else:
+                rest_est, rest_wid = {a: est[a] for a in stage.rest}, {a: wid[a] for a in stage.rest}
+                stage.rule = threshold_rule(rest_est, rest_wid, stage.free, h, self.variant)
+                if self.variant == "paper":
+                    ends = {a: est[a] + wid[a] for a in stage.rest}
+                    margin = min(margin, distance(ends.values(), kth_largest(ends, stage.free)))
+            stage.confirmed, stage.kept = stage.rule.verdict()
+            margin = min(margin, stage.rule.margin())
+            slate = slate + stage.confirmed
+            if self.variant == "paper":
+                self.home |= {(t, a): h for a in stage.confirmed}
+            if self.variant == "tight" and h < self.stages:
+                self.home |= {(t, a): h + 1 for a in stage.confirmed}
+            active = stage.kept
+        filled = []
+        if len(slate) < self.budget:
+            order = {a: stages[-1].est[a] for a in active}
+            if self.variant == "tight":
+                order = self.everything.estimates(contexts, active)
+            filled = top(order, self.budget - len(slate), played)
+            margin = min(margin, split(order, len(filled)) if played is None else math.inf)
+        arms = sorted(slate + filled)
+        assert len(set(arms)) == len(arms) == self.budget
+        self.rounds[t] = Round(contexts, stages, filled, arms, margin)
+        return arms
+
+    def update(self, t: int, rewards: Numbers) -> None:
+        contexts = self.rounds[t].contexts
+        self.everything.add(contexts[list(rewards)], list(rewards.values()))
+        for h, model in self.models.items():
+            stored = [a for a in rewards if self.home.get((t, a)) == h]
+            if stored:
+                model.add(contexts[stored], [rewards[a] for a in stored])
+                self.phi[h] += [(t, a) for a in stored]
+
+
+class IndexTwin:
+    """One ridge regression, and the S arms of the largest value; `contexts` remembers what a late reward belongs to."""
+
+    def __init__(self, dimension: int, budget: int, ridge: float = 1.0) -> None:
+        self.budget, self.model = budget, Ridge(dimension, ridge)
+        self.contexts: dict[int, np.ndarray] = {}
+        self.margins: dict[int, float] = {}
+
+    def margin(self, t: int) -> float:
+        return self.margins[t]
+
+    def values(self, t: int) -> Numbers:
+        raise NotImplementedError
+
+    def select(self, t: int, contexts: np.ndarray, played: Collection[int] | None = None) -> list[int]:
+        self.contexts[t] = np.array(contexts, float)
+        values = self.values(t)
+        self.margins[t] = split(values, self.budget) if played is None else math.inf
+        return sorted(top(values, self.budget, played))
+
+    def update(self, t: int, rewards: Numbers) -> None:
+        self.model.add(self.contexts[t][list(rewards)], list(rewards.values()))
+
+
+class C2UCBTwin(IndexTwin):
+    """The estimate plus a width, fixed or the self-normalised one of Abbasi-Yadkori, Pal and Szepesvari."""
+
+    def __init__(
+        self,
+        dimension: int,
+        budget: int,
+        delta: float = 0.01,
+        width: float | None = None,
+        ridge: float = 1.0,
+        sigma: float = 1.0,
+    ) -> None:
+        super().__init__(dimension, budget, ridge)
+        self.delta, self.width, self.sigma = delta, width, sigma
+
+    def values(self, t: int) -> Numbers:
+        contexts, ridge, width = self.contexts[t], self.model.ridge, self.width
+        if width is None:
+            grown = np.linalg.slogdet(self.model.gram())[1] - contexts.shape[1] * math.log(ridge)
+            width = self.sigma * math.sqrt(2 * math.log(1 / self.delta) + max(grown, 0.0)) + math.sqrt(ridge)
+        arms = range(len(contexts))
+        est, norms = self.model.estimates(contexts, arms), self.model.norms(contexts, arms)
+        return {a: est[a] + width * norms[a] for a in arms}
+
+
+class LinearThompsonTwin(IndexTwin):
+    """The estimate by a parameter drawn from N(theta_hat, v^2 V^-1)."""
+
+    def __init__(
+        self,
+        dimension: int,
+        budget: int,
+        scale: float = 1.0,
+        ridge: float = 1.0,
+        *,
+        seed: int,
+        replication: int = 0,
+    ) -> None:
+        super().__init__(dimension, budget, ridge)
+        self.scale, self.luck = scale, stream(replication_seed(seed, replication), "policy")
+
+    def values(self, t: int) -> Numbers:
+        from armtriage.kernels.normal import normal
+
+        contexts, row = self.contexts[t], row_of(self.luck, t)
+        normals = np.array([normal(row, j) for j in range(contexts.shape[1])])
+        factor = np.linalg.cholesky(self.model.gram())
+        theta = self.model.theta() + self.scale * np.linalg.solve(factor.T, normals)
+        return {a: float(theta @ contexts[a]) for a in range(len(contexts))}
