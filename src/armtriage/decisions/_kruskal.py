@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.decisions._forms import Floats, Ints, Marks
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import kernel
 
 __all__ = ["kruskal", "swaps"]
 
 
-@inlined
+@kernel
 def _root(above: Ints, node: int) -> int:
     while above[node] != node:
         above[node] = above[above[node]]

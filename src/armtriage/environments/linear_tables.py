@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.inner import inner
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import uniform
+from armtriage.kernels.record import Record
 
 __all__ = [
     "CONTEXTS",
@@ -32,7 +32,7 @@ BINARY, UNIFORM, DETERMINISTIC = range(3)
 REWARDS = ("binary", "uniform", "deterministic")
 
 
-class LinearTable(NamedTuple):
+class LinearTable(Record, frozen=True):
     """A linear environment as compiled code sees it; one type for every kind."""
 
     kind: int
@@ -44,7 +44,7 @@ class LinearTable(NamedTuple):
     shared: bool
 
 
-@inlined
+@kernel
 def contexts_in(table: LinearTable, luck: np.uint64, number: int, scratch: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the (K, d) contexts of round `number`, whose row of random numbers begins at `luck`.
 
@@ -86,7 +86,7 @@ def means_in(table: LinearTable, contexts: NDArray[np.float64], means: NDArray[n
         means[arm] = min(1.0, max(-1.0, inner(table.theta, contexts[arm])))
 
 
-@inlined
+@kernel
 def draw_linear(table: LinearTable, luck: np.uint64, mean: float, arm: int) -> float:
     """Return the reward of an arm of that mean in the round whose row of random numbers begins at `luck`."""
     if table.reward == DETERMINISTIC:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.beta import beta_quantile
-from armtriage.kernels.jit import inlined
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
+from armtriage.kernels.record import Record
 
 __all__ = ["REPLAY", "REWARDS", "RewardTable", "draw", "loss"]
 
@@ -17,7 +16,7 @@ BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY = range(5)
 REWARDS = ("bernoulli", "deterministic", "uniform", "beta")
 
 
-class RewardTable(NamedTuple):
+class RewardTable(Record, frozen=True):
     """An environment as compiled code sees it; one type for every kind."""
 
     kind: int
@@ -31,7 +30,7 @@ class RewardTable(NamedTuple):
     best_outcomes: NDArray[np.float64]  # (rounds,) what the best fixed decision paid, replay only
 
 
-@inlined
+@kernel
 def draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
     """Return the reward of an arm in round `number`, whose row of random numbers begins at `luck`."""
     if table.kind == REPLAY:
@@ -48,7 +47,7 @@ def draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
     return beta_quantile(u, table.concentration * mean, table.concentration * (1.0 - mean))
 
 
-@inlined
+@kernel
 def loss(table: RewardTable, number: int, arms: NDArray[np.int64]) -> float:
     """Return the regret of playing `arms` in round `number`; exactly 0 for every best decision."""
     if table.kind == REPLAY:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from armtriage.graphs import layout as families
 from armtriage.graphs.layout import LIMIT, Ints, SmallInts, check_range, check_whole, check_whole_array
-from armtriage.kernels.jit import inlined
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed
+from armtriage.kernels.record import Record
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FeedbackGraph", "GraphArrays", "reveal"]
 
 
-class GraphArrays(NamedTuple):
+class GraphArrays(Record, frozen=True):
     """A feedback graph in the one layout that kernels read.
 
     Arm ``a`` reveals the arms from ``start[a]`` up to but excluding ``stop[a]``, the longest run of
@@ -34,7 +35,7 @@ class GraphArrays(NamedTuple):
     indices: SmallInts
 
 
-@inlined
+@kernel
 def reveal(graph: GraphArrays, arms: Ints, stamp: Ints, mark: int, out: Ints) -> int:
     """Write every arm revealed by `arms` once into `out`, in any order; return how many.
 

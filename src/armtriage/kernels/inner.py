@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import inlined
+from armtriage.kernels.jit import kernel
 
 __all__ = ["inner"]
 
 
-@inlined
+@kernel
 def inner(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     """Return the inner product of two vectors, in four sums: one alone would wait for each addition."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0

@@ -1,23 +1,31 @@
-"""The only place that imports numba: the kernel decorator, its cache, and the trick for cheap arguments."""
+"""Kernels: functions that are compiled by numba when they are first called, and kept on disk as machine code.
+
+Numba compiles every function by itself, optimises it with all that it calls, and does so again for each caller: a
+policy of a hundred small functions took most of a minute. Here only what Python calls is optimised and becomes
+machine code, once, with all that it reaches; and numba runs only the passes that kernels have any use for.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import functools
+import logging
 import os
-import shutil
+import sys
 import tempfile
-import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import cgutils, config
+from numba.core import caching, cgutils, codegen, compiler, config, typed_passes, untyped_passes
+from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
 from numba.extending import intrinsic
 
-__all__ = ["JIT", "bind", "borrowed", "inlined", "kernel", "lowest_bit"]
+from armtriage.kernels.sources import Sources
+
+__all__ = ["JIT", "Kernel", "bind", "cache_folder", "compile_now", "kernel", "lowest_bit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,126 +35,292 @@ JIT: bool = not config.DISABLE_JIT
 """Whether kernels are compiled; False under ``NUMBA_DISABLE_JIT=1``, where they run as plain Python."""
 
 _KEEP_SECONDS = 30 * 24 * 3600
+_PATIENCE = 2.0
 
 
-def _sources_hash() -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        content = path.read_bytes()
-        if b"kernels.jit" in content:
-            digest.update(content)
-    return digest.hexdigest()[:16]
+@functools.cache
+def cache_folder() -> Path | None:
+    """Return the folder of machine code, which is made if need be; None if there is no place for one.
 
-
-def _cache_folder() -> str:
-    """Return a writable cache folder named by a hash of all kernels' sources, so that no stale one is ever loaded.
-
-    Numba's own check looks at the file of the cached function only, not at the kernels it calls.
+    It stands in ``NUMBA_CACHE_DIR``, the user's cache folder, or the one for passing files, whichever is the first that
+    can be used. Nobody else may write into it, since what lies there will be executed.
     """
     own = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     user = os.getuid() if hasattr(os, "getuid") else "user"
     for base in (os.environ.get("NUMBA_CACHE_DIR"), own, os.path.join(tempfile.gettempdir(), f"armtriage-{user}")):
         if not base:
             continue
-        folder = Path(base) / "armtriage" / f"kernels-{_sources_hash()}"
+        folder = Path(base) / "armtriage" / "kernels"
         try:
             folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder.mkdir(exist_ok=True, mode=0o700)
-            os.utime(folder)
+            usable = _is_ours(folder) and _is_ours(folder.parent) and os.access(folder, os.W_OK)
         except OSError:
             continue
-        if _is_ours(folder) and _is_ours(folder.parent):
-            _prune(folder)
-            return str(folder)
-    return ""
+        if usable:
+            return folder
+    return None
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether nobody else can write into the folder: what lies in it will be executed."""
+    """Whether nobody else can write into the folder."""
     if not hasattr(os, "getuid"):
         return True
     status = folder.stat()
     return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
-def _prune(current: Path) -> None:
-    """Remove the kernels of sources that nobody has used for a month."""
-    for folder in current.parent.glob("kernels-*"):
+@functools.cache
+def _sources() -> Sources:
+    folder = cache_folder()
+    return Sources(None if folder is None else folder / "sources.json")
+
+
+class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """What Python calls: linked with all that it reaches, and optimised as a whole."""
+
+    def finalize(self) -> None:
+        self._linking_libraries = list(_reached(self._linking_libraries))
+        super().finalize()
+
+
+class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
+    """What kernels call: neither linked nor optimised nor turned into machine code by itself."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+    @property
+    def codegen(self) -> Any:
+        return self
+
+    def set_env(self, name: str, env: Any) -> None:
+        """Set nothing: there is no machine code yet that an environment could be for."""
+
+
+def _reached(libraries: Iterable[Any]) -> dict[Any, None]:
+    """Return the libraries and all that they need, in a fixed order."""
+    found: dict[Any, None] = {}
+    for library in libraries:
+        if library not in found:
+            found[library] = None
+            if isinstance(library, _InnerLibrary):
+                found |= _reached(library._linking_libraries)
+    return found
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _ChooseLibrary(LoweringPass):  # type: ignore[misc]
+    """Say what becomes of the function that is being compiled."""
+
+    _name = "armtriage_choose_library"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        kind = _InnerLibrary if state.flags.no_cpython_wrapper else _Library
+        state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        _WAIT.tell()
+        return False
+
+
+class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
+    """The passes that kernels need, which have no closures, generators, context managers or literals to unroll."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = PassManager("armtriage")
+        for one in (
+            untyped_passes.TranslateByteCode,
+            untyped_passes.FixupArgs,
+            untyped_passes.IRProcessing,
+            untyped_passes.GenericRewrites,
+            untyped_passes.ReconstructSSA,
+            typed_passes.NopythonTypeInference,
+            typed_passes.PreLowerStripPhis,
+            typed_passes.InlineOverloads,
+            typed_passes.IRLegalization,
+            typed_passes.AnnotateTypes,
+            _ChooseLibrary,
+            typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):
+            passes.add_pass(one, one.__name__)
+        passes.finalize()
+        return [passes]
+
+
+class _Wait:
+    """Tells whoever waits for a compilation why, once, when it has taken some time."""
+
+    def __init__(self) -> None:
+        self.began: float | None = None
+        self.told = False
+        self.compiled = 0
+        """How many kernels for calls from Python this process has compiled."""
+
+    def begin(self) -> None:
+        self.compiled += 1
+        if self.began is None:
+            self.began = time.monotonic()
+
+    def tell(self) -> None:
+        if self.told or self.began is None or time.monotonic() - self.began < _PATIENCE:
+            return
+        self.told = True
+        text = f"compiling kernels for their first use, which are then kept in {cache_folder() or 'memory'}"
+        if sys.stderr is not None and sys.stderr.isatty():
+            print(f"armtriage: {text}", file=sys.stderr)
+        else:
+            logging.getLogger("armtriage").info(text)
+
+
+_WAIT = _Wait()
+
+
+class _Locator:
+    """Where a kernel's machine code lies."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def ensure_cache_path(self) -> None:
+        pass
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        """Return nothing: the digest is part of the file's name."""
+        return ""
+
+
+class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    """Files that are named after what a kernel is made of."""
+
+    def __init__(self, function: Any) -> None:
+        digest = function.__armtriage_digest__
+        self._locator = _Locator(cache_folder())  # type: ignore[arg-type]
+        name = f"{function.__module__}.{function.__qualname__}".removeprefix("armtriage.")
+        self._filename_base = f"{name[:80]}-{digest}.py{sys.version_info.major}{sys.version_info.minor}"
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    """Machine code on disk."""
+
+    _impl_class = _Files
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            _WAIT.begin()
+        else:
+            os.utime(self._cache_file._index_path)
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        super().save_overload(sig, data)
+        _WAIT.began = None
+        _prune(Path(self._cache_path))
+
+
+def _prune(folder: Path) -> None:
+    """Remove machine code that nobody has used for a month."""
+    oldest = time.time() - _KEEP_SECONDS
+    for index in folder.glob("*.nbi"):
         try:
-            if folder != current and time.time() - folder.stat().st_mtime > _KEEP_SECONDS:
-                shutil.rmtree(folder, ignore_errors=True)
+            if index.stat().st_mtime < oldest:
+                for one in folder.glob(f"{index.stem}.*"):
+                    one.unlink(missing_ok=True)
         except OSError:
             continue
 
 
-_CACHE = _cache_folder() if JIT else ""
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "pipeline_class": _Pipeline}
 
 
-_DECORATING = threading.Lock()
+class Kernel:
+    """A function that is compiled when it is first called.
 
+    Called by another kernel, it becomes part of that one's machine code. Called from Python, it gets machine code of
+    its own, which is kept on disk.
 
-def _compile(function: F, keep: bool = True, **options: Any) -> F:
-    if not JIT:
-        return function
-    # Numba reads the folder from a global when a function is decorated, and only then.
-    with _DECORATING:
-        before, config.CACHE_DIR = config.CACHE_DIR, _CACHE
-        try:
-            decorate = numba.njit(cache=keep and bool(_CACHE), nogil=True, error_model="numpy", **options)
-            return decorate(function)  # type: ignore[no-any-return]
-        finally:
-            config.CACHE_DIR = before
+    Parameters
+    ----------
+    function : callable
+        What is compiled.
+    parts : sequence
+        What else it is made of, beside its own syntax: kernels, or texts.
+    """
+
+    def __init__(self, function: Callable[..., Any], parts: tuple[Any, ...] = ()) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func, self._parts = function, parts
+        self.inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+        self._numba_type_ = self.inner._numba_type_
+
+    @functools.cached_property
+    def digest(self) -> str | None:
+        """What the kernel is made of; None if a part of it is from outside the package, and may change unseen."""
+        digests = [_sources().digest(self.__module__, self.py_func.__code__.co_name)]
+        digests += [part if isinstance(part, str) else getattr(part, "digest", None) for part in self._parts]
+        if None in digests:
+            return None
+        return digests[0] if len(digests) == 1 else _sources().combine(digests)
+
+    @functools.cached_property
+    def outer(self) -> Any:
+        """The function for calls from Python."""
+        made = numba.njit(**_OPTIONS)(self.py_func)
+        if cache_folder() is not None and self.digest is not None:
+            self.py_func.__armtriage_digest__ = self.digest  # type: ignore[attr-defined]
+            made._cache = _Cache(self.py_func)
+        return made
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function from Python."""
+        return self.outer(*arguments)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
 
 
 def kernel(function: F) -> F:
-    """Compile a function on first call, without the interpreter lock, and keep the machine code on disk."""
-    return _compile(function)
-
-
-def inlined(function: F) -> F:
-    """Compile as `kernel`, and copy the body into compiled callers: for what runs once a round or an arm."""
-    return _compile(function, inline="always")
+    """Compile a function, without the interpreter lock; see `Kernel`."""
+    return Kernel(function) if JIT else function  # type: ignore[return-value]
 
 
 def bind(template: F, name: str, **names: Any) -> F:
     """Compile a copy of `template` in which the given global names mean the given objects.
 
     This is how the one simulation loop is made for each policy. Kernels passed as arguments would be compiled
-    again in every process; kernels that are globals are found in the cache. Kernels from outside the package are not
-    in its hash, so with them nothing is kept on disk.
+    again in every process; kernels that are globals are found in the cache.
     """
     copy = types.FunctionType(template.__code__, {**template.__globals__, **names}, name)
     copy.__qualname__, copy.__module__ = name, template.__module__
     copy.__defaults__, copy.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
-    own = all(value.__module__.startswith("armtriage.") for value in names.values())
-    return _compile(copy, keep=own)  # type: ignore[return-value]
+    return Kernel(copy, tuple(names.values())) if JIT else copy  # type: ignore[return-value]
 
 
-def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, _types.Array):
-        array = context.make_array(kind)(context, builder, value)
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        array.parent = cgutils.get_null_value(array.parent.type)
-        return array._getvalue()
-    if isinstance(kind, _types.BaseTuple):
-        parts = [_without_owner(context, builder, part, builder.extract_value(value, i)) for i, part in enumerate(kind)]
-        return context.make_tuple(builder, kind, parts)
-    return value
+def compile_now(function: Any, *arguments: Any) -> None:
+    """Compile a kernel, or fetch it from disk, for arguments of these classes, or of the types of these arrays."""
+    if JIT:
+        numbers = {int: _types.int64, float: _types.float64, bool: _types.boolean}
+        kinds = (numbers[one] if isinstance(one, type) else numba.typeof(one) for one in arguments)
+        function.outer.compile(tuple(kinds))
 
 
 if JIT:
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def borrowed(typingctx: Any, value: Any) -> Any:
-        """Return the array, or tuple of arrays, without its owner, so that passing it on costs no atomic count.
-
-        Valid inside one kernel call, while the caller holds the original: it removes a third of a round's time.
-        """
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _without_owner(context, builder, signature.args[0], args[0])
-
-        return value(value), codegen
 
     @intrinsic  # type: ignore[untyped-decorator]
     def lowest_bit(typingctx: Any, word: Any) -> Any:
@@ -158,10 +332,6 @@ if JIT:
         return _types.int64(_types.uint64), codegen
 
 else:
-
-    def borrowed(value: Any) -> Any:
-        """Return the value: without compilation there is nothing to spare."""
-        return value
 
     def lowest_bit(word: Any) -> int:
         """Return the position of the lowest bit that is set in a 64-bit word other than 0."""

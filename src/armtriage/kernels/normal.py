@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import bits, uniform
 
 __all__ = ["normal"]
@@ -36,7 +36,7 @@ def _layers() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 _ENDS, _HEIGHTS = _layers()
 
 
-@inlined
+@kernel
 def normal(start: np.uint64, column: int) -> float:
     """Return a standard normal number: column `column` of the row that begins at `start`."""
     word = bits(start, column)
@@ -65,7 +65,7 @@ def _settle(word: np.uint64, x: float) -> float:
             return x
 
 
-@inlined
+@kernel
 def _tail(word: np.uint64) -> float:
     """Return a number from beyond the last layer (Marsaglia 1964)."""
     column = 0

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import kernel
 
 __all__ = ["best_arms", "kth_largest", "sort_pairs", "top_first"]
 
 
-@inlined
+@kernel
 def _before(value: float, arm: int, other_value: float, other_arm: int) -> bool:
     return (value > other_value) | ((value == other_value) & (arm < other_arm))
 
 
-@inlined
+@kernel
 def _order_pair(values: NDArray[np.float64], arms: NDArray[np.int64], i: int, j: int) -> None:
     if _before(values[j], arms[j], values[i], arms[i]):
         values[i], values[j] = values[j], values[i]

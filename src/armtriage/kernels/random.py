@@ -10,7 +10,7 @@ import secrets
 
 import numpy as np
 
-from armtriage.kernels.jit import JIT, inlined
+from armtriage.kernels.jit import JIT, kernel
 
 __all__ = ["bits", "check_seed", "replication_seed", "row", "row_of", "stream", "uniform"]
 
@@ -24,7 +24,7 @@ if JIT:
     _G, _A, _B = np.uint64(_GOLDEN), np.uint64(_FIRST), np.uint64(_SECOND)
     _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
-    @inlined
+    @kernel
     def bits(start: np.uint64, column: int) -> np.uint64:
         """Return 64 random bits: column `column` of the row, or row of the stream, that begins at `start`."""
         z = start + (np.uint64(column) + np.uint64(1)) * _G
@@ -32,7 +32,7 @@ if JIT:
         z = (z ^ (z >> _27)) * _B
         return z ^ (z >> _31)
 
-    @inlined
+    @kernel
     def uniform(start: np.uint64, column: int) -> float:
         """Return a number in [0, 1), a multiple of 2**-53."""
         return np.float64(bits(start, column) >> _11) * _UNIT
@@ -51,7 +51,7 @@ else:
         return (int(bits(start, column)) >> 11) * _UNIT
 
 
-@inlined
+@kernel
 def row(start: np.uint64, number: int) -> np.uint64:
     """Return where row `number` of a stream begins."""
     return bits(start, number)

@@ -6,12 +6,11 @@ seen untouched. The inverse follows each reward by a rank-one update, and now an
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 
 __all__ = ["Ridge", "add", "back", "forms", "new_ridge", "refit", "shrink", "solve"]
 
@@ -22,7 +21,7 @@ _NEWS = 100.0
 TOTAL, STALE = 0, 1
 
 
-class Ridge(NamedTuple):
+class Ridge(Record):
     """Several regressions over the same dimension d; the first index is the model's number."""
 
     gram: NDArray[np.float64]  # (models, d, d) ridge I + sum of x x'
@@ -62,7 +61,7 @@ def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
     )
 
 
-@inlined
+@kernel
 def _add_exactly(total: NDArray[np.float64], carry: NDArray[np.float64], terms: NDArray[np.float64]) -> None:
     """Add `terms` to `total`, and what rounding loses to `carry` (Knuth's two-sum)."""
     for j in range(total.size):
@@ -73,7 +72,7 @@ def _add_exactly(total: NDArray[np.float64], carry: NDArray[np.float64], terms: 
         total[j] = after
 
 
-@inlined
+@kernel
 def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -> None:
     """Add a reward to the sums of a model; its inverse and estimate are left as they are."""
     recent, vector, d = ridge.recent[model], ridge.vector, context.size
@@ -91,7 +90,7 @@ def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -
             recent[i, :] = 0.0
 
 
-@inlined
+@kernel
 def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float) -> None:
     """Update the inverse of a model for a context that was just added (Sherman and Morrison)."""
     inverse, vector, d = ridge.inverse[model], ridge.vector, context.size
@@ -167,7 +166,7 @@ def refresh(ridge: Ridge, model: int, prior: float) -> None:
                 row[j] += v * vector[j]
 
 
-@inlined
+@kernel
 def refit(ridge: Ridge, model: int) -> None:
     """Compute the estimate of a model if rewards have come since."""
     if ridge.counts[model, STALE] == 0:
@@ -197,7 +196,7 @@ def solve(ridge: Ridge, model: int, prior: float) -> None:
     back(upper, weights)
 
 
-@inlined
+@kernel
 def back(upper: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
     """Solve ``upper y = vector`` in place."""
     for i in range(vector.size - 1, -1, -1):
@@ -209,7 +208,7 @@ def back(upper: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
 
 @kernel
 def forms(
-    owned: Ridge,
+    ridge: Ridge,
     model: int,
     contexts: NDArray[np.float64],
     arms: NDArray[np.int64],
@@ -222,7 +221,6 @@ def forms(
     Arms go through in blocks of LANES, an arm a column, so that every operation is one on vectors; of the symmetric
     inverse only the lower triangle is used, two rows at a time.
     """
-    ridge = borrowed(owned)
     inverse, weights, block, d = ridge.inverse[model], ridge.weights[model], ridge.block, ridge.vector.size
     row, below, square, estimate = block[d], block[d + 1], block[d + 2], block[d + 3]
     for first in range(0, n, LANES):
@@ -251,7 +249,7 @@ def forms(
             estimates[first + lane] = estimate[lane]
 
 
-@inlined
+@kernel
 def _two_rows(
     inverse: NDArray[np.float64],
     block: NDArray[np.float64],
@@ -283,7 +281,7 @@ def _two_rows(
         j += 1
 
 
-@inlined
+@kernel
 def _one_row(inverse: NDArray[np.float64], block: NDArray[np.float64], i: int, row: NDArray[np.float64]) -> None:
     x, a = block[i], 0.5 * inverse[i, i]
     for lane in range(LANES):

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.decisions import TopS
-from armtriage.kernels.random import row_of, stream
+from armtriage.decisions import Decision, TopS
+from armtriage.graphs.feedback import GraphArrays
+from armtriage.kernels.jit import bind, compile_now, kernel
+from armtriage.kernels.random import row, row_of, stream
+from armtriage.kernels.record import Record, RecordType, opener
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy, restore_arrays
 from armtriage.triage import TriageLog
 
-__all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "OraclePolicy", "arrays_of"]
+__all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "OraclePolicy", "arrays_of", "name_of"]
 
 
 class Kernels(NamedTuple):
@@ -27,6 +30,124 @@ class Kernels(NamedTuple):
     schedule: Callable[..., None] | None = None
     release: Callable[..., None] | None = None
     weigh: Callable[..., None] | None = None
+
+
+class Seat(Record):
+    """Everything that a policy works on between two calls from Python, which hand it over as one address."""
+
+    params: Record
+    state: Record
+    graph: GraphArrays
+    streams: NDArray[np.uint64]  # (1,) where the policy's random numbers come from
+    arms: NDArray[np.int64]  # (S,) the decision
+    seen: NDArray[np.int64]  # (K,) arms whose rewards are told, then those whose rewards will not come
+    rewards: NDArray[np.float64]  # (K,)
+    pulls: NDArray[np.int64]  # (K,) the tally
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    low: float  # of rewards
+    high: float
+
+
+def name_of(kernels: Kernels) -> str:
+    """Return a name for machine code that is made of a policy's kernels: where the first of them comes from."""
+    return kernels.select.__module__.replace(".", "_")
+
+
+@kernel
+def _nothing(params: Any, state: Any, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
+    pass
+
+
+def open_seat(address: Any) -> Any:
+    """Stand for the function that finds a seat by its address, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def select(*arguments: Any) -> bool:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def update(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def schedule(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def release(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def _ask(address: int, number: int, own: bool) -> None:
+    """Choose the arms of a round; where they are what is revealed and `own`, count and schedule them, too."""
+    seat = open_seat(address)
+    select(seat.params, seat.state, seat.graph, number, row(seat.streams[0], number), seat.arms)
+    if own:
+        for i in range(seat.arms.size):
+            seat.pulls[seat.arms[i]] += 1
+        schedule(seat.params, seat.state, seat.graph, seat.arms)
+
+
+def _note(address: int, n: int) -> None:
+    """Schedule the first n arms that are seen."""
+    seat = open_seat(address)
+    schedule(seat.params, seat.state, seat.graph, seat.seen[:n])
+
+
+def _tell(address: int, number: int, told: int, n: int, raw: bool) -> int:
+    """Learn the rewards of the first arms that are seen, and release those up to the n-th; -1 tells none.
+
+    Raw rewards are checked, mapped to [0, 1] and tallied. Return -1; if one is out of range, its place, and nothing has
+    changed.
+    """
+    seat = open_seat(address)
+    low, high = seat.low, seat.high
+    if raw:
+        for i in range(told):
+            if not low <= seat.rewards[i] <= high:
+                return i
+        if low != 0.0 or high != 1.0:
+            for i in range(told):
+                seat.rewards[i] = min(1.0, max(0.0, (seat.rewards[i] - low) / (high - low)))
+        for i in range(told):
+            seat.counts[seat.seen[i]] += 1
+            seat.sums[seat.seen[i]] += seat.rewards[i]
+    if told >= 0:
+        luck = row(seat.streams[0], number)
+        update(seat.params, seat.state, seat.graph, number, luck, seat.seen, seat.rewards, told, True)
+    if told < n:
+        release(seat.params, seat.state, seat.graph, seat.seen[max(told, 0) : n])
+    return -1
+
+
+class _Entries(NamedTuple):
+    """What Python calls: kernels that take the address of a seat."""
+
+    ask: Callable[..., None]
+    note: Callable[..., None]
+    tell: Callable[..., int]
+
+
+@cache
+def _entries(kernels: Kernels, kind: RecordType) -> _Entries:
+    """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
+    name, open_one = name_of(kernels), opener(kind)
+    schedule, release = kernels.schedule or _nothing, kernels.release or _nothing
+    entries = _Entries(
+        bind(_ask, f"ask_{name}", open_seat=open_one, select=kernels.select, schedule=schedule),
+        bind(_note, f"note_{name}", open_seat=open_one, schedule=schedule),
+        bind(_tell, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release),
+    )
+    compile_now(entries.ask, int, int, bool)
+    compile_now(entries.note, int, int)
+    compile_now(entries.tell, int, int, int, int, bool)
+    return entries
 
 
 class _Compiled(Policy):
@@ -51,6 +172,10 @@ class _Compiled(Policy):
         return self._cached_state
 
     @cached_property
+    def _params(self) -> Any:
+        return self.params()
+
+    @cached_property
     def _stream(self) -> np.uint64:
         return stream(self.seed, "policy")
 
@@ -73,23 +198,63 @@ class CompiledPolicy(_Compiled):
         """Return when arms were decided, for policies that decide arms."""
         return None
 
+    @cached_property
+    def _seat(self) -> Seat:
+        n, tally = self.n_arms, self.tally
+        return Seat(
+            self._params,
+            self._state,
+            self.graph.arrays,
+            np.array([self._stream]),
+            np.zeros(self.budget, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n),
+            tally.pulls,
+            tally.counts,
+            tally.sums,
+            *self.reward_range,
+        )
+
+    @cached_property
+    def _entries(self) -> _Entries:
+        return _entries(self.kernels, self._seat.type)
+
+    def ask(self) -> Decision:
+        """Return the next decision; it stays open until it is told."""
+        if not (self.in_loop and self._plain):
+            return super().ask()
+        # The arms are what is revealed: one kernel chooses, counts and schedules them.
+        self._entries.ask(self._seat.handle, self._asked, True)
+        return self._begin(np.sort(self._seat.arms))
+
     def _select(self, number: int) -> NDArray[np.int64]:
-        arms = np.empty(self.budget, np.int64)
-        self.kernels.select(self.params(), self._state, self.graph.arrays, number, row_of(self._stream, number), arms)
-        arms.sort()
-        return arms
+        self._entries.ask(self._seat.handle, number, False)
+        return np.sort(self._seat.arms)
+
+    def _learn(
+        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
+    ) -> None:
+        seat, told, n = self._seat, arms.size, arms.size + missing.size
+        seat.seen[:told], seat.rewards[:told], seat.seen[told:n] = arms, rewards, missing
+        bad = self._entries.tell(seat.handle, number, told, n, True)
+        if bad >= 0:
+            raise self._out_of_range(rewards[bad], arms[bad])
+        del self._open[number]
 
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        luck = row_of(self._stream, number)
-        self.kernels.update(self.params(), self._state, self.graph.arrays, number, luck, arms, rewards, arms.size, True)
+        seat, n = self._seat, arms.size
+        seat.seen[:n], seat.rewards[:n] = arms, rewards
+        self._entries.tell(seat.handle, number, n, n, False)
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
         if self.kernels.schedule is not None:
-            self.kernels.schedule(self.params(), self._state, self.graph.arrays, arms)
+            self._seat.seen[: arms.size] = arms
+            self._entries.note(self._seat.handle, arms.size)
 
     def _release(self, arms: NDArray[np.int64]) -> None:
         if self.kernels.release is not None:
-            self.kernels.release(self.params(), self._state, self.graph.arrays, arms)
+            self._seat.seen[: arms.size] = arms
+            self._entries.tell(self._seat.handle, 0, -1, arms.size, False)
 
 
 class OraclePolicy(CompiledPolicy):
@@ -107,7 +272,7 @@ class OraclePolicy(CompiledPolicy):
     def _select(self, number: int) -> NDArray[np.int64]:
         if self.in_loop:
             return super()._select(number)
-        return self.choose(self.params(), self._state, number, row_of(self._stream, number))
+        return self.choose(self._params, self._state, number, row_of(self._stream, number))
 
     def choose(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.int64]:
         """Return the decision of round `number` that the oracle finds best, as `simulate` also asks for it."""
@@ -118,6 +283,50 @@ class OraclePolicy(CompiledPolicy):
         arms = self.decisions.maximise(weights)
         assert arms is not None
         return arms
+
+
+class LinearSeat(Record):
+    """Everything that a contextual policy works on between two calls from Python."""
+
+    params: Record
+    state: Record
+    streams: NDArray[np.uint64]  # (1,) where the policy's random numbers come from
+    arms: NDArray[np.int64]  # (S,) the decision
+    notes: NDArray[np.int64]  # (S,) what `select` writes for each chosen arm
+    rewards: NDArray[np.float64]  # (S,)
+
+
+def _ask_linear(address: int, contexts: NDArray[np.float64], number: int) -> None:
+    """Choose the arms of a round."""
+    seat = open_seat(address)
+    select(seat.params, seat.state, contexts, number, row(seat.streams[0], number), seat.arms, seat.notes)
+
+
+def _tell_linear(address: int, contexts: NDArray[np.float64]) -> None:
+    """Learn the rewards of the arms with these contexts."""
+    seat = open_seat(address)
+    update(seat.params, seat.state, contexts, seat.notes, seat.rewards, contexts.shape[0])
+
+
+class _LinearEntries(NamedTuple):
+    """What Python calls: kernels that take the address of a seat."""
+
+    ask: Callable[..., None]
+    tell: Callable[..., None]
+
+
+@cache
+def _linear_entries(kernels: Kernels, kind: RecordType) -> _LinearEntries:
+    """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
+    name, open_one = name_of(kernels), opener(kind)
+    entries = _LinearEntries(
+        bind(_ask_linear, f"ask_{name}", open_seat=open_one, select=kernels.select),
+        bind(_tell_linear, f"tell_{name}", open_seat=open_one, update=kernels.update),
+    )
+    contexts = np.zeros((1, 1))
+    compile_now(entries.ask, int, contexts, int)
+    compile_now(entries.tell, int, contexts)
+    return entries
 
 
 class CompiledContextualPolicy(ContextualPolicy, _Compiled):
@@ -140,21 +349,28 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
         self._notes: dict[int, NDArray[np.int64]] = {}
 
-    def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
-        arms, notes = np.empty(self.budget, np.int64), np.empty(self.budget, np.int64)
-        luck = row_of(self._stream, number)
-        self.kernels.select(self.params(), self._state, contexts, number, luck, arms, notes)
-        self._notes[number] = notes
-        return arms
+    @cached_property
+    def _seat(self) -> LinearSeat:
+        arms, notes = np.zeros((2, self.budget), np.int64)
+        return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
 
-    def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        self._notes[number] = self._notes[number][np.searchsorted(self._open[number], arms)]
-        super()._learn(number, arms, rewards)
+    @cached_property
+    def _entries(self) -> _LinearEntries:
+        return _linear_entries(self.kernels, self._seat.type)
+
+    def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
+        self._entries.ask(self._seat.handle, contexts, number)
+        self._notes[number] = self._seat.notes.copy()
+        return self._seat.arms.copy()
 
     def _update(  # type: ignore[override]
         self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
     ) -> None:
-        self.kernels.update(self.params(), self._state, contexts, self._notes.pop(number), rewards, arms.size)
+        notes, seat, n = self._notes.pop(number), self._seat, arms.size
+        # Of a decision told in part, the notes of the arms that were told.
+        seat.notes[:n] = notes if n == self.budget else notes[np.searchsorted(self._open[number], arms)]
+        seat.rewards[:n] = rewards
+        self._entries.tell(seat.handle, contexts)
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
         notes = np.array([self._notes[number] for number in self._open], dtype=np.int64)
@@ -168,9 +384,11 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
 
 
 def arrays_of(state: Any) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a NamedTuple, those of one inside it under a dotted name."""
+    """Return the arrays of a record, its numbers as `whole` and `real`, and all those of a record inside it."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, value in state._asdict().items():
-        parts = arrays_of(value) if isinstance(value, tuple) else {"": value}
-        arrays |= {f"{name}.{part}".rstrip("."): array for part, array in parts.items()}
-    return arrays
+        if isinstance(value, Record):
+            arrays |= {f"{name}.{part}": array for part, array in arrays_of(value).items()}
+        elif isinstance(value, np.ndarray):
+            arrays[name] = value
+    return arrays | {name: bag for name, bag in (("whole", state.whole), ("real", state.real)) if bag.size}

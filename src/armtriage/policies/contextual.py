@@ -97,7 +97,9 @@ class ContextualPolicy(Policy):
         given = check_contexts(contexts, self.n_arms, self.dimension, self.context_bound)
         arms = self._select(self._asked, self._scaled(given))
         self._contexts[self._asked] = given[arms]
-        return self._begin(arms)
+        decision = self._begin(arms)
+        self._schedule(arms)
+        return decision
 
     def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
         """Refuse: with contexts an arm has no mean of its own to certify."""
@@ -109,10 +111,15 @@ class ContextualPolicy(Policy):
     def _decision(self, number: int) -> Decision:
         return Decision(number, self._open[number].copy(), self.graph, self._id, self._contexts[number].copy())
 
-    def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        contexts = self._contexts[number][np.searchsorted(self._open[number], arms)]
+    def _learn(
+        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
+    ) -> None:
+        scaled = self._to_unit(self._check_rewards(rewards, arms))
+        contexts = self._contexts[number]
+        if missing.size:
+            contexts = contexts[np.searchsorted(self._open[number], arms)]
+        self._update(number, arms, self._scaled(contexts), scaled)
         del self._contexts[number], self._open[number]
-        self._update(number, arms, self._scaled(contexts), rewards)
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values / self.reward_unit

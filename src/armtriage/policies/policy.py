@@ -25,6 +25,7 @@ __all__ = ["Policy", "kinds_of", "restore_arrays"]
 
 _FORMAT = 2
 _EITHER = ("budget", "decisions")
+_NONE = np.empty(0, np.int64)
 
 
 class Policy(ABC):
@@ -83,7 +84,7 @@ class Policy(ABC):
         self._id = secrets.token_hex(8)
         self._asked = 0
         self._open: dict[int, NDArray[np.int64]] = {}
-        self._last_revealed = -1, np.empty(0, np.int64)
+        self._last_shown = -1, _NONE
 
     @abstractmethod
     def _select(self, number: int) -> NDArray[np.int64]:
@@ -123,18 +124,29 @@ class Policy(ABC):
         """Return the next decision; it stays open until it is told."""
         decision = self._begin(self._select(self._asked))
         self.tally.pulls[self._open[decision.number]] += 1
+        self._schedule(self._shown(decision.number))
         return decision
 
     def _begin(self, arms: NDArray[np.int64]) -> Decision:
         """Open the next decision."""
         number = self._asked
         self._open[number] = arms
-        self._asked += 1
-        decision = self._decision(number)
+        self._asked = number + 1
+        return self._decision(number)
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether every arm reveals itself only."""
+        return self.graph.n_edges == self.n_arms
+
+    def _shown(self, number: int) -> NDArray[np.int64]:
+        """Return the arms that an open decision reveals."""
+        if self._plain:
+            return self._open[number]
         # Mostly the decision that is told is the last one, and need not be looked up in the graph again.
-        self._last_revealed = number, decision.revealed.copy()
-        self._schedule(decision.revealed)
-        return decision
+        if number != self._last_shown[0]:
+            self._last_shown = number, self.graph.revealed_by(self._open[number])
+        return self._last_shown[1]
 
     def tell(self, decision: Decision | int, rewards: Mapping[int, float] | ArrayLike) -> None:
         """Learn the rewards of a decision, once.
@@ -149,25 +161,25 @@ class Policy(ABC):
             depend on their values, or means and intervals are those of the rewards that do.
         """
         number = self._find(decision)
-        last, revealed = self._last_revealed
-        if number != last:
-            revealed = self.graph.revealed_by(self._open[number])
+        revealed = self._shown(number)
         if isinstance(rewards, Mapping):
             seen, values = _from_mapping(rewards, revealed)
+            missing = np.setdiff1d(revealed, seen, assume_unique=True)
         else:
-            seen, values = revealed, _from_array(rewards, revealed)
-        self._check_rewards(values, seen)
-        scaled = self._to_unit(values)
-        self._learn(number, seen, scaled)
-        if seen.size < revealed.size:
-            self._release(np.setdiff1d(revealed, seen, assume_unique=True))
+            seen, values, missing = revealed, _from_array(rewards, revealed), _NONE
+        self._learn(number, seen, values, missing)
 
-    def _learn(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        """Close a decision with the rewards that came, mapped to the policy's own units."""
-        del self._open[number]
+    def _learn(
+        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
+    ) -> None:
+        """Close a decision with the rewards that came, and without those that did not."""
+        scaled = self._to_unit(self._check_rewards(rewards, arms))
         self.tally.counts[arms] += 1
-        self.tally.sums[arms] += rewards
-        self._update(number, arms, rewards)
+        self.tally.sums[arms] += scaled
+        self._update(number, arms, scaled)
+        del self._open[number]
+        if missing.size:
+            self._release(missing)
 
     @cached_property
     def tally(self) -> Tally:
@@ -218,14 +230,17 @@ class Policy(ABC):
             raise AlreadyTold(f"decision {number} has been told already")
         return number
 
-    def _check_rewards(self, values: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
+    def _check_rewards(self, values: NDArray[np.float64], arms: NDArray[np.int64]) -> NDArray[np.float64]:
         low, high = self.reward_range
         good = (values >= low) & (values <= high)
         if not good.all():
             bad = np.flatnonzero(~good)[0]
-            raise ValueError(
-                f"rewards must lie in [{low}, {high}] (reward_range), got {values[bad]} for arm {arms[bad]}"
-            )
+            raise self._out_of_range(values[bad], arms[bad])
+        return values
+
+    def _out_of_range(self, value: float, arm: int) -> ValueError:
+        low, high = self.reward_range
+        return ValueError(f"rewards must lie in [{low}, {high}] (reward_range), got {value} for arm {arm}")
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rewards in the units of `_update`."""

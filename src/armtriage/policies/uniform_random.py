@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import inlined
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy, Kernels
 
 __all__ = ["UniformRandom"]
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     budget: int
 
 
-class State(NamedTuple):
+class State(Record):
     """The arms in some order; its first part is shuffled anew each round."""
 
     order: NDArray[np.int64]
 
 
-@inlined
+@kernel
 def select(
     params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
 ) -> bool:
@@ -39,7 +38,7 @@ def select(
     return False
 
 
-@inlined
+@kernel
 def update(
     params: Params,
     state: State,

@@ -1,43 +1,99 @@
-"""The compiled loop: one text, made into machine code for each policy's kernels."""
+"""The compiled loop: one text, made into machine code for the kernels of each policy.
+
+A round with and one without contexts differ in what is drawn, revealed and learned: each is a function of its own, and
+the loop, which counts and records, is the same for both.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.environments.tables import REPLAY, RewardTable, draw, loss
+from armtriage.environments.linear_tables import (
+    FIXED,
+    LinearTable,
+    contexts_in,
+    draw_linear,
+    loss_linear,
+    means_in,
+)
+from armtriage.environments.tables import RewardTable, draw, loss
 from armtriage.graphs.feedback import GraphArrays, reveal
-from armtriage.kernels.jit import bind, borrowed, inlined
+from armtriage.kernels.jit import bind, kernel
 from armtriage.kernels.random import row
-from armtriage.policies.compiled import Kernels
+from armtriage.kernels.record import Record, RecordType, opener
+from armtriage.policies.compiled import Kernels, name_of
 
-__all__ = ["COMMITTED", "HORIZON", "POINT", "ROUND", "TOTAL", "Desk", "loop", "settle"]
+__all__ = ["Desk", "Game", "LinearGame", "linear_loop", "loop", "settle"]
 
-TOTAL, ROUND, POINT, COMMITTED, HORIZON = 0, 0, 1, 2, 3
 _MARKS = 2**31 - 2
 
 
-class Desk(NamedTuple):
-    """What one replication writes on: scratch arrays and results."""
+class Desk(Record):
+    """What one replication writes on: the decision, results, and where it stands."""
 
     arms: NDArray[np.int64]  # (S,)
+    points: NDArray[np.int64]  # (checkpoints,) rounds played at each
+    regret: NDArray[np.float64]  # (checkpoints,)
+    certificate: NDArray[np.float64]  # (checkpoints,), or empty
+    decisions: NDArray[np.int32]  # (horizon, S), or no rows when they are not recorded
+    round: int
+    point: int
+    committed: int
+    horizon: int
+    total: float
+    lost: float  # in the last round
+
+
+class Game(Record):
+    """A policy, a world without contexts, and what one replication writes on."""
+
+    params: Record
+    state: Record
+    graph: GraphArrays
+    table: RewardTable
+    desk: Desk
+    streams: NDArray[np.uint64]  # of the policy and of the rewards
     stamps: NDArray[np.int32]  # (K,)
     seen: NDArray[np.int64]  # (K,)
     rewards: NDArray[np.float64]  # (K,)
-    points: NDArray[np.int64]  # (checkpoints,) rounds played at each
-    regret: NDArray[np.float64]  # (checkpoints,)
-    decisions: NDArray[np.int32]  # (horizon, S), or no rows when they are not recorded
-    total: NDArray[np.float64]  # (1,)
-    place: NDArray[np.int64]  # ROUND, POINT, COMMITTED, HORIZON
-    scale: NDArray[np.float64]  # smallest reward and width of the policy's reward_range
     pulls: NDArray[np.int64]  # (K,) for a certificate, or empty
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
-    certificate: NDArray[np.float64]  # (checkpoints,), or empty
+    plain: bool  # whether the decision is what it reveals
+    closable: bool  # whether a decision that can never change again closes the whole horizon
+    low: float  # smallest reward of the policy's reward_range
+    width: float
+
+
+class LinearGame(Record):
+    """A policy, a world with contexts, and what one replication writes on."""
+
+    params: Record
+    state: Record
+    table: LinearTable
+    desk: Desk
+    streams: NDArray[np.uint64]  # of the policy, the rewards and the contexts
+    notes: NDArray[np.int64]  # (S,)
+    contexts: NDArray[np.float64]  # (K, d)
+    scaled: NDArray[np.float64]  # (K, d), or no rows if the policy's context_bound is 1
+    means: NDArray[np.float64]  # (K,)
+    sorting: NDArray[np.float64]  # (K,)
+    chosen: NDArray[np.float64]  # (S, d)
+    rewards: NDArray[np.float64]  # (S,)
+    begun: int  # the first round of this table
+    closable: bool
+    bound: float
+    unit: float
+
+
+def open_game(address: Any) -> Any:
+    """Stand for the function that finds a game by its address, which `bind` puts here."""
+    raise NotImplementedError
 
 
 def select(*arguments: Any) -> bool:
@@ -50,50 +106,19 @@ def update(*arguments: Any) -> None:
     raise NotImplementedError
 
 
-def _play(
-    owned_params: Any,
-    owned_state: Any,
-    owned_graph: GraphArrays,
-    owned_table: RewardTable,
-    owned_desk: Desk,
-    policy_luck: np.uint64,
-    reward_luck: np.uint64,
-    plain: bool,
-    stop: int,
-) -> None:
+def turn(game: Any, number: int) -> bool:
+    """Stand for a round with or without contexts, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def _play(address: int, stop: int) -> None:
     """Play up to round `stop`; a decision that can never change again closes the whole horizon at once."""
-    params, state, graph = borrowed(owned_params), borrowed(owned_state), borrowed(owned_graph)
-    table, desk = borrowed(owned_table), borrowed(owned_desk)
-    arms, total, point = desk.arms, desk.total[TOTAL], desk.place[POINT]
-    number = desk.place[ROUND]
-    counted = desk.pulls.size > 0
-    closable = table.kind != REPLAY and not counted
+    game = open_game(address)
+    desk = game.desk
+    arms, total, point, number = desk.arms, desk.total, desk.point, desk.round
     while number < stop:
-        committed = select(params, state, graph, number, row(policy_luck, number), arms)
-        committed = committed or arms.size == desk.stamps.size
-        luck = row(reward_luck, number)
-        if plain:
-            # Semi-bandit feedback: the decision is what it reveals.
-            n, seen = arms.size, arms
-        else:
-            mark = number % _MARKS + 1
-            if mark == 1:
-                desk.stamps[:] = 0
-            n, seen = reveal(graph, arms, desk.stamps, mark, desk.seen), desk.seen
-        for i in range(n):
-            desk.rewards[i] = draw(table, luck, number, seen[i])
-        if desk.scale[0] != 0.0 or desk.scale[1] != 1.0:
-            for i in range(n):
-                desk.rewards[i] = min(1.0, max(0.0, (desk.rewards[i] - desk.scale[0]) / desk.scale[1]))
-        if counted:
-            for i in range(arms.size):
-                desk.pulls[arms[i]] += 1
-            for i in range(n):
-                desk.counts[seen[i]] += 1
-                desk.sums[seen[i]] += desk.rewards[i]
-        lost = loss(table, number, arms)
-        total += lost
-        update(params, state, graph, number, row(policy_luck, number), seen, desk.rewards, n, False)
+        committed = turn(game, number)
+        total += desk.lost
         if number < desk.decisions.shape[0]:
             for i in range(arms.size):
                 desk.decisions[number, i] = arms[i]
@@ -101,34 +126,95 @@ def _play(
         if point < desk.points.size and number == desk.points[point]:
             desk.regret[point] = total
             point += 1
-        if committed and desk.place[COMMITTED] < 0:
-            desk.place[COMMITTED] = number - 1
-        if committed and closable:
+        if committed and desk.committed < 0:
+            desk.committed = number - 1
+        if committed and game.closable:
             for p in range(point, desk.points.size):
-                desk.regret[p] = total + lost * (desk.points[p] - number)
+                desk.regret[p] = total + desk.lost * (desk.points[p] - number)
             for later in range(number, desk.decisions.shape[0]):
                 for i in range(arms.size):
                     desk.decisions[later, i] = arms[i]
-            number = desk.place[HORIZON]
+            number = desk.horizon
             break
-    desk.total[TOTAL], desk.place[POINT], desk.place[ROUND] = total, point, number
+    desk.total, desk.point, desk.round = total, point, number
 
 
-@cache
-def loop(kernels: Kernels) -> Callable[..., None]:
-    """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
-    name = "play_" + kernels.select.__module__.rpartition(".")[2]
-    return bind(_play, name, select=kernels.select, update=kernels.update)
+def _turn(game: Game, number: int) -> bool:
+    """Play one round without contexts; True if the decision can never change again."""
+    desk, table, graph, rewards = game.desk, game.table, game.graph, game.rewards
+    arms = desk.arms
+    committed = select(game.params, game.state, graph, number, row(game.streams[0], number), arms)
+    luck = row(game.streams[1], number)
+    n, seen = arms.size, arms
+    if not game.plain:
+        mark = number % _MARKS + 1
+        if mark == 1:
+            game.stamps[:] = 0
+        n, seen = reveal(graph, arms, game.stamps, mark, game.seen), game.seen
+    for i in range(n):
+        rewards[i] = draw(table, luck, number, seen[i])
+    if game.low != 0.0 or game.width != 1.0:
+        for i in range(n):
+            rewards[i] = min(1.0, max(0.0, (rewards[i] - game.low) / game.width))
+    if game.pulls.size > 0:
+        for i in range(arms.size):
+            game.pulls[arms[i]] += 1
+        for i in range(n):
+            game.counts[seen[i]] += 1
+            game.sums[seen[i]] += rewards[i]
+    desk.lost = loss(table, number, arms)
+    update(game.params, game.state, graph, number, row(game.streams[0], number), seen, rewards, n, False)
+    return committed or arms.size == game.stamps.size
 
 
-@inlined
+def _linear_turn(game: LinearGame, number: int) -> bool:
+    """Play one round with contexts."""
+    desk, table, means, rewards = game.desk, game.table, game.means, game.rewards
+    arms = desk.arms
+    contexts = contexts_in(table, row(game.streams[2], number), number, game.contexts)
+    if table.kind != FIXED or number == game.begun:
+        means_in(table, contexts, means)
+    if game.bound != 1.0:
+        for arm in range(means.size):
+            for j in range(contexts.shape[1]):
+                game.scaled[arm, j] = contexts[arm, j] / game.bound
+        contexts = game.scaled
+    select(game.params, game.state, contexts, number, row(game.streams[0], number), arms, game.notes)
+    luck = row(game.streams[1], number)
+    for i in range(arms.size):
+        rewards[i] = draw_linear(table, luck, means[arms[i]], arms[i]) / game.unit
+        for j in range(contexts.shape[1]):
+            game.chosen[i, j] = contexts[arms[i], j]
+    desk.lost = loss_linear(means, arms, game.sorting)
+    update(game.params, game.state, game.chosen, game.notes, rewards, arms.size)
+    return False
+
+
+@kernel
 def _chosen(params: Any, state: Any, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]) -> bool:
     """Leave the arms on the desk as they are; they may be others in the next round."""
     return False
 
 
 @cache
-def settle(kernels: Kernels) -> Callable[..., None]:
+def loop(kernels: Kernels, kind: RecordType) -> Callable[..., None]:
+    """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
+    name = name_of(kernels)
+    one = bind(_turn, f"turn_{name}", select=kernels.select, update=kernels.update)
+    return bind(_play, f"play_{name}", open_game=opener(kind), turn=one)
+
+
+@cache
+def settle(kernels: Kernels, kind: RecordType) -> Callable[..., None]:
     """Return the loop for one round at a time, with a decision that is on the desk already."""
-    name = "settle_" + kernels.select.__module__.rpartition(".")[2]
-    return bind(_play, name, select=_chosen, update=kernels.update)
+    name = name_of(kernels)
+    one = bind(_turn, f"settled_{name}", select=_chosen, update=kernels.update)
+    return bind(_play, f"settle_{name}", open_game=opener(kind), turn=one)
+
+
+@cache
+def linear_loop(kernels: Kernels, kind: RecordType) -> Callable[..., None]:
+    """Return the loop for rounds with contexts."""
+    name = name_of(kernels)
+    one = bind(_linear_turn, f"turn_{name}", select=kernels.select, update=kernels.update)
+    return bind(_play, f"play_{name}", open_game=opener(kind), turn=one)

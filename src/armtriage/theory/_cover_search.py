@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import borrowed, inlined, kernel, lowest_bit
+from armtriage.kernels.jit import kernel, lowest_bit
 
 __all__ = ["CoverSearch", "explore_covers", "new_cover_search"]
 
@@ -72,7 +72,7 @@ def _pack(bits: NDArray[np.bool_]) -> Words:
     return np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
 
 
-@inlined
+@kernel
 def _count(word: np.uint64) -> int:
     """Return how many bits of a word are set."""
     word = word - ((word >> _1) & _PAIRS)
@@ -83,7 +83,7 @@ def _count(word: np.uint64) -> int:
     return int((word + (word >> _32)) & _LAST)
 
 
-@inlined
+@kernel
 def _list_last(search: CoverSearch, row: int) -> None:
     """List a set that holds all that is missing, if there is one."""
     missing, tried = search.missing[row], search.tried[row]
@@ -106,7 +106,7 @@ def _list_last(search: CoverSearch, row: int) -> None:
                 return
 
 
-@inlined
+@kernel
 def _list_branches(search: CoverSearch, row: int) -> None:
     """List the sets that hold the missing thing with the fewest holders, but those that hold too little."""
     missing, tried = search.missing[row], search.tried[row]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.policies.elimination.layers import MEMBERS, WAITING, Layer, cover, next_pick, open_layer
 
 __all__ = ["cover_chvatal", "cover_printed"]
@@ -38,7 +38,7 @@ def cover_printed(layer: Layer, graph: GraphArrays, picks: Ints) -> int:
     return count
 
 
-@inlined
+@kernel
 def _gain(sets: GraphArrays, one: int, missing: Marks, crowd: Ints) -> int:
     """Return how much of what is missing is in a set."""
     gain = 0
@@ -57,7 +57,7 @@ def _gain(sets: GraphArrays, one: int, missing: Marks, crowd: Ints) -> int:
     return gain
 
 
-@inlined
+@kernel
 def _found(missing: Marks, crowd: Ints, arm: int) -> int:
     if missing[arm] == 0:
         return 0
@@ -66,7 +66,7 @@ def _found(missing: Marks, crowd: Ints, arm: int) -> int:
     return 1
 
 
-@inlined
+@kernel
 def _sink(heap: Ints, size: int, place: int) -> None:
     """Move a key down to where it belongs; the smallest key is on top."""
     key = heap[place]

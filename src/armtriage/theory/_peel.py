@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import kernel
 
 __all__ = ["OPEN", "OUT", "TAKEN", "cover_by_cliques", "cover_edges", "peel", "position"]
 
@@ -15,7 +15,7 @@ Marks = NDArray[np.uint8]
 OPEN, TAKEN, OUT = range(3)
 
 
-@inlined
+@kernel
 def position(indptr: Ints, indices: SmallInts, node: int, other: int) -> int:
     """Return where `other` stands among the neighbours of `node`, or -1."""
     low, end = indptr[node], indptr[node + 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.theory._peel import OPEN, OUT, TAKEN, position
 
 __all__ = ["fair_price", "reduce_cover"]
@@ -15,7 +15,7 @@ SmallInts = NDArray[np.int32]
 Marks = NDArray[np.uint8]
 
 
-@inlined
+@kernel
 def _rarest(indptr: Ints, indices: SmallInts, status: Marks, count: Ints, node: int) -> int:
     """Return the open node next to this one that has the fewest open nodes next to it, or -1."""
     rarest = -1
@@ -26,7 +26,7 @@ def _rarest(indptr: Ints, indices: SmallInts, status: Marks, count: Ints, node: 
     return rarest
 
 
-@inlined
+@kernel
 def _within(indptr: Ints, indices: SmallInts, status: Marks, node: int, other: int) -> bool:
     """Return whether all open nodes next to `node` are next to `other`."""
     for e in range(indptr[node], indptr[node + 1]):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import borrowed, inlined, kernel, lowest_bit
+from armtriage.kernels.jit import kernel, lowest_bit
 
 __all__ = ["Search", "explore", "new_search"]
 
@@ -107,7 +107,7 @@ def _order(indptr: Ints, indices: SmallInts) -> Ints:
     return order
 
 
-@inlined
+@kernel
 def _lonely(search: Search, left: Words) -> int:
     """Return a node with at most one neighbour left, which may be taken without a second thought, or -1."""
     words = left.size
@@ -129,7 +129,7 @@ def _lonely(search: Search, left: Words) -> int:
     return -1
 
 
-@inlined
+@kernel
 def _joins(search: Search, node: int, need: int) -> bool:
     """Return whether the first `need` cliques and `node` still give at most `need` nodes; remember why."""
     spent, reach = search.spent, search.scratch[2]
@@ -199,7 +199,7 @@ def _joins(search: Search, node: int, need: int) -> bool:
     return False
 
 
-@inlined
+@kernel
 def _list_branches(search: Search, row: int, need: int) -> None:
     """List the nodes one of which is in every set of more than `need` of the nodes left."""
     left, branch, bound = search.left[row], search.branch[row], search.bound[row]

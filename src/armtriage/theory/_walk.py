@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
 
 __all__ = ["Walk", "new_walk", "take_steps"]
@@ -45,7 +45,7 @@ def new_walk(indptr: Ints, indices: SmallInts) -> Walk:
     return Walk(indptr, indices, marks[0], hits, lists, np.arange(n), left, marks[1], whole)
 
 
-@inlined
+@kernel
 def _enlist(walk: Walk, kind: int, node: int) -> None:
     end = walk.whole[FREE + kind]
     walk.lists[kind, end] = node
@@ -53,7 +53,7 @@ def _enlist(walk: Walk, kind: int, node: int) -> None:
     walk.whole[FREE + kind] = end + 1
 
 
-@inlined
+@kernel
 def _strike(walk: Walk, kind: int, node: int) -> None:
     end = walk.whole[FREE + kind] - 1
     last = walk.lists[kind, end]
@@ -62,7 +62,7 @@ def _strike(walk: Walk, kind: int, node: int) -> None:
     walk.whole[FREE + kind] = end
 
 
-@inlined
+@kernel
 def _enter(walk: Walk, node: int) -> None:
     """Take a free node into the set."""
     _strike(walk, 0, node)
@@ -78,7 +78,7 @@ def _enter(walk: Walk, node: int) -> None:
             _enlist(walk, 1, other)
 
 
-@inlined
+@kernel
 def _leave(walk: Walk, node: int) -> None:
     walk.inside[node] = 0
     walk.left[node] = walk.whole[STEP]
@@ -94,7 +94,7 @@ def _leave(walk: Walk, node: int) -> None:
             _enlist(walk, hits, other)
 
 
-@inlined
+@kernel
 def _longest_out(walk: Walk, kind: int) -> int:
     """Return, of a few nodes of a list, the one that has been outside for longest."""
     n = walk.whole[FREE + kind]

@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from armtriage._arguments import check_choice, check_flag, check_horizon, check_probability
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import INTERVALS
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.policies.compiled import CompiledPolicy, Kernels
 from armtriage.policies.elimination.layers import (
-    MEMBERS,
-    WAITING,
     close_layer,
     cover,
     leave,
@@ -26,20 +24,10 @@ from armtriage.policies.elimination.layers import (
 )
 from armtriage.policies.elimination.sets import (
     ACTIVE,
-    ADVANCED,
     CHOSEN,
-    CLOCK,
     CONFIRMED,
-    DIRTY,
     ELIMINATED,
-    FAILED,
-    LAGGING,
-    LEAST,
-    LOGGED,
     MEMO,
-    N_ACTIVE,
-    N_CONFIRMED,
-    UNDERWAY,
     Params,
     State,
     sort_printed,
@@ -75,39 +63,38 @@ RANDOM = TIE_BREAKS.index("random")
 @kernel
 def _renew(params: Params, state: State, graph: GraphArrays, luck: np.uint64) -> None:
     """Begin a new layer: the active arms that have been scheduled least often (A_0)."""
-    state = borrowed(state)
     layer = state.layer
     close_layer(layer)
-    n = state.whole[N_ACTIVE]
+    n = state.n_active
     least = state.counts[state.active[0]] + state.pending[state.active[0]]
     for i in range(1, n):
         least = min(least, state.counts[state.active[i]] + state.pending[state.active[i]])
-    printed_gap = not params.reduced and state.whole[ADVANCED] > 0 and state.whole[UNDERWAY] == 0
-    state.whole[DIRTY] = 0
-    state.whole[ADVANCED] = 0
-    if printed_gap and least > state.whole[LEAST]:
+    printed_gap = not params.reduced and state.advanced > 0 and state.underway == 0
+    state.dirty = 0
+    state.advanced = 0
+    if printed_gap and least > state.least:
         # As printed, N is older than the sets: if all arms observed N times have left, this round has no A_0.
         return
     for i in range(n):
         arm = state.active[i]
         if state.counts[arm] + state.pending[arm] == least:
-            layer.members[layer.whole[MEMBERS]] = arm
-            layer.whole[MEMBERS] += 1
+            layer.members[layer.n_members] = arm
+            layer.n_members += 1
             layer.waiting[arm] = 1
             layer.crowd[arm >> 8] += 1
-    layer.whole[WAITING] = layer.whole[MEMBERS]
+    layer.n_waiting = layer.n_members
     if params.skip_revealed:
-        for i in range(state.whole[N_CONFIRMED]):
+        for i in range(state.n_confirmed):
             cover(layer, graph, state.confirmed[i])
         m = 0
-        for i in range(layer.whole[MEMBERS]):
+        for i in range(layer.n_members):
             arm = layer.members[i]
             if layer.waiting[arm] > 0:
                 layer.members[m] = arm
                 m += 1
-        layer.whole[MEMBERS] = m
+        layer.n_members = m
     if params.tie_break == RANDOM:
-        for i in range(layer.whole[MEMBERS]):
+        for i in range(layer.n_members):
             state.preference[layer.members[i]] = uniform(luck, layer.members[i])
     open_layer(layer, graph)
 
@@ -115,11 +102,10 @@ def _renew(params: Params, state: State, graph: GraphArrays, luck: np.uint64) ->
 @kernel
 def _fill(params: Params, state: State, luck: np.uint64, arms: NDArray[np.int64], first: int, filled: int) -> None:
     """Fill the slots from `filled` on with active arms that are not among those from `first` on."""
-    state = borrowed(state)
     for i in range(first, filled):
         state.status[arms[i]] = CHOSEN
     n = 0
-    for i in range(state.whole[N_ACTIVE]):
+    for i in range(state.n_active):
         arm = state.active[i]
         if state.status[arm] == ACTIVE:
             state.chosen[n] = arm
@@ -140,8 +126,7 @@ def _fill(params: Params, state: State, luck: np.uint64, arms: NDArray[np.int64]
 @kernel
 def _best_confirmed(state: State, arms: NDArray[np.int64]) -> None:
     """Choose among more confirmed arms than slots, which happens only when the printed good event has failed."""
-    state = borrowed(state)
-    n = state.whole[N_CONFIRMED]
+    n = state.n_confirmed
     for i in range(n):
         arm = state.confirmed[i]
         state.chosen[i] = arm
@@ -151,23 +136,23 @@ def _best_confirmed(state: State, arms: NDArray[np.int64]) -> None:
         arms[i] = state.chosen[i]
 
 
-@inlined
+@kernel
 def select(
     params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
 ) -> bool:
     """Fill `arms` with the confirmed arms, exploration picks and fill; True if that can never change again."""
-    state.whole[CLOCK] = number
-    confirmed = state.whole[N_CONFIRMED]
+    state.clock = number
+    confirmed = state.n_confirmed
     if confirmed > arms.size:
         _best_confirmed(state, arms)
         return False
     for i in range(confirmed):
         arms[i] = state.confirmed[i]
-    if confirmed + state.whole[N_ACTIVE] == arms.size or confirmed == arms.size:
+    if confirmed + state.n_active == arms.size or confirmed == arms.size:
         for i in range(confirmed, arms.size):
             arms[i] = state.active[i - confirmed]
         return True
-    if state.whole[DIRTY] > 0 or state.layer.whole[WAITING] == 0:
+    if state.dirty > 0 or state.layer.n_waiting == 0:
         _renew(params, state, graph, luck)
     filled = confirmed
     while filled < arms.size:
@@ -181,7 +166,7 @@ def select(
     return False
 
 
-@inlined
+@kernel
 def update(
     params: Params,
     state: State,
@@ -194,7 +179,7 @@ def update(
     scheduled: bool,
 ) -> None:
     """Record the rewards of the first n arms of `seen`; when every active arm has one more, sort them anew."""
-    least, lagging = state.whole[LEAST], state.whole[LAGGING]
+    least, lagging = state.least, state.n_lagging
     # Several short loops: one with branches would wait for every cache miss in turn.
     for i in range(n):
         arm = seen[i]
@@ -208,11 +193,11 @@ def update(
     if scheduled:
         for i in range(n):
             state.pending[seen[i]] -= 1
-        state.whole[UNDERWAY] -= n
+        state.underway -= n
     else:
         for i in range(n):
             leave(state.layer, seen[i])
-    state.whole[LAGGING] = lagging
+    state.n_lagging = lagging
     if lagging == 0:
         if params.reduced:
             sort_reduced(params, state)
@@ -223,20 +208,18 @@ def update(
 @kernel
 def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms are on their way, so that open decisions explore other arms."""
-    state = borrowed(state)
     for i in range(arms.size):
         state.pending[arms[i]] += 1
-        state.whole[UNDERWAY] += 1
+        state.underway += 1
         leave(state.layer, arms[i])
 
 
 @kernel
 def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms will not come; the next layer begins with those who are behind."""
-    state = borrowed(state)
     for i in range(arms.size):
         state.pending[arms[i]] -= 1
-        state.whole[UNDERWAY] -= 1
+        state.underway -= 1
 
 
 class CombinatorialElimination(CompiledPolicy):
@@ -343,12 +326,12 @@ class CombinatorialElimination(CompiledPolicy):
     @property
     def interval_failures(self) -> int:
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return int(self._state.whole[FAILED])
+        return int(self._state.failures)
 
     def triage_log(self, state: Any = None) -> TriageLog:
         """Return when arms were confirmed or eliminated, in order."""
         state = self._state if state is None else state
-        n = int(state.whole[LOGGED])
+        n = int(state.n_logged)
         arms = state.log_arms[:n].copy()
         return TriageLog(arms, state.log_rounds[:n].copy(), state.status[arms] == CONFIRMED)
 
@@ -375,7 +358,7 @@ class CombinatorialElimination(CompiledPolicy):
         pairs = np.zeros((max(n, 2), 2))
         upper = np.ones(n)
         preference = {"upper": upper, "random": np.zeros(n), "index": np.zeros(0)}[self.tie_break]
-        state = State(
+        return State(
             pairs.view(np.int64)[:, 0],
             pairs[:, 1],
             np.zeros(n if self.interval == "bernstein" else 0),
@@ -393,9 +376,14 @@ class CombinatorialElimination(CompiledPolicy):
             np.zeros(n, np.int64),
             np.zeros(n, np.int64),
             np.zeros(n, np.int64),
-            np.zeros(10, np.int64),
+            least=0,
+            n_active=n,
+            n_confirmed=0,
+            n_lagging=n,
+            dirty=1,
+            advanced=0,
+            clock=0,
+            n_logged=0,
+            failures=0,
+            underway=0,
         )
-        state.whole[N_ACTIVE] = n
-        state.whole[LAGGING] = n
-        state.whole[DIRTY] = 1
-        return state

@@ -8,23 +8,21 @@ down instead, so that a layer costs about its arms and edges, whatever the graph
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
+from armtriage.kernels.record import Record
 
 __all__ = ["Layer", "close_layer", "cover", "leave", "new_layer", "next_pick", "open_layer"]
 
-WAITING, DEGREE, HEAD, TAIL, MEMBERS = range(5)
-_SHIFT = 8
-_HUB = 64
+_SHIFT = 8  # blocks of 256 arms: their counters stay in the fastest cache up to a million arms
+_HUB = 64  # from this many neighbours on, counting a list anew costs more than keeping its count up to date
 
 
-class Layer(NamedTuple):
+class Layer(Record):
     """The arms still to be scheduled in the current layer, and the queue of candidates."""
 
     waiting: NDArray[np.uint8]  # (K,) whether the arm is in A_0
@@ -39,7 +37,11 @@ class Layer(NamedTuple):
     late: NDArray[np.int64]  # (K + 2,) first arm that fell to a degree since, -1 for none
     after: NDArray[np.int64]  # (K,) the arm that fell before it
     turn: NDArray[np.int64]  # the bucket whose turn it is, in order of preference
-    whole: NDArray[np.int64]  # number WAITING, the DEGREE whose turn it is, HEAD and TAIL of `turn`, MEMBERS
+    n_waiting: int
+    degree: int  # whose turn it is
+    head: int  # of `turn`
+    tail: int
+    n_members: int
 
 
 def new_layer(graph: FeedbackGraph) -> Layer:
@@ -66,23 +68,23 @@ def new_layer(graph: FeedbackGraph) -> Layer:
         np.full(n + 2, -1, np.int64),
         np.zeros(n, np.int64),
         np.zeros(n, np.int64),
-        np.zeros(5, np.int64),
+        *(0, 0, 0, 0, 0),
     )
 
 
-@inlined
+@kernel
 def leave(layer: Layer, arm: int) -> None:
     """Take an arm out of A_0, because it is scheduled now."""
     if layer.waiting[arm] > 0:
         layer.waiting[arm] = 0
         layer.crowd[arm >> _SHIFT] -= 1
-        layer.whole[WAITING] -= 1
+        layer.n_waiting -= 1
         if layer.in_start.size > 0:
             for e in range(layer.in_start[arm], layer.in_start[arm + 1]):
                 layer.degrees[layer.in_arms[e]] -= 1
 
 
-@inlined
+@kernel
 def _leave_range(layer: Layer, start: int, stop: int) -> None:
     """Take an interval of arms out of A_0, passing over blocks where nobody waits."""
     arm = start
@@ -94,7 +96,7 @@ def _leave_range(layer: Layer, start: int, stop: int) -> None:
             arm += 1
 
 
-@inlined
+@kernel
 def cover(layer: Layer, graph: GraphArrays, arm: int) -> None:
     """Take all that an arm reveals out of A_0."""
     start, stop = graph.start[arm], graph.stop[arm]
@@ -106,7 +108,7 @@ def cover(layer: Layer, graph: GraphArrays, arm: int) -> None:
         leave(layer, graph.indices[e])
 
 
-@inlined
+@kernel
 def _count_range(layer: Layer, start: int, stop: int) -> int:
     """Return how many arms of an interval wait."""
     count = 0
@@ -123,7 +125,7 @@ def _count_range(layer: Layer, start: int, stop: int) -> int:
     return count
 
 
-@inlined
+@kernel
 def _degree(layer: Layer, graph: GraphArrays, arm: int) -> int:
     """Return the out-degree of a waiting arm inside A_0, itself included."""
     start, stop = graph.start[arm], graph.stop[arm]
@@ -139,20 +141,19 @@ def _degree(layer: Layer, graph: GraphArrays, arm: int) -> int:
 @kernel
 def close_layer(layer: Layer) -> None:
     """Empty A_0, whoever still waits."""
-    layer = borrowed(layer)
-    for i in range(layer.whole[MEMBERS]):
+    for i in range(layer.n_members):
         arm = layer.members[i]
         if layer.waiting[arm] > 0:
             layer.waiting[arm] = 0
             layer.crowd[arm >> _SHIFT] -= 1
-    layer.whole[WAITING] = 0
-    layer.whole[MEMBERS] = 0
-    layer.whole[DEGREE] = 0
-    layer.whole[HEAD] = 0
-    layer.whole[TAIL] = 0
+    layer.n_waiting = 0
+    layer.n_members = 0
+    layer.degree = 0
+    layer.head = 0
+    layer.tail = 0
 
 
-@inlined
+@kernel
 def _seek(members: NDArray[np.int64], n: int, arm: int, near: int) -> int:
     """Return how many of the first n members are below `arm`, by a galloping search from `near`."""
     low, high, step = near, near, 1
@@ -177,8 +178,7 @@ def _seek(members: NDArray[np.int64], n: int, arm: int, near: int) -> int:
 @kernel
 def open_layer(layer: Layer, graph: GraphArrays) -> None:
     """Queue the members that wait, `members[:MEMBERS]` ascending, by their out-degree inside A_0."""
-    layer = borrowed(layer)
-    n = layer.whole[MEMBERS]
+    n = layer.n_members
     largest, low, high = 0, 0, 0
     for i in range(n):
         arm = layer.members[i]
@@ -213,16 +213,15 @@ def open_layer(layer: Layer, graph: GraphArrays) -> None:
     for degree in range(largest + 1, 0, -1):
         layer.bucket[degree] = layer.bucket[degree - 1]
     layer.bucket[0] = 0
-    layer.whole[DEGREE] = largest + 1
-    layer.whole[HEAD] = 0
-    layer.whole[TAIL] = 0
+    layer.degree = largest + 1
+    layer.head = 0
+    layer.tail = 0
 
 
 @kernel
 def _sort_turn(layer: Layer, n: int, preference: NDArray[np.float64]) -> None:
     """Sort the arms of `turn`, largest preference first; without preferences many are sorted by one sweep."""
-    layer = borrowed(layer)
-    if preference.size > 0 or 16 * n < layer.whole[MEMBERS]:
+    if preference.size > 0 or 16 * n < layer.n_members:
         values = np.zeros(n)
         if preference.size > 0:
             for i in range(n):
@@ -232,7 +231,7 @@ def _sort_turn(layer: Layer, n: int, preference: NDArray[np.float64]) -> None:
     for i in range(n):
         layer.marks[layer.turn[i]] = 1
     m = 0
-    for i in range(layer.whole[MEMBERS]):
+    for i in range(layer.n_members):
         arm = layer.members[i]
         if layer.marks[arm] > 0:
             layer.marks[arm] = 0
@@ -243,8 +242,7 @@ def _sort_turn(layer: Layer, n: int, preference: NDArray[np.float64]) -> None:
 @kernel
 def _next_turn(layer: Layer, preference: NDArray[np.float64]) -> None:
     """Put the next lower bucket in order: largest preference first, if there is one, then smallest arm."""
-    layer = borrowed(layer)
-    degree = layer.whole[DEGREE] - 1
+    degree = layer.degree - 1
     n = 0
     for i in range(layer.bucket[degree], layer.bucket[degree + 1]):
         arm = layer.queue[i]
@@ -260,23 +258,23 @@ def _next_turn(layer: Layer, preference: NDArray[np.float64]) -> None:
         arm = layer.after[arm]
     if n > in_order:
         _sort_turn(layer, n, preference)
-    layer.whole[DEGREE] = degree
-    layer.whole[HEAD] = 0
-    layer.whole[TAIL] = n
+    layer.degree = degree
+    layer.head = 0
+    layer.tail = n
 
 
-@inlined
+@kernel
 def next_pick(layer: Layer, graph: GraphArrays, preference: NDArray[np.float64]) -> int:
     """Return the waiting arm of largest out-degree inside A_0, or -1; `preference` breaks ties, if not empty."""
-    while layer.whole[WAITING] > 0:
-        if layer.whole[HEAD] == layer.whole[TAIL]:
+    while layer.n_waiting > 0:
+        if layer.head == layer.tail:
             _next_turn(layer, preference)
             continue
-        arm = layer.turn[layer.whole[HEAD]]
-        layer.whole[HEAD] += 1
+        arm = layer.turn[layer.head]
+        layer.head += 1
         if layer.waiting[arm] > 0:
             degree = _degree(layer, graph, arm)
-            if degree == layer.whole[DEGREE]:
+            if degree == layer.degree:
                 return arm  # type: ignore[no-any-return]
             layer.after[arm] = layer.late[degree]
             layer.late[degree] = arm

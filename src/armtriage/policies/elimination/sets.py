@@ -8,18 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.intervals import half_width, interval
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
+from armtriage.kernels.record import Record
 from armtriage.policies.elimination.layers import Layer
 
-__all__ = ["Params", "State", "count_lagging", "decide", "drop_decided", "refresh", "sort_printed", "sort_reduced"]
+__all__ = [
+    "ACTIVE",
+    "CHOSEN",
+    "CONFIRMED",
+    "ELIMINATED",
+    "MEMO",
+    "Params",
+    "State",
+    "judge",
+    "least_count",
+    "refresh",
+    "sort_printed",
+    "sort_reduced",
+]
 
 ACTIVE, CONFIRMED, ELIMINATED, CHOSEN = range(4)
-LEAST, N_ACTIVE, N_CONFIRMED, LAGGING, DIRTY, ADVANCED, CLOCK, LOGGED, FAILED, UNDERWAY = range(10)
-MEMO = 64
+MEMO = 64  # counts up to which intervals of 0/1 rewards are looked up: a table of 64 kB, which most early sorts hit
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels; `horizon` 0 stands for intervals that hold at all times."""
 
     budget: int
@@ -34,8 +47,8 @@ class Params(NamedTuple):
     fill: int
 
 
-class State(NamedTuple):
-    """What elimination knows; `active` and `confirmed` are lists whose lengths stand in `whole`."""
+class State(Record):
+    """What elimination knows; `active` and `confirmed` are lists of `n_active` and `n_confirmed` arms."""
 
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
@@ -54,40 +67,49 @@ class State(NamedTuple):
     chosen: NDArray[np.int64]  # scratch
     log_arms: NDArray[np.int64]
     log_rounds: NDArray[np.int64]
-    whole: NDArray[np.int64]
+    least: int  # N in the paper: how often every active arm has been observed
+    n_active: int
+    n_confirmed: int
+    n_lagging: int  # active arms that have been observed N times only
+    dirty: int  # whether the sets have changed since the layer began
+    advanced: int  # whether N has, as printed
+    clock: int  # the number of the round
+    n_logged: int
+    failures: int  # new intervals that contradicted old ones
+    underway: int  # rewards on their way, in all
 
 
-@inlined
+@kernel
 def decide(state: State, arm: int, status: int) -> None:
     """Confirm or eliminate an arm, and log it."""
     state.status[arm] = status
-    n = state.whole[LOGGED]
+    n = state.n_logged
     state.log_arms[n] = arm
-    state.log_rounds[n] = state.whole[CLOCK] + 1
-    state.whole[LOGGED] = n + 1
+    state.log_rounds[n] = state.clock + 1
+    state.n_logged = n + 1
     if status == CONFIRMED:
-        state.confirmed[state.whole[N_CONFIRMED]] = arm
-        state.whole[N_CONFIRMED] += 1
-    state.whole[DIRTY] = 1
+        state.confirmed[state.n_confirmed] = arm
+        state.n_confirmed += 1
+    state.dirty = 1
 
 
 @kernel
 def drop_decided(state: State) -> None:
     """Keep the list of active arms to those that still are."""
-    state = borrowed(state)
     n = 0
-    for i in range(state.whole[N_ACTIVE]):
+    for i in range(state.n_active):
         arm = state.active[i]
         if state.status[arm] == ACTIVE:
             state.active[n] = arm
             n += 1
-    state.whole[N_ACTIVE] = n
+    state.n_active = n
 
 
 @kernel
-def _least_count(state: State) -> int:
+def least_count(state: State) -> int:
+    """Return how often the least observed active arm has been."""
     least = state.counts[state.active[0]]
-    for i in range(1, state.whole[N_ACTIVE]):
+    for i in range(1, state.n_active):
         least = min(least, state.counts[state.active[i]])
     return least  # type: ignore[no-any-return]
 
@@ -95,34 +117,32 @@ def _least_count(state: State) -> int:
 @kernel
 def count_lagging(state: State) -> None:
     """Count the active arms that have been observed N times only: while there are any, N stays."""
-    state = borrowed(state)
     n = 0
-    for i in range(state.whole[N_ACTIVE]):
-        n += state.counts[state.active[i]] == state.whole[LEAST]
-    state.whole[LAGGING] = n
+    for i in range(state.n_active):
+        n += state.counts[state.active[i]] == state.least
+    state.n_lagging = n
 
 
 @kernel
 def sort_printed(params: Params, state: State) -> None:
     """Update N and the sets as Algorithm 1 prints it, against the S-th best mean of all that is not eliminated."""
-    state = borrowed(state)
-    if state.whole[N_CONFIRMED] >= params.budget or state.whole[N_ACTIVE] == 0:
+    if state.n_confirmed >= params.budget or state.n_active == 0:
         return
-    least = _least_count(state)
-    if least <= state.whole[LEAST]:
+    least = least_count(state)
+    if least <= state.least:
         return
-    state.whole[LEAST] = least
-    state.whole[ADVANCED] = 1
+    state.least = least
+    state.advanced = 1
     n = 0
-    for i in range(state.whole[N_CONFIRMED]):
+    for i in range(state.n_confirmed):
         state.values[n] = state.sums[state.confirmed[i]] / state.counts[state.confirmed[i]]
         n += 1
-    for i in range(state.whole[N_ACTIVE]):
+    for i in range(state.n_active):
         state.values[n] = state.sums[state.active[i]] / state.counts[state.active[i]]
         n += 1
     benchmark = kth_largest(state.values, n, params.budget)
     width = half_width(params.interval, least, params.n_arms, params.horizon, params.delta)
-    for i in range(state.whole[N_ACTIVE]):
+    for i in range(state.n_active):
         arm = state.active[i]
         mean = state.sums[arm] / state.counts[arm]
         if mean > benchmark + 4.0 * width:
@@ -133,7 +153,7 @@ def sort_printed(params: Params, state: State) -> None:
     count_lagging(state)
 
 
-@inlined
+@kernel
 def _interval(params: Params, state: State, arm: int) -> tuple[float, float]:
     """Return the arm's interval; for small counts of 0s and 1s it is looked up, since many arms share it."""
     count, total = state.counts[arm], state.sums[arm]
@@ -148,7 +168,7 @@ def _interval(params: Params, state: State, arm: int) -> tuple[float, float]:
     return state.memo[count, wins, 0], state.memo[count, wins, 1]
 
 
-@inlined
+@kernel
 def refresh(params: Params, state: State, arm: int) -> None:
     """Compute an arm's interval anew; an old one stays valid, so this may wait until the count has grown by 1/32."""
     count = state.counts[arm]
@@ -161,37 +181,63 @@ def refresh(params: Params, state: State, arm: int) -> None:
             lower, upper = max(lower, state.lower[arm]), min(upper, state.upper[arm])
         else:
             # The good event has failed, or the rewards are not stationary: trust the newest interval.
-            state.whole[FAILED] += 1
+            state.failures += 1
     state.lower[arm] = lower
     state.upper[arm] = upper
 
 
+class Ranks(NamedTuple):
+    """What a comparison of the active arms' intervals has found."""
+
+    changed: bool  # whether an arm was confirmed or eliminated
+    gap: float  # upper bound on the gap between the last free slot and the next arm
+    spread: float  # from the least lower to the greatest upper end
+
+
 @kernel
-def sort_reduced(params: Params, state: State) -> None:
-    """Update N and the sets until N stands still: compare each arm's interval with the free slots' rank bounds.
+def judge(params: Params, state: State) -> Ranks:
+    """Confirm and eliminate by reduced benchmark, where more arms are active than slots are free.
 
     With k slots free, an arm above the (k+1)-th largest upper bound belongs to the best, and one below the k-th
     largest lower bound does not. At most k arms can be the former and k never are the latter, so no set runs over.
     """
-    state = borrowed(state)
-    while state.whole[LAGGING] == 0:
-        n, k = state.whole[N_ACTIVE], params.budget - state.whole[N_CONFIRMED]
-        if n <= k:
-            return
-        state.whole[LEAST] = _least_count(state)
-        state.whole[DIRTY] = 1
-        for i in range(n):
-            refresh(params, state, state.active[i])
-            state.values[i] = state.lower[state.active[i]]
-        kth_lower = kth_largest(state.values, n, k)
-        for i in range(n):
-            state.values[i] = state.upper[state.active[i]]
-        next_upper = kth_largest(state.values, n, k + 1)
-        for i in range(n):
-            arm = state.active[i]
-            if state.lower[arm] > next_upper:
-                decide(state, arm, CONFIRMED)
-            elif state.upper[arm] < kth_lower:
-                decide(state, arm, ELIMINATED)
+    n, k = state.n_active, params.budget - state.n_confirmed
+    least, greatest, next_lower, next_upper = 1.0, 0.0, -np.inf, -np.inf
+    for i in range(n):
+        state.values[i] = state.lower[state.active[i]]
+        least = min(least, state.values[i])
+    kth_lower = kth_largest(state.values, n, k)
+    for i in range(k, n):
+        next_lower = max(next_lower, state.values[i])
+    for i in range(n):
+        state.values[i] = state.upper[state.active[i]]
+        greatest = max(greatest, state.values[i])
+    kth_upper = kth_largest(state.values, n, k)
+    for i in range(k, n):
+        next_upper = max(next_upper, state.values[i])
+    changed = False
+    for i in range(n):
+        arm = state.active[i]
+        if state.lower[arm] > next_upper:
+            decide(state, arm, CONFIRMED)
+            changed = True
+        elif state.upper[arm] < kth_lower:
+            decide(state, arm, ELIMINATED)
+            changed = True
+    if changed:
         drop_decided(state)
+    return Ranks(changed, kth_upper - next_lower, greatest - least)
+
+
+@kernel
+def sort_reduced(params: Params, state: State) -> None:
+    """Update N and the sets until N stands still."""
+    while state.n_lagging == 0:
+        if state.n_active <= params.budget - state.n_confirmed:
+            return
+        state.least = least_count(state)
+        state.dirty = 1
+        for i in range(state.n_active):
+            refresh(params, state, state.active[i])
+        judge(params, state)
         count_lagging(state)

@@ -9,41 +9,30 @@ are many. Before elimination chooses there is always one.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, sort_pairs, top_first
+from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.elimination import select as eliminate
-from armtriage.policies.elimination.layers import MEMBERS, WAITING, close_layer, cover, next_pick, open_layer
-from armtriage.policies.elimination.sets import (
-    ACTIVE,
-    CLOCK,
-    CONFIRMED,
-    DIRTY,
-    ELIMINATED,
-    N_ACTIVE,
-    N_CONFIRMED,
-    decide,
-    drop_decided,
-    refresh,
-)
+from armtriage.policies.elimination.layers import close_layer, cover, next_pick, open_layer
+from armtriage.policies.elimination.sets import ACTIVE, judge, least_count, refresh
 
 __all__ = ["Book", "GuardParams", "admit", "begin", "new_book", "note"]
 
-N_DUE, ADMITTED, LAYERS, TIME, COVER, COVERED, RESUME, FORCED, CEILING, REST = range(10)
-SPENT, ALLOWED, GAP, SPREAD, TOTAL = range(5)
-_LAZY = 32
-_PAUSE = 16
-_WIDE = 128
-_REFUND = 64
+# How lazily the guard looks: each saves time at the price of tighter certificates, never of their truth, since old
+# intervals stay valid.
+_DUE_SHARE = 32  # a sort waits until the intervals of this fraction of the active arms are due
+_SORT_PAUSE = 16  # and for K / (16 S) rounds, so that it costs some arms a round however many there are
+_WIDE = 128  # rewards up to which an interval is computed anew only for every fourth
+_REFUND = 64  # rounds between two looks at what all decisions can have lost by the intervals of today
 
 
-class GuardParams(NamedTuple):
+class GuardParams(Record, frozen=True):
     """Parameters of the kernels."""
 
     factor: float
@@ -52,7 +41,7 @@ class GuardParams(NamedTuple):
     pause: int  # rounds between two counts of a cover, which take a look at the whole graph
 
 
-class Book(NamedTuple):
+class Book(Record):
     """The guard's account; all loss is in units of the reward range."""
 
     pulls: NDArray[np.int64]  # (K,) in all decisions
@@ -61,77 +50,73 @@ class Book(NamedTuple):
     marks: NDArray[np.uint8]  # (K,) 1 for those, 2 as scratch
     ceiling: NDArray[np.int64]  # the arms of largest upper bound, largest first; enough to exchange a whole decision
     other: NDArray[np.int64]  # (S,) scratch
-    whole: NDArray[np.int64]
-    real: NDArray[np.float64]  # SPENT and ALLOWED loss, bound on the GAP, SPREAD of the intervals, certified TOTAL
+    n_due: int
+    n_admitted: int  # proposals
+    layers: int  # of elimination that the budget pays for, from 0; -1 for none
+    time: int  # rounds that elimination needs for them
+    cover: int  # picks in which elimination sees every active arm
+    covered: int  # active arms when that was counted
+    resume: int  # the round from which it may be counted again
+    forced: int  # rounds of elimination
+    n_ceiling: int
+    rest: int  # the round before which nothing is sorted
+    spent: float
+    allowed: float
+    gap: float  # at most so large, by the intervals
+    spread: float  # of the intervals
+    total: float  # certified loss of all decisions
 
 
 def new_book(n_arms: int, budget: int) -> Book:
     """Return the book before the first round: no layer of elimination has been paid for."""
     ceiling = np.arange(min(n_arms, 2 * budget), dtype=np.int64)
-    book = Book(
+    return Book(
         np.zeros(n_arms, np.int64),
         np.zeros(n_arms, np.int64),
         np.zeros(n_arms, np.int64),
         np.zeros(n_arms, np.uint8),
         ceiling,
         np.zeros(budget, np.int64),
-        np.zeros(10, np.int64),
-        np.array([0.0, 0.0, 1.0, 1.0, 0.0]),
+        n_due=0,
+        n_admitted=0,
+        layers=-1,
+        time=0,
+        cover=0,
+        covered=0,
+        resume=0,
+        forced=0,
+        n_ceiling=ceiling.size,
+        rest=0,
+        spent=0.0,
+        allowed=0.0,
+        gap=1.0,
+        spread=1.0,
+        total=0.0,
     )
-    book.whole[LAYERS] = -1
-    book.whole[CEILING] = ceiling.size
-    return book
 
 
 @kernel
 def sort(params: triage.Params, sets: triage.State, book: Book) -> None:
     """Compute the intervals that are due, and confirm and eliminate until nothing changes."""
-    sets, book = borrowed(sets), borrowed(book)
-    for i in range(book.whole[N_DUE]):
+    for i in range(book.n_due):
         arm = book.due[i]
         book.marks[arm] = 0
         refresh(params, sets, arm)
-    book.whole[N_DUE] = 0
-    changed = True
-    while changed:
-        changed = False
-        n, k = sets.whole[N_ACTIVE], params.budget - sets.whole[N_CONFIRMED]
-        if n <= k:
+    book.n_due = 0
+    while sets.n_active > params.budget - sets.n_confirmed:
+        ranks = judge(params, sets)
+        if not ranks.changed:
+            book.gap = max(0.0, min(book.gap, ranks.gap))
+            book.spread = ranks.spread
             break
-        least, greatest = 1.0, 0.0
-        for i in range(n):
-            sets.values[i] = sets.lower[sets.active[i]]
-            least = min(least, sets.values[i])
-        kth_lower, next_lower = kth_largest(sets.values, n, k), -np.inf
-        for i in range(k, n):
-            next_lower = max(next_lower, sets.values[i])
-        for i in range(n):
-            sets.values[i] = sets.upper[sets.active[i]]
-            greatest = max(greatest, sets.values[i])
-        kth_upper, next_upper = kth_largest(sets.values, n, k), -np.inf
-        for i in range(k, n):
-            next_upper = max(next_upper, sets.values[i])
-        for i in range(n):
-            arm = sets.active[i]
-            if sets.lower[arm] > next_upper:
-                decide(sets, arm, CONFIRMED)
-                changed = True
-            elif sets.upper[arm] < kth_lower:
-                decide(sets, arm, ELIMINATED)
-                changed = True
-        if changed:
-            drop_decided(sets)
-        else:
-            book.real[GAP] = max(0.0, min(book.real[GAP], kth_upper - next_lower))
-            book.real[SPREAD] = greatest - least
     _raise_ceiling(sets, book)
-    book.whole[REST] = sets.whole[CLOCK] + params.n_arms // (_PAUSE * params.budget)
+    book.rest = sets.clock + params.n_arms // (_SORT_PAUSE * params.budget)
 
 
 @kernel
 def _raise_ceiling(sets: triage.State, book: Book) -> None:
     """List the arms of largest upper bound that are not eliminated."""
-    n, confirmed = sets.whole[N_ACTIVE], sets.whole[N_CONFIRMED]
+    n, confirmed = sets.n_active, sets.n_confirmed
     for i in range(n):
         sets.chosen[i] = sets.active[i]
     for i in range(confirmed):
@@ -144,10 +129,10 @@ def _raise_ceiling(sets: triage.State, book: Book) -> None:
     sort_pairs(sets.values, sets.chosen, k)
     for i in range(k):
         book.ceiling[i] = sets.chosen[i]
-    book.whole[CEILING] = k
+    book.n_ceiling = k
 
 
-@inlined
+@kernel
 def note(
     params: triage.Params,
     sets: triage.State,
@@ -166,21 +151,20 @@ def note(
         # A new interval from few rewards hardly differs from the last one.
         if count >= sets.due[arm] and book.marks[arm] == 0 and (count % 4 == 0 or count >= _WIDE):
             book.marks[arm] = 1
-            book.due[book.whole[N_DUE]] = arm
-            book.whole[N_DUE] += 1
+            book.due[book.n_due] = arm
+            book.n_due += 1
     if scheduled:
         for i in range(n):
             sets.pending[seen[i]] -= 1
-        sets.whole[triage.UNDERWAY] -= n
-    is_open = sets.whole[N_ACTIVE] + sets.whole[N_CONFIRMED] > params.budget
-    if is_open and sets.whole[CLOCK] >= book.whole[REST] and _LAZY * book.whole[N_DUE] >= sets.whole[N_ACTIVE]:
+        sets.underway -= n
+    is_open = sets.n_active + sets.n_confirmed > params.budget
+    if is_open and sets.clock >= book.rest and _DUE_SHARE * book.n_due >= sets.n_active:
         sort(params, sets, book)
 
 
 @kernel
 def certificate(sets: triage.State, book: Book, arms: NDArray[np.int64]) -> float:
     """Return what the decision loses at most: the largest upper bounds outside for the least lower ones inside."""
-    sets, book = borrowed(sets), borrowed(book)
     size = arms.size
     for i in range(size):
         sets.values[i] = -sets.lower[arms[i]]
@@ -188,7 +172,7 @@ def certificate(sets: triage.State, book: Book, arms: NDArray[np.int64]) -> floa
         book.marks[arms[i]] += 2
     sort_pairs(sets.values, sets.chosen, size)
     total, inside = 0.0, 0
-    for i in range(book.whole[CEILING]):
+    for i in range(book.n_ceiling):
         arm = book.ceiling[i]
         if book.marks[arm] < 2:
             amount = sets.upper[arm] + sets.values[inside]
@@ -206,7 +190,6 @@ def certificate(sets: triage.State, book: Book, arms: NDArray[np.int64]) -> floa
 @kernel
 def retrospective(sets: triage.State, pulls: NDArray[np.int64], rounds: int, size: int) -> float:
     """Return what decisions with these pulls lost at most, by the intervals of today."""
-    sets = borrowed(sets)
     kept = 0.0
     for a in range(pulls.size):
         low = pulls[a] * sets.lower[a]
@@ -222,25 +205,24 @@ def retrospective(sets: triage.State, pulls: NDArray[np.int64], rounds: int, siz
 @kernel
 def _cover_size(sets: triage.State, graph: GraphArrays) -> int:
     """Return how many picks elimination makes to see every active arm that confirmed ones do not reveal."""
-    sets = borrowed(sets)
     layer = sets.layer
     close_layer(layer)
-    for i in range(sets.whole[N_ACTIVE]):
+    for i in range(sets.n_active):
         arm = sets.active[i]
         layer.members[i] = arm
         layer.waiting[arm] = 1
         layer.crowd[arm >> 8] += 1
-    layer.whole[MEMBERS] = sets.whole[N_ACTIVE]
-    layer.whole[WAITING] = sets.whole[N_ACTIVE]
-    for i in range(sets.whole[N_CONFIRMED]):
+    layer.n_members = sets.n_active
+    layer.n_waiting = sets.n_active
+    for i in range(sets.n_confirmed):
         cover(layer, graph, sets.confirmed[i])
     n = 0
-    for i in range(layer.whole[MEMBERS]):
+    for i in range(layer.n_members):
         arm = layer.members[i]
         if layer.waiting[arm] > 0:
             layer.members[n] = arm
             n += 1
-    layer.whole[MEMBERS] = n
+    layer.n_members = n
     open_layer(layer, graph)
     picks = 0
     while True:
@@ -252,14 +234,6 @@ def _cover_size(sets: triage.State, graph: GraphArrays) -> int:
 
 
 @kernel
-def _least_count(sets: triage.State) -> int:
-    least = sets.counts[sets.active[0]]
-    for i in range(1, sets.whole[N_ACTIVE]):
-        least = min(least, sets.counts[sets.active[i]])
-    return least  # type: ignore[no-any-return]
-
-
-@kernel
 def _pay(
     guard: GuardParams, params: triage.Params, sets: triage.State, book: Book, graph: GraphArrays, rounds: int
 ) -> None:
@@ -268,37 +242,36 @@ def _pay(
     It cannot have opened more than it had rounds for, nor need more than the least gap that is still possible asks
     for; the shadow budget pays for a layer only when every active arm has been seen that often.
     """
-    sets, book = borrowed(sets), borrowed(book)
-    if book.whole[TIME] > rounds:
+    if book.time > rounds:
         return
-    free = params.budget - sets.whole[N_CONFIRMED]
+    free = params.budget - sets.n_confirmed
     if guard.plain:
-        book.whole[COVER] = sets.whole[N_ACTIVE]
-    elif sets.whole[N_ACTIVE] != book.whole[COVERED] and rounds >= book.whole[RESUME]:
-        book.whole[COVER] = _cover_size(sets, graph)
-        book.whole[COVERED] = sets.whole[N_ACTIVE]
-        book.whole[RESUME] = rounds + guard.pause
+        book.cover = sets.n_active
+    elif sets.n_active != book.covered and rounds >= book.resume:
+        book.cover = _cover_size(sets, graph)
+        book.covered = sets.n_active
+        book.resume = rounds + guard.pause
     base = math.log(params.n_arms / params.delta) + math.log(2.0)
     if guard.shadow:
-        most = float(_least_count(sets))
+        most = float(least_count(sets))
         narrow = 1.0
     else:
         most = 8.0 * (base + 0.5 * math.log(rounds))
-        narrow = book.real[GAP] ** 2
-    size = book.whole[COVER]
-    while (book.whole[LAYERS] + 1) * narrow <= most and book.whole[TIME] <= rounds:
-        book.whole[LAYERS] += 1
-        layer = book.whole[LAYERS]
-        book.whole[TIME] += (size + free - 1) // free
+        narrow = book.gap**2
+    size = book.cover
+    while (book.layers + 1) * narrow <= most and book.time <= rounds:
+        book.layers += 1
+        layer = book.layers
+        book.time += (size + free - 1) // free
         price = 1.0
         if layer > 0:
             price = min(1.0, 6.0 * math.sqrt((base + 0.5 * math.log(layer)) / (2.0 * layer)))
         if guard.shadow:
-            price = min(price, book.real[SPREAD])
-        book.real[ALLOWED] += guard.factor * (size + free - 1) * price
+            price = min(price, book.spread)
+        book.allowed += guard.factor * (size + free - 1) * price
 
 
-@inlined
+@kernel
 def begin(
     guard: GuardParams,
     params: triage.Params,
@@ -309,9 +282,9 @@ def begin(
     arms: NDArray[np.int64],
 ) -> bool:
     """Raise the budget for a round; True, with the decision in `arms`, if it can never change again."""
-    sets.whole[CLOCK] = number
-    confirmed = sets.whole[N_CONFIRMED]
-    if confirmed + sets.whole[N_ACTIVE] == arms.size:
+    sets.clock = number
+    confirmed = sets.n_confirmed
+    if confirmed + sets.n_active == arms.size:
         for i in range(confirmed):
             arms[i] = sets.confirmed[i]
         for i in range(confirmed, arms.size):
@@ -324,29 +297,28 @@ def begin(
 @kernel
 def _admits(params: triage.Params, sets: triage.State, book: Book, arms: NDArray[np.int64], cost: float) -> bool:
     """Book a decision of this cost if the budget allows it, after a refund if need be."""
-    sets, book = borrowed(sets), borrowed(book)
-    spent = book.real[SPENT] + cost
+    spent = book.spent + cost
     for i in range(arms.size):
         book.admitted[arms[i]] += 1
-    if spent > book.real[ALLOWED]:
-        spent = min(spent, retrospective(sets, book.admitted, book.whole[ADMITTED] + 1, arms.size))
-    if spent <= book.real[ALLOWED]:
-        book.real[SPENT] = spent
+    if spent > book.allowed:
+        spent = min(spent, retrospective(sets, book.admitted, book.n_admitted + 1, arms.size))
+    if spent <= book.allowed:
+        book.spent = spent
     elif cost > 0.0:
         for i in range(arms.size):
             book.admitted[arms[i]] -= 1
         return False
-    book.whole[ADMITTED] += 1
+    book.n_admitted += 1
     return True
 
 
 @kernel
 def _most_hopeful(sets: triage.State, book: Book, arms: NDArray[np.int64]) -> None:
     """Fill `arms` with the confirmed arms and the active ones of largest upper bound."""
-    n = sets.whole[N_CONFIRMED]
+    n = sets.n_confirmed
     for i in range(n):
         arms[i] = sets.confirmed[i]
-    for i in range(book.whole[CEILING]):
+    for i in range(book.n_ceiling):
         if n == arms.size:
             break
         if sets.status[book.ceiling[i]] == ACTIVE:
@@ -365,15 +337,14 @@ def _force(
     arms: NDArray[np.int64],
 ) -> None:
     """Fill `arms` with a decision of elimination."""
-    sets, book = borrowed(sets), borrowed(book)
-    if book.whole[N_DUE] > 0:
+    if book.n_due > 0:
         sort(params, sets, book)
-    sets.whole[DIRTY] = 1
+    sets.dirty = 1
     eliminate(params, sets, graph, number, luck, arms)
-    book.whole[FORCED] += 1
+    book.forced += 1
 
 
-@inlined
+@kernel
 def admit(
     params: triage.Params,
     sets: triage.State,
@@ -391,8 +362,8 @@ def admit(
         if not _admits(params, sets, book, arms, cost):
             _force(params, sets, book, graph, number, luck, arms)
             cost = certificate(sets, book, arms)
-    book.real[TOTAL] += cost
+    book.total += cost
     for i in range(arms.size):
         book.pulls[arms[i]] += 1
     if (number + 1) % _REFUND == 0:
-        book.real[TOTAL] = min(book.real[TOTAL], retrospective(sets, book.pulls, number + 1, arms.size))
+        book.total = min(book.total, retrospective(sets, book.pulls, number + 1, arms.size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -12,11 +13,11 @@ from armtriage._arguments import check_arms
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of, stream
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import arrays_of
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
-from armtriage.policies.elimination.sets import N_ACTIVE, N_CONFIRMED
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
 from armtriage.policies.policy import Policy, kinds_of, restore_arrays
@@ -24,24 +25,35 @@ from armtriage.policies.policy import Policy, kinds_of, restore_arrays
 __all__ = ["Guard"]
 
 
+class Post(Record):
+    """Everything that the guard works on, which Python hands over as one object."""
+
+    guard: GuardParams
+    params: triage.Params
+    state: GuardState
+    graph: GraphArrays
+
+
 @kernel
-def _decide(
-    guard: GuardParams,
-    params: triage.Params,
-    state: GuardState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-) -> None:
+def _decide(post: Post, number: int, luck: np.uint64, arms: NDArray[np.int64]) -> None:
     """Replace the proposal in `arms` if the guard does not admit it."""
-    if not begin(guard, params, state.sets, state.book, graph, number, arms):
-        admit(params, state.sets, state.book, graph, number, luck, arms)
+    sets, book = post.state.sets, post.state.book
+    if not begin(post.guard, post.params, sets, book, post.graph, number, arms):
+        admit(post.params, sets, book, post.graph, number, luck, arms)
 
 
 @kernel
-def _note(params: triage.Params, state: GuardState, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-    note(params, state.sets, state.book, arms, rewards, arms.size, True)
+def _note(post: Post, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    note(post.params, post.state.sets, post.state.book, arms, rewards, arms.size, True)
+
+
+@kernel
+def _await(post: Post, arms: NDArray[np.int64], more: bool) -> None:
+    """Note that rewards of these arms are on their way, or that they will not come."""
+    if more:
+        elimination.schedule(post.params, post.state.sets, post.graph, arms)
+    else:
+        elimination.release(post.params, post.state.sets, post.graph, arms)
 
 
 class Guard(GuardedPolicy):
@@ -103,16 +115,19 @@ class Guard(GuardedPolicy):
                 raise ValueError(f"proposer must have the same {name} as the guard, got {had}")
         return proposer.fresh(self.seed)
 
+    @cached_property
+    def _post(self) -> Post:
+        return Post(self._guard_params(), self._elimination.params(), self._book_state, self.graph.arrays)
+
     def _guard(self, state: Any = None) -> GuardState:
         return self._book_state if state is None else state
 
     def _select(self, number: int) -> NDArray[np.int64]:
         arms = np.arange(self.budget)
         sets = self._book_state.sets
-        if sets.whole[N_ACTIVE] + sets.whole[N_CONFIRMED] > self.budget:
+        if sets.n_active + sets.n_confirmed > self.budget:
             arms = self._proposal(number)
-        params, luck = self._elimination.params(), row_of(self._stream, number)
-        _decide(self._guard_params(), params, self._book_state, self.graph.arrays, number, luck, arms)
+        _decide(self._post, number, row_of(self._stream, number), arms)
         arms.sort()
         return arms
 
@@ -130,17 +145,17 @@ class Guard(GuardedPolicy):
         return arms
 
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        _note(self._elimination.params(), self._book_state, arms, rewards)
+        _note(self._post, arms, rewards)
         if self._inner is not None:
             self._inner._update(number, arms, rewards)
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
-        elimination.schedule(self._elimination.params(), self._book_state.sets, self.graph.arrays, arms)
+        _await(self._post, arms, True)
         if self._inner is not None:
             self._inner._schedule(arms)
 
     def _release(self, arms: NDArray[np.int64]) -> None:
-        elimination.release(self._elimination.params(), self._book_state.sets, self.graph.arrays, arms)
+        _await(self._post, arms, False)
         if self._inner is not None:
             self._inner._release(arms)
 

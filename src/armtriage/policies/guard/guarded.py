@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,20 +12,21 @@ from numpy.typing import ArrayLike
 from armtriage._arguments import check_choice, check_number, check_probability
 from armtriage.certificate import Account, Bounds, Certificate, certificate_of, narrowed
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.elimination import CombinatorialElimination
-from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED, FAILED, LOGGED
-from armtriage.policies.guard.account import ALLOWED, FORCED, SPENT, TOTAL, Book, GuardParams, new_book
+from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
+from armtriage.policies.guard.account import Book, GuardParams, new_book
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage, TriageLog
 
 __all__ = ["GuardState", "GuardedPolicy"]
 
 MODES = ("time", "shadow")
-_PAUSE = 64
+_COVER_PAUSE = 64  # a cover takes a look at the whole graph, so one is counted every (K + edges) / (64 S) rounds
 
 
-class GuardState(NamedTuple):
+class GuardState(Record):
     """What the guard knows of the arms, and its book."""
 
     sets: triage.State
@@ -60,7 +61,7 @@ class GuardedPolicy(Policy):
         return CombinatorialElimination(self.graph, self.budget, delta=self.delta, seed=self.seed)
 
     def _guard_params(self) -> GuardParams:
-        pause = (self.n_arms + self.graph.arrays.indices.size) // (_PAUSE * self.budget)
+        pause = (self.n_arms + self.graph.arrays.indices.size) // (_COVER_PAUSE * self.budget)
         return GuardParams(self.factor, self.mode == "shadow", self.graph.n_edges == self.n_arms, pause)
 
     def _new_guard(self) -> GuardState:
@@ -75,14 +76,14 @@ class GuardedPolicy(Policy):
     @property
     def interval_failures(self) -> int:
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return int(self._guard().sets.whole[FAILED])
+        return int(self._guard().sets.failures)
 
     @property
     def account(self) -> Account:
         """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
         book, width = self._guard().book, self.reward_range[1] - self.reward_range[0]
-        spent, allowed = width * float(book.real[SPENT]), width * float(book.real[ALLOWED])
-        return Account(spent, allowed, int(book.whole[FORCED]), self.factor, self._revealing_pulls())
+        spent, allowed = width * float(book.spent), width * float(book.allowed)
+        return Account(spent, allowed, int(book.forced), self.factor, self._revealing_pulls())
 
     def _revealing_pulls(self) -> int:
         return 0
@@ -90,7 +91,7 @@ class GuardedPolicy(Policy):
     def triage_log(self, state: Any = None) -> TriageLog:
         """Return when arms were confirmed or eliminated, in order."""
         sets = self._guard(state).sets
-        n = int(sets.whole[LOGGED])
+        n = int(sets.n_logged)
         arms = sets.log_arms[:n].copy()
         return TriageLog(arms, sets.log_rounds[:n].copy(), sets.status[arms] == CONFIRMED)
 
@@ -117,7 +118,7 @@ class GuardedPolicy(Policy):
             reward_range=self.reward_range,
             next_decision=next_decision,
             bounds=bounds,
-            sum_of_certificates=(high - low) * float(book.real[TOTAL]),
+            sum_of_certificates=(high - low) * float(book.total),
             contradictions=self.interval_failures + empty,
             account=self.account,
         )

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_flag
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy, Kernels
 from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
 from armtriage.policies.guard.free_look import Sampler, learn, new_sampler, propose
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
-from armtriage.policies.guard.shared_looks import SHARED, Looks, new_looks, share_looks
+from armtriage.policies.guard.shared_looks import Looks, new_looks, share_looks
 
 __all__ = ["GuardedThompson"]
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     sets: triage.Params
@@ -30,7 +31,7 @@ class Params(NamedTuple):
     reveal: bool
 
 
-class State(NamedTuple):
+class State(Record):
     """The guard, the posteriors, and the looks that wait."""
 
     guard: GuardState
@@ -38,7 +39,7 @@ class State(NamedTuple):
     looks: Looks
 
 
-@inlined
+@kernel
 def select(
     params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
 ) -> bool:
@@ -52,7 +53,7 @@ def select(
     return False
 
 
-@inlined
+@kernel
 def update(
     params: Params,
     state: State,
@@ -149,7 +150,7 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
         return (self._state if state is None else state).guard  # type: ignore[no-any-return]
 
     def _revealing_pulls(self) -> int:
-        return int(self._state.looks.whole[SHARED])
+        return int(self._state.looks.shared)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

@@ -13,30 +13,29 @@ whenever it is proposed, until its guide is pulled. And a pull costs no more tha
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
+from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
-from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, N_CONFIRMED
-from armtriage.policies.guard.free_look import LEAST_MEAN, MARK, SIZE, Sampler
+from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED
+from armtriage.policies.guard.free_look import Sampler
 
-__all__ = ["SHARED", "Looks", "new_looks", "share_looks"]
+__all__ = ["Looks", "new_looks", "share_looks"]
 
-PAUSE, RESUME, SHARED = range(3)
-_MOST = 8
-_PATIENCE = 16
-_SLACK = 1e-9
-_LAZY = 16
-_PAUSE = 8
+_MOST = 8  # looks at an arm that may wait: without a limit an arm with a very bad guide would starve
+_PATIENCE = 16  # and for at most this fraction of all rounds
+_SLACK = 1e-9  # two sums of the same gaps in different order may not decide
+_CHOICE_SHARE = 16  # guides are chosen anew when this fraction of the rounds has passed,
+_CHOICE_PAUSE = 8  # and not before K / (8 S) rounds, since a choice looks at all arms and edges
 _NOBODY = -1
 
 
-class Looks(NamedTuple):
+class Looks(Record):
     """Which looks wait, and for whom; scratch for what a pull would show."""
 
     guide: NDArray[np.int64]  # (K,) the arm that a look at this one waits for, or -1
@@ -47,12 +46,14 @@ class Looks(NamedTuple):
     inside: NDArray[np.uint8]  # (K,) scratch: in the decision
     sums: NDArray[np.float64]  # (2, K + 1) scratch: gaps and numbers of the sought arms before each
     outside: NDArray[np.int64]  # (S,) scratch: proposed arms that the incumbents do not reveal
-    whole: NDArray[np.int64]  # PAUSE between two choices of guides, RESUME them in this round, pulls of guides so far
+    pause: int  # rounds between two choices of guides
+    resume: int  # the round of the next choice
+    shared: int  # pulls of guides so far
 
 
 def new_looks(n_arms: int, budget: int) -> Looks:
     """Return no looks."""
-    pause = 1 + n_arms // (_PAUSE * budget)
+    pause = 1 + n_arms // (_CHOICE_PAUSE * budget)
     return Looks(
         np.full(n_arms, _NOBODY, np.int64),
         np.zeros(n_arms, np.uint8),
@@ -62,16 +63,18 @@ def new_looks(n_arms: int, budget: int) -> Looks:
         np.zeros(n_arms, np.uint8),
         np.zeros((2, n_arms + 1)),
         np.zeros(budget, np.int64),
-        np.array([pause, 0, 0], np.int64),
+        pause=pause,
+        resume=0,
+        shared=0,
     )
 
 
-@inlined
+@kernel
 def _gap(sampler: Sampler, least: float, arm: int) -> float:
     return max(0.0, least - sampler.means[arm])  # type: ignore[no-any-return]
 
 
-@inlined
+@kernel
 def _is_worth_it(own: float, worth: float, number: float) -> bool:
     return (number > 1.5) & (worth > 2.0 * own * (1.0 + _SLACK) + _SLACK)
 
@@ -79,7 +82,6 @@ def _is_worth_it(own: float, worth: float, number: float) -> bool:
 @kernel
 def _list_guides(sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float) -> int:
     """List the arms whose pull is worth it, the most for its gap first; return how many."""
-    sets, sampler, looks = borrowed(sets), borrowed(sampler), borrowed(looks)
     n_arms = looks.guide.size
     for arm in range(n_arms):
         sought = looks.sought[arm] > 0
@@ -109,7 +111,7 @@ def _list_guides(sets: triage.State, sampler: Sampler, looks: Looks, graph: Grap
     return n
 
 
-@inlined
+@kernel
 def _follow(looks: Looks, arm: int, other: int) -> None:
     if looks.sought[other] > 0:
         looks.sought[other] = 0
@@ -119,8 +121,7 @@ def _follow(looks: Looks, arm: int, other: int) -> None:
 @kernel
 def _choose_guides(sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float) -> None:
     """Give each arm that is sought the best guide that is still worth it for those without one."""
-    sets, sampler, looks = borrowed(sets), borrowed(sampler), borrowed(looks)
-    mark = sampler.whole[MARK]
+    mark = sampler.mark
     for arm in range(looks.guide.size):
         looks.guide[arm] = _NOBODY
         looks.sought[arm] = (sets.status[arm] == ACTIVE) & (sampler.looked[arm] != mark) & (sets.counts[arm] > 0)
@@ -142,17 +143,16 @@ def _choose_guides(sets: triage.State, sampler: Sampler, looks: Looks, graph: Gr
                 _follow(looks, arm, graph.indices[e])
 
 
-@inlined
+@kernel
 def _offer(sets: triage.State, sampler: Sampler, looks: Looks, arm: int) -> float:
     """Return the price of an arm if a look at it waits and is still wanted."""
-    wanted = (looks.waits[arm] > 0) & (sets.status[arm] == ACTIVE) & (sampler.looked[arm] != sampler.whole[MARK])
+    wanted = (looks.waits[arm] > 0) & (sets.status[arm] == ACTIVE) & (sampler.looked[arm] != sampler.mark)
     return looks.price[arm] if wanted else 0.0
 
 
 @kernel
 def _pull(sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float, guide: int) -> bool:
     """Make all waiting looks that the guide shows, if they pay for it."""
-    sets, sampler, looks = borrowed(sets), borrowed(sampler), borrowed(looks)
     total = 0.0
     for other in range(graph.start[guide], graph.stop[guide]):
         total += _offer(sets, sampler, looks, other)
@@ -164,11 +164,11 @@ def _pull(sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays
         looks.waits[other] = 0
     for e in range(graph.indptr[guide], graph.indptr[guide + 1]):
         looks.waits[graph.indices[e]] = 0
-    looks.whole[SHARED] += 1
+    looks.shared += 1
     return True
 
 
-@inlined
+@kernel
 def _wait(looks: Looks, arm: int, number: int) -> bool:
     """Let one more look at an arm wait, if it may."""
     if looks.waits[arm] == 0:
@@ -191,13 +191,12 @@ def _replace(
     arms: NDArray[np.int64],
 ) -> None:
     """Let the first n arms of `outside` wait, be shown or be played; incumbents take the free slots."""
-    sets, sampler, looks = borrowed(sets), borrowed(sampler), borrowed(looks)
-    if number >= looks.whole[RESUME]:
-        looks.whole[RESUME] = number + looks.whole[PAUSE] + number // _LAZY
+    if number >= looks.resume:
+        looks.resume = number + looks.pause + number // _CHOICE_SHARE
         _choose_guides(sets, sampler, looks, graph, least)
     place = 0
     for i in range(arms.size):
-        if sampler.looked[arms[i]] == sampler.whole[MARK] or sets.status[arms[i]] == CONFIRMED:
+        if sampler.looked[arms[i]] == sampler.mark or sets.status[arms[i]] == CONFIRMED:
             arms[place] = arms[i]
             looks.inside[arms[i]] = 1
             place += 1
@@ -220,7 +219,7 @@ def _replace(
             looks.inside[arm] = 1
             place += 1
     if place < arms.size:
-        k = sampler.whole[SIZE]
+        k = sampler.size
         for i in range(k):
             sampler.chosen[i] = sampler.incumbents[i]
             sampler.values[i] = sampler.means[sampler.incumbents[i]]
@@ -234,7 +233,7 @@ def _replace(
         looks.inside[arms[i]] = 0
 
 
-@inlined
+@kernel
 def share_looks(
     sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays, number: int, arms: NDArray[np.int64]
 ) -> None:
@@ -242,14 +241,14 @@ def share_looks(
 
     Guides are chosen anew when a 16th of all rounds has passed, and less often if there are very many arms.
     """
-    n, confirmed = 0, sets.whole[N_CONFIRMED]
+    n, confirmed = 0, sets.n_confirmed
     for i in range(confirmed, arms.size):
-        if sampler.looked[arms[i]] != sampler.whole[MARK]:
+        if sampler.looked[arms[i]] != sampler.mark:
             looks.outside[n] = arms[i]
             looks.price[arms[i]] = sampler.drawn[i - confirmed] - sampler.means[arms[i]]
             n += 1
     if n > 0:
-        least = sampler.real[LEAST_MEAN]
+        least = sampler.least_mean
         for i in range(confirmed):
             least = min(least, sampler.means[sets.confirmed[i]])
         _replace(sets, sampler, looks, graph, number, n, least, arms)

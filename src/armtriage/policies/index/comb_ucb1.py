@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,8 @@ from numpy.typing import NDArray
 from armtriage._arguments import check_number
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
@@ -30,19 +30,19 @@ from armtriage.policies.index.shortlist import (
 __all__ = ["CombUCB1"]
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     exploration: float
 
 
-@inlined
+@kernel
 def scale(params: Params, number: int) -> float:
     """Return sqrt(c ln t) for t = number + 1."""
     return math.sqrt(params.exploration * math.log(number + 1.0))
 
 
-@inlined
+@kernel
 def select(
     params: Params,
     state: IndexState,

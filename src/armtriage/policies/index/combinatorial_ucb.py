@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_horizon, check_number, check_probability
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import inlined
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
@@ -27,13 +27,13 @@ from armtriage.policies.index.shortlist import (
 __all__ = ["CombinatorialUCB"]
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     width: float
 
 
-@inlined
+@kernel
 def select(
     params: Params,
     state: IndexState,

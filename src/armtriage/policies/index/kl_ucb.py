@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +11,10 @@ from armtriage._arguments import check_number
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import kl_upper
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
 from armtriage.policies.index.shortlist import (
-    LEVEL,
-    MARGIN,
     IndexPolicy,
     IndexState,
     lift_unseen,
@@ -30,13 +28,13 @@ from armtriage.policies.index.shortlist import (
 __all__ = ["KLUCB"]
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     log_log: float
 
 
-@inlined
+@kernel
 def exploration(params: Params, number: int) -> float:
     """Return f(t) = ln t + c ln ln t for t = number + 1, and 0 where that is negative or undefined."""
     if number < 1:
@@ -48,7 +46,6 @@ def exploration(params: Params, number: int) -> float:
 @kernel
 def _keep(state: IndexState, level: float, bonus: float) -> int:
     """Collect the arms whose index reaches `level`; Pinsker's inequality rules most out before it is computed."""
-    state = borrowed(state)
     n = 0
     pinsker = math.sqrt(0.5 * bonus)
     for a in range(state.counts.size):
@@ -61,7 +58,7 @@ def _keep(state: IndexState, level: float, bonus: float) -> int:
     return n
 
 
-@inlined
+@kernel
 def select(
     params: Params,
     state: IndexState,
@@ -75,12 +72,12 @@ def select(
     k = arms.size - taken
     if k > 0:
         bonus = exploration(params, number)
-        n = _keep(state, state.real[LEVEL] - state.real[MARGIN], bonus)
+        n = _keep(state, state.level - state.margin, bonus)
         if n < k:
-            state.real[MARGIN] *= 2.0
+            state.margin *= 2.0
             n = _keep(state, -1.0, bonus)
         elif n > 2 * k + 4:
-            state.real[MARGIN] *= 0.9
+            state.margin *= 0.9
         take_top(state, n, arms, taken)
     return False
 

@@ -8,14 +8,14 @@ other arm can be in the decision and none is looked at. Decisions are exactly th
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import borrowed, inlined, kernel, lowest_bit
+from armtriage.kernels.jit import kernel, lowest_bit
 from armtriage.kernels.order import top_first
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy
 
 __all__ = [
@@ -33,14 +33,12 @@ __all__ = [
     "update",
 ]
 
-LENGTH, UNSEEN, CURSOR, AIM, ORDERED, HITS = range(6)
-OUTSIDE, END, LEVEL, MARGIN, REACH = range(5)
-_SMALL = 192
-_CHUNK = 256
+_SMALL = 192  # up to so many arms a scan of all costs less than keeping a list
+_CHUNK = 256  # listed arms that are compared at once, so that flags and indices stay in the fastest cache
 _LOWEST = np.finfo(np.float64).min
 
 
-class IndexState(NamedTuple):
+class IndexState(Record):
     """State of an index policy; `seats` says where an arm stands in the shortlist, -1 if nowhere."""
 
     counts: NDArray[np.int64]
@@ -55,26 +53,34 @@ class IndexState(NamedTuple):
     kept: NDArray[np.int64]
     kept_values: NDArray[np.float64]
     words: NDArray[np.uint64]  # scratch: a byte for each seat
-    whole: NDArray[np.int64]  # LENGTH of the list, UNSEEN arms, CURSOR into them, AIM for LENGTH, ORDERED, HITS
-    real: NDArray[np.float64]  # bound OUTSIDE the list, END of its scale, LEVEL of the S-th index, MARGIN, REACH
+    length: int  # of the list
+    unseen: int  # arms
+    cursor: int  # into them
+    aim: int  # for `length`
+    ordered: int  # whether the list is by arm
+    hits: int  # listed arms that reached the level of the last round
+    outside: float  # bound on the index of the others, up to the scale `end`
+    end: float
+    level: float  # of the S-th index
+    margin: float
+    reach: float
 
 
-@inlined
+@kernel
 def lifetime(state: IndexState, budget: int) -> int:
     """Return for how many rounds a shortlist is made: each round uses up about a decision's worth of it."""
-    return 4 + 2 * state.whole[AIM] // budget  # type: ignore[no-any-return]
+    return 4 + 2 * state.aim // budget  # type: ignore[no-any-return]
 
 
-@inlined
+@kernel
 def stale(state: IndexState, scale: float) -> bool:
     """Whether the shortlist was made for smaller scales."""
-    return scale > state.real[END]  # type: ignore[no-any-return]
+    return scale > state.end  # type: ignore[no-any-return]
 
 
 @kernel
 def _take_waiting(state: IndexState, taken: int, arms: NDArray[np.int64]) -> int:
     """Take unseen arms whose first reward is on its way, the least asked first."""
-    state = borrowed(state)
     n = 0
     for a in range(state.counts.size):
         if state.counts[a] == 0 and state.pending[a] > 0:
@@ -88,24 +94,24 @@ def _take_waiting(state: IndexState, taken: int, arms: NDArray[np.int64]) -> int
     return taken + k
 
 
-@inlined
+@kernel
 def take_unseen(state: IndexState, arms: NDArray[np.int64]) -> int:
     """Fill `arms` with arms of infinite index, the least asked and then the smallest first; return how many."""
     taken = 0
-    if state.whole[UNSEEN] > 0:
-        a = state.whole[CURSOR]
+    if state.unseen > 0:
+        a = state.cursor
         while a < state.counts.size and taken < arms.size:
             if state.counts[a] == 0 and state.pending[a] == 0:
                 arms[taken] = a
                 taken += 1
             a += 1
-        state.whole[CURSOR] = a
-        if taken < arms.size and state.whole[UNSEEN] > taken:
+        state.cursor = a
+        if taken < arms.size and state.unseen > taken:
             taken = _take_waiting(state, taken, arms)
     return taken
 
 
-@inlined
+@kernel
 def _flag(
     means: NDArray[np.float64],
     radii: NDArray[np.float64],
@@ -130,13 +136,12 @@ def shorten(state: IndexState, k: int, end: float) -> None:
 
     `end` is a scale that will not be passed for some rounds: the list is exact until then.
     """
-    state = borrowed(state)
     n_arms = state.counts.size
-    for i in range(state.whole[LENGTH]):
+    for i in range(state.length):
         state.seats[state.listed[i]] = -1
-    threshold = state.real[LEVEL] - state.real[REACH]
+    threshold = state.level - state.reach
     while True:
-        if not threshold < np.inf or state.real[REACH] > 1e3:
+        if not threshold < np.inf or state.reach > 1e3:
             threshold = _LOWEST
         _flag(state.means, state.radii, state.words, 0, n_arms, end, threshold)
         n = 0
@@ -147,27 +152,27 @@ def shorten(state: IndexState, k: int, end: float) -> None:
                 word &= word - np.uint64(1)
                 state.listed[n] = a
                 n += 1
-        if threshold == _LOWEST or n >= max(2 * k, state.whole[AIM] // 2):
+        if threshold == _LOWEST or n >= max(2 * k, state.aim // 2):
             break
-        state.real[REACH] *= 2.0
-        threshold = state.real[LEVEL] - state.real[REACH]
-    if n > 2 * state.whole[AIM]:
-        state.real[REACH] = max(1e-9, 0.7 * state.real[REACH])
+        state.reach *= 2.0
+        threshold = state.level - state.reach
+    if n > 2 * state.aim:
+        state.reach = max(1e-9, 0.7 * state.reach)
     for i in range(n):
         a = state.listed[i]
         state.seats[a] = i
         state.listed_means[i] = state.means[a]
         state.listed_radii[i] = state.radii[a]
-    state.whole[LENGTH] = n
-    state.whole[ORDERED] = 1
-    state.real[OUTSIDE] = threshold
-    state.real[END] = end
+    state.length = n
+    state.ordered = 1
+    state.outside = threshold
+    state.end = end
 
 
-@inlined
+@kernel
 def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
     """Collect the listed arms whose index reaches `level`, the k largest among them; return how many."""
-    n, m, trimmed, floor = state.whole[LENGTH], 0, 0, level
+    n, m, trimmed, floor = state.length, 0, 0, level
     for first in range(0, n, _CHUNK):
         last = min(n, first + _CHUNK)
         _flag(state.listed_means, state.listed_radii, state.words, first, last, scale, floor)
@@ -187,13 +192,13 @@ def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
             floor = np.inf
             for i in range(k):
                 floor = min(floor, state.kept_values[i])
-            if state.whole[ORDERED] > 0:
+            if state.ordered > 0:
                 floor = np.nextafter(floor, np.inf)
-    state.whole[HITS] = m + trimmed
+    state.hits = m + trimmed
     return m
 
 
-@inlined
+@kernel
 def take_top(state: IndexState, m: int, arms: NDArray[np.int64], taken: int) -> None:
     """Fill the rest of `arms` with the best of the m arms that were kept, and note the index of the last."""
     k = arms.size - taken
@@ -202,32 +207,32 @@ def take_top(state: IndexState, m: int, arms: NDArray[np.int64], taken: int) -> 
     for i in range(k):
         level = min(level, state.kept_values[i])
         arms[taken + i] = state.kept[i]
-    state.real[LEVEL] = level
+    state.level = level
 
 
-@inlined
+@kernel
 def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -> bool:
     """Fill the rest of `arms` with the observed arms of largest index, ties to the smallest.
 
     False, if an arm outside the shortlist might belong there: `shorten` and try again.
     """
     k = arms.size - taken
-    floor = state.real[LEVEL] - state.real[MARGIN] if state.real[LEVEL] < np.inf else _LOWEST
+    floor = state.level - state.margin if state.level < np.inf else _LOWEST
     while True:
         m = _keep(state, scale, floor, k)
         if m >= k:
             break
         if floor == _LOWEST:
             return False
-        state.real[MARGIN] *= 4.0
-        floor = state.real[LEVEL] - state.real[MARGIN] if state.real[MARGIN] < 1e3 else _LOWEST
-    factor = 0.8 if state.whole[HITS] > k + 1 + k // 8 else 1.25
-    state.real[MARGIN] = max(1e-9, min(1.0, factor * state.real[MARGIN]))
+        state.margin *= 4.0
+        floor = state.level - state.margin if state.margin < 1e3 else _LOWEST
+    factor = 0.8 if state.hits > k + 1 + k // 8 else 1.25
+    state.margin = max(1e-9, min(1.0, factor * state.margin))
     take_top(state, m, arms, taken)
-    return state.real[LEVEL] >= state.real[OUTSIDE]  # type: ignore[no-any-return]
+    return state.level >= state.outside  # type: ignore[no-any-return]
 
 
-@inlined
+@kernel
 def update(
     params: object,
     state: IndexState,
@@ -244,7 +249,7 @@ def update(
         a = seen[i]
         count = state.counts[a] + 1
         if count == 1:
-            state.whole[UNSEEN] -= 1
+            state.unseen -= 1
         total = state.sums[a] + rewards[i]
         mean = total / count
         radius = 1.0 / math.sqrt(count)
@@ -255,12 +260,12 @@ def update(
         if scheduled:
             state.pending[a] -= 1
         seat = state.seats[a]
-        if seat < 0 and mean + state.real[END] * radius >= state.real[OUTSIDE]:
-            seat = state.whole[LENGTH]
-            state.whole[LENGTH] = seat + 1
+        if seat < 0 and mean + state.end * radius >= state.outside:
+            seat = state.length
+            state.length = seat + 1
             state.seats[a] = seat
             state.listed[seat] = a
-            state.whole[ORDERED] = 0
+            state.ordered = 0
         if seat >= 0:
             state.listed_means[seat] = mean
             state.listed_radii[seat] = radius
@@ -280,7 +285,7 @@ def release(params: object, state: IndexState, graph: GraphArrays, arms: NDArray
         a = arms[i]
         state.pending[a] -= 1
         if state.counts[a] == 0:
-            state.whole[CURSOR] = min(state.whole[CURSOR], a)
+            state.cursor = min(state.cursor, a)
 
 
 @kernel
@@ -329,6 +334,15 @@ class IndexPolicy(CompiledPolicy):
             np.zeros(n, np.int64),
             np.zeros(n),
             np.zeros((n + 7) // 8, np.uint64),
-            np.array([n if everything else 0, n, 0, aim, 1, 0], np.int64),
-            np.array([-np.inf, np.inf if everything else -1.0, np.inf, 0.05, 0.1]),
+            length=n if everything else 0,
+            unseen=n,
+            cursor=0,
+            aim=aim,
+            ordered=1,
+            hits=0,
+            outside=-np.inf,
+            end=np.inf if everything else -1.0,
+            level=np.inf,
+            margin=0.05,
+            reach=0.1,
         )

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_optional, check_probability, check_ridge
-from armtriage.kernels.jit import borrowed, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
+from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
 
 __all__ = ["C2UCB"]
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     ridge: float
@@ -25,7 +24,7 @@ class Params(NamedTuple):
     log_delta: float
 
 
-class State(NamedTuple):
+class State(Record):
     """One regression, and scratch."""
 
     ridge: Ridge
@@ -37,7 +36,7 @@ class State(NamedTuple):
 @kernel
 def select(
     params: Params,
-    owned: State,
+    state: State,
     contexts: NDArray[np.float64],
     number: int,
     luck: np.uint64,
@@ -45,7 +44,6 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Choose the S arms of largest ``<theta, x> + w ||x||`` in the norm of the inverse; ties by arm number."""
-    state = borrowed(owned)
     ridge, values, squares = state.ridge, state.values, state.squares
     refit(ridge, 0)
     forms(ridge, 0, contexts, state.arms, values.size, values, squares)
@@ -60,14 +58,13 @@ def select(
 @kernel
 def update(
     params: Params,
-    owned: State,
+    state: State,
     contexts: NDArray[np.float64],
     notes: NDArray[np.int64],
     rewards: NDArray[np.float64],
     n: int,
 ) -> None:
     """Add the rewards to the regression."""
-    state = borrowed(owned)
     for i in range(n):
         add(state.ridge, 0, contexts[i], rewards[i])
         shrink(state.ridge, 0, contexts[i], params.ridge)

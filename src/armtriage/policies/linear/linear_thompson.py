@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_optional, check_ridge
 from armtriage.kernels.inner import inner
-from armtriage.kernels.jit import borrowed, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.order import best_arms
+from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, back, new_ridge, solve
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
 
 __all__ = ["LinearThompsonSampling"]
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     ridge: float
     scale: float
 
 
-class State(NamedTuple):
+class State(Record):
     """One regression, and scratch."""
 
     ridge: Ridge
@@ -35,7 +34,7 @@ class State(NamedTuple):
 @kernel
 def select(
     params: Params,
-    owned: State,
+    state: State,
     contexts: NDArray[np.float64],
     number: int,
     luck: np.uint64,
@@ -43,7 +42,6 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Draw theta from its posterior; choose the S arms of largest ``<theta, x>``, ties by arm number."""
-    state = borrowed(owned)
     ridge, values = state.ridge, state.values
     solve(ridge, 0, params.ridge)
     theta = ridge.vector
@@ -60,14 +58,13 @@ def select(
 @kernel
 def update(
     params: Params,
-    owned: State,
+    state: State,
     contexts: NDArray[np.float64],
     notes: NDArray[np.int64],
     rewards: NDArray[np.float64],
     n: int,
 ) -> None:
     """Add the rewards to the regression."""
-    state = borrowed(owned)
     for i in range(n):
         add(state.ridge, 0, contexts[i], rewards[i])
 

@@ -6,14 +6,13 @@ In stage h = 1, 2, ... of a round, with the regression of stage h: (1) arms whos
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.inner import inner
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, kth_largest, top_first
+from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, forms, refit, shrink, solve
 
 __all__ = ["CONFIRMED", "ELIMINATED", "EXPLORED", "FILLED", "VARIANTS", "Params", "State", "select", "update"]
@@ -24,7 +23,7 @@ OPEN, EXPLORED, CONFIRMED, FILLED, ELIMINATED = range(5)
 _NOWHERE = -1
 
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     variant: int
@@ -32,7 +31,7 @@ class Params(NamedTuple):
     multiple: float  # of the norm of a context, for its width
 
 
-class State(NamedTuple):
+class State(Record):
     """A regression for each stage (and one of all rewards, if tight), the fate of each arm in this round, scratch."""
 
     ridge: Ridge
@@ -49,12 +48,12 @@ class State(NamedTuple):
     places: NDArray[np.int64]  # (S,)
 
 
-@inlined
+@kernel
 def _put(state: State, arm: int, fate: int, stage: int, home: int) -> None:
     state.fate[arm], state.stage[arm], state.home[arm] = fate, stage, home
 
 
-@inlined
+@kernel
 def _keep_open(state: State, n: int) -> int:
     """Drop decided arms from the first n active ones; return how many are left."""
     left = 0
@@ -65,7 +64,7 @@ def _keep_open(state: State, n: int) -> int:
     return left
 
 
-@inlined
+@kernel
 def _explore(state: State, variant: int, n: int, free: int, stage: int) -> int:
     """Choose arms of width above 2^-h, step (1); return how many.
 
@@ -88,7 +87,7 @@ def _explore(state: State, variant: int, n: int, free: int, stage: int) -> int:
     return free
 
 
-@inlined
+@kernel
 def _benchmark(state: State, variant: int, n: int, k: int) -> float:
     """Return the estimate of the k-th arm: by upper bound as printed, or by estimate, which the proof needs."""
     if variant == REPAIRED:
@@ -106,7 +105,7 @@ def _benchmark(state: State, variant: int, n: int, k: int) -> float:
     return state.estimate[state.order[last]]  # type: ignore[no-any-return]
 
 
-@inlined
+@kernel
 def _judge_by_slack(state: State, variant: int, n: int, k: int, stage: int) -> int:
     """Confirm and eliminate, steps (2) and (3), with the slack 2^-h; return how many were confirmed."""
     benchmark, unit = _benchmark(state, variant, n, k), 0.5**stage
@@ -121,7 +120,7 @@ def _judge_by_slack(state: State, variant: int, n: int, k: int, stage: int) -> i
     return confirmed
 
 
-@inlined
+@kernel
 def _judge_by_bounds(state: State, n: int, k: int, stage: int, stages: int) -> int:
     """Confirm and eliminate with the interval of each arm; return how many were confirmed.
 
@@ -152,7 +151,7 @@ def _judge_by_bounds(state: State, n: int, k: int, stage: int, stages: int) -> i
     return confirmed
 
 
-@inlined
+@kernel
 def _fill(params: Params, state: State, contexts: NDArray[np.float64], n: int, free: int) -> None:
     """Choose the rest of the decision among the arms that no stage could part, by estimate."""
     ridge, model = state.ridge, params.stages
@@ -171,7 +170,7 @@ def _fill(params: Params, state: State, contexts: NDArray[np.float64], n: int, f
 @kernel
 def select(
     params: Params,
-    owned: State,
+    state: State,
     contexts: NDArray[np.float64],
     number: int,
     luck: np.uint64,
@@ -179,7 +178,6 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Choose the arms of a round stage by stage; `notes` says which regression learns from each."""
-    state = borrowed(owned)
     n, free = state.fate.size, arms.size
     for arm in range(n):
         _put(state, arm, OPEN, 0, _NOWHERE)
@@ -212,14 +210,13 @@ def select(
 @kernel
 def update(
     params: Params,
-    owned: State,
+    state: State,
     contexts: NDArray[np.float64],
     notes: NDArray[np.int64],
     rewards: NDArray[np.float64],
     n: int,
 ) -> None:
     """Give each reward to the regression of its stage, and all of them to the one that orders the fill."""
-    state = borrowed(owned)
     for i in range(n):
         if (notes[i] >= 0) & (notes[i] < params.stages):
             add(state.ridge, notes[i], contexts[i], rewards[i])

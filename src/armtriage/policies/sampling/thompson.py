@@ -1,40 +1,37 @@
 """ThompsonSampling: play what a draw from the posterior likes best.
 
-An arm's draw is the quantile of its Beta posterior at a uniform number u of (round, arm). Only the largest S draws
-matter, and a draw exceeds a level if and only if u exceeds the posterior's distribution function there. So each
-arm keeps bounds on its distribution function at two levels: below the lower one it is out, above the upper one it is
-in, and only the few arms between them are really drawn. The decision is exactly that of drawing all K.
+Each arm keeps bounds on its distribution function at two levels: below the lower one it is out, above the upper one it
+is in, and only the few arms between them are really drawn (see `sampler`).
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.beta import beta_cdf, beta_quantile, beta_tail_bound
-from armtriage.kernels.jit import borrowed, inlined, kernel
+from armtriage.kernels.beta import beta_cdf, beta_tail_bound
+from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
+from armtriage.policies.sampling.sampler import BELOW, FAR, STALE, band, draw, follow, won
 
 __all__ = ["ThompsonSampling"]
 
-LOW, HIGH, CENTRE, SPREAD, WASTE = range(5)
-_GUARD = 1e-10
-_FAR = 1e-3
+_ABOVE = 2.0  # spreads up to the upper level: an arm above it is in without a draw, too many have all drawn anew
 
 
-class Params(NamedTuple):
+
+class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     n_arms: int
 
 
-class State(NamedTuple):
+class State(Record):
     """Posterior and cut-offs of each arm: u below `out` is no candidate, u above `sure` is certainly chosen."""
 
     wins: NDArray[np.float64]
@@ -45,55 +42,54 @@ class State(NamedTuple):
     chosen: NDArray[np.int64]
     values: NDArray[np.float64]
     luck: NDArray[np.float64]
-    real: NDArray[np.float64]  # levels LOW and HIGH, CENTRE and SPREAD of the S-th largest draw, WASTE of loose levels
+    low: float  # levels
+    high: float
+    centre: float  # of the S-th largest draw
+    spread: float  # around it
+    waste: float  # draws that loose levels have cost
 
 
-@inlined
+@kernel
 def _cut(state: State, arm: int) -> None:
-    """Compute an arm's cut-offs; a guard band covers the rounding of the distribution function.
-
-    For an arm far from the levels a Chernoff bound will do, at a tenth of the price.
-    """
+    """Compute an arm's cut-offs; for one that is far from the levels a Chernoff bound will do."""
     state.skipped[arm] = 0
     a, b = 1.0 + state.wins[arm], 1.0 + state.losses[arm]
-    guard = max(_GUARD, 4e-16 * (a + b))
-    above = beta_tail_bound(state.real[LOW], a, b)
-    if above < _FAR:
-        state.out[arm], state.sure[arm] = 1.0 - above - guard, 1.0
+    rounding = band(a, b)
+    above = beta_tail_bound(state.low, a, b)
+    if above < FAR:
+        state.out[arm], state.sure[arm] = 1.0 - above - rounding, 1.0
         return
-    below = beta_tail_bound(1.0 - state.real[HIGH], b, a)
-    if below < _FAR:
-        state.out[arm], state.sure[arm] = 0.0, below + guard
+    below = beta_tail_bound(1.0 - state.high, b, a)
+    if below < FAR:
+        state.out[arm], state.sure[arm] = 0.0, below + rounding
         return
-    state.out[arm] = beta_cdf(state.real[LOW], a, b) - guard
-    state.sure[arm] = beta_cdf(state.real[HIGH], a, b) + guard
+    state.out[arm] = beta_cdf(state.low, a, b) - rounding
+    state.sure[arm] = beta_cdf(state.high, a, b) + rounding
 
 
 @kernel
 def _draw_all(state: State, luck: np.uint64, arms: NDArray[np.int64]) -> None:
     """Draw every arm, and set the levels around the S-th largest draw."""
-    state = borrowed(state)
     n = state.wins.size
     for a in range(n):
         state.chosen[a] = a
-        state.values[a] = beta_quantile(uniform(luck, a), 1.0 + state.wins[a], 1.0 + state.losses[a])
+        state.values[a] = draw(uniform(luck, a), state.wins[a], state.losses[a])
     top_first(state.values, state.chosen, n, arms.size)
     for i in range(arms.size):
         arms[i] = state.chosen[i]
     near = min(n, 2 * arms.size + 8)
     level = kth_largest(state.values, n, arms.size)
-    state.real[CENTRE] = level
-    state.real[SPREAD] = max(state.real[SPREAD], 0.5 * (level - kth_largest(state.values, n, near)), 1e-9)
+    state.centre = level
+    state.spread = max(state.spread, 0.5 * (level - kth_largest(state.values, n, near)), 1e-9)
     _set_levels(state)
 
 
 @kernel
 def _set_levels(state: State) -> None:
     """Put the levels on both sides of where the S-th largest draw has been."""
-    state = borrowed(state)
-    state.real[LOW] = max(0.0, state.real[CENTRE] - 4.0 * state.real[SPREAD])
-    state.real[HIGH] = min(1.0, state.real[CENTRE] + 2.0 * state.real[SPREAD])
-    state.real[WASTE] = 0.0
+    state.low = max(0.0, state.centre - BELOW * state.spread)
+    state.high = min(1.0, state.centre + _ABOVE * state.spread)
+    state.waste = 0.0
     for a in range(state.wins.size):
         _cut(state, a)
 
@@ -105,24 +101,23 @@ def _settle(state: State, arms: NDArray[np.int64], sure: int, n: int) -> float:
     Return -1, if more draws pass the upper level than there are slots: cut-offs err on the safe side, so a doubtful
     draw may pass it as well, and a sure arm is then no longer sure to be chosen.
     """
-    state = borrowed(state)
     passed = sure
     for i in range(n):
         a = state.chosen[i]
-        state.values[i] = beta_quantile(state.luck[i], 1.0 + state.wins[a], 1.0 + state.losses[a])
-        passed += state.values[i] > state.real[HIGH]
+        state.values[i] = draw(state.luck[i], state.wins[a], state.losses[a])
+        passed += state.values[i] > state.high
     if sure > 0 and passed > arms.size:
         return -1.0
     k = arms.size - sure
     top_first(state.values, state.chosen, n, k)
-    least = state.real[HIGH]
+    least = state.high
     for i in range(k):
         arms[sure + i] = state.chosen[i]
         least = min(least, state.values[i])
     return least  # type: ignore[no-any-return]
 
 
-@inlined
+@kernel
 def select(
     params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
 ) -> bool:
@@ -145,20 +140,18 @@ def select(
         _draw_all(state, luck, arms)
         return False
     least = _settle(state, arms, sure, n)
-    if least < state.real[LOW]:
+    if least < state.low:
         _draw_all(state, luck, arms)
         return False
-    step = least - state.real[CENTRE]
-    state.real[CENTRE] += 0.02 * step
-    state.real[SPREAD] += 0.02 * (abs(step) - state.real[SPREAD])
+    follow(state, least)
     # Drawing everybody anew costs K draws; loose levels cost the doubtful ones. Pay the former for the latter.
-    state.real[WASTE] += n
-    if state.real[WASTE] > 4.0 * n_arms and n > arms.size:
+    state.waste += n
+    if state.waste > 4.0 * n_arms and n > arms.size:
         _set_levels(state)
     return False
 
 
-@inlined
+@kernel
 def update(
     params: Params,
     state: State,
@@ -174,14 +167,14 @@ def update(
     for i in range(n):
         a, reward = seen[i], rewards[i]
         # A win moves the posterior up: `sure` stays safe, and so does an `out` of 0. A loss does the opposite.
-        if reward >= 1.0 or (reward > 0.0 and uniform(luck, params.n_arms + a) < reward):
+        if won(luck, params.n_arms + a, reward):
             state.wins[a] += 1.0
             safe = state.out[a] <= 0.0
         else:
             state.losses[a] += 1.0
             safe = state.sure[a] >= 1.0
         state.skipped[a] += 1
-        if not safe or state.skipped[a] > 8:
+        if not safe or state.skipped[a] > STALE:
             _cut(state, a)
 
 
@@ -197,7 +190,7 @@ def weigh(
 ) -> None:
     """Draw every arm."""
     for a in range(weights.size):
-        weights[a] = beta_quantile(uniform(luck, a), 1.0 + state.wins[a], 1.0 + state.losses[a]) + offset
+        weights[a] = draw(uniform(luck, a), state.wins[a], state.losses[a]) + offset
 
 
 class ThompsonSampling(OraclePolicy):
@@ -247,7 +240,6 @@ class ThompsonSampling(OraclePolicy):
     def new_state(self) -> State:
         """Return the state before the first round: uniform posteriors, and levels that rule nobody in or out."""
         n = self.n_arms
-        real = np.array([0.0, 1.0, 1.0, 0.0, 0.0])
         return State(
             np.zeros(n),
             np.zeros(n),
@@ -257,5 +249,9 @@ class ThompsonSampling(OraclePolicy):
             np.zeros(n, np.int64),
             np.zeros(n),
             np.zeros(n),
-            real,
+            low=0.0,
+            high=1.0,
+            centre=1.0,
+            spread=0.0,
+            waste=0.0,
         )

@@ -1,0 +1,199 @@
+"""What a kernel is made of: a digest of the syntax of every definition that it reaches, in whatever module.
+
+Machine code is kept on disk under this digest. So an edit of a comment, of a docstring or of code that the kernel never
+calls compiles nothing anew, and no stale code is ever run.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Sources"]
+
+_PACKAGE = "armtriage"
+
+
+class _Definition(NamedTuple):
+    """A name at the top of a module: a digest of what it stands for, and the names that stand in it."""
+
+    digest: str
+    names: list[str]  # dotted where an attribute is read
+
+
+class _Module(NamedTuple):
+    """A module's definitions, and where the names that it imports come from."""
+
+    definitions: dict[str, _Definition]
+    imports: dict[str, list[str]]  # module and name, which is empty where a module is imported
+
+
+class Sources:
+    """The package's modules as syntax, each parsed when it is first needed and remembered in a file.
+
+    Parameters
+    ----------
+    memory : Path, optional
+        The file; it is only a cache, and may be lost or damaged.
+
+    Examples
+    --------
+    >>> sources = Sources()
+    >>> len(sources.digest("armtriage.kernels.order", "kth_largest"))
+    16
+    """
+
+    def __init__(self, memory: Path | None = None) -> None:
+        self._memory = memory
+        self._remembered: dict[str, Any] | None = None
+        self._modules: dict[str, _Module] = {}
+        self._changed = False
+
+    def digest(self, module: str, name: str) -> str | None:
+        """Return the digest of all that a definition reaches; None for one that is not of this package."""
+        if not _is_ours(module):
+            return None
+        reached: dict[tuple[str, str], str] = {}
+        self._reach(module, name, reached)
+        self._remember()
+        parts = sorted(f"{where}:{what}:{one}" for (where, what), one in reached.items())
+        return _hash("\n".join(parts))
+
+    @staticmethod
+    def combine(digests: Iterable[str]) -> str:
+        """Return one digest for several."""
+        return _hash("\n".join(digests))
+
+    def _reach(self, module: str, name: str, reached: dict[tuple[str, str], str]) -> None:
+        """Add a definition, and those that it reaches; a name that no module defines is one of Python's own."""
+        if not _is_ours(module) or (module, name) in reached:
+            return
+        known = self._module(module)
+        if (definition := known.definitions.get(name)) is not None:
+            reached[module, name] = definition.digest
+            for other in definition.names:
+                self._follow(module, known, other, reached)
+        elif name in known.imports:
+            where, what = known.imports[name]
+            self._reach(where, what, reached)
+
+    def _follow(self, module: str, known: _Module, name: str, reached: dict[tuple[str, str], str]) -> None:
+        first, _, rest = name.partition(".")
+        where, what = known.imports.get(first, ("", ""))
+        if not _is_ours(where):
+            self._reach(module, first, reached)
+        elif not what:
+            self._reach(where, rest.partition(".")[0], reached)
+        elif _file_of(f"{where}.{what}") is not None:
+            self._reach(f"{where}.{what}", rest.partition(".")[0], reached)
+        else:
+            self._reach(where, what, reached)
+
+    def _module(self, name: str) -> _Module:
+        if name in self._modules:
+            return self._modules[name]
+        path = _file_of(name)
+        if path is None:
+            return _Module({}, {})
+        status = path.stat()
+        stamp = [str(path), status.st_mtime_ns, status.st_size]
+        if self._remembered is None:
+            self._remembered = _read(self._memory)
+        found = self._remembered.get(name)
+        if found is None or found[0] != stamp:
+            self._changed = True
+            found = [stamp, *_parse(path.read_text(encoding="utf-8"))]
+            self._remembered[name] = found
+        definitions = {key: _Definition(*value) for key, value in found[1].items()}
+        self._modules[name] = _Module(definitions, found[2])
+        return self._modules[name]
+
+    def _remember(self) -> None:
+        if self._changed and self._memory is not None:
+            self._changed = False
+            passing = self._memory.with_name(f"{self._memory.name}.{os.getpid()}")
+            try:
+                passing.write_text(json.dumps(self._remembered), encoding="utf-8")
+                os.replace(passing, self._memory)
+            except OSError:
+                passing.unlink(missing_ok=True)
+
+
+def _is_ours(module: str) -> bool:
+    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
+
+
+def _file_of(module: str) -> Path | None:
+    """Return a module's file, without importing it or what it stands in."""
+    root = Path(__file__).parents[1]
+    path = root.joinpath(*module.split(".")[1:])
+    for one in (path / "__init__.py", path.with_suffix(".py")):
+        if one.is_file():
+            return one
+    return None
+
+
+def _read(memory: Path | None) -> dict[str, Any]:
+    try:
+        read = json.loads(memory.read_text(encoding="utf-8")) if memory is not None else {}
+    except (OSError, ValueError):
+        read = {}
+    return read if isinstance(read, dict) else {}
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _parse(text: str) -> tuple[dict[str, tuple[str, list[str]]], dict[str, tuple[str, str]]]:
+    """Return the definitions of a module and its imports; a name that is defined in two branches is both of them."""
+    definitions: dict[str, tuple[str, list[str]]] = {}
+    imports: dict[str, tuple[str, str]] = {}
+
+    def add(name: str, node: ast.AST) -> None:
+        digest, names = definitions.get(name, ("", []))
+        definitions[name] = _hash(digest + ast.dump(node)), sorted({*names, *_names_in(node)} - {name})
+
+    def visit(nodes: list[ast.stmt]) -> None:
+        for node in nodes:
+            match node:
+                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                    add(name, _without_docstrings(node))
+                case ast.Import(names=aliases):
+                    imports.update({alias.asname or alias.name: (alias.name, "") for alias in aliases})
+                case ast.ImportFrom(module=str(module), names=aliases):
+                    imports.update({alias.asname or alias.name: (module, alias.name) for alias in aliases})
+                case ast.If(body=body, orelse=rest):
+                    visit(body + rest)
+                case ast.Assign() | ast.AnnAssign():
+                    for target in ast.walk(node):
+                        if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+                            add(target.id, node)
+
+    visit(ast.parse(text).body)
+    return definitions, imports
+
+
+def _without_docstrings(node: ast.AST) -> ast.AST:
+    for one in ast.walk(node):
+        if isinstance(one, ast.FunctionDef | ast.ClassDef):
+            match one.body:
+                case [ast.Expr(ast.Constant(str())), *rest]:
+                    one.body = rest
+    return node
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    """Return the names that are read, with the first attribute of each."""
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    dotted = {
+        f"{one.value.id}.{one.attr}"
+        for one in ast.walk(node)
+        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name)
+    }
+    return names | dotted

@@ -1,0 +1,236 @@
+"""The ways to play a replication: in compiled code with or without contexts, around an oracle, and by ask and tell."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.certificate import Tally, Watch
+from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
+from armtriage.environments.tables import REPLAY, loss
+from armtriage.kernels.random import replication_seed, row_of, stream
+from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
+from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.policy import Policy
+from armtriage.simulation.loop import Desk, Game, LinearGame, linear_loop, loop, settle
+from armtriage.triage import TriageLog
+
+__all__ = ["Player", "Run", "by_ask_and_tell", "player_for"]
+
+# A chunk of rounds is long beside the call of a kernel, and short for somebody who presses Ctrl+C.
+_FIRST_CHUNK = 4096
+_CHUNK_SECONDS = 0.25
+
+Played = tuple[Desk, TriageLog | None]
+Track = Callable[[int, Desk], bool]
+"""Called after each chunk with the replication and its desk; False stops it."""
+Player = Callable[["Run", int, Track], Played]
+
+
+class Run(NamedTuple):
+    """One call of `simulate`: what all its replications share."""
+
+    policy: Policy
+    environment: Environment | LinearEnvironment
+    horizon: int
+    points: NDArray[np.int64]
+    seed: int
+    record: bool
+    delta: float = 0.0  # of the certificates, 0 without
+
+    def desk(self) -> Desk:
+        """Return an empty desk."""
+        size = self.points.size
+        return Desk(
+            np.zeros(self.policy.budget, np.int64),
+            self.points,
+            np.zeros(size),
+            np.zeros(size if self.delta else 0),
+            np.full((self.horizon if self.record else 0, self.policy.budget), -1, np.int32),
+            round=0,
+            point=0,
+            committed=-1,
+            horizon=self.horizon,
+            total=0.0,
+            lost=0.0,
+        )
+
+    def luck(self, replication: int) -> np.uint64:
+        """Return where the policy's random numbers come from."""
+        return stream(replication_seed(self.seed, replication), "policy")
+
+    def watch(self) -> Watch | None:
+        """Return what certifies the regret, if it is asked for."""
+        return Watch(self.policy.n_arms, self.policy.budget, self.delta) if self.delta else None
+
+    def certify(self, watch: Watch, desk: Desk, tally: Tally) -> None:
+        """Certify the regret if this is a checkpoint."""
+        width = self.policy.reward_range[1] - self.policy.reward_range[0]
+        desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round))
+
+    def in_chunks(
+        self, replication: int, desk: Desk, go: Callable[[int, int], None], track: Track, most: int, effort: int = 1
+    ) -> None:
+        """Play in chunks of a fraction of a second: Ctrl+C and the progress bar work, the overhead is nil.
+
+        The first chunk is the smaller, the more `effort` a round is.
+        """
+        chunk = 1 + _FIRST_CHUNK // effort
+        while (first := int(desk.round)) < self.horizon:
+            began = time.perf_counter()
+            go(first, min(first + min(chunk, most), self.horizon))
+            if time.perf_counter() - began < _CHUNK_SECONDS:
+                chunk *= 2
+            if not track(replication, desk):
+                break
+        desk.decisions.sort(axis=-1)
+
+
+def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> Player:
+    """Return the fastest way to play the policy against the environment."""
+    if isinstance(policy, CompiledContextualPolicy) and _is_plain(environment):
+        return _linear
+    if isinstance(policy, CompiledPolicy) and isinstance(environment, StochasticEnvironment | ReplayEnvironment):
+        if policy.in_loop:
+            return _compiled
+        if isinstance(policy, OraclePolicy) and isinstance(environment, StochasticEnvironment):
+            return _by_oracle
+    return by_ask_and_tell
+
+
+def _is_plain(environment: Environment | LinearEnvironment) -> bool:
+    """Whether a linear environment answers as its own class does, and so may be looked up by compiled code."""
+    asked = ("contexts", "means", "rewards", "regret")
+    return all(getattr(type(environment), name, None) is getattr(LinearEnvironment, name) for name in asked)
+
+
+def _game(run: Run, replication: int, desk: Desk, closable: bool, stamps: int) -> Game:
+    policy, environment = run.policy, run.environment
+    assert isinstance(policy, CompiledPolicy)
+    assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
+    n_arms, counted = policy.n_arms, policy.n_arms if run.delta else 0
+    low, high = policy.reward_range
+    table = environment.table(policy.budget, run.horizon)
+    return Game(
+        policy.params(),
+        policy.new_state(),
+        policy.graph.arrays,
+        table,
+        desk,
+        np.array([run.luck(replication), environment.luck(replication)]),
+        np.zeros(stamps, np.int32),
+        np.zeros(n_arms, np.int64),
+        np.zeros(n_arms),
+        np.zeros(counted, np.int64),
+        np.zeros(counted, np.int64),
+        np.zeros(counted),
+        plain=policy.graph.n_edges == n_arms,
+        closable=closable and table.kind != REPLAY and not counted,
+        low=low,
+        width=high - low,
+    )
+
+
+def _compiled(run: Run, replication: int, track: Track) -> Played:
+    """Play in compiled code."""
+    policy, desk, watch = run.policy, run.desk(), run.watch()
+    assert isinstance(policy, CompiledPolicy)
+    game = _game(run, replication, desk, True, policy.n_arms)
+    play = loop(policy.kernels, game.type)
+
+    def go(first: int, stop: int) -> None:
+        play(game.handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop))))
+        if watch is not None:
+            run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums))
+
+    run.in_chunks(replication, desk, go, track, run.horizon)
+    return desk, policy.triage_log(game.state)
+
+
+def _by_oracle(run: Run, replication: int, track: Track) -> Played:
+    """Play with an oracle that chooses, and kernels that weigh and learn."""
+    policy, desk = run.policy, run.desk()
+    assert isinstance(policy, OraclePolicy)
+    # With a stamp too many no decision counts as that of all arms, after which there would be no other.
+    game, luck = _game(run, replication, desk, False, policy.n_arms + 1), run.luck(replication)
+
+    def go(first: int, stop: int) -> None:
+        for number in range(first, stop):
+            arms = policy.choose(game.params, game.state, number, row_of(luck, number))
+            # Decisions may differ in size: the round is played on a desk with room for just this one.
+            one = game._replace(desk=desk._replace(arms=arms))
+            settle(policy.kernels, one.type)(one.handle, number + 1)
+            desk.whole[:], desk.real[:] = one.desk.whole, one.desk.real
+
+    run.in_chunks(replication, desk, go, track, run.horizon, policy.n_arms)
+    return desk, None
+
+
+def _linear(run: Run, replication: int, track: Track) -> Played:
+    """Play with contexts, in compiled code."""
+    policy, environment, desk = run.policy, run.environment, run.desk()
+    assert isinstance(policy, CompiledContextualPolicy)
+    assert isinstance(environment, LinearEnvironment)
+    n_arms, budget, dimension = policy.n_arms, policy.budget, policy.dimension
+    lucks = run.luck(replication), environment.luck(replication), environment.context_luck(replication)
+    game = LinearGame(
+        policy.params(),
+        policy.new_state(),
+        environment.table(replication, 0, 1),
+        desk,
+        np.array(lucks),
+        np.zeros(budget, np.int64),
+        np.zeros((n_arms, dimension)),
+        np.zeros((0 if policy.context_bound == 1.0 else n_arms, dimension)),
+        np.zeros(n_arms),
+        np.zeros(n_arms),
+        np.zeros((budget, dimension)),
+        np.zeros(budget),
+        begun=0,
+        closable=False,
+        bound=policy.context_bound,
+        unit=policy.reward_unit,
+    )
+
+    def go(first: int, stop: int) -> None:
+        part = game._replace(table=environment.table(replication, first, stop), begun=first)
+        linear_loop(policy.kernels, part.type)(part.handle, stop)
+
+    run.in_chunks(replication, desk, go, track, environment.rounds_per_table, n_arms)
+    return desk, None
+
+
+def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
+    """Play as anybody would: ask, look up the rewards, tell."""
+    desk, environment, watch = run.desk(), run.environment, run.watch()
+    policy = run.policy.fresh(run.seed, replication)
+    table = None
+    if isinstance(environment, StochasticEnvironment | ReplayEnvironment):
+        table = environment.table(policy.budget, run.horizon)
+
+    def go(first: int, stop: int) -> None:
+        for number in range(first, stop):
+            if isinstance(environment, LinearEnvironment):
+                assert isinstance(policy, ContextualPolicy)
+                decision = policy.ask(environment.contexts(number, replication))
+                lost = environment.regret(number, decision.arms, replication)
+            else:
+                decision = policy.ask()
+                lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
+            desk.total += lost
+            policy.tell(decision, environment.rewards(number, decision.revealed, replication))
+            if run.record:
+                desk.decisions[number, : decision.arms.size] = decision.arms
+            desk.round = number + 1
+            if desk.point < run.points.size and number + 1 == run.points[desk.point]:
+                desk.regret[desk.point] = desk.total
+                desk.point += 1
+                if watch is not None:
+                    run.certify(watch, desk, policy.tally)
+
+    run.in_chunks(replication, desk, go, track, run.horizon, _FIRST_CHUNK)
+    return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) else None
