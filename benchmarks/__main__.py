@@ -7,7 +7,6 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,10 +31,12 @@ from armtriage import (
     ThompsonSampling,
 )
 from armtriage.simulation.simulate import simulate
+from benchmarks import calling as calls
 from benchmarks import constrained as families
 from benchmarks import experiments as sweeps
 from benchmarks import linear as contextual
 from benchmarks import numpy_loops, touch_floor, yardstick
+from benchmarks import starting as starts
 
 SIZES = ((100, 5, 300_000), (1_000, 10, 100_000), (10_000, 50, 20_000))
 
@@ -203,24 +204,45 @@ def asking() -> Iterator[Figure]:
     yield at_most("ask, warm, K=1,000,000 S=100", mean, 1.0, "ms", detail)
 
 
-def starting() -> Iterator[Figure]:
-    def seconds(*command: str, **environment: str) -> float:
-        began = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
-        return time.perf_counter() - began
+def calling() -> Iterator[Figure]:
+    """Measure what a service pays for an ask and a tell at K=100, S=5, semi-bandit."""
+    n_arms, budget, rounds = 100, 5, 3000
+    graph, env = problem(n_arms)
+    rewards = (np.random.default_rng(2).random((rounds, n_arms)) < env.means).astype(float)
+    loop = calls.cpu_us(lambda: calls.numpy_thompson(n_arms, budget))
+    for kind, limit in ((GuardedThompson, 55), (ThompsonSampling, 30), (CombUCB1, 30)):
+        cost = calls.cpu_us(lambda kind=kind: calls.whole(kind(graph, budget, seed=1), rewards))
+        yield at_most(f"{kind.__name__}, ask and tell", cost, limit, "us", f"a NumPy loop {loop:.1f} us")
+        if kind is GuardedThompson:
+            yield at_most("  over a plain NumPy loop", cost / loop, 3, "times", "K Beta draws, argpartition, updates")
+            partial = calls.cpu_us(lambda: calls.with_a_partial_tell(GuardedThompson(graph, budget, seed=1), rewards))
+            yield at_most("  with a partial tell", partial, 65, "us", "four of five rewards, in a dictionary")
+    contexts = contextual.sphere(np.random.default_rng(0), n_arms, 10)
+    cost = calls.cpu_us(lambda: calls.whole(C2UCB(n_arms, 10, budget, seed=1), rewards, contexts))
+    yield at_most("C2UCB, d=10, ask and tell", cost, 45, "us", "the same contexts in every round")
 
-    imports = min(seconds(sys.executable, "-c", "import armtriage") for _ in range(5))
-    bare = min(seconds(sys.executable, "-c", "pass") for _ in range(5))
-    yield at_most("import armtriage", imports - bare, 0.5, "s", f"beside {bare:.2f} s for Python itself")
-    small = [sys.executable, "-m", "armtriage.cli.app", "simulate", "random:n_arms=20,budget=3", "--horizon", "1000"]
-    seconds(*small)
-    yield at_most("armtriage simulate, warm", min(seconds(*small) for _ in range(3)), 2.0, "s", "three policies")
-    demo = [sys.executable, "-m", "armtriage.cli.app", "demo", "--quick", "--out"]
-    with tempfile.TemporaryDirectory() as folder:
-        cold = seconds(*demo, folder, XDG_CACHE_HOME=folder, NUMBA_CACHE_DIR="")
-        warm = seconds(*demo, folder, XDG_CACHE_HOME=folder, NUMBA_CACHE_DIR="")
+
+def starting() -> Iterator[Figure]:
+    """Measure the CPU seconds of fresh processes, with and without machine code on disk."""
+    bare = min(starts.cpu_seconds([sys.executable, "-c", "pass"]) for _ in range(5))
+    imports = min(starts.cpu_seconds([sys.executable, "-c", "import armtriage"]) for _ in range(5))
+    yield at_most("import armtriage", imports, 0.45, "s", f"{bare:.2f} s of them for Python itself")
+    for policy, limit in starts.POLICIES.items():
+        command = starts.first_decision(policy)
+        with tempfile.TemporaryDirectory() as cache:
+            cold = starts.cpu_seconds(command, cache)
+            warm = min(starts.cpu_seconds(command, cache) for _ in range(5))
+        yield at_most(f"{policy}: import, first ask and tell", cold, limit, "s", "from an empty kernel cache")
+        yield at_most("  warm", warm, 0.8, "s", "")
+    demo = [sys.executable, "-m", "armtriage", "demo", "--quick", "--out", "demo"]
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = starts.cpu_seconds(demo, cache), starts.cpu_seconds(demo, cache)
     detail = f"the small demo took {cold:.1f} s cold and {warm:.1f} s warm"
-    yield at_most("compilation of all the demo uses", cold - warm, 60.0, "s", detail)
+    yield at_most("compilation of all the demo uses", cold - warm, 30.0, "s", detail)
+    small = [sys.executable, "-m", "armtriage", "simulate", "random:n_arms=20,budget=3", "--horizon", "1000"]
+    starts.cpu_seconds(small)
+    warm = min(starts.cpu_seconds(small) for _ in range(3))
+    yield at_most("armtriage simulate, warm", warm, 2.0, "s", "three policies")
 
 
 def linear() -> Iterator[Figure]:
@@ -325,6 +347,7 @@ PARTS = {
         workers,
         experiments,
         asking,
+        calling,
         starting,
     )
 }

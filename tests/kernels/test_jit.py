@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from numba.core import config
+import numpy as np
+import pytest
 
-from armtriage.kernels import jit as _jit
+import armtriage
+from armtriage import CombUCB1, ConstrainedElimination, FeedbackGraph, GuardedThompson, Matchings, ThompsonSampling
+from armtriage.kernels import jit
 
 OWN_POLICY = """
-from typing import NamedTuple
 import numba, numpy as np
 from armtriage import FeedbackGraph, StochasticEnvironment, simulate
+from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy, Kernels
 
-class Params(NamedTuple):
+class Params(Record, frozen=True):
     first: int
 
-class State(NamedTuple):
+class State(Record):
     nothing: np.ndarray
 
 @numba.njit(nogil=True)
@@ -46,40 +51,159 @@ import own
 graph = own.FeedbackGraph.semi_bandit(5)
 env = own.StochasticEnvironment([0.5] * 5, graph, seed=1)
 trace = own.simulate(own.Fixed(graph, 2, seed=1), env, horizon=3, record_decisions=True)
-print(trace.decisions[0, 0].tolist())
+print(trace.decisions[0, 0].tolist(), own.Fixed(graph, 2, seed=1).ask().arms.tolist())
 """
+
+
+def run(code: str, folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
 
 
 def test_a_changed_kernel_outside_the_package_is_played_as_changed(tmp_path: Path) -> None:
     said = []
     for first in (0, 3):
         (tmp_path / "own.py").write_text(OWN_POLICY.replace("FIRST", str(first)))
-        done = subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, capture_output=True, text=True, check=True)
-        said.append(done.stdout.strip())
-    assert said == ["[0, 1]", "[3, 4]"]
+        said.append(run(RUN, tmp_path))
+    assert said == ["[0, 1] [0, 1]", "[3, 4] [3, 4]"]
 
 
-def test_decorating_in_many_threads_leaves_numba_s_folder_as_it_was() -> None:
-    before = config.CACHE_DIR
-
-    def decorate(number: int) -> None:
-        _jit.bind(_double, f"double_{number}")
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(decorate, range(200)))
-    assert before == config.CACHE_DIR
-
-
-def test_decorating_in_many_threads_puts_no_cache_into_the_working_folder(tmp_path: Path) -> None:
-    code = (
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "from armtriage import _jit, _random\n"
-        "with ThreadPoolExecutor(8) as pool:\n"
-        "    list(pool.map(lambda i: _jit.bind(_random.check_seed, f'name_{i}'), range(200)))\n"
+@pytest.fixture
+def edited(tmp_path: Path) -> Path:
+    """Return the folder of a copy of the package, to edit."""
+    shutil.copytree(
+        Path(armtriage.__file__).parent,
+        tmp_path / "src" / "armtriage",
+        ignore=shutil.ignore_patterns("__pycache__"),
     )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    return tmp_path / "src" / "armtriage"
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+DIGESTS = """
+import json
+from armtriage.policies import compiled
+from armtriage import *
+graph = FeedbackGraph.semi_bandit(5)
+made = {}
+for kind in (CombUCB1, KLUCB, ThompsonSampling, UniformRandom, CombinatorialElimination, GuardedThompson):
+    policy = kind(graph, 2, seed=1)
+    one = compiled.bind(compiled._ask, "ask", select=policy.kernels.select)
+    two = compiled.bind(compiled._tell, "tell", update=policy.kernels.update)
+    made[kind.__name__] = [one.digest, two.digest]
+print(json.dumps(made))
+"""
+
+
+def digests(package: Path) -> dict[str, list[str]]:
+    where = {"PYTHONPATH": str(package.parent), "NUMBA_CACHE_DIR": str(package.parent.parent / "cache")}
+    return dict(json.loads(run(DIGESTS, package.parent.parent, **where)))
+
+
+WINS = "    sure, n, n_arms = 0, 0, state.wins.size\n"
+SCALE = "        current = scale(params, number)\n"
+EVERYBODY = {"CombUCB1", "KLUCB", "ThompsonSampling", "CombinatorialElimination", "GuardedThompson"}
+EDITS = [
+    ("policies/sampling/thompson.py", WINS, "    # Why.\n" + WINS, set()),
+    ("policies/index/comb_ucb1.py", "Return sqrt(c ln t)", "Return the root of c ln t", set()),
+    ("policies/policy.py", "class Policy(ABC):\n", "UNUSED = 1\n\n\nclass Policy(ABC):\n", set()),
+    ("policies/policy.py", "        return self.graph.n_arms\n", "        return int(self.graph.n_arms)\n", set()),
+    ("policies/index/comb_ucb1.py", SCALE, "        number += 0\n" + SCALE, {"CombUCB1"}),
+    ("policies/index/shortlist.py", "    taken = 0\n", "    taken = 0 + 0\n", {"CombUCB1", "KLUCB"}),
+    ("policies/sampling/sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),
+    ("policies/guard/account.py", "_REFUND = 64", "_REFUND = 65", {"GuardedThompson"}),
+    ("kernels/order.py", "    low, high = 0, n\n", "    low, high = 0, n + 0\n", EVERYBODY),
+]
+
+
+def test_what_a_kernel_is_made_of_changes_with_what_it_reaches_and_nothing_else(edited: Path) -> None:
+    before = digests(edited)
+    for name, old, new, changed in EDITS:
+        whole = (edited / name).read_text(encoding="utf-8")
+        edit(edited / name, old, new)
+        after = digests(edited)
+        (edited / name).write_text(whole, encoding="utf-8")
+        assert {policy for policy in before if before[policy] != after[policy]} == changed, (name, new)
+
+
+COMPILED = """
+from armtriage.kernels import jit
+from armtriage import FeedbackGraph, UniformRandom
+policy = UniformRandom(FeedbackGraph.semi_bandit(5), 2, seed=1)
+policy.tell(policy.ask(), [0, 1])
+print(jit.compilations(), policy.ask().arms.tolist())
+"""
+
+
+def test_only_an_edit_of_the_syntax_compiles_anew(edited: Path, tmp_path: Path) -> None:
+    where = {"PYTHONPATH": str(edited.parent), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    policy = edited / "policies" / "uniform_random.py"
+    first, arms = run(COMPILED, tmp_path, **where).split(" ", 1)
+    assert int(first) > 0
+    assert run(COMPILED, tmp_path, **where) == f"0 {arms}"
+    edit(policy, "    for i in range(arms.size):\n", "    # A comment.\n    for i in range(arms.size):\n")
+    edit(edited / "policies" / "sampling" / "sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03")
+    assert run(COMPILED, tmp_path, **where) == f"0 {arms}"
+    edit(policy, "        arms[i] = state.order[i]\n", "        arms[i] = i\n")
+    assert run(COMPILED, tmp_path, **where) == "1 [0, 1]"
+
+
+def test_importing_and_deciding_puts_nothing_into_the_working_folder(tmp_path: Path) -> None:
+    run(COMPILED, tmp_path)
     assert os.listdir(tmp_path) == []
 
 
-def _double(x: int) -> int:
-    return 2 * x
+@pytest.mark.skipif(not jit.JIT, reason="nothing is compiled")
+def test_nothing_is_compiled_after_the_first_ask_and_tell() -> None:
+    graph = FeedbackGraph.semi_bandit(6)
+    for policy in (
+        GuardedThompson(graph, 2, seed=1),
+        GuardedThompson(FeedbackGraph.cliques([2, 2, 2]), 2, seed=1),
+        CombUCB1(graph, decisions=Matchings(2, 3), seed=1),
+        ThompsonSampling(graph, decisions=Matchings(2, 3), seed=1),
+        ConstrainedElimination(graph, Matchings(2, 3), seed=1),
+    ):
+        decision = policy.ask()
+        policy.tell(decision, np.zeros(decision.revealed.size))
+        before = jit.compilations()
+        for number in range(300):
+            decision = policy.ask()
+            told = decision.revealed[: number % 3]
+            policy.tell(decision, dict.fromkeys(told.tolist(), float(number % 2)))
+        assert jit.compilations() == before, policy
+
+
+def test_whoever_waits_is_told_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    wait = jit._Wait()
+    monkeypatch.setattr(jit, "_PATIENCE", 0.0)
+    with caplog.at_level(logging.INFO, "armtriage"):
+        wait.tell()
+        assert caplog.records == []
+        wait.begin()
+        wait.tell()
+        wait.tell()
+    assert len(caplog.records) == 1
+    assert "compiling kernels for their first use" in caplog.text
+
+
+def test_whoever_waits_at_a_terminal_is_told_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(jit, "_PATIENCE", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    wait = jit._Wait()
+    wait.begin()
+    wait.tell()
+    assert capsys.readouterr().err.startswith("armtriage: compiling kernels")

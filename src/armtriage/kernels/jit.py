@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 
 from armtriage.kernels.sources import Sources
 
-__all__ = ["JIT", "Kernel", "bind", "cache_folder", "compile_now", "kernel", "lowest_bit"]
+__all__ = ["JIT", "Kernel", "bind", "cache_folder", "compilations", "compile_now", "kernel", "lowest_bit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,6 +78,8 @@ def _sources() -> Sources:
 
 class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
     """What Python calls: linked with all that it reaches, and optimised as a whole."""
+
+    _linking_libraries: list[Any]
 
     def finalize(self) -> None:
         self._linking_libraries = list(_reached(self._linking_libraries))
@@ -167,7 +169,6 @@ class _Wait:
         self.began: float | None = None
         self.told = False
         self.compiled = 0
-        """How many kernels for calls from Python this process has compiled."""
 
     def begin(self) -> None:
         self.compiled += 1
@@ -186,6 +187,11 @@ class _Wait:
 
 
 _WAIT = _Wait()
+
+
+def compilations() -> int:
+    """Return how many kernels this process has compiled for calls from Python, and not found on disk."""
+    return _WAIT.compiled
 
 
 class _Locator:
@@ -259,8 +265,8 @@ class Kernel:
     ----------
     function : callable
         What is compiled.
-    parts : sequence
-        What else it is made of, beside its own syntax: kernels, or texts.
+    parts : tuple
+        What else it is made of, beside its own syntax: kernels, or whatever else has a digest.
     """
 
     def __init__(self, function: Callable[..., Any], parts: tuple[Any, ...] = ()) -> None:
@@ -272,11 +278,10 @@ class Kernel:
     @functools.cached_property
     def digest(self) -> str | None:
         """What the kernel is made of; None if a part of it is from outside the package, and may change unseen."""
-        digests = [_sources().digest(self.__module__, self.py_func.__code__.co_name)]
-        digests += [part if isinstance(part, str) else getattr(part, "digest", None) for part in self._parts]
-        if None in digests:
-            return None
-        return digests[0] if len(digests) == 1 else _sources().combine(digests)
+        own = _sources().digest(self.py_func.__module__, self.py_func.__code__.co_name)
+        digests = [own, *(getattr(part, "digest", None) for part in self._parts)]
+        known = [one for one in digests if one is not None]
+        return _sources().combine(known) if len(known) == len(digests) else None
 
     @functools.cached_property
     def outer(self) -> Any:
@@ -292,7 +297,7 @@ class Kernel:
         return self.outer(*arguments)
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return self.py_func.__qualname__
 
 
 def kernel(function: F) -> F:

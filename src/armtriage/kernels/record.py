@@ -107,7 +107,7 @@ class Record:
                 )
                 self._words[place : place + len(words)] = words
                 place += len(words)
-        self.address = self._words.ctypes.data
+        self.address: int = self._words.ctypes.data
 
     @cached_property
     def type(self) -> RecordType:

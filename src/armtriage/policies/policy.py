@@ -163,8 +163,7 @@ class Policy(ABC):
         number = self._find(decision)
         revealed = self._shown(number)
         if isinstance(rewards, Mapping):
-            seen, values = _from_mapping(rewards, revealed)
-            missing = np.setdiff1d(revealed, seen, assume_unique=True)
+            seen, values, missing = _from_mapping(rewards, revealed)
         else:
             seen, values, missing = revealed, _from_array(rewards, revealed), _NONE
         self._learn(number, seen, values, missing)
@@ -383,7 +382,8 @@ def _check_size(graph: FeedbackGraph, budget: int | None, decisions: DecisionSet
 
 def _from_mapping(
     rewards: Mapping[int, float], revealed: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return the arms that are told, ascending, their rewards, and the revealed arms that are not."""
     for arm, reward in rewards.items():
         if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
             raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
@@ -391,11 +391,14 @@ def _from_mapping(
             raise TypeError(f"rewards must be numbers, got {reward!r} for arm {arm}")
         if not revealed.size or not 0 <= arm <= revealed[-1]:
             raise ValueError(f"rewards has arm {arm}, which the decision does not reveal")
-    arms = np.array(sorted(int(arm) for arm in rewards), dtype=np.int64)
-    stranger = np.flatnonzero(revealed[np.searchsorted(revealed, arms)] != arms)
-    if stranger.size:
-        raise ValueError(f"rewards has arm {arms[stranger[0]]}, which the decision does not reveal")
-    return arms, np.array([float(rewards[arm]) for arm in arms.tolist()], dtype=np.float64)
+    arms = np.array(sorted(rewards), dtype=np.int64)
+    places = revealed.searchsorted(arms)
+    if not np.array_equal(revealed[places], arms):
+        stranger = arms[revealed[places] != arms][0]
+        raise ValueError(f"rewards has arm {stranger}, which the decision does not reveal")
+    missing = np.ones(revealed.size, bool)
+    missing[places] = False
+    return arms, np.array([float(rewards[arm]) for arm in arms.tolist()]), revealed[missing]
 
 
 def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:

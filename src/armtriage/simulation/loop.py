@@ -58,7 +58,7 @@ class Game(Record):
     table: RewardTable
     desk: Desk
     streams: NDArray[np.uint64]  # of the policy and of the rewards
-    stamps: NDArray[np.int32]  # (K,)
+    stamps: NDArray[Any]  # (K,) int32
     seen: NDArray[np.int64]  # (K,)
     rewards: NDArray[np.float64]  # (K,)
     pulls: NDArray[np.int64]  # (K,) for a certificate, or empty

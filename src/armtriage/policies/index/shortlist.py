@@ -69,13 +69,13 @@ class IndexState(Record):
 @kernel
 def lifetime(state: IndexState, budget: int) -> int:
     """Return for how many rounds a shortlist is made: each round uses up about a decision's worth of it."""
-    return 4 + 2 * state.aim // budget  # type: ignore[no-any-return]
+    return 4 + 2 * state.aim // budget
 
 
 @kernel
 def stale(state: IndexState, scale: float) -> bool:
     """Whether the shortlist was made for smaller scales."""
-    return scale > state.end  # type: ignore[no-any-return]
+    return scale > state.end
 
 
 @kernel
@@ -229,7 +229,7 @@ def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -
     factor = 0.8 if state.hits > k + 1 + k // 8 else 1.25
     state.margin = max(1e-9, min(1.0, factor * state.margin))
     take_top(state, m, arms, taken)
-    return state.level >= state.outside  # type: ignore[no-any-return]
+    return state.level >= state.outside
 
 
 @kernel

@@ -24,7 +24,6 @@ __all__ = ["ThompsonSampling"]
 _ABOVE = 2.0  # spreads up to the upper level: an arm above it is in without a draw, too many have all drawn anew
 
 
-
 class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
@@ -114,7 +113,7 @@ def _settle(state: State, arms: NDArray[np.int64], sure: int, n: int) -> float:
     for i in range(k):
         arms[sure + i] = state.chosen[i]
         least = min(least, state.values[i])
-    return least  # type: ignore[no-any-return]
+    return least
 
 
 @kernel

@@ -1,0 +1,59 @@
+"""What an ask and a tell cost from Python, beside the plain NumPy loop that one would write oneself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["cpu_us", "numpy_thompson", "whole", "with_a_partial_tell"]
+
+
+def cpu_us(made: Callable[[], Callable[[int], Any]], rounds: int = 3000, repeats: int = 5) -> float:
+    """Return the CPU microseconds of a step, on average over the first rounds: the least of some fresh starts."""
+    best = float("inf")
+    for _ in range(repeats):
+        step = made()
+        step(0)
+        began = time.thread_time()
+        for number in range(1, rounds):
+            step(number)
+        best = min(best, (time.thread_time() - began) / (rounds - 1))
+    return best * 1e6
+
+
+def numpy_thompson(n_arms: int, budget: int) -> Callable[[int], None]:
+    """Return a step of Thompson sampling in NumPy: K Beta draws, argpartition, two updates."""
+    rng = np.random.default_rng(1)
+    means, wins, losses = rng.random(n_arms), np.ones(n_arms), np.ones(n_arms)
+
+    def step(number: int) -> None:
+        arms = np.argpartition(rng.beta(wins, losses), -budget)[-budget:]
+        rewards = rng.random(budget) < means[arms]
+        wins[arms] += rewards
+        losses[arms] += ~rewards
+
+    return step
+
+
+def whole(policy: Any, rewards: np.ndarray[Any, Any], *asked: Any) -> Callable[[int], None]:
+    """Return an ask and the tell of all its rewards, which are drawn beforehand."""
+
+    def step(number: int) -> None:
+        decision = policy.ask(*asked)
+        policy.tell(decision, rewards[number, decision.arms])
+
+    return step
+
+
+def with_a_partial_tell(policy: Any, rewards: np.ndarray[Any, Any]) -> Callable[[int], None]:
+    """Return an ask, and a tell without the reward of the last arm."""
+
+    def step(number: int) -> None:
+        decision = policy.ask()
+        told = decision.arms[:-1].tolist()
+        policy.tell(decision, dict(zip(told, rewards[number, told].tolist(), strict=True)))
+
+    return step
