@@ -20,7 +20,7 @@ from scipy.stats import beta as beta_law
 from scipy.stats import kstest
 
 from armtriage import FeedbackGraph, LinearEnvironment
-from armtriage.environments.linear_tables import contexts_in, draw_linear, loss_linear, means_in
+from armtriage.environments.tables import contexts_in, draw_linear, loss_linear, means_in
 from armtriage.kernels.random import row
 
 THETA = (0.5, -0.3, 0.2)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.environments.linear_tables import FIXED, LinearTable, contexts_in, draw_linear, loss_linear, means_in
+from armtriage.environments.tables import FIXED, LinearTable, contexts_in, draw_linear, loss_linear, means_in
 from armtriage.kernels.jit import bind, borrowed
 from armtriage.kernels.random import row
 from armtriage.policies.compiled import Kernels
