@@ -33,6 +33,7 @@ __all__ = [
     "check_number",
     "check_optional",
     "check_pairs",
+    "check_per_arm",
     "check_probability",
     "check_range",
     "check_ridge",
@@ -214,6 +215,18 @@ def check_each(name: str, values: NDArray[Any], right: NDArray[np.bool_], accept
     if not right.all():
         arm = int(np.argmin(right))
         raise ValueError(f"{name} must {accepted}, got {values[arm]} for arm {arm}")
+
+
+def check_per_arm(name: str, values: object, n_arms: int, whole: bool = False) -> NDArray[Any]:
+    """Return a finite float for each arm, or with `whole` a whole number from 0, as int64."""
+    array = as_numbers(name, values)
+    if array.shape != (n_arms,) or not n_arms:
+        raise ValueError(f"{name} must be a list with a number for each of {n_arms or 1} arms, got shape {array.shape}")
+    right = (array >= 0) & (array == np.floor(array)) & (array < LONGEST) if whole else np.isfinite(array)
+    for arm in np.flatnonzero(~right)[:1]:
+        accepted = "whole numbers from 0" if whole else "finite"
+        raise ValueError(f"{name} must be {accepted}, got {array[arm]!r} for arm {arm}")
+    return array.astype(np.int64 if whole else np.float64)
 
 
 def check_arms(arms: ArrayLike, n_arms: int, name: str = "arms", once: bool = False) -> NDArray[np.int64]:

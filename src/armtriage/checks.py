@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from armtriage.decisions import Decision, DecisionSet, Explicit, PartitionMatroid, Paths, TopS
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
 from armtriage.errors import AlreadyTold, UnknownDecision
-from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.policies.contextual import ContextualPolicy
-from armtriage.policies.policy import Policy
-from armtriage.simulation.simulate import simulate
+from armtriage.graphs import FeedbackGraph
+from armtriage.policies import ContextualPolicy, Policy
+from armtriage.simulation import simulate
 
 __all__ = ["check_policy"]
 
@@ -224,7 +223,7 @@ def _check_contexts(case: _LinearCase) -> None:
 
 
 class _Stretch(NamedTuple):
-    """Other units: arguments that name them, and rewards and contexts in them; decisions may not change."""
+    """Other units: the arguments that set them, and rewards and contexts in them; decisions must not change."""
 
     argument: str
     arguments: dict[str, Any]
@@ -233,7 +232,7 @@ class _Stretch(NamedTuple):
 
 
 class _Case(ABC):
-    """A problem without contexts or with them; a round's number fixes what is asked and what is told."""
+    """A problem, with contexts or without; the number of a round fixes what is asked and what is told."""
 
     environment: StochasticEnvironment | LinearEnvironment
 
@@ -271,7 +270,7 @@ class _Case(ABC):
 
 
 class _GraphCase(_Case):
-    """A feedback graph, so many arms or a decision set, and a policy that is asked for nothing."""
+    """A feedback graph with a number of arms to choose or a decision set; the policy is asked without contexts."""
 
     environment: StochasticEnvironment
 

@@ -21,7 +21,7 @@ from armtriage.environments.tables import (
     loss_linear,
     means_in,
 )
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms, check_count, check_kind
 from armtriage.environments.tables import REPLAY, RewardTable
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 
 __all__ = ["ReplayEnvironment"]
 

@@ -11,7 +11,7 @@ from armtriage._arguments import check_arms, check_choice, check_count, check_ea
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.environments.protocol import cached_stream
 from armtriage.environments.tables import LAWS, RewardTable, draw, loss
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
 

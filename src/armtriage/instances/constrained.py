@@ -7,7 +7,7 @@ import numpy as np
 from armtriage._arguments import LARGEST, check_between, check_flag, check_whole
 from armtriage.decisions import Explicit
 from armtriage.environments import StochasticEnvironment
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 
 __all__ = ["hub_family", "partition", "star"]
 
@@ -29,7 +29,7 @@ def partition(
     gap : float
         How much worse than the best decision the others are, above 0 and at most S/2.
     shared : bool
-        Whether the arms of a decision share one draw a round.
+        Whether the arms of a decision share one draw in each round.
     seed : int, optional
         Fixes the rewards; None draws a fresh one.
 

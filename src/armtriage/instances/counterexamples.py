@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LARGEST, check_count
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 
 __all__ = ["StageState", "three_arms", "two_hubs"]
 

@@ -21,7 +21,7 @@ from armtriage._arguments import (
     check_whole,
 )
 from armtriage.environments import StochasticEnvironment
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import check_seed
 
 __all__ = ["NOISES", "gap_instance", "hidden_arm", "hidden_pairs", "hidden_parts", "revealing_hubs", "ucb_failure"]
@@ -69,7 +69,7 @@ def ucb_failure(
     delta : float
         The delta of that policy.
     noise : {"deterministic", "shared", "independent"}
-        Rewards that equal their means, Bernoulli rewards with one draw for a clique, or one for an arm.
+        Rewards that equal their means, Bernoulli rewards with one draw for each clique, or with one for each arm.
     seed : int, optional
         Fixes the rewards; None draws a fresh one.
 
@@ -285,7 +285,7 @@ def gap_instance(
 ) -> StochasticEnvironment:
     """Return Bernoulli arms of which S are better than all others, by the same gap.
 
-    It serves to see how regret and certificates depend on the gap alone. Since the good arms are the first ones, or
+    It shows how regret and certificates depend on the gap alone. Since the good arms are the first ones, or
     evenly spread, it also shows what a graph is worth: of S cliques of equal size, either one is the best decision,
     or each has one good arm.
 
@@ -329,7 +329,7 @@ def revealing_hubs(
 ) -> StochasticEnvironment:
     """Return Bernoulli arms behind hubs: bad arms, each of which reveals its share of all others.
 
-    It serves to see whether a policy pays for information. A hub is never worth playing for its reward, so a policy
+    It shows whether a policy pays for information. A hub is never worth playing for its reward, so a policy
     that looks at rewards alone explores the others one by one; a pull of each hub shows them all. One hub makes a
     star.
 

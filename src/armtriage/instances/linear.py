@@ -237,7 +237,7 @@ def _theta(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _two_point(observations: float) -> float:
-    """Return how far a mean is from 0 if its sign is to be as good as hidden after so many rewards of -1 or 1."""
+    """Return how far from 0 a mean may be for its sign to stay as good as hidden after so many rewards of -1 or 1."""
     return math.sqrt(3.0 / (32.0 * observations))
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from armtriage._arguments import LARGEST, as_number, check_choice, check_count, check_kind, check_number, check_whole
 from armtriage.decisions import DecisionSet, Matchings, PartitionMatroid, Paths, SpanningTrees
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
-from armtriage.environments.tables import CONTEXTS
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 from armtriage.instances.counterexamples import two_hubs
 from armtriage.kernels.random import check_seed, stream
 
@@ -137,7 +136,7 @@ def random_linear(
         raise ValueError(f"norm must be a number from 0 to 1, got {norm!r}")
     if reward == "uniform" and norm == 1.0:
         raise ValueError("norm must be below 1 to leave room for uniform rewards in [-1, 1], got 1.0")
-    contexts = check_choice("contexts", contexts, CONTEXTS)
+    contexts = check_choice("contexts", contexts, ("sphere", "cube"))
     seed = check_seed(seed)
     direction = np.random.default_rng(seed).standard_normal(dimension)
     theta = direction * (norm / float(np.linalg.norm(direction)))
