@@ -44,8 +44,7 @@ def _select(
             return False
         worst[g], spare[g] = np.inf, -np.inf
         if need > 0:
-            # The best `need` then come first.
-            worst[g] = kth_largest(values, free, need)
+            worst[g] = kth_largest(values, free, need)  # this puts the best `need` first
         for value in values[need:free]:
             spare[g] = max(spare[g], value)
         above = 0

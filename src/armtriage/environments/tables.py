@@ -173,7 +173,7 @@ def loss_linear(means: NDArray[np.float64], arms: NDArray[np.int64], scratch: ND
         scratch[n] = means[arm]
         n += means[arm] >= least
     if size < n:
-        kth_largest(scratch, n, size)  # the best then come first
+        kth_largest(scratch, n, size)  # for its reordering, which puts the best first
     # In whole numbers a sum is exact and the same in any order.
     scale = 2.0 ** min(52, bits)
     total = np.int64(0)
