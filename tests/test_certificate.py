@@ -63,7 +63,6 @@ def loss(means: np.ndarray, arms: Any, budget: int) -> float:
     return float(np.sort(means)[::-1][:budget].sum() - means[list(arms)].sum())
 
 
-# --- What is bounded ---
 @settings(max_examples=300, deadline=None)
 @given(problems())
 def test_next_bound_is_the_best_exchange_over_all_decisions(problem: Any) -> None:
@@ -156,7 +155,6 @@ def test_narrower_intervals_refund_old_decisions() -> None:
     assert narrow.retrospective < wide.retrospective
 
 
-# --- Anybody's log ---
 def test_slates_with_empty_slots_need_the_number_of_rounds() -> None:
     with pytest.raises(ValueError, match="pulls must be those of whole decisions of 2 different arms"):
         certify([3, 2, 0], [3, 2, 0], [3.0, 1.0, 0.0], budget=2)
@@ -223,7 +221,6 @@ def test_bad_logs_are_refused_by_name(change: dict[str, Any], error: type[Except
         certify(**{**GOOD, **change})
 
 
-# --- In words ---
 def test_sentences_say_what_was_lost_what_will_be_and_what_is_known() -> None:
     text = str(certify([60, 60, 80], [60, 60, 80], [40.0, 20.0, 10.0], budget=2))
     assert text.count(". ") == 2
@@ -253,7 +250,6 @@ def test_one_decision_of_all_arms_has_lost_nothing() -> None:
     assert text.endswith("The best 2 arms are known for certain.")
 
 
-# --- Policies ---
 @pytest.mark.parametrize("kind", ANY_POLICY)
 def test_every_policy_certifies_what_certify_would(kind: type[Policy], tmp_path: Path) -> None:
     graph = FeedbackGraph.cliques([2, 2, 1])
@@ -291,7 +287,6 @@ def test_policies_over_decision_sets_have_no_certificate() -> None:
         policy.certificate()
 
 
-# --- simulate ---
 @pytest.mark.parametrize("kind", ANY_POLICY)
 def test_simulated_certificates_are_above_the_regret(kind: type[Policy]) -> None:
     """Each of 8 runs may fail with probability 1e-6."""

@@ -1,22 +1,33 @@
-"""check_policy: the contract of ask and tell, as a check that anybody's policy can be put through."""
+"""check_policy: the contract of ask and tell, as a check that anybody's policy can be put through.
+
+The checks come first, then the problems that they are made on: graphs, decision sets, contexts.
+"""
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 import warnings
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from armtriage._check_cases import Case, LinearCase, Stretch, cases
-from armtriage.decisions import Decision
+from armtriage.decisions import Decision, DecisionSet, Explicit, PartitionMatroid, Paths, TopS
+from armtriage.environments import LinearEnvironment, StochasticEnvironment
 from armtriage.errors import AlreadyTold, UnknownDecision
-from armtriage.policies.policy import Policy
-from armtriage.simulation.simulate import simulate
+from armtriage.graphs import FeedbackGraph
+from armtriage.policies import ContextualPolicy, Policy
+from armtriage.simulation import simulate
 
 __all__ = ["check_policy"]
+
+_IN_REWARD_UNITS = ("noise_scale", "scale")
+"""Options of policies that grow with the rewards."""
 
 
 def check_policy(policy_class: Callable[..., Policy], **options: Any) -> None:
@@ -39,7 +50,7 @@ def check_policy(policy_class: Callable[..., Policy], **options: Any) -> None:
     >>> check_policy(C2UCB, width=0.5)
     """
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases(policy_class, options):
+        for case in _cases(policy_class, options):
             _check_decisions(case)
             _check_determinism(case)
             _check_late_tells(case)
@@ -49,17 +60,17 @@ def check_policy(policy_class: Callable[..., Policy], **options: Any) -> None:
             _check_simulation(case)
             for stretch in case.stretches(case.make()):
                 _check_units(case, stretch)
-            if isinstance(case, LinearCase):
+            if isinstance(case, _LinearCase):
                 _check_contexts(case)
 
 
-def _step(case: Case, policy: Policy, number: int) -> Decision:
+def _step(case: _Case, policy: Policy, number: int) -> Decision:
     decision = case.ask(policy, number)
     policy.tell(decision, case.rewards(decision.revealed, number))
     return decision
 
 
-def _future(case: Case, policy: Policy, first: int = 0, rounds: int = 12) -> list[list[int]]:
+def _future(case: _Case, policy: Policy, first: int = 0, rounds: int = 12) -> list[list[int]]:
     return [_step(case, policy, number).arms.tolist() for number in range(first, first + rounds)]
 
 
@@ -76,7 +87,7 @@ def _expect_refusal(error: type[Exception], policy: Policy, action: str, *given:
     raise AssertionError(f"{policy!r}: {action}({', '.join(map(repr, given))}) should raise {error.__name__}")
 
 
-def _check_decisions(case: Case) -> None:
+def _check_decisions(case: _Case) -> None:
     policy = case.make()
     for number in range(40):
         decision = _step(case, policy, number)
@@ -89,14 +100,14 @@ def _check_decisions(case: Case) -> None:
         _expect(allowed is None or allowed.contains(arms), policy, f"{arms} is no decision of the set")
 
 
-def _check_determinism(case: Case) -> None:
+def _check_determinism(case: _Case) -> None:
     policy = case.make()
     first = _future(case, policy)
     _expect(_future(case, case.make()) == first, policy, "the same seed gave other decisions")
     _expect(_future(case, policy.fresh()) == first, policy, "fresh() did not forget what was learned")
 
 
-def _check_late_tells(case: Case) -> None:
+def _check_late_tells(case: _Case) -> None:
     policy = case.make()
     decisions = [case.ask(policy, number) for number in range(9)]
     _expect(len(policy.open_decisions) == 9, policy, "nine decisions should be open")
@@ -109,7 +120,7 @@ def _check_late_tells(case: Case) -> None:
     _future(case, policy, 9, 30)
 
 
-def _check_refused_tells(case: Case) -> None:
+def _check_refused_tells(case: _Case) -> None:
     policy, twin = case.make(), case.make()
     told, twin_told = _step(case, policy, 0), _step(case, twin, 0)
     waiting, twin_waiting = case.ask(policy, 1), case.ask(twin, 1)
@@ -139,7 +150,7 @@ def _check_refused_tells(case: Case) -> None:
     _expect(_future(case, policy, 2) == _future(case, twin, 2), policy, "a refused tell changed the future")
 
 
-def _check_refused_questions(case: Case) -> None:
+def _check_refused_questions(case: _Case) -> None:
     policy, twin = case.make(), case.make()
     _future(case, policy)
     _future(case, twin)
@@ -149,7 +160,7 @@ def _check_refused_questions(case: Case) -> None:
     _expect(_future(case, policy, 12) == _future(case, twin, 12), policy, "a refused ask changed the future")
 
 
-def _check_saving(case: Case, path: Path) -> None:
+def _check_saving(case: _Case, path: Path) -> None:
     policy = case.make()
     _future(case, policy)
     waiting = case.ask(policy, 12)
@@ -167,7 +178,7 @@ def _check_saving(case: Case, path: Path) -> None:
     _expect(_future(case, loaded, 13) == _future(case, policy, 13), policy, "the loaded policy went another way")
 
 
-def _check_simulation(case: Case) -> None:
+def _check_simulation(case: _Case) -> None:
     policy, reference = case.make(), case.make()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -181,7 +192,7 @@ def _check_simulation(case: Case) -> None:
     _expect(same, policy, "simulate changed the policy that it was given")
 
 
-def _check_units(case: Case, stretch: Stretch) -> None:
+def _check_units(case: _Case, stretch: _Stretch) -> None:
     plain, wide = case.make(), case.make(**stretch.arguments)
     for number in range(30):
         left, right = case.ask(plain, number), case.ask(wide, number, stretch.of_contexts)
@@ -191,7 +202,7 @@ def _check_units(case: Case, stretch: Stretch) -> None:
         wide.tell(right, stretch.rewards(rewards))
 
 
-def _check_contexts(case: LinearCase) -> None:
+def _check_contexts(case: _LinearCase) -> None:
     policy, twin = case.make(), case.make()
     for number in range(30):
         contexts = case.contexts(number)
@@ -209,3 +220,187 @@ def _check_contexts(case: LinearCase) -> None:
         rewards = case.rewards(other.arms, number)
         policy.tell(decision, rewards)
         twin.tell(other, rewards)
+
+
+class _Stretch(NamedTuple):
+    """Other units: the arguments that set them, and rewards and contexts in them; decisions must not change."""
+
+    argument: str
+    arguments: dict[str, Any]
+    rewards: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    of_contexts: float = 1.0
+
+
+class _Case(ABC):
+    """A problem, with contexts or without; the number of a round fixes what is asked and what is told."""
+
+    environment: StochasticEnvironment | LinearEnvironment
+
+    def __init__(self, policy_class: Callable[..., Policy], options: dict[str, Any], budget: int) -> None:
+        self.policy_class, self.options, self.budget = policy_class, options, budget
+
+    @property
+    def n_arms(self) -> int:
+        """Number of arms."""
+        return self.environment.n_arms
+
+    @abstractmethod
+    def make(self, seed: int = 7, **more: Any) -> Policy:
+        """Return a policy for the problem."""
+
+    @abstractmethod
+    def ask(self, policy: Policy, number: int, stretch: float = 1.0) -> Decision:
+        """Ask for the decision of a round."""
+
+    def bad_questions(self, policy: Policy) -> Iterator[tuple[type[Exception], Any]]:
+        """Yield what `ask` must refuse, and how: nothing, if there is only one question."""
+        yield from ()
+
+    @abstractmethod
+    def stretches(self, policy: Policy) -> Iterator[_Stretch]:
+        """Yield the problem in other units, as far as the policy has them."""
+
+    def rewards(self, arms: NDArray[np.int64], number: int) -> NDArray[np.float64]:
+        """Return the rewards of a round."""
+        return self.environment.rewards(number, arms)
+
+    def accepts(self, argument: str) -> bool:
+        """Whether the policy can be made with this argument."""
+        return argument in inspect.signature(self.policy_class).parameters
+
+
+class _GraphCase(_Case):
+    """A feedback graph with a number of arms to choose or a decision set; the policy is asked without contexts."""
+
+    environment: StochasticEnvironment
+
+    def __init__(
+        self,
+        policy_class: Callable[..., Policy],
+        options: dict[str, Any],
+        graph: FeedbackGraph,
+        within: int | DecisionSet,
+    ) -> None:
+        decisions = None if isinstance(within, int) else within
+        super().__init__(policy_class, options, within if isinstance(within, int) else within.size)
+        self.environment = StochasticEnvironment(
+            np.linspace(0.1, 0.9, graph.n_arms), graph, seed=5, decisions=decisions
+        )
+
+    def make(self, seed: int = 7, **more: Any) -> Policy:
+        decisions = self.environment.decisions
+        within = {"budget": self.budget} if decisions is None else {"decisions": decisions}
+        return self.policy_class(self.environment.graph, **within, seed=seed, **{**self.options, **more})
+
+    def ask(self, policy: Policy, number: int, stretch: float = 1.0) -> Decision:
+        return policy.ask()
+
+    def stretches(self, policy: Policy) -> Iterator[_Stretch]:
+        """Yield rewards that were stretched, and shifted if all decisions have the same size, so lose the same."""
+        if self.accepts("reward_range"):
+            low, high = policy.reward_range
+            decisions = self.environment.decisions
+            smallest = None if decisions is None else decisions.maximise(-np.ones(decisions.n_arms))
+            shift = 4.0 if smallest is None or smallest.size == self.budget else 0.0
+            wide = {"reward_range": (8.0 * low - shift, 8.0 * high - shift)}
+            yield _Stretch("reward_range", wide, lambda rewards: 8.0 * rewards - shift)
+
+
+class _LinearCase(_Case):
+    """Contexts, and a policy that is asked with them."""
+
+    environment: LinearEnvironment
+
+    def __init__(
+        self, policy_class: Callable[..., Policy], options: dict[str, Any], n_arms: int, dimension: int, budget: int
+    ) -> None:
+        super().__init__(policy_class, options, budget)
+        theta = np.linspace(1.0, -0.5, dimension)
+        self.environment = LinearEnvironment(0.9 * theta / np.linalg.norm(theta), "cube", n_arms, seed=5)
+
+    def make(self, seed: int = 7, **more: Any) -> ContextualPolicy:
+        sizes = self.n_arms, self.environment.dimension
+        policy = self.policy_class(*sizes, budget=self.budget, seed=seed, **{**self.options, **more})
+        if not isinstance(policy, ContextualPolicy):
+            raise AssertionError(f"{policy!r}: a policy with a dimension must be a ContextualPolicy")
+        return policy
+
+    def contexts(self, number: int) -> NDArray[np.float64]:
+        """Return the contexts of a round."""
+        return self.environment.contexts(number)
+
+    def ask(self, policy: Policy, number: int, stretch: float = 1.0) -> Decision:
+        assert isinstance(policy, ContextualPolicy)
+        return policy.ask(stretch * self.contexts(number))
+
+    def bad_questions(self, policy: Policy) -> Iterator[tuple[type[Exception], Any]]:
+        """Yield contexts that are no numbers, not finite, too long, or of another shape."""
+        assert isinstance(policy, ContextualPolicy)
+        good = self.contexts(1)
+        for value in (np.nan, np.inf, -np.inf, 1.01 * policy.context_bound, -1e300):
+            bad = good.copy()
+            bad[-1, -1] = value
+            yield ValueError, bad
+        for bad in (good[:-1], good[:, :-1], good[0], good[np.newaxis], np.vstack([good, good[:1]])):
+            yield ValueError, bad
+        yield ValueError, [*good[:-1].tolist(), [0.0] * (good.shape[1] + 1)]
+        for none in (good.astype(str), good.astype(complex), good.astype(object), None, "contexts"):
+            yield TypeError, none
+
+    def stretches(self, policy: Policy) -> Iterator[_Stretch]:
+        """Yield longer contexts, and larger rewards; a shift would not leave them linear."""
+        assert isinstance(policy, ContextualPolicy)
+        if self.accepts("reward_range"):
+            low, high = policy.reward_range
+            given = {name: self.options.get(name) for name in _IN_REWARD_UNITS}
+            wide = {name: 4.0 * value for name, value in given.items() if value is not None}
+            wide["reward_range"] = (4.0 * low, 4.0 * high)
+            yield _Stretch("reward_range", wide, lambda rewards: 4.0 * rewards)
+        if self.accepts("context_bound"):
+            yield _Stretch("context_bound", {"context_bound": 4.0 * policy.context_bound}, lambda rewards: rewards, 4.0)
+
+
+def _cases(policy_class: Callable[..., Policy], options: dict[str, Any]) -> list[_Case]:
+    """Return the problems for a policy: with contexts if it takes a `dimension`, over sets if it takes `decisions`."""
+    if "dimension" in inspect.signature(policy_class).parameters:
+        sizes = [(1, 1, 1), (7, 3, 3), (5, 1, 2), (6, 2, 1), (8, 4, 8), (12, 5, 4)]
+        return [_LinearCase(policy_class, options, *size) for size in sizes]
+    choice = _decisions_of(policy_class)
+    graphs: list[tuple[FeedbackGraph, int | DecisionSet]] = []
+    if choice is None or choice.default is not choice.empty:
+        graphs += _graphs()
+    if choice is not None:
+        graphs += _sets()
+    return [_GraphCase(policy_class, options, graph, within) for graph, within in graphs]
+
+
+def _decisions_of(policy_class: Callable[..., Policy]) -> inspect.Parameter | None:
+    """Return the parameter `decisions`, unless it is that of `Policy` itself, which only passes it on."""
+    kind = policy_class
+    while isinstance(kind, partial):
+        kind = kind.func
+    if getattr(kind, "__init__", None) is Policy.__init__:
+        return None
+    return inspect.signature(policy_class).parameters.get("decisions")
+
+
+def _graphs() -> list[tuple[FeedbackGraph, int | DecisionSet]]:
+    return [
+        (FeedbackGraph.semi_bandit(1), 1),
+        (FeedbackGraph.semi_bandit(7), 3),
+        (FeedbackGraph.full_information(6), 1),
+        (FeedbackGraph.cliques([3, 1, 4]), 8),
+        (FeedbackGraph.erdos_renyi(12, 0.2, seed=3), 4),
+    ]
+
+
+def _sets() -> list[tuple[FeedbackGraph, int | DecisionSet]]:
+    """Return decision sets: one decision, unequal sizes, arms in no decision, groups, routes, and no constraint."""
+    roads = [(0, 1), (0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (3, 4)]
+    return [
+        (FeedbackGraph.semi_bandit(3), Explicit([[0, 2]], n_arms=3)),
+        (FeedbackGraph.semi_bandit(7), Explicit([[0, 1], [2], [1, 2, 3], [0, 3, 4], [5]], n_arms=7)),
+        (FeedbackGraph.erdos_renyi(9, 0.2, seed=3), PartitionMatroid([0, 0, 0, 1, 1, 2, 2, 2, 2], [1, 1, 2])),
+        (FeedbackGraph.cliques([4, 3]), Paths(5, roads, source=0, target=3)),
+        (FeedbackGraph.semi_bandit(6), TopS(6, budget=2)),
+    ]

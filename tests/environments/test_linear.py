@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,32 +15,11 @@ from scipy.stats import beta as beta_law
 from scipy.stats import kstest
 
 from armtriage import FeedbackGraph, LinearEnvironment
-from armtriage.environments.linear_tables import contexts_in, draw_linear, loss_linear, means_in
-from armtriage.kernels.random import row
+from environments.linear_worlds import KINDS, RECORD, THETA, environment, recorded
 
-THETA = (0.5, -0.3, 0.2)
 # Averages must agree to six standard errors, and laws with a p-value of 1e-6: with other seeds a right law would fail
 # a test with probability 1e-6 at most. With 10**5 vectors, moments that are wrong by 0.02 would be noticed.
 ERRORS, ALARM = 6.0, 1e-6
-RECORD = np.random.default_rng(3).uniform(-0.5, 0.5, (30, 6, 3))
-
-
-def recorded(round: int, replication: int) -> np.ndarray:
-    """Contexts as a function, which differ between replications."""
-    return np.roll(RECORD[round % 30], replication, axis=0)
-
-
-KINDS: dict[str, Any] = {
-    "sphere": "sphere",
-    "cube": "cube",
-    "fixed": RECORD[0],
-    "given": RECORD,
-    "function": recorded,
-}
-
-
-def environment(contexts: Any = "sphere", theta: Any = THETA, n_arms: int = 6, **more: Any) -> LinearEnvironment:
-    return LinearEnvironment(theta, contexts, n_arms, **{"seed": 5, **more})
 
 
 def line(means: Any, reward: str = "binary", **more: Any) -> LinearEnvironment:
@@ -65,7 +39,6 @@ def near(values: np.ndarray, mean: float) -> bool:
     return bool(np.all(np.abs(flat.mean(axis=0) - mean) <= ERRORS * flat.std(axis=0) / np.sqrt(flat.shape[0])))
 
 
-# --- Laws of contexts ---
 @pytest.mark.parametrize("dimension", [1, 2, 3, 5, 8])
 def test_contexts_on_the_sphere_have_norm_one(dimension: int) -> None:
     assert np.allclose(np.linalg.norm(vectors("sphere", dimension), axis=-1), 1.0, rtol=1e-15, atol=0.0)
@@ -127,7 +100,6 @@ def test_contexts_of_neighbouring_rounds_and_arms_are_uncorrelated(axis: int, ki
     assert near((x[1:] * x[:-1]).sum(axis=-1, keepdims=True), 0.0)
 
 
-# --- Laws of rewards ---
 MEANS = np.array([-0.98, -0.4, 0.0, 0.3, 0.85])
 
 
@@ -209,7 +181,6 @@ def test_default_half_width_is_what_the_norm_of_theta_leaves() -> None:
     assert environment(theta=[0.3, 0.4], reward="uniform").half_width == 0.5
 
 
-# --- A pure function ---
 @pytest.mark.parametrize("kind", KINDS)
 def test_order_of_asking_does_not_matter(kind: str) -> None:
     env, again = environment(KINDS[kind]), environment(KINDS[kind])
@@ -327,7 +298,6 @@ def test_means_are_right_in_every_dimension(dimension: int) -> None:
     assert np.allclose(env.means(0), env.contexts(0) @ theta, rtol=0.0, atol=1e-15)
 
 
-# --- Regret ---
 PROBLEMS = st.lists(st.integers(-1000, 1000), min_size=1, max_size=7).flatmap(
     lambda means: st.tuples(st.just(means), st.integers(1, len(means)))
 )
@@ -422,51 +392,6 @@ def test_million_arms_pay() -> None:
     assert abs(env.rewards(0, np.arange(10**6)).mean()) < ERRORS / 10**3
 
 
-# --- For compiled code ---
-@numba.njit
-def play(table: Any, context_luck: Any, reward_luck: Any, first: int, stop: int, arms: Any, out: Any) -> Any:
-    scratch, means, sorting = np.empty((6, 3)), np.empty(6), np.empty(6)
-    lost = np.empty(stop - first)
-    for number in range(first, stop):
-        contexts = contexts_in(table, row(context_luck, number), number, scratch)
-        means_in(table, contexts, means)
-        for i in range(arms.size):
-            out[number - first, i] = draw_linear(table, row(reward_luck, number), means[arms[i]], arms[i])
-        lost[number - first] = loss_linear(means, arms, sorting)
-    return lost
-
-
-@pytest.mark.parametrize("noise", ["independent", "shared"])
-@pytest.mark.parametrize("reward", ["binary", "uniform", "deterministic"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_compiled_code_sees_the_same_floats(kind: str, reward: str, noise: str) -> None:
-    env = environment(KINDS[kind], reward=reward, noise=noise)
-    arms, rewards = np.array([4, 1]), np.empty((12, 2))
-    table = env.table(2, 8, 20)
-    lost = play(table, env.context_luck(2), env.luck(2), 8, 20, arms, rewards)
-    assert rewards.tolist() == [env.rewards(t, arms, 2).tolist() for t in range(8, 20)]
-    assert lost.tolist() == [env.regret(t, arms, 2) for t in range(8, 20)]
-
-
-@pytest.mark.parametrize("kind", ["sphere", "cube", "fixed", "given"])
-def test_table_of_all_rounds_is_made_once(kind: str) -> None:
-    env = environment(KINDS[kind])
-    assert env.table(0, 0, 5) is env.table(3, 5, 30)
-    assert env.rounds_per_table == 2**53
-
-
-@pytest.mark.parametrize(("n_arms", "dimension", "rounds"), [(6, 3, 116508), (2**20, 2, 1), (2**20, 3, 1)])
-def test_rounds_that_a_function_s_table_holds(n_arms: int, dimension: int, rounds: int) -> None:
-    env = LinearEnvironment(np.zeros(dimension), lambda t, r: np.zeros((n_arms, dimension)), n_arms)
-    assert env.rounds_per_table == rounds
-
-
-def test_table_beyond_the_given_rounds_is_refused() -> None:
-    with pytest.raises(ValueError, match="horizon must be at most the 30 rounds of contexts, got 31"):
-        environment(RECORD).table(0, 20, 31)
-
-
-# --- Facts ---
 @pytest.mark.parametrize(("kind", "rounds"), [(kind, 30 if kind == "given" else None) for kind in KINDS])
 def test_number_of_rounds(kind: str, rounds: int | None) -> None:
     assert environment(KINDS[kind]).n_rounds == rounds
@@ -493,7 +418,6 @@ def test_seed_that_was_not_given_is_drawn_anew() -> None:
     assert environment(seed=None).seed != environment(seed=None).seed
 
 
-# --- Bad input ---
 BAD_ENVIRONMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"theta": []}, ValueError, r"theta must have shape \(d,\) with a coordinate or more, got \(0,\)"),
     ({"theta": 0.5}, ValueError, r"got \(\)"),
@@ -615,35 +539,3 @@ def test_error_of_a_function_comes_through() -> None:
 def test_norms_within_the_tolerance_are_accepted() -> None:
     env = LinearEnvironment([1.0], [[1.0 + 5e-10], [-1.0]], None, "deterministic")
     assert env.means(0).tolist() == [1.0, -1.0]
-
-
-# --- Without compilation ---
-SAMPLE = """
-import json
-import numpy as np
-from armtriage import LinearEnvironment
-record = np.random.default_rng(3).uniform(-0.3, 0.3, (4, 5, 7))
-kinds = {"sphere": "sphere", "cube": "cube", "fixed": record[0], "given": record, "function": lambda t, r: record[t]}
-theta, seen = np.linspace(-0.3, 0.4, 7), {}
-for kind, contexts in kinds.items():
-    for reward in ("binary", "uniform", "deterministic"):
-        for noise in ("independent", "shared"):
-            env = LinearEnvironment(theta, contexts, 5, reward, noise=noise, seed=2**64 + 1)
-            seen[f"{kind} {reward} {noise}"] = [
-                [env.contexts(t, r).tolist(), env.means(t, r).tolist(), env.rewards(t, range(5), r).tolist(),
-                 [env.regret(t, arms, r) for arms in ([0], [1, 3], [0, 2, 4], range(5))]]
-                for t in range(4) for r in (0, 5)
-            ]
-print(json.dumps(seen))
-"""
-
-
-def sample(jit: bool) -> Any:
-    flags = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
-    command = [sys.executable, "-W", "error", "-c", SAMPLE]
-    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120)
-    return json.loads(done.stdout)
-
-
-def test_floats_do_not_depend_on_compilation() -> None:
-    assert sample(jit=False) == sample(jit=True)

@@ -1,9 +1,8 @@
 """Decisions, and the sets that they may be taken from."""
 
-from armtriage.decisions.constraints import Constraints
+from armtriage.decisions.constraints import Constraints, Knapsack
 from armtriage.decisions.decision import Decision
 from armtriage.decisions.explicit import Explicit
-from armtriage.decisions.knapsack import Knapsack
 from armtriage.decisions.matchings import Matchings
 from armtriage.decisions.paths import Paths
 from armtriage.decisions.sets import DecisionSet

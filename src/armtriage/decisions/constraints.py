@@ -1,4 +1,4 @@
-"""Constraints: any linear constraints on which arms are in a decision, by integer programming."""
+"""Constraints on which arms are in a decision, by integer programming: any linear ones, or a capacity."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from armtriage.decisions._forms import LISTED, Floats, Ints, Marks, frozen
-from armtriage.decisions.sets import DecisionSet
+from armtriage._arguments import as_array, as_matrix, check_each, check_number
+from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, frozen
 
-__all__ = ["Constraints"]
+__all__ = ["Constraints", "Knapsack"]
 
 _SLACK = 1e-6
 """By how much of its largest coefficient a constraint may be missed: the solver works with such a tolerance."""
@@ -41,9 +41,7 @@ class Constraints(DecisionSet):
     def __init__(self, matrix: Any, lower: ArrayLike, upper: ArrayLike) -> None:
         from scipy import sparse
 
-        table: Any = matrix if sparse.issparse(matrix) else np.asarray(matrix)
-        if table.dtype.kind not in "biuf":
-            raise TypeError(f"matrix must hold real numbers, got {table.dtype}")
+        table = as_matrix("matrix", matrix)
         if table.ndim != 2 or 0 in table.shape:
             raise ValueError(f"matrix must have shape (m, K) with m and K from 1, got {table.shape}")
         rows: Any = sparse.csr_array(table.astype(np.float64))
@@ -128,8 +126,49 @@ class Constraints(DecisionSet):
         return f"Constraints({len(self.lower)} on {self.n_arms} arms)"
 
 
+class Knapsack(Constraints):
+    """The sets of arms, the empty one among them, whose weights sum to at most a capacity.
+
+    Parameters
+    ----------
+    weights : array_like
+        What each arm takes of the capacity, from 0; not to be confused with the weights that `maximise` is given.
+    capacity : float
+        What a decision may take in all.
+
+    Examples
+    --------
+    >>> bag = Knapsack([3.0, 4.0, 5.0], capacity=8.0)
+    >>> bag.maximise([0.5, 0.6, 0.9])
+    array([0, 2])
+    >>> bag.count(), bag.size
+    (6, 2)
+    """
+
+    def __init__(self, weights: ArrayLike, capacity: float) -> None:
+        loads = as_array("weights", weights)
+        if loads.dtype.kind not in "biuf" or loads.ndim != 1 or not loads.size:
+            raise ValueError(f"weights must be a non-empty list of numbers, one for each arm, got {weights!r}")
+        check_each("weights", loads, (loads >= 0) & (loads < np.inf), "be finite and from 0")
+        self.weights = frozen(loads.astype(np.float64))
+        self.capacity = check_number("capacity", capacity)
+        if loads.min() > self.capacity:
+            raise ValueError(f"capacity must be at least {loads.min()}, the smallest of weights, got {self.capacity}")
+        super().__init__(self.weights[None], -np.inf, self.capacity)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"weights": self.weights, "capacity": self.capacity}
+
+    @classmethod
+    def _of(cls, arguments: dict[str, Any]) -> Self:
+        return cls(**arguments)
+
+    def __repr__(self) -> str:
+        return DecisionSet.__repr__(self)
+
+
 def _check_limit(name: str, value: ArrayLike, rows: int) -> Floats:
-    array = np.asarray(value)
+    array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must be a number or a list of numbers, got {value!r}")
     if array.shape not in ((), (rows,)):

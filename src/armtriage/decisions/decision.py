@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 
 __all__ = ["Decision"]
 

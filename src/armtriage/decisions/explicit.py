@@ -8,9 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from armtriage._arguments import check_count
-from armtriage.decisions._forms import Floats, Ints, Marks, frozen
-from armtriage.decisions.sets import DecisionSet
+from armtriage._arguments import LARGEST, check_count
+from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
 
 __all__ = ["Explicit"]
@@ -78,7 +77,7 @@ class Explicit(DecisionSet):
             raise ValueError("decisions must hold at least one decision that has an arm, got none")
         if arms.min() < 0:
             raise ValueError(f"decisions must name arms from 0, got {arms.min()}")
-        k = int(arms.max()) + 1 if n_arms is None else check_count("n_arms", n_arms, 1, 2**31 - 1)
+        k = int(arms.max()) + 1 if n_arms is None else check_count("n_arms", n_arms, 1, LARGEST)
         if arms.max() >= k:
             raise ValueError(f"decisions must name arms in 0..{k - 1}, as n_arms has it, got {arms.max()}")
         super().__init__(k, int(lengths.max()))

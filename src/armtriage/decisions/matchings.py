@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from armtriage._arguments import check_count
-from armtriage.decisions._forms import LISTED, Floats, Ints, Marks, check_pairs, frozen
-from armtriage.decisions.sets import DecisionSet
+from armtriage._arguments import LARGEST, check_count, check_pairs
+from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
 
 __all__ = ["Matchings"]
@@ -76,13 +75,13 @@ class Matchings(DecisionSet):
     """
 
     def __init__(self, left: int, right: int, edges: ArrayLike | None = None, size: int | None = None) -> None:
-        self.left = check_count("left", left, 1, 2**31 - 1)
-        self.right = check_count("right", right, 1, 2**31 - 1)
+        self.left = check_count("left", left, 1, LARGEST)
+        self.right = check_count("right", right, 1, LARGEST)
         cells = self.left * self.right
         if cells > _CELLS:
             raise ValueError(f"left times right must be at most {_CELLS}, got {cells}")
         every = np.column_stack(np.divmod(np.arange(cells), self.right))
-        self.edges = frozen(every) if edges is None else check_pairs(edges, self.left, self.right)
+        self.edges = frozen(every) if edges is None else frozen(check_pairs(edges, self.left, self.right))
         self._complete = np.array_equal(self.edges, every)
         # The rows of the cost matrix are the smaller side.
         turned = self.left > self.right

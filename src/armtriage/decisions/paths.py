@@ -7,12 +7,98 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_count
-from armtriage.decisions._forms import Floats, Ints, Marks, check_pairs
-from armtriage.decisions._routes import backward, detours, forward, rank_nodes, walk
-from armtriage.decisions.sets import DecisionSet
+from armtriage._arguments import LARGEST, check_count, check_pairs
+from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
+from armtriage.kernels.jit import kernel
 
 __all__ = ["Paths"]
+
+
+@kernel
+def _rank_nodes(edges: Ints, n_nodes: int) -> tuple[Ints, int]:
+    """Return a topological rank of each node, and how many have one: fewer than all if there is a cycle."""
+    missing = np.zeros(n_nodes, np.int64)
+    starts = np.zeros(n_nodes + 2, np.int64)
+    for e in range(len(edges)):
+        missing[edges[e, 1]] += 1
+        starts[edges[e, 0] + 2] += 1
+    starts = np.cumsum(starts)
+    heads = np.empty(len(edges), np.int64)
+    for e in range(len(edges)):
+        heads[starts[edges[e, 0] + 1]] = edges[e, 1]
+        starts[edges[e, 0] + 1] += 1
+    queue = np.empty(n_nodes, np.int64)
+    last = 0
+    for node in range(n_nodes):
+        if missing[node] == 0:
+            queue[last] = node
+            last += 1
+    ranks = np.full(n_nodes, -1, np.int64)
+    place = 0
+    while place < last:
+        node = queue[place]
+        ranks[node] = place
+        place += 1
+        for head in heads[starts[node] : starts[node + 1]]:
+            missing[head] -= 1
+            if missing[head] == 0:
+                queue[last] = head
+                last += 1
+    return ranks, last
+
+
+@kernel
+def _forward(weights: Floats, open_: NDArray[np.bool_], order: Ints, ends: Ints, source: int, values: Floats) -> Ints:
+    """Write the best value of a path from the source to each rank; return the last arm of that path."""
+    values[:] = -np.inf
+    values[source] = 0.0
+    last = np.full(values.size, -1, np.int64)
+    for e in order:
+        if open_[e]:
+            value = values[ends[e, 0]] + weights[e]
+            if value > values[ends[e, 1]]:
+                values[ends[e, 1]] = value
+                last[ends[e, 1]] = e
+    return last
+
+
+@kernel
+def _walk(last: Ints, ends: Ints, source: int, target: int) -> Ints:
+    """Return the arms of the path that ends with the `last` arms, from source to target."""
+    path = np.empty(last.size, np.int64)
+    place = last.size
+    while target != source:
+        place -= 1
+        path[place] = last[target]
+        target = ends[last[target], 0]
+    return path[place:]
+
+
+@kernel
+def _backward(weights: Floats, open_: NDArray[np.bool_], order: Ints, ends: Ints, target: int, values: Floats) -> None:
+    """Write the best value of a path from each rank to the target."""
+    values[:] = -np.inf
+    values[target] = 0.0
+    for i in range(order.size - 1, -1, -1):
+        e = order[i]
+        if open_[e]:
+            values[ends[e, 0]] = max(values[ends[e, 0]], weights[e] + values[ends[e, 1]])
+
+
+@kernel
+def _detours(through: Floats, ends: Ints, path: Ints, tails: Ints, values: Floats) -> None:
+    """Write, for each arm of the path, the best value of a path without it.
+
+    A path without that arm crosses the cut just behind the arm's tail, in rank, by another arm.
+    """
+    for a in path:
+        values[a] = -np.inf
+    for e in range(through.size):
+        for i in range(np.searchsorted(tails, ends[e, 0]), tails.size):
+            if tails[i] >= ends[e, 1]:
+                break
+            if path[i] != e:
+                values[path[i]] = max(values[path[i]], through[e])
 
 
 class Paths(DecisionSet):
@@ -40,13 +126,13 @@ class Paths(DecisionSet):
     """
 
     def __init__(self, n_nodes: int, edges: ArrayLike, source: int, target: int) -> None:
-        self.n_nodes = check_count("n_nodes", n_nodes, 2, 2**31 - 1)
-        self.edges = check_pairs(edges, self.n_nodes, self.n_nodes)
+        self.n_nodes = check_count("n_nodes", n_nodes, 2, LARGEST)
+        self.edges = frozen(check_pairs(edges, self.n_nodes, self.n_nodes))
         self.source = check_count("source", source, 0, self.n_nodes - 1)
         self.target = check_count("target", target, 0, self.n_nodes - 1)
         if self.source == self.target:
             raise ValueError(f"target must differ from source, got {self.target} for both")
-        ranks, ranked = rank_nodes(self.edges, self.n_nodes)
+        ranks, ranked = _rank_nodes(self.edges, self.n_nodes)
         if ranked < self.n_nodes:
             raise ValueError(f"edges must have no cycle, got one through some of nodes {_few(ranks)}")
         self._ends = ranks[self.edges]
@@ -72,16 +158,16 @@ class Paths(DecisionSet):
 
     def _best(self, weights: Floats, allowed: NDArray[np.bool_], values: Floats) -> Ints | None:
         """Return the arms of the best path in its order, and write the value of getting anywhere."""
-        last = forward(weights, allowed, self._order, self._ends, self._from, values)
+        last = _forward(weights, allowed, self._order, self._ends, self._from, values)
         if values[self._to] == -np.inf:
             return None
-        return walk(last, self._ends, self._from, self._to)
+        return _walk(last, self._ends, self._from, self._to)
 
     def _values(self, weights: Floats, allowed: NDArray[np.bool_]) -> tuple[Floats, Ints | None]:
         """Return the best value of a path through each arm, and the best path."""
         before, after = np.empty(self.n_nodes), np.empty(self.n_nodes)
         path = self._best(weights, allowed, before)
-        backward(weights, allowed, self._order, self._ends, self._to, after)
+        _backward(weights, allowed, self._order, self._ends, self._to, after)
         through = before[self._ends[:, 0]] + weights + after[self._ends[:, 1]]
         return np.where(allowed, through, -np.inf), path
 
@@ -99,7 +185,7 @@ class Paths(DecisionSet):
         if path is None:
             return nothing, nothing
         without = np.full(self.n_arms, weights[path].sum())
-        detours(through, self._ends, path, self._ends[path, 0], without)
+        _detours(through, self._ends, path, self._ends[path, 0], without)
         return through, without
 
     def count(self) -> int:

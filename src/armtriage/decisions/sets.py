@@ -9,13 +9,27 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_arms
-from armtriage.decisions._forms import LISTED, Floats, Ints, Marks
+from armtriage._arguments import as_array, check_arms, check_each
 
-__all__ = ["DecisionSet"]
+__all__ = ["LISTED", "DecisionSet", "Floats", "Ints", "Marks", "frozen"]
 
-_LARGEST = 1e100
-_SHOWN = 12
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Marks = NDArray[np.int8]
+"""For each arm, 1 if a decision must contain it, -1 if it must not, 0 if it may."""
+
+LISTED = 100_000
+"""The most decisions that iteration gives, and the most questions that listing them may ask of an oracle."""
+
+_LARGEST = 1e100  # sums of so large weights, even of all arms, stay finite
+_SHOWN = 12  # numbers of an array that a representation writes out
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a C-contiguous copy that cannot be written to."""
+    copy = np.array(array, order="C")
+    copy.flags.writeable = False
+    return copy
 
 
 class DecisionSet(ABC):
@@ -87,8 +101,8 @@ class DecisionSet(ABC):
     ) -> Floats:
         """Return, for each of `arms` (by default all), the largest total weight of a decision that contains it.
 
-        It is -inf where there is no such decision. This is what one `maximise` an arm would give, up to rounding, but
-        for most families it costs little more than a single one.
+        It is -inf where there is no such decision. One `maximise` for each arm would give the same, up to rounding, but
+        for most families all together cost little more than a single one.
 
         Examples
         --------
@@ -123,7 +137,7 @@ class DecisionSet(ABC):
         return np.full(asked.size, -np.inf) if marks is None else self._ask_each(mark, values, marks, asked)
 
     def _ask_each(self, mark: int, weights: Floats, marks: Marks, arms: Ints) -> Floats:
-        """Return the best values with (mark 1) or without (mark -1) each arm, by one question an arm."""
+        """Return the best values with (mark 1) or without (mark -1) each arm, by one question for each."""
         result = np.full(arms.size, -np.inf)
         best = self._maximise(weights, marks)
         if best is None:
@@ -224,15 +238,13 @@ class DecisionSet(ABC):
         return made
 
     def _check_weights(self, weights: ArrayLike) -> Floats:
-        array = np.asarray(weights)
+        array = as_array("weights", weights)
         if array.dtype.kind not in "biuf":
             raise TypeError(f"weights must be numbers, got {array.dtype}")
         if array.shape != (self.n_arms,):
             raise ValueError(f"weights must have shape ({self.n_arms},), one for each arm, got {array.shape}")
         array = np.ascontiguousarray(array, np.float64)
-        if not (array.min() >= -_LARGEST and array.max() <= _LARGEST):
-            bad = np.flatnonzero(~(np.abs(array) <= _LARGEST))[0]
-            raise ValueError(f"weights must lie in [-{_LARGEST:g}, {_LARGEST:g}], got {array[bad]} for arm {bad}")
+        check_each("weights", array, np.abs(array) <= _LARGEST, f"lie in [-{_LARGEST:g}, {_LARGEST:g}]")
         return array
 
     def _marks(self, include: ArrayLike, exclude: ArrayLike) -> Marks | None:

@@ -9,12 +9,71 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_count
-from armtriage.decisions._forms import Floats, Ints, Marks, frozen
-from armtriage.decisions._selection import select, swap
-from armtriage.decisions.sets import DecisionSet
+from armtriage._arguments import LARGEST, check_count
+from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import kth_largest
 
 __all__ = ["PartitionMatroid", "TopS"]
+
+
+@kernel
+def _select(
+    weights: Floats,
+    marks: Marks,
+    members: Ints,
+    starts: Ints,
+    capacities: Ints,
+    chosen: NDArray[np.bool_],
+    worst: Floats,
+    spare: Floats,
+) -> bool:
+    """Choose the best arms of each group; note the worst free one chosen and the best free one left."""
+    values = np.empty(members.size)
+    for g in range(capacities.size):
+        need = capacities[g]
+        free = 0
+        for arm in members[starts[g] : starts[g + 1]]:
+            if marks[arm] == 1:
+                chosen[arm] = True
+                need -= 1
+            elif marks[arm] == 0:
+                values[free] = weights[arm]
+                free += 1
+        if need < 0 or need > free:
+            return False
+        worst[g], spare[g] = np.inf, -np.inf
+        if need > 0:
+            worst[g] = kth_largest(values, free, need)  # this puts the best `need` first
+        for value in values[need:free]:
+            spare[g] = max(spare[g], value)
+        above = 0
+        for value in values[:free]:
+            above += value > worst[g]
+        ties = need - above
+        for arm in members[starts[g] : starts[g + 1]]:
+            if marks[arm] == 0 and weights[arm] >= worst[g]:
+                if weights[arm] > worst[g]:
+                    chosen[arm] = True
+                elif ties > 0:
+                    chosen[arm] = True
+                    ties -= 1
+    return True
+
+
+@kernel
+def _swap(
+    weights: Floats, groups: Ints, chosen: NDArray[np.bool_], worst: Floats, spare: Floats, best: float
+) -> tuple[Floats, Floats]:
+    """Return the best values with each arm, in the place of the worst chosen, and without it, for the best left."""
+    inside = np.full(weights.size, best)
+    outside = np.full(weights.size, best)
+    for arm in range(weights.size):
+        if chosen[arm]:
+            outside[arm] = best - weights[arm] + spare[groups[arm]]
+        else:
+            inside[arm] = best - worst[groups[arm]] + weights[arm]
+    return inside, outside
 
 
 class PartitionMatroid(DecisionSet):
@@ -67,7 +126,7 @@ class PartitionMatroid(DecisionSet):
     def _choose(self, weights: Floats, marks: Marks) -> tuple[NDArray[np.bool_], Floats, Floats] | None:
         chosen = np.zeros(self.n_arms, np.bool_)
         worst, spare = np.empty(self.capacities.size), np.empty(self.capacities.size)
-        done = select(weights, marks, self._members, self._starts, self.capacities, chosen, worst, spare)
+        done = _select(weights, marks, self._members, self._starts, self.capacities, chosen, worst, spare)
         return (chosen, worst, spare) if done else None
 
     def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:
@@ -79,7 +138,7 @@ class PartitionMatroid(DecisionSet):
         if found is None:
             return np.full(self.n_arms, -np.inf), np.full(self.n_arms, -np.inf)
         chosen, worst, spare = found
-        return swap(weights, self.groups, chosen, worst, spare, float(weights[chosen].sum()))
+        return _swap(weights, self.groups, chosen, worst, spare, float(weights[chosen].sum()))
 
     def count(self) -> int:
         """Return the exact number of decisions."""
@@ -114,7 +173,7 @@ class TopS(PartitionMatroid):
     """
 
     def __init__(self, n_arms: int, budget: int) -> None:
-        arms = check_count("n_arms", n_arms, 1, 2**31 - 1)
+        arms = check_count("n_arms", n_arms, 1, LARGEST)
         self.budget = check_count("budget", budget, 1, arms)
         super().__init__(np.zeros(arms, np.int64), [self.budget])
 

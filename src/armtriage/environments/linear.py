@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LONGEST, as_numbers, check_arms, check_choice, check_count, check_number
-from armtriage.environments.linear_tables import (
+from armtriage.environments.protocol import cached_stream
+from armtriage.environments.tables import (
     CONTEXTS,
     FIXED,
     GIVEN,
-    REWARDS,
+    LINEAR_LAWS,
     LinearTable,
     draw_linear,
     fill_contexts,
     loss_linear,
     means_in,
 )
-from armtriage.environments.protocol import cached_stream, check_decision
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
 
@@ -100,7 +100,7 @@ class LinearEnvironment:
         norm = math.hypot(*self.theta)
         if not norm <= _MOST:
             raise ValueError(f"theta must be finite with norm at most 1, got norm {norm}")
-        self.reward = check_choice("reward", reward, REWARDS)
+        self.reward = check_choice("reward", reward, LINEAR_LAWS)
         self.half_width = _check_half_width(half_width, reward, norm)
         self.noise = check_choice("noise", noise, _NOISES)
         self.context_bound = check_number("context_bound", context_bound, positive=True)
@@ -122,7 +122,7 @@ class LinearEnvironment:
         if n_arms is None:
             raise ValueError("n_arms must be a whole number from 1 unless contexts is an array, got None")
         self.graph = FeedbackGraph.semi_bandit(n_arms)
-        law, width = REWARDS.index(reward), self.half_width or 0.0
+        law, width = LINEAR_LAWS[reward], self.half_width or 0.0
         self._table = LinearTable(kind, self.theta, given, 0, law, width, noise == "shared")
         self._last: tuple[tuple[int, int], NDArray[np.float64], NDArray[np.float64]] | None = None
 
@@ -162,7 +162,7 @@ class LinearEnvironment:
 
     def regret(self, round: int, arms: ArrayLike, replication: int = 0) -> float:
         """Return the expected loss in a round against the best decision of that size; exactly 0 for that."""
-        place, decision = self._place(round, replication), check_decision(arms, self.n_arms)
+        place, decision = self._place(round, replication), check_arms(arms, self.n_arms, once=True)
         return float(loss_linear(self._look_up(*place)[1], decision, np.empty(self.n_arms)))
 
     @property

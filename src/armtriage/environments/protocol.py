@@ -6,13 +6,12 @@ from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from armtriage._arguments import check_arms
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import stream
 
-__all__ = ["Environment", "cached_stream", "check_decision"]
+__all__ = ["Environment", "cached_stream"]
 
 
 @runtime_checkable
@@ -41,14 +40,6 @@ class Environment(Protocol):
 
     def regret(self, arms: NDArray[np.int64]) -> float:
         """Return the expected loss of one decision against the best one that is allowed."""
-
-
-def check_decision(arms: ArrayLike, n_arms: int) -> NDArray[np.int64]:
-    """Return `arms` as an int64 array of different arms in range."""
-    array = check_arms(arms, n_arms)
-    if np.unique(array).size != array.size:
-        raise ValueError(f"arms must name each arm once, got {arms!r}")
-    return array
 
 
 @lru_cache(maxsize=256)

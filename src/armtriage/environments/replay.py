@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_arms, check_count
-from armtriage.environments.protocol import check_decision
+from armtriage._arguments import check_arms, check_count, check_kind
 from armtriage.environments.tables import REPLAY, RewardTable
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs import FeedbackGraph
 
 __all__ = ["ReplayEnvironment"]
 
@@ -33,8 +32,7 @@ class ReplayEnvironment:
     """
 
     def __init__(self, outcomes: ArrayLike, graph: FeedbackGraph) -> None:
-        if not isinstance(graph, FeedbackGraph):
-            raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
+        self.graph = check_kind("graph", graph, FeedbackGraph)
         self.outcomes = np.array(outcomes, dtype=np.float64, order="C")
         if self.outcomes.ndim != 2 or self.outcomes.shape[1] != graph.n_arms or not self.outcomes.shape[0]:
             raise ValueError(
@@ -44,7 +42,6 @@ class ReplayEnvironment:
         if bad.size:
             t, a = bad[0]
             raise ValueError(f"outcomes must lie in [0, 1], got {self.outcomes[t, a]} in round {t} for arm {a}")
-        self.graph = graph
         self._tables: dict[tuple[int, int], RewardTable] = {}
 
     @property
@@ -65,8 +62,8 @@ class ReplayEnvironment:
         return np.asarray(self.outcomes[number, check_arms(arms, self.n_arms)])
 
     def regret(self, arms: ArrayLike) -> float:
-        """Return what always playing `arms` loses a round against the best fixed decision of its size."""
-        decision = check_decision(arms, self.n_arms)
+        """Return what always playing `arms` loses per round against the best fixed decision of its size."""
+        decision = check_arms(arms, self.n_arms, once=True)
         means = self.outcomes.mean(axis=0)
         return float(means[_best_arms(means, decision.size)].sum() - means[np.sort(decision)].sum())
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_arms, check_count, check_number
+from armtriage._arguments import check_arms, check_choice, check_count, check_each, check_kind, check_number
 from armtriage.decisions import DecisionSet, TopS
-from armtriage.environments.protocol import cached_stream, check_decision
-from armtriage.environments.tables import REWARDS, RewardTable, draw, loss
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.environments.protocol import cached_stream
+from armtriage.environments.tables import LAWS, RewardTable, draw, loss
+from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
 
@@ -74,22 +74,16 @@ class StochasticEnvironment:
         *,
         decisions: DecisionSet | None = None,
     ) -> None:
-        if not isinstance(graph, FeedbackGraph):
-            raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
+        self.graph = check_kind("graph", graph, FeedbackGraph)
         self.means = np.array(means, dtype=np.float64)
         if self.means.shape != (graph.n_arms,):
             raise ValueError(f"means must have shape ({graph.n_arms},) like the graph, got {self.means.shape}")
-        bad = np.flatnonzero(~((self.means >= 0) & (self.means <= 1)))
-        if bad.size:
-            raise ValueError(f"means must lie in [0, 1], got {self.means[bad[0]]} for arm {bad[0]}")
-        if reward not in REWARDS:
-            raise ValueError(f"reward must be one of {', '.join(REWARDS)}, got {reward!r}")
+        check_each("means", self.means, (self.means >= 0) & (self.means <= 1), "lie in [0, 1]")
         if decisions is not None and not isinstance(decisions, DecisionSet):
             raise TypeError(f"decisions must be a DecisionSet or None, got {type(decisions).__name__}")
         if decisions is not None and decisions.n_arms != graph.n_arms:
             raise ValueError(f"decisions must have the {graph.n_arms} arms of graph, got {decisions.n_arms}")
-        self.graph = graph
-        self.reward = reward
+        self.reward = check_choice("reward", reward, LAWS)
         self.concentration = check_number("concentration", concentration, positive=True)
         self.noise_groups = _check_groups(noise_groups, graph.n_arms)
         self.seed = check_seed(seed)
@@ -109,7 +103,7 @@ class StochasticEnvironment:
 
     def regret(self, arms: ArrayLike) -> float:
         """Return the expected loss of one decision against the best one, of its size or of `decisions`; 0 for that."""
-        decision = check_decision(arms, self.n_arms)
+        decision = check_arms(arms, self.n_arms, once=True)
         if self.decisions is not None:
             if not self.decisions.contains(decision):
                 raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
@@ -144,18 +138,8 @@ class StochasticEnvironment:
     def _make_table(self, budget: int) -> RewardTable:
         worth, best, bits = self._worth(budget)
         groups = np.zeros(0, np.int64) if self.noise_groups is None else self.noise_groups
-        kind = REWARDS.index(self.reward)
-        return RewardTable(
-            kind,
-            self.means,
-            groups,
-            self.concentration,
-            np.zeros((0, 0)),
-            worth,
-            best,
-            2.0**-bits,
-            np.zeros(0),
-        )
+        kind, outcomes = LAWS[self.reward], np.zeros((0, 0))
+        return RewardTable(kind, self.means, groups, self.concentration, outcomes, worth, best, 2.0**-bits, np.zeros(0))
 
     def luck(self, replication: int) -> np.uint64:
         """Return the start of the replication's reward stream, for compiled code."""
@@ -171,7 +155,7 @@ def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDAr
         return None
     array = np.asarray(groups)
     if array.shape != (n_arms,):
-        raise ValueError(f"noise_groups must have shape ({n_arms},), one group an arm, got {array.shape}")
+        raise ValueError(f"noise_groups must have shape ({n_arms},), one group for each arm, got {array.shape}")
     if array.dtype.kind not in "iu":
         raise TypeError(f"noise_groups must hold whole numbers, got {array.dtype}")
     # Numbered anew as they appear, so that a group's luck depends on the grouping, not on the labels.

@@ -1,25 +1,53 @@
-"""An environment as compiled code sees it: one table type for every kind, and the rewards and losses in it."""
+"""Worlds as compiled code sees them: one table type for each kind of environment, with its rewards and losses."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.beta import beta_quantile
+from armtriage.kernels.inner import inner
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.normal import normal
+from armtriage.kernels.order import kth_largest
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 
-__all__ = ["REPLAY", "REWARDS", "RewardTable", "draw", "loss"]
+__all__ = [
+    "CONTEXTS",
+    "FIXED",
+    "GIVEN",
+    "LAWS",
+    "LINEAR_LAWS",
+    "REPLAY",
+    "LinearTable",
+    "RewardTable",
+    "contexts_in",
+    "draw",
+    "draw_linear",
+    "fill_contexts",
+    "loss",
+    "loss_linear",
+    "means_in",
+]
 
-BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY = range(5)
-REWARDS = ("bernoulli", "deterministic", "uniform", "beta")
+BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY, BINARY = range(6)
+LAWS = {"bernoulli": BERNOULLI, "deterministic": DETERMINISTIC, "uniform": UNIFORM, "beta": BETA}
+"""The laws of rewards in [0, 1], by name."""
+LINEAR_LAWS = {"binary": BINARY, "uniform": UNIFORM, "deterministic": DETERMINISTIC}
+"""The laws of rewards in [-1, 1], by name."""
+
+SPHERE, CUBE, FIXED, GIVEN = range(4)
+CONTEXTS = ("sphere", "cube")
+"""The kinds of contexts that are drawn anew each round, each at the place of its code."""
 
 
 class RewardTable(Record, frozen=True):
-    """An environment as compiled code sees it; one type for every kind."""
+    """Arms with constant means, or a record of outcomes."""
 
-    kind: int
+    kind: int  # the law of rewards, or REPLAY
     means: NDArray[np.float64]  # (K,)
     groups: NDArray[np.int64]  # (K,), or empty when no two arms share their luck
     concentration: float
@@ -60,3 +88,95 @@ def loss(table: RewardTable, number: int, arms: NDArray[np.int64]) -> float:
         worth -= table.worth[arms[i]]
     # An oracle with a tolerance, such as an integer programme, may have missed the best decision by a hair.
     return max(worth, 0) * table.unit
+
+
+class LinearTable(Record, frozen=True):
+    """Arms with contexts, drawn or given."""
+
+    kind: int
+    theta: NDArray[np.float64]  # (d,)
+    given: NDArray[np.float64]  # (rounds, K, d) from round `first`; one round if FIXED, empty if contexts are generated
+    first: int
+    law: int
+    half_width: float
+    shared: bool
+
+
+@kernel
+def contexts_in(table: LinearTable, luck: np.uint64, number: int, scratch: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the (K, d) contexts of round `number`, whose row of random numbers begins at `luck`.
+
+    Given ones are not copied; generated ones are written into `scratch`, which is then returned.
+    """
+    if table.kind == FIXED:
+        return table.given[0]  # type: ignore[no-any-return]
+    if table.kind == GIVEN:
+        return table.given[number - table.first]  # type: ignore[no-any-return]
+    fill_contexts(table.kind, luck, scratch)
+    return scratch
+
+
+@kernel
+def fill_contexts(kind: int, luck: np.uint64, contexts: NDArray[np.float64]) -> None:
+    """Generate the contexts of a round: coordinate j of arm a comes from column a * d + j of the row at `luck`."""
+    n_arms, dimension = contexts.shape
+    if kind == CUBE:
+        side = 1.0 / math.sqrt(dimension)
+        for arm in range(n_arms):
+            for j in range(dimension):
+                contexts[arm, j] = side * (2.0 * uniform(luck, arm * dimension + j) - 1.0)
+        return
+    for arm in range(n_arms):
+        square = 0.0
+        for j in range(dimension):
+            value = normal(luck, arm * dimension + j)
+            contexts[arm, j] = value
+            square += value * value
+        norm = math.sqrt(square)
+        for j in range(dimension):
+            contexts[arm, j] /= norm
+
+
+@kernel
+def means_in(table: LinearTable, contexts: NDArray[np.float64], means: NDArray[np.float64]) -> None:
+    """Write the mean reward of each arm into `means`, cut off at -1 and 1 against rounding."""
+    for arm in range(means.size):
+        means[arm] = min(1.0, max(-1.0, inner(table.theta, contexts[arm])))
+
+
+@kernel
+def draw_linear(table: LinearTable, luck: np.uint64, mean: float, arm: int) -> float:
+    """Return the reward of an arm of that mean in the round whose row of random numbers begins at `luck`."""
+    if table.law == DETERMINISTIC:
+        return mean
+    u = uniform(luck, 0 if table.shared else arm)
+    if table.law == BINARY:
+        return 1.0 if 2.0 * u - 1.0 < mean else -1.0
+    return min(1.0, max(-1.0, mean + table.half_width * (2.0 * u - 1.0)))
+
+
+@kernel
+def loss_linear(means: NDArray[np.float64], arms: NDArray[np.int64], scratch: NDArray[np.float64]) -> float:
+    """Return the regret of playing `arms` against the best arms; exactly 0 for every best decision.
+
+    `scratch` has room for all means, and its contents do not matter.
+    """
+    size = arms.size
+    least, bits = math.inf, 61
+    for i in range(size):
+        least = min(least, means[arms[i]])
+    while size >> (61 - bits) > 0:
+        bits -= 1
+    # Only arms that are no worse than the worst one played can be among the best.
+    n = 0
+    for arm in range(means.size):
+        scratch[n] = means[arm]
+        n += means[arm] >= least
+    if size < n:
+        kth_largest(scratch, n, size)  # for its reordering, which puts the best first
+    # In whole numbers a sum is exact and the same in any order.
+    scale = 2.0 ** min(52, bits)
+    total = np.int64(0)
+    for i in range(size):
+        total += np.int64(np.rint(scratch[i] * scale)) - np.int64(np.rint(means[arms[i]] * scale))
+    return total / scale

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from armtriage._arguments import check_count
+from armtriage._arguments import LARGEST, check_count
 from armtriage.graphs.feedback import FeedbackGraph
 
 __all__ = ["NamedGraph", "read_graph"]
@@ -17,7 +17,6 @@ __all__ = ["NamedGraph", "read_graph"]
 _COMMENTS = ("#", "%", "//")
 _SEPARATORS = ("\t", ",", ";")
 _HEADERS = {"source", "target", "from", "to", "src", "dst", "tail", "head", "arm", "reveals", "u", "v"}
-_LARGEST = 2**31 - 1
 
 
 class NamedGraph(NamedTuple):
@@ -56,7 +55,7 @@ def read_graph(path: str | Path, *, undirected: bool = False, n_arms: int | None
     """
     file = Path(path)
     if n_arms is not None:
-        n_arms = check_count("n_arms", n_arms, 1, _LARGEST)
+        n_arms = check_count("n_arms", n_arms, 1, LARGEST)
         if file.suffix.lower() in _READERS:
             raise ValueError(f"n_arms must be left out for {file.name}, which has its own, got {n_arms}")
     if not file.is_file():

@@ -1,43 +1,35 @@
-"""What feedback graphs are made from: checked arguments, random and near edges, the compact layout."""
+"""What feedback graphs are made from: random and near edges, the entries of a matrix, and the compact layout."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from armtriage.kernels.jit import kernel
+from armtriage._arguments import LARGEST, as_matrix, as_numbers, check_between, check_whole, check_within
 
 __all__ = [
-    "LIMIT",
-    "answered_below",
+    "both_ways",
     "canonical",
-    "check_edges",
     "check_layout",
-    "check_range",
-    "check_real",
-    "check_whole",
-    "check_whole_array",
     "distinct",
     "expand",
     "matrix_edges",
     "near_edges",
-    "pack",
     "random_edges",
 ]
 
-LIMIT = 2**31 - 1
-_DENSE = 0.1
-_CHUNK = 1 << 22
+_DENSE = 0.1  # from here on a coin for each pair is faster than drawing places and sorting them
+_CHUNK = 1 << 22  # coins thrown at once: 32 MB
 
 Ints = npt.NDArray[np.int64]
 SmallInts = npt.NDArray[np.int32]
 Layout = tuple[SmallInts, SmallInts, Ints, SmallInts]
 
 
-def pack(start: Any, stop: Any, indptr: Any, indices: Any) -> Layout:
+def _pack(start: Any, stop: Any, indptr: Any, indices: Any) -> Layout:
     """Return C-contiguous copies: kernels know one layout only, and the caller keeps its own arrays."""
     return (
         np.array(start, np.int32, order="C"),
@@ -81,7 +73,7 @@ def canonical(n: int, row: npt.NDArray[Any], column: npt.NDArray[Any], both: boo
     listed_run[own] = False
     listed = listed_run[run]
     indptr = np.append(0, np.cumsum(np.bincount(row[listed], minlength=n)))
-    return pack(column[bounds[own]], column[bounds[own + 1] - 1] + 1, indptr, column[listed])
+    return _pack(column[bounds[own]], column[bounds[own + 1] - 1] + 1, indptr, column[listed])
 
 
 def expand(first: npt.NDArray[Any], last: npt.NDArray[Any]) -> Ints:
@@ -89,6 +81,23 @@ def expand(first: npt.NDArray[Any], last: npt.NDArray[Any]) -> Ints:
     length = np.subtract(last, first, dtype=np.int64)
     ends = np.cumsum(length)
     return np.repeat(first - (ends - length), length) + np.arange(ends[-1])
+
+
+def both_ways(start: SmallInts, stop: SmallInts, indptr: Ints, indices: SmallInts) -> bool:
+    """Return whether b reveals a whenever a reveals b, in linear time and without expanding runs.
+
+    Each arm gets two random numbers x and y of 64 bits. If all edges (a, b) go both ways, x[a] y[b] and y[a] x[b] have
+    the same sum over them, modulo 2**64; otherwise the sums are equal with probability below 2**-58.
+    """
+    x, y = np.random.default_rng(0).integers(0, 2**64, (2, start.size), np.uint64)
+    row = np.repeat(np.arange(start.size), np.diff(indptr))
+
+    def over_edges(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> int:
+        before = np.append(np.uint64(0), np.cumsum(right))
+        runs, listed = left * (before[stop] - before[start]), left[row] * right[indices]
+        return int(np.concatenate([runs, listed]).sum())
+
+    return over_edges(x, y) == over_edges(y, x)
 
 
 def _subset(rng: np.random.Generator, size: int, p: float) -> Ints:
@@ -125,7 +134,7 @@ def near_edges(points: Any, radius: Any, neighbours: Any) -> tuple[int, Ints, In
     """Return the number of points and the pairs that are near: unordered by radius, ordered by rank."""
     from scipy.spatial import KDTree
 
-    place = _numbers("points", points).astype(np.float64)
+    place = as_numbers("points", points, kinds="iuf").astype(np.float64)
     if place.ndim not in (1, 2) or place.size == 0:
         raise ValueError(f"points must have shape (n,) or (n, d) with n and d from 1, got {place.shape}")
     if not np.isfinite(place).all():
@@ -133,9 +142,9 @@ def near_edges(points: Any, radius: Any, neighbours: Any) -> tuple[int, Ints, In
     if (radius is None) == (neighbours is None):
         raise ValueError(f"give exactly one of radius and neighbours, got {radius!r} and {neighbours!r}")
     place = place.reshape(len(place), -1)
-    n = check_whole("the number of points", len(place), 1, LIMIT)
+    n = check_whole("the number of points", len(place), 1, LARGEST)
     if radius is not None:
-        reach = check_real("radius", radius, float(np.finfo(np.float64).max))
+        reach = check_between("radius", radius, float(np.finfo(np.float64).max))
         pairs = KDTree(place).query_pairs(reach, output_type="ndarray")
         return n, pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64)
     k = check_whole("neighbours", neighbours, 0, n - 1)
@@ -150,31 +159,15 @@ def matrix_edges(matrix: Any) -> tuple[int, Ints, Ints]:
     """Return the number of rows and the places of what is not 0 in a square matrix, sparse or dense."""
     from scipy import sparse
 
-    if not sparse.issparse(matrix):
-        matrix = _numbers("matrix", matrix, "biuf")
-    _check_kind("matrix", matrix.dtype, "biuf")
+    matrix = as_matrix("matrix", matrix)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"matrix must be square, got shape {matrix.shape}")
-    n = check_whole("the number of rows of matrix", matrix.shape[0], 1, LIMIT)
+    n = check_whole("the number of rows of matrix", matrix.shape[0], 1, LARGEST)
     entries = sparse.csr_array(matrix).tocoo()
     if np.isnan(entries.data).any():
         raise ValueError("matrix must hold numbers, got nan")
     kept = entries.data != 0
     return n, entries.row[kept].astype(np.int64), entries.col[kept].astype(np.int64)
-
-
-def check_edges(n: int, edges: Any) -> Ints:
-    """Return pairs of arms from 0 to n - 1, of shape (m, 2)."""
-    if not isinstance(edges, np.ndarray):
-        if isinstance(edges, str) or not isinstance(edges, Iterable):
-            raise TypeError(f"edges must be pairs of arms, got {edges!r}")
-        edges = list(edges)
-    pairs = check_whole_array("edges", edges)
-    if pairs.size == 0:
-        return np.empty((0, 2), np.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"edges must be pairs of arms, of shape (m, 2), got shape {pairs.shape}")
-    return check_range("edges", pairs, 0, n - 1)
 
 
 def check_layout(arrays: Mapping[str, npt.NDArray[Any]], names: tuple[str, ...]) -> Layout:
@@ -186,9 +179,9 @@ def check_layout(arrays: Mapping[str, npt.NDArray[Any]], names: tuple[str, ...])
         part = np.asarray(arrays[name])
         if part.ndim != 1 or part.dtype.kind not in "iu":
             raise ValueError(f"{name} must be a 1-D array of integers, got {part.ndim}-D of {part.dtype}")
-        parts.append(check_range(name, part, 0, 2**62 if name == "indptr" else LIMIT))
+        parts.append(check_within(name, part, 0, 2**62 if name == "indptr" else LARGEST))
     start, stop, indptr, indices = parts
-    n = check_whole("the length of start", start.size, 1, LIMIT)
+    n = check_whole("the length of start", start.size, 1, LARGEST)
     if stop.size != n or indptr.size != n + 1:
         raise ValueError(f"stop and indptr must have lengths {n} and {n + 1}, got {stop.size}, {indptr.size}")
     arms = np.arange(n)
@@ -197,115 +190,10 @@ def check_layout(arrays: Mapping[str, npt.NDArray[Any]], names: tuple[str, ...])
     length = np.diff(indptr)
     if indptr[0] != 0 or indptr[-1] != indices.size or (length < 0).any():
         raise ValueError(f"indptr must ascend from 0 to the length of indices, {indices.size}")
-    check_range("indices", indices, 0, n - 1)
+    check_within("indices", indices, 0, n - 1)
     rows = np.repeat(arms, length)
     if (np.diff(rows * n + indices) <= 0).any():
         raise ValueError("indices must ascend strictly within each arm")
     if ((indices >= start[rows] - 1) & (indices <= stop[rows])).any():
         raise ValueError("indices must hold no arm inside or next to the run from start to stop")
-    return pack(start, stop, indptr, indices)
-
-
-def _check_kind(name: str, dtype: np.dtype[Any], kinds: str) -> None:
-    if dtype.kind not in kinds:
-        raise TypeError(f"{name} must hold real numbers, got dtype {dtype}")
-
-
-def _numbers(name: str, values: Any, kinds: str = "iuf") -> npt.NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ValueError(f"{name} must be an array of numbers, got rows of different lengths") from None
-    _check_kind(name, array.dtype, kinds)
-    return array
-
-
-def check_whole(name: str, value: Any, low: int, high: int) -> int:
-    """Return a whole number from `low` to `high`; a float is fine if it is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
-    if not low <= value <= high or value != int(value):
-        raise ValueError(f"{name} must be a whole number from {low} to {high}, got {value!r}")
-    return int(value)
-
-
-def check_real(name: str, value: Any, high: float) -> float:
-    """Return a number from 0 to `high`."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name} must be a number from 0 to {high:g}, got {value!r}")
-    if not 0 <= value <= high:
-        raise ValueError(f"{name} must be a number from 0 to {high:g}, got {value!r}")
-    return float(value)
-
-
-def check_whole_array(name: str, values: Any) -> npt.NDArray[Any]:
-    """Return an array of whole numbers, of whatever number type."""
-    array = _numbers(name, values)
-    if array.dtype.kind == "f":
-        wrong = array[~(np.isfinite(array) & (array == np.floor(array)))]
-        if wrong.size:
-            raise ValueError(f"{name} must be whole numbers, got {wrong[0]}")
-    return array
-
-
-def check_range(name: str, array: npt.NDArray[Any], low: int, high: int) -> Ints:
-    """Return the whole numbers of an array as int64, all from `low` to `high`."""
-    if array.size and not (array.min() >= low and array.max() <= high):
-        wrong = array[(array < low) | (array > high)][0]
-        raise ValueError(f"{name} must be from {low} to {high}, got {wrong}")
-    return array.astype(np.int64)
-
-
-@kernel
-def _listed(graph: Any, arm: int, other: int) -> bool:
-    """Return whether `other` is in the list of `arm`."""
-    low, end = graph.indptr[arm], graph.indptr[arm + 1]
-    high = end
-    while low < high:
-        middle = (low + high) // 2
-        if graph.indices[middle] < other:
-            low = middle + 1
-        else:
-            high = middle
-    return bool(low < end and graph.indices[low] == other)
-
-
-@kernel
-def _find(below: SmallInts, slot: int) -> int:
-    while below[slot] != slot:
-        below[slot] = below[below[slot]]
-        slot = below[slot]
-    return slot
-
-
-@kernel
-def answered_below(graph: Any) -> bool:
-    """Return whether every arm b < a that a reveals also reveals a, in near-linear time.
-
-    Going down through a, `below` finds the next b whose run ends at or before a. If a's run holds that b,
-    then b must list a; each such find uses up one listed edge, so the runs are never expanded.
-    """
-    n = graph.start.size
-    below = np.arange(n + 1).astype(np.int32)
-    latest = np.full(n + 1, -1, np.int32)
-    earlier = np.empty(n, np.int32)
-    for b in range(n):
-        earlier[b] = latest[graph.stop[b]]
-        latest[graph.stop[b]] = b
-    for a in range(n - 1, -1, -1):
-        for e in range(graph.indptr[a], graph.indptr[a + 1]):
-            b = graph.indices[e]
-            if b > a:
-                break
-            if graph.stop[b] <= a and not _listed(graph, b, a):
-                return False
-        b = latest[a + 1]
-        while b >= 0:
-            below[b + 1] = b
-            b = earlier[b]
-        slot = _find(below, a)
-        while slot > graph.start[a]:
-            if not _listed(graph, slot - 1, a):
-                return False
-            slot = _find(below, slot - 1)
-    return True
+    return _pack(start, stop, indptr, indices)

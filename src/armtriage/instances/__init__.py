@@ -2,11 +2,17 @@
 
 from armtriage.instances.constrained import hub_family, partition, star
 from armtriage.instances.counterexamples import StageState, three_arms, two_hubs
-from armtriage.instances.families import FAMILIES, random_constrained
-from armtriage.instances.gaps import gap_instance, revealing_hubs
-from armtriage.instances.graph import GRAPHS, NOISES, random_bernoulli, ucb_failure
-from armtriage.instances.hidden import hidden_arm, hidden_pairs, hidden_parts
-from armtriage.instances.linear import linear_blocks, linear_few_dimensions, linear_one_dimension, random_linear
+from armtriage.instances.hard import (
+    NOISES,
+    gap_instance,
+    hidden_arm,
+    hidden_pairs,
+    hidden_parts,
+    revealing_hubs,
+    ucb_failure,
+)
+from armtriage.instances.linear import linear_blocks, linear_few_dimensions, linear_one_dimension
+from armtriage.instances.random import FAMILIES, GRAPHS, random_bernoulli, random_constrained, random_linear
 
 __all__ = [
     "FAMILIES",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from armtriage._arguments import check_flag
+from armtriage._arguments import LARGEST, check_between, check_flag, check_whole
 from armtriage.decisions import Explicit
 from armtriage.environments import StochasticEnvironment
-from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.graphs.layout import LIMIT, check_real, check_whole
+from armtriage.graphs import FeedbackGraph
 
 __all__ = ["hub_family", "partition", "star"]
 
@@ -30,7 +29,7 @@ def partition(
     gap : float
         How much worse than the best decision the others are, above 0 and at most S/2.
     shared : bool
-        Whether the arms of a decision share one draw a round.
+        Whether the arms of a decision share one draw in each round.
     seed : int, optional
         Fixes the rewards; None draws a fresh one.
 
@@ -47,11 +46,11 @@ def partition(
     >>> env.rewards(0, range(6))
     array([1., 1., 0., 0., 1., 1.])
     """
-    budget = check_whole("budget", budget, 1, LIMIT)
-    n_arms = check_whole("n_arms", n_arms, 1, LIMIT)
+    budget = check_whole("budget", budget, 1, LARGEST)
+    n_arms = check_whole("n_arms", n_arms, 1, LARGEST)
     if n_arms % budget or n_arms == budget:
         raise ValueError(f"n_arms must be a multiple of budget, {2 * budget} or more, got {n_arms}")
-    gap = _positive("gap", gap, budget / 2)
+    gap = check_between("gap", gap, budget / 2, positive=True)
     block = np.arange(n_arms) // budget
     return StochasticEnvironment(
         np.where(block == 0, 0.5, 0.5 - gap / budget),
@@ -84,7 +83,7 @@ def hub_family(
     >>> round(env.regret([0, 1]), 6), env.regret([2, 3])
     (1.8, 0.0)
     """
-    means = [check_real(name, value, 1.0) for name, value in (("best", best), ("other", other), ("hub", hub))]
+    means = [check_between(name, value, 1.0) for name, value in (("best", best), ("other", other), ("hub", hub))]
     if not means[0] > means[1] > means[2]:
         raise ValueError(f"best, other and hub must fall, got {best!r}, {other!r} and {hub!r}")
     return StochasticEnvironment(
@@ -120,11 +119,11 @@ def star(
     >>> star(3).means.round(2)
     array([0. , 0.9, 0.7, 0.7])
     """
-    n = check_whole("n_leaves", n_leaves, 2, LIMIT - 1)
-    best = check_real("best", best, 1.0)
-    gap = _positive("gap", gap, best)
+    n = check_whole("n_leaves", n_leaves, 2, LARGEST - 1)
+    best = check_between("best", best, 1.0)
+    gap = check_between("gap", gap, best, positive=True)
     means = np.full(n + 1, best - gap)
-    means[0], means[1] = check_real("centre", centre, 1.0), best
+    means[0], means[1] = check_between("centre", centre, 1.0), best
     if means[0] >= means[2]:
         raise ValueError(f"centre must lie below best - gap = {means[2]}, got {centre!r}")
     return StochasticEnvironment(
@@ -133,10 +132,3 @@ def star(
         seed=seed,
         decisions=Explicit(np.arange(n + 1)[:, np.newaxis]),
     )
-
-
-def _positive(name: str, value: float, most: float) -> float:
-    number = check_real(name, value, most)
-    if number == 0.0:
-        raise ValueError(f"{name} must lie above 0 and be at most {most}, got {value!r}")
-    return number

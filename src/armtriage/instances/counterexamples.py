@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_count
-from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.graphs.layout import LIMIT
+from armtriage._arguments import LARGEST, check_count
+from armtriage.graphs import FeedbackGraph
 
 __all__ = ["StageState", "three_arms", "two_hubs"]
 
@@ -37,7 +36,7 @@ def two_hubs(n_arms: int) -> FeedbackGraph:
     >>> greedy.revealed.size                              # 51 arms; with 50 one would be missing
     103
     """
-    n = check_count("n_arms", n_arms, 5, LIMIT)
+    n = check_count("n_arms", n_arms, 5, LARGEST)
     leaves = np.arange(2, n)
     hub = (leaves >= n - (n - 3) // 2).astype(np.int64)
     edges = np.column_stack([np.append(0, hub), np.append(1, leaves)])

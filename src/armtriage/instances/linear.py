@@ -1,4 +1,4 @@
-"""Instances with contexts: random ones, and the three on which every policy must lose."""
+"""Instances with contexts on which every policy must lose: the three cases of Theorem 6."""
 
 from __future__ import annotations
 
@@ -9,63 +9,14 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_choice, check_count, check_number
 from armtriage.environments import LinearEnvironment
-from armtriage.environments.linear_tables import LinearTable
+from armtriage.environments.tables import LinearTable
 from armtriage.kernels.random import check_seed
 
-__all__ = ["linear_blocks", "linear_few_dimensions", "linear_one_dimension", "random_linear"]
+__all__ = ["linear_blocks", "linear_few_dimensions", "linear_one_dimension"]
 
 _VARIANTS = ("repaired", "printed")
 _HALF = math.sqrt(0.5)
 _BASE = 0.25  # mean of an informative arm that is not good
-
-
-def random_linear(
-    n_arms: int,
-    dimension: int,
-    *,
-    norm: float = 1.0,
-    contexts: str = "sphere",
-    reward: str = "binary",
-    half_width: float | None = None,
-    noise: str = "independent",
-    seed: int | None = None,
-) -> LinearEnvironment:
-    """Return arms with contexts drawn anew each round, and a theta of random direction.
-
-    An ordinary instance: on it, what a policy does well or badly follows from no construction.
-
-    Parameters
-    ----------
-    n_arms : int
-        K, the number of arms.
-    dimension : int
-        d, the length of a context.
-    norm : float
-        Norm of theta, from 0 to 1. With contexts on the sphere no mean exceeds it; most are about ``norm / sqrt(d)``.
-    contexts : {"sphere", "cube"}
-        How contexts are drawn; see `armtriage.LinearEnvironment`.
-    reward, half_width, noise
-        Law of the rewards; see `armtriage.LinearEnvironment`. Uniform rewards need a norm below 1.
-    seed : int, optional
-        Fixes theta, the contexts and the rewards; None draws a fresh one.
-
-    Examples
-    --------
-    >>> env = random_linear(10, 3, norm=0.5, seed=7)
-    >>> env.theta.round(3)
-    array([ 0.002,  0.368, -0.338])
-    """
-    dimension = check_count("dimension", dimension, 1)
-    norm = check_number("norm", norm)
-    if norm > 1.0:
-        raise ValueError(f"norm must be a number from 0 to 1, got {norm!r}")
-    if reward == "uniform" and norm == 1.0:
-        raise ValueError("norm must be below 1 to leave room for uniform rewards in [-1, 1], got 1.0")
-    contexts = check_choice("contexts", contexts, ("sphere", "cube"))
-    seed = check_seed(seed)
-    direction = np.random.default_rng(seed).standard_normal(dimension)
-    theta = direction * (norm / float(np.linalg.norm(direction)))
-    return LinearEnvironment(theta, contexts, n_arms, reward, half_width=half_width, noise=noise, seed=seed)
 
 
 def linear_blocks(
@@ -286,7 +237,7 @@ def _theta(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _two_point(observations: float) -> float:
-    """Return how far a mean is from 0 if its sign is to be as good as hidden after so many rewards of -1 or 1."""
+    """Return how far from 0 a mean may be for its sign to stay as good as hidden after so many rewards of -1 or 1."""
     return math.sqrt(3.0 / (32.0 * observations))
 
 

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.environments.linear_tables import (
+from armtriage.environments.tables import (
     FIXED,
     LinearTable,
+    RewardTable,
     contexts_in,
+    draw,
     draw_linear,
+    loss,
     loss_linear,
     means_in,
 )
-from armtriage.environments.tables import RewardTable, draw, loss
 from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import bind, kernel
 from armtriage.kernels.random import row

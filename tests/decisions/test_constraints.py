@@ -1,0 +1,49 @@
+"""Integer programmes are solved to the last digit, and malformed ones are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from armtriage import Constraints, Knapsack
+
+
+def test_a_knapsack_is_solved_to_the_last_digit() -> None:
+    # The second best decision is worth 1e-9 less.
+    bag = Knapsack([1.0, 1.0, 1.0, 2.0], 2.0)
+    assert bag.maximise([0.1, 0.3, 0.3, 0.6 + 1e-9]).tolist() == [3]
+    assert bag.maximise([0.1, 0.3, 0.3, 0.6 - 1e-9]).tolist() == [1, 2]
+    assert bag.maximise([1e-30, 3e-30, 3e-30, 5e-30]).tolist() == [1, 2]
+
+
+def test_a_knapsack_too_large_to_count() -> None:
+    assert Knapsack(np.ones(40), 20).count() is None
+    with pytest.raises(ValueError, match="more decisions than can be listed"):
+        iter(Knapsack(np.ones(40), 20))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Knapsack([], 1), "weights must be a non-empty list of numbers"),
+        (lambda: Knapsack([1, np.nan], 1), "weights must be finite and from 0, got nan for arm 1"),
+        (lambda: Knapsack([1, -2], 1), "weights must be finite and from 0, got -2 for arm 1"),
+        (lambda: Knapsack([3, 2], 1), "capacity must be at least 2, the smallest of weights, got 1.0"),
+        (lambda: Knapsack([3, 2], np.inf), "capacity must be a finite number from 0, got inf"),
+        (lambda: Constraints([[1, 1]], 3, 4), "lower and upper must allow a decision that has an arm, got no decision"),
+        (lambda: Constraints([[1, 1]], 0, 0), "got no decision but the empty one"),
+        (lambda: Constraints([[1, 1]], 2, 1), "lower must be at most upper, got 2.0 and 1.0 for row 0"),
+        (lambda: Constraints([[1, 1]], np.nan, 1), "lower must hold no nan, got nan"),
+        (lambda: Constraints([[1, 1]], "a", 1), "lower must be a number or a list of numbers, got 'a'"),
+        (lambda: Constraints([[1, 1]], 0, [1, 2]), r"upper must be a number or have shape \(1,\), got \(2,\)"),
+        (lambda: Constraints([1, 1], 0, 1), r"matrix must have shape \(m, K\) with m and K from 1, got \(2,\)"),
+        (lambda: Constraints([[1, np.inf]], 0, 1), "matrix must be finite, got inf"),
+        (lambda: Constraints([["a"]], 0, 1), "matrix must hold real numbers, got <U1"),
+    ],
+)
+def test_malformed_families_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()

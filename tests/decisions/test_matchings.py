@@ -1,0 +1,70 @@
+"""Matchings are found exactly, at any shape, and malformed ones are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from armtriage import Matchings
+from decisions.spot_check import spot_check
+
+
+def test_a_matching_of_thirty_by_thirty() -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=(30, 30))
+    jobs = Matchings(30, 30)
+    rows, columns = linear_sum_assignment(weights, maximize=True)
+    assert jobs.maximise(weights.ravel()).tolist() == (rows * 30 + columns).tolist()
+    spot_check(jobs, weights.ravel(), 1)
+    with pytest.raises(ValueError, match=r"about 10\^32 decisions; iteration is for at most 100000"):
+        iter(jobs)
+
+
+@pytest.mark.parametrize(("left", "right", "size"), [(12, 40, None), (40, 12, 7), (20, 20, 19), (1, 50, None)])
+def test_matchings_of_other_shapes(left: int, right: int, size: int | None) -> None:
+    rng = np.random.default_rng(2)
+    edges = np.argwhere(rng.random((left, right)) < 0.5)
+    for one in (Matchings(left, right, size=size), Matchings(left, right, edges, size)):
+        spot_check(one, rng.normal(size=one.n_arms), 3)
+
+
+def test_values_of_matchings_survive_rounding() -> None:
+    # With so many ties all cycles of exchanges cost 0 but for rounding.
+    jobs = Matchings(40, 40)
+    weights = np.random.default_rng(4).choice([0.1, 0.2, 0.3], 40)[:, None] + np.full(40, 0.7)
+    np.testing.assert_allclose(jobs.maximise_each_including(weights.ravel()), weights[:, 0].sum(), rtol=1e-12)
+    np.testing.assert_allclose(jobs.maximise_each_excluding(weights.ravel()), weights[:, 0].sum(), rtol=1e-12)
+
+
+def test_a_sparse_matching_too_large_to_count() -> None:
+    jobs = Matchings(30, 30, [(i, j) for i in range(30) for j in range(30) if (i - j) % 30 < 15])
+    assert jobs.count() is None
+    with pytest.raises(ValueError, match="more decisions than can be listed"):
+        iter(jobs)
+
+
+def test_a_complete_list_of_pairs_is_the_complete_matching() -> None:
+    assert Matchings(2, 2, [(0, 0), (0, 1), (1, 0), (1, 1)]) == Matchings(2, 2)
+    assert Matchings(2, 2, [(0, 1), (0, 0), (1, 0), (1, 1)]) != Matchings(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Matchings(0, 1), "left must be a whole number from 1, got 0"),
+        (lambda: Matchings(10**5, 10**5), "left times right must be at most 100000000, got 10000000000"),
+        (lambda: Matchings(2, 2, size=3), "size must be at most 2, the largest matching of edges, got 3"),
+        (lambda: Matchings(2, 2, [(0, 0), (1, 0)], size=2), "size must be at most 1"),
+        (lambda: Matchings(2, 2, size=0), "size must be a whole number from 1, got 0"),
+        (lambda: Matchings(2, 2, []), r"edges must be one or more pairs, of shape \(m, 2\), got shape \(0,\)"),
+        (lambda: Matchings(2, 3, [(0, 3)]), r"edges must be pairs from \(0, 0\) to \(1, 2\), got \(0, 3\)"),
+        (lambda: Matchings(2, 2, [(0, 1), (0, 1)]), r"edges must name each pair once, got \(0, 1\) again"),
+    ],
+)
+def test_malformed_families_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
