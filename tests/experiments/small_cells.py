@@ -16,8 +16,8 @@ import numpy as np
 import polars
 
 from armtriage import FeedbackGraph, Policy, StochasticEnvironment
-from armtriage.experiments.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, play
-from armtriage.experiments.versions import code_version
+from armtriage.experiments.cells import Cell, Outcome, Spec, play
+from armtriage.experiments.identity import code_version
 
 __all__ = [
     "RANDOM",
@@ -41,12 +41,12 @@ __all__ = [
 RANDOM = {"n_arms": 8, "budget": 2}
 
 
-def environment(label: str = "easy", instance: Any = "random", horizon: int = 60, **options: Any) -> EnvironmentSpec:
-    return EnvironmentSpec(label, instance, options or RANDOM, horizon)
+def environment(label: str = "easy", instance: Any = "random", horizon: int = 60, **options: Any) -> Spec:
+    return Spec(label, instance, options or RANDOM, horizon)
 
 
-def policy(label: str = "ours", policy: Any = "comb_ucb1", **options: Any) -> PolicySpec:
-    return PolicySpec(label, policy, options)
+def policy(label: str = "ours", policy: Any = "comb_ucb1", **options: Any) -> Spec:
+    return Spec(label, policy, options)
 
 
 def cell(**changes: Any) -> Cell:

@@ -34,7 +34,7 @@ from armtriage.experiments.folder import Folder
 from experiments.small_cells import First, Raising, two_arms
 
 SMALL = "random:n_arms=6,budget=2"
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* is not compiled:UserWarning")
 
@@ -170,8 +170,10 @@ def test_definition_is_what_was_given() -> None:
     given = {"instance": two_arms, "gap": (0.1, np.float64(0.2)), "budget": 1}
     experiment = made({"mine": given}, [First, "greedy"])
     said = json.loads(json.dumps(experiment.definition))
-    assert said["environments"] == {"mine": {"instance": "small_cells:two_arms", "gap": [0.1, 0.2], "budget": 1}}
-    assert said["policies"] == ["small_cells:First", "greedy"]
+    assert said["environments"] == {
+        "mine": {"instance": "experiments.small_cells:two_arms", "gap": [0.1, 0.2], "budget": 1}
+    }
+    assert said["policies"] == ["experiments.small_cells:First", "greedy"]
     assert (said["horizon"], said["seed"], experiment.name) == (40, 7, "experiment")
 
 
@@ -538,7 +540,7 @@ def test_file_with_problems_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["polars", "pydantic"])
 def test_missing_library_is_said(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    for name in ("schema", "definition", "rehearsal"):
+    for name in ("definition", "rehearsal"):
         monkeypatch.delitem(sys.modules, f"armtriage.experiments.{name}", raising=False)
     with pytest.raises(ImportError, match="extra 'experiments': pip install pydantic polars"):
         made()
@@ -733,7 +735,7 @@ def failing(tmp_path: Path, policy: str, seed: str = "seed = 1") -> Path:
 
 
 def test_failed_cells_are_told_and_end_with_1(tmp_path: Path) -> None:
-    file = failing(tmp_path, "small_cells:Raising")
+    file = failing(tmp_path, "experiments.small_cells:Raising")
     result = run(file)
     assert result.exit_code == 1
     assert f"2 failed, such as Raising in {SMALL}: ZeroDivisionError: no arm is good enough" in result.stdout
@@ -749,7 +751,7 @@ class Impatient(First):
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
-    file = failing(tmp_path, "test_experiment:Impatient")
+    file = failing(tmp_path, "experiments.test_experiment:Impatient")
     result = run(file)
     assert result.exit_code == 130
     assert "stopped; 2 of 4 cells are done and kept in" in result.stderr
@@ -758,7 +760,7 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
 
 
 def test_seed_that_was_drawn_is_kept(tmp_path: Path) -> None:
-    file = failing(tmp_path, "small_cells:First", seed="")
+    file = failing(tmp_path, "experiments.small_cells:First", seed="")
     seeds = {json.loads(run(file, "--json").stdout)["seed"] for _ in range(2)}
     assert len(seeds) == 1
     again = json.loads(run(file, "--json", "--folder", tmp_path / "other", "--seed", 5).stdout)
@@ -767,7 +769,7 @@ def test_seed_that_was_drawn_is_kept(tmp_path: Path) -> None:
 
 def test_disk_that_is_full_ends_with_1(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "armtriage.experiments.folder._replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
+        "armtriage.experiments.folder.write_whole", lambda *_, **__: (_ for _ in ()).throw(OSError(28, "No space left"))
     )
     result = run(file)
     assert result.exit_code == 1
@@ -797,7 +799,7 @@ def test_command_refuses_files(tmp_path: Path, file: Path) -> None:
     bare = tmp_path / "bare"
     bare.write_text(file.read_text())
     assert "--folder must be given for a file without an ending" in run(bare).stderr
-    unseeded = failing(tmp_path, "small_cells:First", seed="")
+    unseeded = failing(tmp_path, "experiments.small_cells:First", seed="")
     assert "--shard needs a seed" in run(unseeded, "--shard", "1/2").stderr
     file.write_text("horizon = \n")
     assert "is not a TOML file" in run(file).stderr

@@ -15,11 +15,12 @@ from typing import Any
 import polars
 import pytest
 
+from armtriage import _files
 from armtriage.errors import DamagedFile, ExperimentError
-from armtriage.experiments import folder
 from armtriage.experiments.cells import Cell, failure
-from armtriage.experiments.folder import Folder, Manifest
-from armtriage.experiments.versions import code_version
+from armtriage.experiments.folder import Folder
+from armtriage.experiments.identity import code_version
+from armtriage.experiments.manifest import Manifest
 from experiments.small_cells import First, cell, environment, outcome, policy, two_arms
 
 CELLS = [cell(first=first) for first in range(0, 20, 4)]
@@ -77,8 +78,8 @@ def test_manifest_read_again_names_the_same_cells(checkpoints: int | tuple[int, 
     Folder(tmp_path).begin(made)
     again = Folder(tmp_path).manifest()
     assert [one.id for one in again.cells] == [one.id for one in made.cells]
-    assert again.environments[0].instance == "small_cells:two_arms"
-    assert again.policies[0].policy == "small_cells:First"
+    assert again.environments[0].instance == "experiments.small_cells:two_arms"
+    assert again.policies[0].policy == "experiments.small_cells:First"
     assert again.to_json() == made.to_json()
 
 
@@ -235,7 +236,7 @@ def ended_process() -> int:
 @pytest.mark.skipif(os.name != "posix", reason="whether a process lives cannot be asked")
 def test_temporary_files_of_the_dead_are_removed(tmp_path: Path) -> None:
     filled(tmp_path, [])
-    host = folder._HOST
+    host = _files.HOST
     names = {f".a.{host}-{ended_process()}.tmp": False, f".b.{host}-{os.getpid()}.tmp": True, ".c.away-1.tmp": True}
     for name in names:
         (tmp_path / "cells" / name).touch()
@@ -253,14 +254,14 @@ def test_old_temporary_files_are_removed(tmp_path: Path) -> None:
 
 
 def test_name_of_the_machine_is_fit_for_a_file() -> None:
-    assert folder._HOST.replace("_", "").isalnum()
-    assert folder._HOST[0] == platform.node()[0]
+    assert _files.HOST.replace("_", "").isalnum()
+    assert _files.HOST[0] == platform.node()[0]
 
 
 # --- A disk that is full, or closed ---
 LIMITED = """
 import resource, sys
-import test_folder as t
+from experiments import test_folder as t
 from armtriage.experiments.folder import Folder
 from armtriage.errors import ExperimentError
 
@@ -282,7 +283,7 @@ except ExperimentError as error:
 @pytest.mark.parametrize("limit", [100, 1_500, 3_000])
 def test_full_disk_is_said_and_leaves_nothing_half_written(limit: int, tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, str(limit), str(tmp_path)]
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[1])
     shown = subprocess.run(command, cwd=here, capture_output=True, text=True, check=True, timeout=300).stdout
     folder = Folder(tmp_path)
     safe = folder.whole(CELLS)

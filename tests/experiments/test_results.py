@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from armtriage import Experiment, Results, Trace, UniformRandom, random_bernoulli, simulate
 from armtriage.errors import DamagedFile
-from armtriage.experiments.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, failure, table_digest
-from armtriage.experiments.folder import Folder, Manifest
+from armtriage.experiments.cells import Cell, Outcome, Spec, failure, table_digest
+from armtriage.experiments.folder import Folder
+from armtriage.experiments.manifest import Manifest
 from armtriage.experiments.statistics import ratio_interval, slope_interval
 from armtriage.graphs.feedback import FeedbackGraph
 
@@ -29,12 +30,12 @@ VERSIONS = {"armtriage": "0.1", "python": "3.11", "numpy": "2.0", "numba": "0.61
 Regret = Callable[[Cell, int], Any]
 
 
-def environment(label: str, horizon: int = 100, instance: str = "random", **options: Any) -> EnvironmentSpec:
-    return EnvironmentSpec(label, instance, options, horizon, key=f"key of {label}")
+def environment(label: str, horizon: int = 100, instance: str = "random", **options: Any) -> Spec:
+    return Spec(label, instance, options, horizon, key=f"key of {label}")
 
 
-def policy(label: str, name: str = "greedy", **options: Any) -> PolicySpec:
-    return PolicySpec(label, name, options, key=f"key of {label}")
+def policy(label: str, name: str = "greedy", **options: Any) -> Spec:
+    return Spec(label, name, options, key=f"key of {label}")
 
 
 def some_regret(cell: Cell, replication: int) -> NDArray[np.float64]:
@@ -66,8 +67,8 @@ def outcome_of(cell: Cell, regret: Regret = some_regret) -> Outcome:
 
 
 def manifest_of(
-    environments: Iterable[EnvironmentSpec],
-    policies: Iterable[PolicySpec],
+    environments: Iterable[Spec],
+    policies: Iterable[Spec],
     pairs: Iterable[tuple[int, int]] | None = None,
     *,
     replications: int = 6,
@@ -301,7 +302,7 @@ def test_folder_without_cells_gives_empty_tables(tmp_path: Path, results: Result
 
 def test_cells_of_an_earlier_configuration_are_stale(tmp_path: Path) -> None:
     keep(tmp_path, manifest_of(ENVIRONMENTS, POLICIES))
-    changed = manifest_of(ENVIRONMENTS, [POLICIES[0], PolicySpec("greedy", "greedy", {}, key="another")])
+    changed = manifest_of(ENVIRONMENTS, [POLICIES[0], Spec("greedy", "greedy", {}, key="another")])
     made = results_of(tmp_path, changed, lambda cell, number: 1.0, missing=changed.cells[:3])
     assert made.stale == 6
     assert made.regret.filter(policy="greedy")["regret"].unique().to_list() == [1.0]

@@ -19,7 +19,7 @@ from armtriage.experiments import rehearsal
 from armtriage.experiments.folder import Folder
 from experiments.small_cells import First, Moody, Raising, two_arms
 
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1])
 ENVIRONMENTS: dict[str, Any] = {
     "few": "random:n_arms=6,budget=2",
     "set": "assignment:left=3,right=3",
@@ -71,7 +71,7 @@ def test_sweep_has_enough_cells_to_be_broken(unbroken: Path) -> None:
 # --- Kill -9 ---
 SWEEP = """
 import sys
-import test_resume
+from experiments import test_resume
 folder, engine, shard = sys.argv[1:]
 shard = tuple(map(int, shard.split("/"))) if shard else None
 test_resume.sweep().run(folder, engine=engine, workers=2, shard=shard, progress=lambda *_: print("cell", flush=True))
@@ -151,7 +151,7 @@ def test_interrupted_sweep_keeps_what_is_finished(engine: str, tmp_path: Path, u
 
 FULL = """
 import resource, sys
-import test_resume
+from experiments import test_resume
 sweep = test_resume.sweep()
 sweep.run()
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
