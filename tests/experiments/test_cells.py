@@ -33,7 +33,6 @@ from experiments.small_cells import (
 )
 
 
-# --- Keys ---
 def test_label_does_not_count() -> None:
     assert environment("a").key == environment("b").key
     assert policy("a").key == policy("b").key
@@ -90,7 +89,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert environment(**options).key == environment(n_arms=8, budget=2, low=0.25).key
 
 
-# --- Names of cells ---
 @pytest.mark.parametrize(
     "changes",
     [
@@ -144,7 +142,6 @@ def test_more_replications_leave_whole_blocks_as_they_are() -> None:
     assert list(blocks(8, 4)) == list(blocks(20, 4))[:2]
 
 
-# --- Seeds ---
 def test_all_policies_of_an_environment_meet_the_same_luck() -> None:
     assert cell(policy=policy(policy="thompson")).environment_seed(0) == cell().environment_seed(0)
 
@@ -170,7 +167,6 @@ def test_seed_of_the_environment_can_be_given() -> None:
     assert cell(environment=environment(**RANDOM, seed=3)).environment_seed(2) == 3
 
 
-# --- Play ---
 def test_table_holds_what_simulate_returns() -> None:
     one = cell(first=4, count=3)
     env, budget = build_instance("random", RANDOM, 60, one.environment_seed(4))
@@ -251,7 +247,6 @@ def test_few_environments_are_kept() -> None:
     assert len(cells._KEPT) <= 2
 
 
-# --- Failures ---
 def failed(one: Cell) -> Outcome:
     made = outcome(one)
     assert made.table == b""

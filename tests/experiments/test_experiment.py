@@ -53,7 +53,6 @@ def refused(environments: Any = (SMALL,), policies: Any = ("greedy",), **setting
     return str(caught.value)
 
 
-# --- What a definition stands for ---
 def test_lists_are_grids_over_any_option() -> None:
     experiment = made(
         [
@@ -207,7 +206,6 @@ def test_other_entries_change_no_cell() -> None:
     assert few < more
 
 
-# --- Environments and policies of one's own ---
 def matched(left: int, *, seed: int) -> StochasticEnvironment:
     return random_constrained(Matchings(left, left), seed=seed)
 
@@ -280,7 +278,6 @@ def test_file_finds_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.Monk
     assert {cell.count for cell in experiment.cells} == {2}
 
 
-# --- What is refused ---
 def untold(**options: Any) -> StochasticEnvironment:
     return StochasticEnvironment([0.5, 0.1], FeedbackGraph.semi_bandit(2))
 
@@ -546,7 +543,6 @@ def test_missing_library_is_said(library: str, monkeypatch: pytest.MonkeyPatch) 
         made()
 
 
-# --- Plans, parts and runs ---
 def test_plan_counts_what_is_done(tmp_path: Path) -> None:
     experiment = made([SMALL, "star:n_leaves=3"], ["thompson"], block=2)
     plan = experiment.plan(tmp_path / "none")
@@ -659,7 +655,6 @@ def test_experiment_says_what_it_is() -> None:
     assert repr(made(name="look")) == "Experiment 'look': 1 environments, 1 policies, 1 cells, seed 7"
 
 
-# --- The command line ---
 def run(*arguments: Any) -> Any:
     engine = () if "--engine" in arguments else ("--engine", "serial")
     return CliRunner().invoke(cli.app, ["run", *map(str, arguments), *engine])

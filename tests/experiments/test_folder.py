@@ -60,7 +60,6 @@ def temporary(path: Path) -> list[str]:
     return [one.name for one in path.rglob("*") if one.name.startswith(".")]
 
 
-# --- Manifest ---
 def test_cells_are_those_of_all_pairs_in_order() -> None:
     made = manifest().cells
     assert [(one.policy.label, one.first, one.count) for one in made] == [
@@ -117,7 +116,6 @@ def test_same_manifest_is_not_written_again(tmp_path: Path) -> None:
     assert (tmp_path / "experiment.json").stat().st_mtime_ns == before.st_mtime_ns
 
 
-# --- Cells ---
 def test_kept_cells_are_there_and_whole(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     assert folder.ids() == ids(CELLS)
@@ -178,7 +176,6 @@ def test_table_that_was_never_renamed_is_missing(tmp_path: Path) -> None:
     assert folder.whole(CELLS) == ids(CELLS[1:])
 
 
-# --- Records ---
 def test_records_come_in_the_order_of_their_beginning(tmp_path: Path) -> None:
     filled(tmp_path, CELLS[:2])
     filled(tmp_path, CELLS[2:])
@@ -226,7 +223,6 @@ def test_folders_are_merged_by_copying(tmp_path: Path) -> None:
     assert len(one.records()) == 6
 
 
-# --- Temporary files ---
 def ended_process() -> int:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
@@ -258,7 +254,6 @@ def test_name_of_the_machine_is_fit_for_a_file() -> None:
     assert _files.HOST[0] == platform.node()[0]
 
 
-# --- A disk that is full, or closed ---
 LIMITED = """
 import resource, sys
 from experiments import test_folder as t

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from armtriage._arguments import check_choice, check_count
 from armtriage.catalogue import INSTANCES
@@ -60,10 +60,10 @@ def run(cells: Sequence[Cell], engine: str = "auto", workers: int | None = None)
     if engine == "serial":
         outcomes = ((cell, outcome) for cell in cells if (outcome := play(cell)) is not None)
     elif engine == "threads":
-        outcomes = _pool(cells, workers, _Here)
+        outcomes = _in_threads(cells, workers)
     elif engine == "processes":
         _check_sendable(cells)
-        outcomes = _pool(cells, workers, _Process)
+        outcomes = _in_processes(cells, workers)
     else:
         outcomes = _on_ray(cells, given)
     return _signed(outcomes, engine)
@@ -100,46 +100,48 @@ def _is_compiled(cell: Cell) -> bool:
     return isinstance(policy, str) or issubclass(policy, CompiledPolicy | CompiledContextualPolicy)
 
 
-class _Died(Exception):
-    """The player is no more, and its cell was not finished; the message says how it ended."""
+def _in_threads(cells: Sequence[Cell], workers: int) -> _Played:
+    stop = threading.Event()
+    return _pool(cells, workers, lambda cell: play(cell, stop), stop.set, [])
 
 
-class _Player(Protocol):
-    """Plays one cell after another."""
+def _in_processes(cells: Sequence[Cell], workers: int) -> _Played:
+    """Play the cells in processes, and yield them as they are finished.
 
-    def play(self, cell: Cell) -> Outcome:
-        """Return the outcome, or raise `_Died`."""
-
-    def close(self) -> None:
-        """End at once, whatever is being played; may be called from any thread, and more than once."""
-
-
-def _pool(cells: Sequence[Cell], workers: int, start: Callable[[], _Player]) -> _Played:
-    """Play the cells in this many threads, each with a player of its own, and yield them as they are finished.
-
-    A cell whose player died may not be to blame: it is played once more at the end, alone. If its player dies again,
+    A cell whose process died may not be to blame: it is played once more at the end, alone. If its process dies again,
     it has failed.
     """
-    suspects: list[tuple[Cell, _Died]] = []
-    yield from _turns(cells, workers, start, suspects)
+    suspects: _Dead = []
+    processes = _Processes()
+    yield from _pool(cells, workers, processes.play, processes.close, suspects)
     for cell, _ in suspects:
-        again: list[tuple[Cell, _Died]] = []
-        yield from _turns([cell], 1, start, again)
+        again: _Dead = []
+        processes = _Processes()
+        yield from _pool([cell], 1, processes.play, processes.close, again)
         for _, death in again:
-            yield cell, failure(cell, f"{death}, twice; the second time nothing else was being played")
+            yield (
+                cell,
+                failure(
+                    cell,
+                    f"{death}, twice; the second time nothing else was being played",
+                ),
+            )
 
 
-def _turns(
-    cells: Iterable[Cell], workers: int, start: Callable[[], _Player], dead: list[tuple[Cell, _Died]]
+def _pool(
+    cells: Iterable[Cell],
+    workers: int,
+    play_one: Callable[[Cell], Outcome | None],
+    close: Callable[[], None],
+    dead: _Dead,
 ) -> _Played:
-    """Play the cells, and yield those that are finished; those whose players died are added to `dead`."""
-    crew, todo = _Crew(start), iter(cells)
-    playing: dict[Future[Outcome], Cell] = {}
+    """Play the cells in threads; those whose processes died are added to `dead`. At the end, `close` stops all play."""
+    todo, playing = iter(cells), dict[Future[Outcome | None], Cell]()
     threads = ThreadPoolExecutor(workers, thread_name_prefix="armtriage")
     try:
         while True:
             for cell in islice(todo, _IN_FLIGHT * workers - len(playing)):
-                playing[threads.submit(crew.play, cell)] = cell
+                playing[threads.submit(play_one, cell)] = cell
             if not playing:
                 return
             # Where waiting cannot be interrupted, Ctrl+C has its turn in between.
@@ -151,98 +153,65 @@ def _turns(
                 except _Died as death:
                     dead.append((cell, death))
                 else:
-                    yield cell, outcome
+                    if outcome is not None:
+                        yield cell, outcome
     finally:
-        crew.close()
+        close()
         threads.shutdown(cancel_futures=True)
 
 
-class _Crew:
-    """The players of a pool, one for each of its threads."""
+class _Died(Exception):
+    """The process that played a cell is no more, and the cell was not finished; the message says how it ended."""
 
-    def __init__(self, start: Callable[[], _Player]) -> None:
-        self._start = start
-        self._players: set[_Player] = set()
+
+_Dead = list[tuple[Cell, _Died]]
+
+
+class _Processes:
+    """A process for each thread that plays: one that dies takes no other cell with it, and its cell is known."""
+
+    def __init__(self) -> None:
+        self._executors: dict[int, Any] = {}
         self._lock = threading.Lock()
-        self._own = threading.local()
         self._closed = False
 
     def play(self, cell: Cell) -> Outcome:
-        """Play a cell with this thread's player."""
-        player = getattr(self._own, "player", None)
-        if player is None:
-            player = self._own.player = self._start()
-            with self._lock:
-                self._players.add(player)
-                late = self._closed
-            if late:
-                player.close()
+        """Return the outcome, or raise `_Died`."""
+        executor = self._executors.get(threading.get_ident()) or self._start()
         try:
-            return player.play(cell)
-        except _Died:
-            self._own.player = None
-            with self._lock:
-                self._players.discard(player)
-            player.close()
-            raise
-
-    def close(self) -> None:
-        """End all players."""
-        with self._lock:
-            self._closed = True
-            players = set(self._players)
-        for player in players:
-            player.close()
-
-
-class _Here:
-    """Plays in this process."""
-
-    def __init__(self) -> None:
-        self._stop = threading.Event()
-
-    def play(self, cell: Cell) -> Outcome:
-        outcome = play(cell, self._stop)
-        if outcome is None:
-            raise _Died("stopped")
-        return outcome
-
-    def close(self) -> None:
-        self._stop.set()
-
-
-class _Process:
-    """Plays in a process of its own, so that one that dies takes no other cell with it."""
-
-    def __init__(self) -> None:
-        env = {"POLARS_MAX_THREADS": "1", "PYTHONWARNINGS": ",".join(sys.warnoptions)}
-        self._executor = _loky().ProcessPoolExecutor(1, initializer=_prepare, initargs=(os.getpid(),), env=env)
-        self._lock = threading.Lock()
-        self._ready = False
-
-    def play(self, cell: Cell) -> Outcome:
-        if not self._ready:
-            self._greet()
-        packed = _cloudpickle().dumps(cell)
-        try:
-            outcome = self._executor.submit(_play, sys.path, packed).result()
+            outcome = executor.submit(_play, sys.path, _cloudpickle().dumps(cell)).result()
         except RuntimeError as error:
-            raise _Died(f"the process that played it {_end(error)}") from error
+            self._end(threading.get_ident())
+            raise _Died(f"the process that played it {_ending(error)}") from error
         return failure(cell, outcome) if isinstance(outcome, str) else outcome
 
-    def _greet(self) -> None:
-        """Wait until it is ready; if it is not, no other would be."""
+    def _start(self) -> Any:
+        """Return a new process that is ready; if it cannot be had, no other could."""
+        env = {"POLARS_MAX_THREADS": "1", "PYTHONWARNINGS": ",".join(sys.warnoptions)}
+        with self._lock:
+            if self._closed:
+                raise _Died("stopped")
+            executor = _loky().ProcessPoolExecutor(1, initializer=_prepare, initargs=(os.getpid(),), env=env)
+            self._executors[threading.get_ident()] = executor
         try:
-            self._executor.submit(os.getpid).result()
-        except _loky().process_executor.ShutdownExecutorError as error:
-            raise _Died("stopped") from error
+            executor.submit(os.getpid).result()
         except RuntimeError as error:
-            raise ExperimentError(f"a process could not start: it {_end(error)}") from error
-        self._ready = True
+            if self._closed:
+                raise _Died("stopped") from error
+            raise ExperimentError(f"a process could not start: it {_ending(error)}") from error
+        return executor
 
     def close(self) -> None:
+        """End all processes, whatever they are doing."""
         with self._lock:
-            self._executor.shutdown(kill_workers=True)
+            self._closed = True
+        for thread in list(self._executors):
+            self._end(thread)
+
+    def _end(self, thread: int) -> None:
+        # Whoever takes it out ends it: loky does not expect that from two threads at a time.
+        if (executor := self._executors.pop(thread, None)) is not None:
+            executor.shutdown(kill_workers=True)
 
 
 def _loky() -> Any:
@@ -257,7 +226,7 @@ def _cloudpickle() -> Any:
     return importlib.import_module("cloudpickle")
 
 
-def _end(error: RuntimeError) -> str:
+def _ending(error: RuntimeError) -> str:
     """Say how a process ended, of which loky tells in words such as ``SIGKILL(-9)``."""
     found = re.search(r"\w+\((-?\d+)\)", str(error))
     code = int(found[1]) if found else 1
@@ -331,7 +300,10 @@ def _on_ray(cells: Sequence[Cell], workers: int | None) -> _Played:
                     outcome = ray.get(done)
                 except ray.exceptions.RayError as error:
                     outcome = f"{type(error).__name__}: {error}"
-                yield cell, failure(cell, outcome) if isinstance(outcome, str) else outcome
+                yield (
+                    cell,
+                    failure(cell, outcome) if isinstance(outcome, str) else outcome,
+                )
     finally:
         for one in playing:
             ray.cancel(one, force=True)
