@@ -18,10 +18,12 @@ import polars
 from armtriage import FeedbackGraph, Policy, StochasticEnvironment
 from armtriage.experiments.cells import Cell, Outcome, Spec, play
 from armtriage.experiments.identity import code_version
+from armtriage.experiments.manifest import Manifest
 
 __all__ = [
     "RANDOM",
     "First",
+    "Impatient",
     "Killed",
     "Leaving",
     "Loud",
@@ -31,6 +33,7 @@ __all__ = [
     "Slow",
     "cell",
     "environment",
+    "manifest",
     "other_two_arms",
     "outcome",
     "played",
@@ -51,6 +54,23 @@ def policy(label: str = "ours", policy: Any = "comb_ucb1", **options: Any) -> Sp
 
 def cell(**changes: Any) -> Cell:
     made = Cell(environment(), policy(), 0, 4, 10, root=7, redraw=False, code=code_version())
+    return replace(made, **changes)
+
+
+def manifest(**changes: Any) -> Manifest:
+    made = Manifest(
+        name="trial",
+        seed=7,
+        code=code_version(),
+        environments=(environment(),),
+        policies=(policy(), policy("theirs", "thompson")),
+        pairs=((0, 0), (0, 1)),
+        replications=6,
+        block=4,
+        checkpoints=10,
+        redraw=False,
+        definition={"horizon": 60},
+    )
     return replace(made, **changes)
 
 
@@ -81,6 +101,13 @@ class Raising(First):
 
     def _select(self, number: int) -> Any:
         raise ZeroDivisionError("no arm is good enough")
+
+
+class Impatient(First):
+    """Presses Ctrl+C in its first round."""
+
+    def _select(self, number: int) -> Any:
+        raise KeyboardInterrupt
 
 
 class Leaving(First):

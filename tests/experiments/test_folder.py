@@ -8,9 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars
 import pytest
@@ -19,28 +17,9 @@ from armtriage import _files
 from armtriage.errors import DamagedFile, ExperimentError
 from armtriage.experiments.cells import Cell, failure
 from armtriage.experiments.folder import Folder
-from armtriage.experiments.identity import code_version
-from armtriage.experiments.manifest import Manifest
-from experiments.small_cells import First, cell, environment, outcome, policy, two_arms
+from experiments.small_cells import cell, manifest, outcome
 
 CELLS = [cell(first=first) for first in range(0, 20, 4)]
-
-
-def manifest(**changes: Any) -> Manifest:
-    made = Manifest(
-        name="trial",
-        seed=7,
-        code=code_version(),
-        environments=(environment(),),
-        policies=(policy(), policy("theirs", "thompson")),
-        pairs=((0, 0), (0, 1)),
-        replications=6,
-        block=4,
-        checkpoints=10,
-        redraw=False,
-        definition={"horizon": 60},
-    )
-    return replace(made, **changes)
 
 
 def filled(path: Path, cells: Sequence[Cell] = CELLS) -> Folder:
@@ -58,28 +37,6 @@ def ids(cells: Sequence[Cell]) -> set[str]:
 
 def temporary(path: Path) -> list[str]:
     return [one.name for one in path.rglob("*") if one.name.startswith(".")]
-
-
-def test_cells_are_those_of_all_pairs_in_order() -> None:
-    made = manifest().cells
-    assert [(one.policy.label, one.first, one.count) for one in made] == [
-        ("ours", 0, 4),
-        ("ours", 4, 2),
-        ("theirs", 0, 4),
-        ("theirs", 4, 2),
-    ]
-
-
-@pytest.mark.parametrize("checkpoints", [10, (5, 60)])
-def test_manifest_read_again_names_the_same_cells(checkpoints: int | tuple[int, ...], tmp_path: Path) -> None:
-    own = environment("own", two_arms, budget=1, gap=0.1)
-    made = manifest(environments=(own,), policies=(policy(policy=First),), pairs=((0, 0),), checkpoints=checkpoints)
-    Folder(tmp_path).begin(made)
-    again = Folder(tmp_path).manifest()
-    assert [one.id for one in again.cells] == [one.id for one in made.cells]
-    assert again.environments[0].instance == "experiments.small_cells:two_arms"
-    assert again.policies[0].policy == "experiments.small_cells:First"
-    assert again.to_json() == made.to_json()
 
 
 def test_folder_without_a_manifest_is_none(tmp_path: Path) -> None:

@@ -119,13 +119,7 @@ def _in_processes(cells: Sequence[Cell], workers: int) -> _Played:
         processes = _Processes()
         yield from _pool([cell], 1, processes.play, processes.close, again)
         for _, death in again:
-            yield (
-                cell,
-                failure(
-                    cell,
-                    f"{death}, twice; the second time nothing else was being played",
-                ),
-            )
+            yield cell, failure(cell, f"{death}, twice; the second time nothing else was being played")
 
 
 def _pool(
@@ -179,7 +173,7 @@ class _Processes:
         """Return the outcome, or raise `_Died`."""
         executor = self._executors.get(threading.get_ident()) or self._start()
         try:
-            outcome = executor.submit(_play, sys.path, _cloudpickle().dumps(cell)).result()
+            outcome = executor.submit(_play, sys.path, _library("cloudpickle").dumps(cell)).result()
         except RuntimeError as error:
             self._end(threading.get_ident())
             raise _Died(f"the process that played it {_ending(error)}") from error
@@ -191,7 +185,7 @@ class _Processes:
         with self._lock:
             if self._closed:
                 raise _Died("stopped")
-            executor = _loky().ProcessPoolExecutor(1, initializer=_prepare, initargs=(os.getpid(),), env=env)
+            executor = _library("loky").ProcessPoolExecutor(1, initializer=_prepare, initargs=(os.getpid(),), env=env)
             self._executors[threading.get_ident()] = executor
         try:
             executor.submit(os.getpid).result()
@@ -214,16 +208,11 @@ class _Processes:
             executor.shutdown(kill_workers=True)
 
 
-def _loky() -> Any:
+def _library(name: str) -> Any:
     try:
-        return importlib.import_module("loky")
+        return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError("engine 'processes' needs loky, of the extra 'experiments': pip install loky") from error
-
-
-def _cloudpickle() -> Any:
-    _loky()
-    return importlib.import_module("cloudpickle")
+        raise ImportError(f"engine 'processes' needs the extra 'experiments': pip install {name}") from error
 
 
 def _ending(error: RuntimeError) -> str:
@@ -265,7 +254,7 @@ def _check_sendable(cells: Iterable[Cell]) -> None:
     used = [thing for cell in cells for thing in (cell.environment.instance, cell.policy.policy)]
     for thing in {id(thing): thing for thing in used if not isinstance(thing, str)}.values():
         try:
-            _cloudpickle().dumps(thing)
+            _library("cloudpickle").dumps(thing)
         except Exception as error:
             raise TypeError(
                 f"engine 'processes' cannot send {thing!r} to another process ({error}): use engine 'threads'"
