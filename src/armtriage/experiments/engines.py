@@ -253,8 +253,9 @@ def _check_sendable(cells: Iterable[Cell]) -> None:
     """Refuse users' functions and classes that cannot be sent to another process."""
     used = [thing for cell in cells for thing in (cell.environment.instance, cell.policy.policy)]
     for thing in {id(thing): thing for thing in used if not isinstance(thing, str)}.values():
+        dumps = _library("cloudpickle").dumps
         try:
-            _library("cloudpickle").dumps(thing)
+            dumps(thing)
         except Exception as error:
             raise TypeError(
                 f"engine 'processes' cannot send {thing!r} to another process ({error}): use engine 'threads'"
