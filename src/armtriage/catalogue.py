@@ -56,6 +56,7 @@ __all__ = [
     "policy_kinds",
     "policy_parameters",
     "split",
+    "unknown",
 ]
 
 POLICIES: Mapping[str, type[Policy]] = {
@@ -191,7 +192,8 @@ def _read(key: str, value: Any, parameter: inspect.Parameter | None) -> Any:
         raise Refusal(f"{key} must be {what}, got {value!r}") from None
 
 
-def _unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
+def unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
+    """Return the refusal of a name that stands for nothing."""
     return Refusal(f"unknown {what} {name!r}; accepted are {', '.join(known)}")
 
 
@@ -222,7 +224,7 @@ def instance_parameters(instance: str | Callable[..., Any], options: Mapping[str
     if not isinstance(instance, str):
         return {**parameters_of(instance, ("horizon", "seed")), "budget": _own_budget(instance)}
     if instance not in INSTANCES:
-        raise _unknown("instance", instance, INSTANCES)
+        raise unknown("instance", instance, INSTANCES)
     if instance in _ON_GRAPHS:
         shown, rest = parameters_of(_graph_family(options)), parameters_of(_BUILDERS["budget"][instance], _FOUND)
         return {"graph": _GRAPH, **shown, "budget": _BUDGET, **rest, **_apart(shown, ())}
@@ -247,7 +249,7 @@ def _own_budget(instance: Callable[..., Any]) -> inspect.Parameter:
 def _graph_family(options: Mapping[str, Any]) -> Callable[..., FeedbackGraph]:
     family = options.get("graph", _GRAPH.default)
     if family not in GRAPHS:
-        raise _unknown("graph", family, GRAPHS)
+        raise unknown("graph", family, GRAPHS)
     return GRAPHS[family]
 
 
@@ -326,7 +328,7 @@ def _policy(policy: str | type[Policy], known: Iterable[str] = POLICIES) -> type
     if not isinstance(policy, str):
         return policy
     if policy not in POLICIES:
-        raise _unknown("policy", policy, known)
+        raise unknown("policy", policy, known)
     return POLICIES[policy]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from armtriage.experiments.folder import Folder
+from armtriage.experiments.manifest import toml_text
 from experiments.small_cells import First, environment, manifest, policy, two_arms
 
 
@@ -30,3 +33,24 @@ def test_manifest_read_again_names_the_same_cells(checkpoints: int | tuple[int, 
     assert again.environments[0].instance == "experiments.small_cells:two_arms"
     assert again.policies[0].policy == "experiments.small_cells:First"
     assert again.to_json() == made.to_json()
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"horizon": [10, 20], "seed": 7, "policies": ["a", "b"], "environments": [{"instance": "x", "p": 0.5}]},
+        {"environments": {"my label": {"instance": "x", "means": [[0.9, 0.1]]}, "b": "random:n_arms=5"}},
+        {"name": 'quo"te \\ and ünicode\n', "redraw": False, "environments": [{"graph": {"family": "star", "n": 3}}]},
+        {"policies": ["a long name of a policy, number " + str(i) for i in range(5)], "level": 1e-20},
+        {"environments": ["text", {"instance": "x"}]},
+    ],
+)
+def test_definitions_are_written_as_toml(definition: dict[str, Any]) -> None:
+    read = tomllib.loads(toml_text(definition))
+    assert read == definition
+    labels = definition.get("environments")
+    assert not isinstance(labels, dict) or list(read["environments"]) == list(labels)
+
+
+def test_what_is_none_is_left_out_of_toml() -> None:
+    assert tomllib.loads(toml_text({"seed": None, "a": [{"b": None, "c": 1}]})) == {"a": [{"c": 1}]}

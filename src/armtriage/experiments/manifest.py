@@ -10,7 +10,9 @@ from typing import Any, Self
 from armtriage.experiments.cells import FORMAT, Cell, Spec, blocks
 from armtriage.experiments.identity import canonical, place_of, versions
 
-__all__ = ["Manifest"]
+__all__ = ["Manifest", "toml_text"]
+
+_LINE = 64  # a longer list has a line for each of its values
 
 
 @dataclass(frozen=True)
@@ -92,3 +94,48 @@ def _values_of(spec: Spec) -> dict[str, Any]:
 def _spec_of(values: Mapping[str, Any]) -> Spec:
     what = values["instance" if "instance" in values else "policy"]
     return Spec(values["label"], what, values["options"], values.get("horizon", 0), values["key"])
+
+
+def toml_text(definition: Mapping[str, Any]) -> str:
+    """Return a definition as the text of a TOML file; what is None is left out.
+
+    Examples
+    --------
+    >>> print(toml_text({"horizon": [10, 20], "policies": ["ucb"], "environments": [{"instance": "random", "n": 5}]}))
+    horizon = [10, 20]
+    policies = ["ucb"]
+    <BLANKLINE>
+    [[environments]]
+    instance = "random"
+    n = 5
+    """
+    import tomlkit
+
+    def inline(value: Any) -> Any:
+        # Tables of their own would change the order of what stands around them.
+        if isinstance(value, Mapping):
+            table = tomlkit.inline_table()
+            table.update({key: inline(one) for key, one in value.items() if one is not None})
+            return table
+        if not isinstance(value, list | tuple):
+            return tomlkit.item(value)
+        array = tomlkit.array()
+        array.extend(inline(one) for one in value)
+        return array.multiline(len(array.as_string()) > _LINE)
+
+    def table(values: Mapping[str, Any]) -> Any:
+        made = tomlkit.table()
+        made.update({key: inline(value) for key, value in values.items() if value is not None})
+        return made
+
+    document = tomlkit.document()
+    for key, value in definition.items():
+        if isinstance(value, Mapping):
+            document[key] = table(value)
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            tables = tomlkit.aot()
+            tables.extend(map(table, value))
+            document[key] = tables
+        elif value is not None:
+            document[key] = inline(value)
+    return tomlkit.dumps(document).strip()

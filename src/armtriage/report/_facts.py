@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import tomlkit
 
 from armtriage.experiments.results import Results
 from armtriage.plots._style import short
@@ -104,33 +104,38 @@ def toml_text(definition: Mapping[str, Any]) -> str:
     instance = "random"
     n = 5
     """
-    document = tomlkit.document()
+    plain, tables = [], []
     for key, value in definition.items():
         if isinstance(value, Mapping):
-            document[key] = _table(value)
-        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
-            tables = tomlkit.aot()
-            tables.extend(map(_table, value))
-            document[key] = tables
+            tables.append("\n".join([f"[{_key(key)}]", *_pairs(value)]))
+        elif isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value):
+            tables += ["\n".join([f"[[{_key(key)}]]", *_pairs(one)]) for one in value]
         elif value is not None:
-            document[key] = _inline(value)
-    return tomlkit.dumps(document).strip()
+            plain += _pairs({key: value})
+    return "\n\n".join(["\n".join(plain), *tables]).strip()
 
 
-def _table(values: Mapping[str, Any]) -> Any:
-    made = tomlkit.table()
-    made.update({key: _inline(value) for key, value in values.items() if value is not None})
-    return made
+def _pairs(values: Mapping[str, Any]) -> list[str]:
+    lines = []
+    for key, value in values.items():
+        if value is None:
+            continue
+        line = f"{_key(key)} = {_value(value)}"
+        if len(line) > _LINE and isinstance(value, list):
+            line = "\n".join([f"{_key(key)} = [", *(f"  {_value(one)}," for one in value), "]"])
+        lines.append(line)
+    return lines
 
 
-def _inline(value: Any) -> Any:
-    """Return a value that stands in one place: tables of their own would change the order of what is around them."""
-    made: Any = tomlkit.item(value) if not isinstance(value, Mapping | list | tuple) else None
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
     if isinstance(value, Mapping):
-        made = tomlkit.inline_table()
-        made.update({key: _inline(one) for key, one in value.items() if one is not None})
-    elif isinstance(value, list | tuple):
-        made = tomlkit.array()
-        made.extend(_inline(one) for one in value)
-        made.multiline(len(made.as_string()) > _LINE)
-    return made
+        return "{ " + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items() if one is not None) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, float) and not isinstance(value, bool):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False)
