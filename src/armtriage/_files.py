@@ -1,4 +1,4 @@
-"""Files of arrays and JSON that are written whole or not at all, and that notice any damage. Never pickle."""
+"""Files that are written whole or not at all; those of arrays and JSON notice any damage. Never pickle."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import hashlib
 import io
 import json
 import os
+import platform
+import re
 import secrets
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +20,41 @@ from numpy.typing import NDArray
 
 from armtriage.errors import DamagedFile
 
-__all__ = ["read_archive", "write_archive"]
+__all__ = ["HOST", "read_archive", "write_archive", "write_whole"]
 
+HOST = re.sub(r"[^A-Za-z0-9]+", "_", platform.node()) or "host"
+"""The name of this machine, as part of the name of a file."""
 _MAGIC = b"armtriage archive 1\n"
 _DIGEST = hashlib.sha256().digest_size
 
 
-def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write atomically: the bytes reach the disk under another name in the same folder, which is then renamed."""
-    target = Path(path)
-    buffer = io.BytesIO()
-    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
-    np.savez(buffer, allow_pickle=False, **{f"array.{name}": array for name, array in arrays.items()}, header=text)
-    payload = buffer.getbuffer()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> None:
+    """Write a file that has its name only when it is whole; until then it is ``.NAME.TOKEN.HOST-PROCESS.tmp``.
+
+    Parameters
+    ----------
+    target : path
+        The file; one that is there is replaced.
+    *parts : bytes
+        What it holds.
+    durable : bool
+        Wait until it is on the disk, so that no power cut can take it back.
+    """
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.{HOST}-{os.getpid()}.tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(payload).digest())
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
+        with open(temporary, "xb") as file:
+            for part in parts:
+                file.write(part)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        with suppress(OSError):
+            temporary.unlink()
         raise
-    _sync_folder(target.parent)
+    if durable:
+        _sync_folder(target.parent)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -53,6 +65,15 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a header and arrays, whole or not at all."""
+    buffer = io.BytesIO()
+    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
+    np.savez(buffer, allow_pickle=False, **{f"array.{name}": array for name, array in arrays.items()}, header=text)
+    payload = buffer.getbuffer()
+    write_whole(Path(path), _MAGIC, hashlib.sha256(payload).digest(), payload, durable=True)
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

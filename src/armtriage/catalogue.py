@@ -1,14 +1,19 @@
-"""What the names of instances and policies stand for, which options they take, and how they are made."""
+"""What names of instances and policies stand for, which options they take, and how they are made.
+
+On the command line they are written as text, NAME:key=value,key=value.
+"""
 
 from __future__ import annotations
 
 import inspect
+import types
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from armtriage import policies
-from armtriage._options import Refusal, convert, parameters_of, split, unknown
 from armtriage.environments import Environment, LinearEnvironment, StochasticEnvironment
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances import (
@@ -37,15 +42,21 @@ __all__ = [
     "DEFAULT_POLICIES",
     "INSTANCES",
     "POLICIES",
+    "Refusal",
     "build_instance",
     "build_policy",
+    "from_text",
     "instance_parameters",
     "kind_of",
+    "kinds_of_value",
     "make_instance",
     "make_policy",
     "names",
+    "parameters_of",
     "policy_kinds",
     "policy_parameters",
+    "split",
+    "unknown",
 ]
 
 POLICIES: Mapping[str, type[Policy]] = {
@@ -95,6 +106,95 @@ INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items
 _GIVEN = ("graph", "n_arms", "dimension", "budget", "decisions", "seed")
 _BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
 _GRAPH = inspect.Parameter("graph", inspect.Parameter.KEYWORD_ONLY, default="semi_bandit", annotation=str)
+
+
+class Refusal(ValueError):
+    """Input that cannot be taken; the message says what can."""
+
+
+def split(text: str) -> tuple[str, dict[str, str]]:
+    """Split NAME:key=value,key=value."""
+    name, _, rest = text.partition(":")
+    options: dict[str, str] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise Refusal(f"options are written key=value and parted by commas, got {item!r}")
+        if key in options:
+            raise Refusal(f"{key} is given twice")
+        options[key] = value
+    return name, options
+
+
+@lru_cache(maxsize=1024)
+def parameters_of(function: Callable[..., Any], without: tuple[str, ...] = ()) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function or class that can be given by name, with their types, where it says them."""
+    try:
+        hints = typing.get_type_hints(getattr(function, "__init__") if isinstance(function, type) else function)  # noqa: B009 - mypy
+    except (AttributeError, NameError, TypeError):
+        hints = {}
+    return {
+        key: one.replace(annotation=hints.get(key, Any))
+        for key, one in inspect.signature(function).parameters.items()
+        if key not in without and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    }
+
+
+def from_text(options: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """Return the options with what is given as text in the types that the signature asks for."""
+    return {key: _read(key, value, parameters.get(key)) for key, value in options.items()}
+
+
+def kinds_of_value(kind: Any) -> tuple[Any, ...]:
+    """Return the types that a type stands for: more than one for a union."""
+    union = isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union
+    return typing.get_args(kind) if union else (kind,)
+
+
+def _bare(kind: Any) -> tuple[Any, ...]:
+    """Return the types that a type stands for, without what else is said about them."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return _bare(typing.get_args(kind)[0])
+    kinds = kinds_of_value(kind)
+    return kinds if len(kinds) == 1 else tuple(one for part in kinds for one in _bare(part))
+
+
+def _truth(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError(value)
+    return value.lower() == "true"
+
+
+_READERS: tuple[tuple[Any, str, Callable[[str], Any]], ...] = (
+    (bool, "true or false", _truth),
+    (int, "a whole number", int),
+    (float, "a number", float),
+    (str, "text", str),
+)
+
+
+def _reader(parameter: inspect.Parameter) -> tuple[str, Callable[[str], Any]] | None:
+    """Return what a value must be, and what reads it, if it can be written as text."""
+    kinds = _bare(parameter.annotation)
+    return next(((what, reader) for kind, what, reader in _READERS if kind in kinds), None)
+
+
+def _read(key: str, value: Any, parameter: inspect.Parameter | None) -> Any:
+    """Return the value that a text stands for; what no text can say, or no option asks for, is left as it is."""
+    if parameter is None or not isinstance(value, str) or (found := _reader(parameter)) is None:
+        return value
+    what, reader = found
+    if types.NoneType in _bare(parameter.annotation) and value.lower() == "none":
+        return None
+    try:
+        return reader(value)
+    except ValueError:
+        raise Refusal(f"{key} must be {what}, got {value!r}") from None
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> Refusal:
+    """Return the refusal of a name that stands for nothing."""
+    return Refusal(f"unknown {what} {name!r}; accepted are {', '.join(known)}")
 
 
 def kind_of(environment: Environment | LinearEnvironment) -> str:
@@ -161,17 +261,16 @@ def build_instance(
     The options are those of `instance_parameters`, in the types asked for. Users' functions get the horizon and the
     seed if they take them.
     """
-    with _refusing():
-        if not isinstance(instance, str):
-            return _from_callable(instance, options, horizon, seed)
-        if instance in _ON_GRAPHS:
-            return _on_graph(_BUILDERS["budget"][instance], options, horizon, seed), options["budget"]
-        if instance in FAMILIES:
-            return _constrained(instance, options, seed)
-        kind = INSTANCES[instance]
-        build = _BUILDERS[kind][instance]
-        environment = build(**_some({"horizon": horizon, **options}, build, ("seed",)), seed=seed)
-        return environment, environment.decisions.size if kind == "decisions" else options["budget"]
+    if not isinstance(instance, str):
+        return _from_callable(instance, options, horizon, seed)
+    if instance in _ON_GRAPHS:
+        return _on_graph(_BUILDERS["budget"][instance], options, horizon, seed), options["budget"]
+    if instance in FAMILIES:
+        return _constrained(instance, options, seed)
+    kind = INSTANCES[instance]
+    build = _BUILDERS[kind][instance]
+    environment = build(**_some({"horizon": horizon, **options}, build, ("seed",)), seed=seed)
+    return environment, environment.decisions.size if kind == "decisions" else options["budget"]
 
 
 def _some(options: Mapping[str, Any], function: Callable[..., Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -225,11 +324,11 @@ def _from_callable(
     return environment, budget
 
 
-def _policy(policy: str | type[Policy]) -> type[Policy]:
+def _policy(policy: str | type[Policy], known: Iterable[str] = POLICIES) -> type[Policy]:
     if not isinstance(policy, str):
         return policy
     if policy not in POLICIES:
-        raise unknown("policy", policy, POLICIES)
+        raise unknown("policy", policy, known)
     return POLICIES[policy]
 
 
@@ -249,43 +348,34 @@ def build_policy(
     seed: int,
 ) -> Policy:
     """Return the policy, if it can play that environment; the options are those of `policy_parameters`."""
-    chosen, kind = _policy(policy), kind_of(environment)
-    if kind not in policy_kinds(chosen):
-        raise _no_match(chosen, kind)
+    chosen, kind = _that_plays(policy, environment), kind_of(environment)
     given = {"horizon": horizon, **options, "seed": seed}
     made = {key: given[key] for key in parameters_of(chosen) if key in given}
-    with _refusing():
-        if issubclass(chosen, ContextualPolicy) and isinstance(environment, LinearEnvironment):
-            return chosen(environment.n_arms, environment.dimension, budget, **made)
-        if kind == "decisions":
-            return chosen(environment.graph, decisions=getattr(environment, "decisions", None), **made)
-        return chosen(environment.graph, budget, **made)
+    if issubclass(chosen, ContextualPolicy) and isinstance(environment, LinearEnvironment):
+        return chosen(environment.n_arms, environment.dimension, budget, **made)
+    if kind == "decisions":
+        return chosen(environment.graph, decisions=getattr(environment, "decisions", None), **made)
+    return chosen(environment.graph, budget, **made)
 
 
-@contextmanager
-def _refusing() -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise Refusal(str(error)) from error
-
-
-def _no_match(policy: type[Policy], kind: str) -> Refusal:
-    able = policy_kinds(policy)
+def _that_plays(policy: str | type[Policy], environment: Environment | LinearEnvironment) -> type[Policy]:
+    """Return the policy's class; refuse one that cannot play the environment."""
+    kind = kind_of(environment)
+    chosen = _policy(policy, names(kind))
+    able = policy_kinds(chosen)
+    if kind in able:
+        return chosen
     what = "contexts" if "contexts" in (kind, *able) else "a set of decisions"
     wanted = "with" if able in (("contexts",), ("decisions",)) and kind != "contexts" else "without"
     fit = ", ".join(one for one, of in INSTANCES.items() if of in able)
-    return Refusal(
-        f"needs an instance {wanted} {what} ({fit}); policies for this instance are {', '.join(names(kind))}"
-    )
+    raise Refusal(f"needs an instance {wanted} {what} ({fit}); policies for this instance are {', '.join(names(kind))}")
 
 
 def make_instance(text: str, horizon: int, seed: int) -> tuple[Environment | LinearEnvironment, int]:
     """Return the environment that NAME:key=value,... describes, and how many arms a decision has at most."""
     with _naming(text):
         name, options = split(text)
-        made = convert(options, instance_parameters(name, options))
-        return build_instance(name, made, horizon, seed)
+        return build_instance(name, _checked(options, instance_parameters(name, options)), horizon, seed)
 
 
 def make_policy(
@@ -294,18 +384,26 @@ def make_policy(
     """Return the policy that NAME:key=value,... describes, if it can play that environment."""
     with _naming(text):
         name, options = split(text)
-        if name not in POLICIES:
-            raise unknown("policy", name, names(kind_of(environment)))
-        if kind_of(environment) not in policy_kinds(name):
-            raise _no_match(POLICIES[name], kind_of(environment))
-        made = convert(options, policy_parameters(name))
-        return build_policy(name, made, environment, budget, horizon, seed)
+        chosen = _that_plays(name, environment)
+        return build_policy(chosen, _checked(options, policy_parameters(chosen)), environment, budget, horizon, seed)
+
+
+def _checked(options: Mapping[str, str], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """Return the options, given as text, in their types; refuse what is unknown and what is missing."""
+    accepted = ", ".join(key for key, one in parameters.items() if _reader(one)) or "none"
+    for key in options:
+        if key not in parameters or not _reader(parameters[key]):
+            raise Refusal(f"unknown option {key!r}; accepted are {accepted}")
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and key not in options and key != "horizon":
+            raise Refusal(f"{key} must be given; accepted are {accepted}")
+    return from_text(options, parameters)
 
 
 @contextmanager
 def _naming(text: str) -> Iterator[None]:
-    """Say in a refusal what was refused."""
+    """Say in an error what was refused."""
     try:
         yield
-    except Refusal as error:
+    except (TypeError, ValueError) as error:
         raise Refusal(f"{text}: {error}") from error

@@ -16,12 +16,14 @@ import numpy as np
 import polars
 
 from armtriage import FeedbackGraph, Policy, StochasticEnvironment
-from armtriage.experiments.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, play
-from armtriage.experiments.versions import code_version
+from armtriage.experiments.cells import Cell, Outcome, Spec, play
+from armtriage.experiments.identity import code_version
+from armtriage.experiments.manifest import Manifest
 
 __all__ = [
     "RANDOM",
     "First",
+    "Impatient",
     "Killed",
     "Leaving",
     "Loud",
@@ -31,6 +33,7 @@ __all__ = [
     "Slow",
     "cell",
     "environment",
+    "manifest",
     "other_two_arms",
     "outcome",
     "played",
@@ -41,16 +44,33 @@ __all__ = [
 RANDOM = {"n_arms": 8, "budget": 2}
 
 
-def environment(label: str = "easy", instance: Any = "random", horizon: int = 60, **options: Any) -> EnvironmentSpec:
-    return EnvironmentSpec(label, instance, options or RANDOM, horizon)
+def environment(label: str = "easy", instance: Any = "random", horizon: int = 60, **options: Any) -> Spec:
+    return Spec(label, instance, options or RANDOM, horizon)
 
 
-def policy(label: str = "ours", policy: Any = "comb_ucb1", **options: Any) -> PolicySpec:
-    return PolicySpec(label, policy, options)
+def policy(label: str = "ours", policy: Any = "comb_ucb1", **options: Any) -> Spec:
+    return Spec(label, policy, options)
 
 
 def cell(**changes: Any) -> Cell:
     made = Cell(environment(), policy(), 0, 4, 10, root=7, redraw=False, code=code_version())
+    return replace(made, **changes)
+
+
+def manifest(**changes: Any) -> Manifest:
+    made = Manifest(
+        name="trial",
+        seed=7,
+        code=code_version(),
+        environments=(environment(),),
+        policies=(policy(), policy("theirs", "thompson")),
+        pairs=((0, 0), (0, 1)),
+        replications=6,
+        block=4,
+        checkpoints=10,
+        redraw=False,
+        definition={"horizon": 60},
+    )
     return replace(made, **changes)
 
 
@@ -81,6 +101,13 @@ class Raising(First):
 
     def _select(self, number: int) -> Any:
         raise ZeroDivisionError("no arm is good enough")
+
+
+class Impatient(First):
+    """Presses Ctrl+C in its first round."""
+
+    def _select(self, number: int) -> Any:
+        raise KeyboardInterrupt
 
 
 class Leaving(First):

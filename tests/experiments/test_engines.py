@@ -20,7 +20,7 @@ from armtriage import CombUCB1
 from armtriage.errors import ExperimentError
 from armtriage.experiments import engines
 from armtriage.experiments.cells import Cell, Outcome
-from armtriage.experiments.engines import ENGINES, _pool, _worker, run
+from armtriage.experiments.engines import ENGINES, run
 from experiments.small_cells import (
     First,
     Killed,
@@ -35,7 +35,7 @@ from experiments.small_cells import (
     two_arms,
 )
 
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1])
 LINEAR = environment("contexts", "linear", n_arms=6, dimension=3, budget=2)
 SETS = environment("sets", "assignment", left=3, right=3)
 OWN = environment("own", two_arms, budget=1, gap=0.3)
@@ -76,7 +76,6 @@ def test_tables_to_compare_with_are_there(expected: dict[str, bytes]) -> None:
     assert sorted(map(bool, expected.values())) == [False] * 2 + [True] * 16
 
 
-# --- The same outcomes ---
 @pytest.mark.parametrize(
     ("engine", "workers"),
     [("auto", 2), ("serial", 1), ("threads", 1), ("threads", 2), ("threads", 5), ("processes", 1), ("processes", 3)],
@@ -121,10 +120,9 @@ def test_failure_does_not_stop_the_others(engine: str) -> None:
     assert all(made[one.id].record["error"] is None for one in cells[1:])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [one for one in ENGINES if one != "ray"])
 def test_no_cells_are_no_work(engine: str) -> None:
-    if engine != "ray":
-        assert list(run([], engine)) == []
+    assert list(run([], engine)) == []
 
 
 @pytest.mark.parametrize("engine", ["gpu", "", None])
@@ -139,7 +137,6 @@ def test_no_workers_are_refused(workers: int) -> None:
         run([cell()], "threads", workers)
 
 
-# --- The choice ---
 def chosen(*cells: Cell, workers: int = 2) -> str:
     return {made.record["engine"] for _, made in run(cells, "auto", workers)}.pop()
 
@@ -162,7 +159,7 @@ def test_processes_are_chosen_for_what_holds_the_lock(one: Cell) -> None:
 
 def test_threads_are_chosen_for_what_cannot_be_sent() -> None:
     class Local(First):
-        pass
+        lock = threading.Lock()
 
     assert chosen(cell(), cell(policy=policy(policy=Local))) == "threads"
 
@@ -172,7 +169,6 @@ def test_nothing_is_started_for_one_cell_or_one_worker() -> None:
     assert chosen(cell(), cell(first=4), workers=1) == "serial"
 
 
-# --- Threads ---
 def test_few_cells_are_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 
@@ -180,11 +176,11 @@ def test_few_cells_are_under_way_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
         begun.append(one.first)
         return Outcome(b"", {})
 
-    monkeypatch.setattr(_pool, "play", play)
+    monkeypatch.setattr(engines, "play", play)
     with closing(run([cell(first=first) for first in range(100)], "threads", 2)) as outcomes:
         for number in range(1, 50):
             next(outcomes)
-            assert len(begun) < number + 2 * _pool._IN_FLIGHT + 1
+            assert len(begun) < number + 2 * engines._IN_FLIGHT + 1
 
 
 @pytest.mark.parametrize("engine", ["threads", "processes"])
@@ -193,19 +189,19 @@ def test_closing_ends_what_is_under_way(engine: str) -> None:
     endless = [cell(environment=environment(horizon=10**13), first=first) for first in (0, 4)]
     with closing(run([cell(), *endless], engine, 2)) as outcomes:
         assert next(outcomes)[0].id == cell().id
-    assert threading.active_count() == before
+    # A thread of loky may take a moment to come to its end.
+    assert until(lambda: threading.active_count() == before, 20.0)
 
 
 def test_error_in_a_thread_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
     def play(one: Cell, stop: threading.Event) -> Outcome:
         raise MemoryError("no more")
 
-    monkeypatch.setattr(_pool, "play", play)
+    monkeypatch.setattr(engines, "play", play)
     with pytest.raises(MemoryError, match="no more"):
         list(run([cell(), cell(first=4)], "threads", 2))
 
 
-# --- Processes ---
 def test_death_of_a_process_is_a_failure_of_its_cell_alone() -> None:
     cells = [cell(policy=policy(policy=Killed)), *(cell(first=first) for first in range(0, 24, 4))]
     made = {one.id: result for one, result in run(cells, "processes", 2)}
@@ -229,14 +225,22 @@ def test_what_users_read_and_print_harms_nothing(capfd: pytest.CaptureFixture[st
 
 def test_what_cannot_be_sent_is_refused() -> None:
     class Local(First):
-        pass
+        lock = threading.Lock()
 
-    with pytest.raises(TypeError, match=r"cannot send .*Local.* to another process: define it at the top of a file"):
+    with pytest.raises(TypeError, match=r"cannot send .*Local.* to another process .*lock.*: use engine 'threads'"):
         run([cell(policy=policy(policy=Local))], "processes")
 
 
+def test_processes_play_what_is_defined_anywhere() -> None:
+    class Local(First):
+        pass
+
+    one = cell(policy=policy(policy=Local))
+    assert tables([one], "processes")[one.id] == outcome(cell(policy=policy(policy=First))).table
+
+
 def test_what_cannot_be_found_in_the_process_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "passing.py").write_text("from small_cells import First\nclass Gone(First):\n    pass\n")
+    (tmp_path / "passing.py").write_text("from experiments.small_cells import First\nclass Gone(First):\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     import passing  # type: ignore[import-not-found]
 
@@ -270,33 +274,27 @@ def script(folder: Path, end: str, *how: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize("how", [("mine.py",), ("-m", "mine")])
-def test_script_can_define_what_is_played(how: tuple[str, ...], tmp_path: Path) -> None:
-    done = script(tmp_path, "if __name__ == '__main__':\n    main()\n", *how)
+@pytest.mark.parametrize("end", ["if __name__ == '__main__':\n    main()\n", "main()\n"])
+def test_script_can_define_what_is_played(end: str, how: tuple[str, ...], tmp_path: Path) -> None:
+    done = script(tmp_path, end, *how)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["None", "None"], done.stderr
-
-
-def test_script_that_forgets_the_guard_is_told(tmp_path: Path) -> None:
-    done = script(tmp_path, "main()\n")
-    assert done.returncode == 1
-    assert "put what runs under `if __name__ == '__main__':`" in done.stderr
-    assert "ExperimentError: a process could not start" in done.stderr
+    assert done.stderr == ""
 
 
 def test_process_that_cannot_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_worker, "_START", "raise SystemExit(3)")
+    def leave(parent: int) -> None:
+        os._exit(3)
+
+    monkeypatch.setattr(engines, "_prepare", leave)
     with pytest.raises(ExperimentError, match="a process could not start: it ended with exit code 3"):
         list(run([cell(), cell(first=4)], "processes", 2))
 
 
-def test_prompt_cannot_send_what_it_defines(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCRIPT.format(here=HERE) + "main()"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert "cannot send <class '__main__.Mine'> to another process" in done.stderr
+def test_prompt_can_define_what_is_played(tmp_path: Path) -> None:
+    done = script(tmp_path, "", "-c", SCRIPT.format(here=HERE) + "main()")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["None", "None"], done.stderr
 
 
-# --- The end of the parent ---
 LONG = """
 from experiments.small_cells import *
 from armtriage.experiments.engines import run
@@ -379,19 +377,12 @@ for one, made in run([cell(), *endless], "threads", 2):
     assert error.rstrip().endswith("KeyboardInterrupt")
 
 
-def test_worker_does_not_run_experiments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_worker, "IS_WORKER", True)
-    with pytest.raises(RuntimeError, match="cannot run while the processes of another one start"):
-        run([cell()])
-
-
 def test_as_many_workers_as_processors_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     if hasattr(os, "sched_getaffinity"):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
         assert engines.processors() == 3
 
 
-# --- Ray ---
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """A cluster of two workers on this machine."""
@@ -400,6 +391,11 @@ def cluster() -> Iterator[None]:
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_no_cells_are_no_work_for_ray() -> None:
+    assert list(run([], "ray")) == []
 
 
 @pytest.mark.usefixtures("cluster")
@@ -439,6 +435,13 @@ def test_closing_leaves_no_task_of_ray(tmp_path: Path) -> None:
         assert next(outcomes)[0].id == cell().id
         assert until(lambda: len(list(tmp_path.iterdir())) >= 1)
     assert len(tables([cell(), cell(first=4)], "ray")) == 2
+
+
+@pytest.mark.parametrize("library", ["loky", "cloudpickle"])
+def test_missing_library_for_processes_is_said(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=f"engine 'processes' needs the extra 'experiments': pip install {library}"):
+        list(run([cell(policy=policy(policy=First))], "processes"))
 
 
 def test_missing_ray_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

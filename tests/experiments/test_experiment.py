@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 import polars
 import pytest
-from typer.testing import CliRunner
 
 from armtriage import (
     C2UCB,
@@ -24,7 +23,6 @@ from armtriage import (
     Policy,
     Results,
     StochasticEnvironment,
-    cli,
     random_constrained,
     random_linear,
 )
@@ -34,7 +32,7 @@ from armtriage.experiments.folder import Folder
 from experiments.small_cells import First, Raising, two_arms
 
 SMALL = "random:n_arms=6,budget=2"
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* is not compiled:UserWarning")
 
@@ -53,7 +51,6 @@ def refused(environments: Any = (SMALL,), policies: Any = ("greedy",), **setting
     return str(caught.value)
 
 
-# --- What a definition stands for ---
 def test_lists_are_grids_over_any_option() -> None:
     experiment = made(
         [
@@ -170,8 +167,10 @@ def test_definition_is_what_was_given() -> None:
     given = {"instance": two_arms, "gap": (0.1, np.float64(0.2)), "budget": 1}
     experiment = made({"mine": given}, [First, "greedy"])
     said = json.loads(json.dumps(experiment.definition))
-    assert said["environments"] == {"mine": {"instance": "small_cells:two_arms", "gap": [0.1, 0.2], "budget": 1}}
-    assert said["policies"] == ["small_cells:First", "greedy"]
+    assert said["environments"] == {
+        "mine": {"instance": "experiments.small_cells:two_arms", "gap": [0.1, 0.2], "budget": 1}
+    }
+    assert said["policies"] == ["experiments.small_cells:First", "greedy"]
     assert (said["horizon"], said["seed"], experiment.name) == (40, 7, "experiment")
 
 
@@ -205,7 +204,6 @@ def test_other_entries_change_no_cell() -> None:
     assert few < more
 
 
-# --- Environments and policies of one's own ---
 def matched(left: int, *, seed: int) -> StochasticEnvironment:
     return random_constrained(Matchings(left, left), seed=seed)
 
@@ -278,7 +276,6 @@ def test_file_finds_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.Monk
     assert {cell.count for cell in experiment.cells} == {2}
 
 
-# --- What is refused ---
 def untold(**options: Any) -> StochasticEnvironment:
     return StochasticEnvironment([0.5, 0.1], FeedbackGraph.semi_bandit(2))
 
@@ -538,13 +535,12 @@ def test_file_with_problems_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["polars", "pydantic"])
 def test_missing_library_is_said(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    for name in ("schema", "definition", "rehearsal"):
+    for name in ("definition", "rehearsal"):
         monkeypatch.delitem(sys.modules, f"armtriage.experiments.{name}", raising=False)
     with pytest.raises(ImportError, match="extra 'experiments': pip install pydantic polars"):
         made()
 
 
-# --- Plans, parts and runs ---
 def test_plan_counts_what_is_done(tmp_path: Path) -> None:
     experiment = made([SMALL, "star:n_leaves=3"], ["thompson"], block=2)
     plan = experiment.plan(tmp_path / "none")
@@ -655,171 +651,6 @@ def test_bar_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 def test_experiment_says_what_it_is() -> None:
     assert repr(made(name="look")) == "Experiment 'look': 1 environments, 1 policies, 1 cells, seed 7"
-
-
-# --- The command line ---
-def run(*arguments: Any) -> Any:
-    engine = () if "--engine" in arguments else ("--engine", "serial")
-    return CliRunner().invoke(cli.app, ["run", *map(str, arguments), *engine])
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    place = tmp_path / "small.toml"
-    place.write_text(
-        'horizon = [30, 40]\nreplications = 4\nblock = 2\nseed = 7\npolicies = ["greedy", "thompson", "c2ucb"]\n'
-        '[[environments]]\ninstance = "random"\nn_arms = [4, 5]\nbudget = 2\n'
-        '[[environments]]\nlabel = "with contexts"\ninstance = "linear"\nn_arms = 4\ndimension = 2\nbudget = 1\n'
-        '[[environments]]\ninstance = "assignment"\nleft = 2\nright = 2\n'
-    )
-    return place
-
-
-CELLS = 2 * (4 * 2 + 2 + 2)
-
-
-def test_command_plays_a_file_and_prints_the_summary(file: Path) -> None:
-    result = run(file)
-    assert result.exit_code == 0, result.output
-    words = re.sub(r"[│\s]+", " ", result.stdout)
-    assert all(f" {name} " in words for name in ("greedy", "thompson", "c2ucb", "mean regret", "95% interval"))
-    summary = Results.load(file.with_suffix("")).summary()
-    assert result.stdout.count(" to ") == summary.height == CELLS // 2
-    assert "seed 7" in result.stdout
-    assert f"{CELLS} cells, seed 7" in result.stderr
-
-
-def test_dry_run_plays_nothing(file: Path, tmp_path: Path) -> None:
-    result = run(file, "--dry-run")
-    assert result.exit_code == 0, result.output
-    assert [one.name for one in tmp_path.iterdir()] == [file.name]
-    assert "│   greedy " in result.stdout
-    assert f"{CELLS} cells, 0 done, {CELLS} missing; time on one processor:" in result.stdout
-    said = json.loads(run(file, "--dry-run", "--json").stdout)
-    assert (said["cells"], said["done"], said["missing"]) == (CELLS, 0, CELLS)
-    assert sum(row["missing"] for row in said["rows"]) == CELLS
-    assert set(said["rows"][0]) == {"environment", "policy", "cells", "done", "missing", "seconds"}
-
-
-def test_json_is_the_summary(file: Path, tmp_path: Path) -> None:
-    result = run(file, "--json", "--folder", tmp_path / "here", "--engine", "threads", "--workers", 2)
-    assert result.exit_code == 0, result.output
-    said = json.loads(result.stdout)
-    assert said["summary"] == Experiment.from_file(file).run(engine="serial").summary().to_dicts()
-    assert (said["name"], said["seed"], said["cells"]) == ("experiment", 7, CELLS)
-    assert (said["missing"], said["failed"], said["stale"], said["errors"]) == (0, 0, 0, [])
-
-
-def test_parts_of_a_queue_make_the_whole(file: Path, tmp_path: Path) -> None:
-    first = run(file, "--shard", "1/2", "--json")
-    assert 0 < json.loads(first.stdout)["missing"] < CELLS
-    assert "cells are missing" in run(file, "--shard", "1/2").stdout
-    assert json.loads(run(file, "--shard", "2/2", "--json").stdout)["missing"] == 0
-
-
-def test_changed_file_leaves_old_cells_out(file: Path) -> None:
-    run(file)
-    file.write_text(file.read_text().replace("[4, 5]", "4"))
-    assert "8 cells of other settings or other code are left out" in run(file).stdout
-
-
-def failing(tmp_path: Path, policy: str, seed: str = "seed = 1") -> Path:
-    file = tmp_path / "failing.toml"
-    file.write_text(
-        f'horizon = 20\nreplications = 2\nblock = 1\n{seed}\nenvironments = ["{SMALL}"]\n'
-        f'policies = ["greedy", {{ policy = "{policy}" }}]\n'
-    )
-    return file
-
-
-def test_failed_cells_are_told_and_end_with_1(tmp_path: Path) -> None:
-    file = failing(tmp_path, "small_cells:Raising")
-    result = run(file)
-    assert result.exit_code == 1
-    assert f"2 failed, such as Raising in {SMALL}: ZeroDivisionError: no arm is good enough" in result.stdout
-    assert "2 cells failed; the next run tries them again" in result.stdout
-    said = json.loads(run(file, "--json").stdout)
-    assert said["failed"] == len(said["errors"]) == 2
-    assert said["errors"][0]["error"].startswith("Traceback")
-
-
-class Impatient(First):
-    def _select(self, number: int) -> Any:
-        raise KeyboardInterrupt
-
-
-def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
-    file = failing(tmp_path, "test_experiment:Impatient")
-    result = run(file)
-    assert result.exit_code == 130
-    assert "stopped; 2 of 4 cells are done and kept in" in result.stderr
-    assert "The same command goes on from there." in result.stderr
-    assert Results.load(tmp_path / "failing").missing == 2
-
-
-def test_seed_that_was_drawn_is_kept(tmp_path: Path) -> None:
-    file = failing(tmp_path, "small_cells:First", seed="")
-    seeds = {json.loads(run(file, "--json").stdout)["seed"] for _ in range(2)}
-    assert len(seeds) == 1
-    again = json.loads(run(file, "--json", "--folder", tmp_path / "other", "--seed", 5).stdout)
-    assert again["seed"] == 5
-
-
-def test_disk_that_is_full_ends_with_1(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "armtriage.experiments.folder._replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left"))
-    )
-    result = run(file)
-    assert result.exit_code == 1
-    assert "No space left" in result.stderr
-    assert "Traceback" not in result.output
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--engine", "warp"], "engine must be one of auto, serial, threads, processes, ray, got 'warp'"),
-        (["--shard", "3/2"], "--shard must be written I/N, with I from 1 to N, got '3/2'"),
-        (["--shard", "two"], "--shard must be written I/N"),
-        (["--seed", "-1"], "seed: must be a whole number from 0, or none, got -1"),
-        (["--workers", "0"], "workers must be a whole number from 1, got 0"),
-    ],
-)
-def test_command_refuses(arguments: list[str], says: str, file: Path) -> None:
-    result = run(file, *arguments)
-    assert result.exit_code == 2
-    assert says in result.stderr
-    assert result.stdout == ""
-
-
-def test_command_refuses_files(tmp_path: Path, file: Path) -> None:
-    assert "No such file" in run(tmp_path / "none.toml").stderr
-    bare = tmp_path / "bare"
-    bare.write_text(file.read_text())
-    assert "--folder must be given for a file without an ending" in run(bare).stderr
-    unseeded = failing(tmp_path, "small_cells:First", seed="")
-    assert "--shard needs a seed" in run(unseeded, "--shard", "1/2").stderr
-    file.write_text("horizon = \n")
-    assert "is not a TOML file" in run(file).stderr
-    file.write_text("horizon = 3\n")
-    assert "2 problems" in run(file).stderr
-
-
-def test_folder_of_another_experiment_is_refused(file: Path) -> None:
-    run(file)
-    file.write_text('name = "other"\n' + file.read_text())
-    result = run(file)
-    assert result.exit_code == 2
-    assert "holds the experiment 'experiment', and this one is 'other'" in result.stderr
-
-
-@pytest.mark.filterwarnings("default:.*damaged:UserWarning")
-def test_damaged_cells_are_told_in_a_sentence(file: Path) -> None:
-    run(file)
-    next((file.with_suffix("") / "cells").iterdir()).write_bytes(b"no")
-    result = run(file)
-    assert result.exit_code == 0
-    assert re.search(r"^armtriage: 1 damaged files count as missing", result.stderr, re.M)
 
 
 def test_example_is_right() -> None:

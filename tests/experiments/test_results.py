@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from armtriage import Experiment, Results, Trace, UniformRandom, random_bernoulli, simulate
 from armtriage.errors import DamagedFile
-from armtriage.experiments.cells import Cell, EnvironmentSpec, Outcome, PolicySpec, failure, table_digest
-from armtriage.experiments.folder import Folder, Manifest
+from armtriage.experiments.cells import Cell, Outcome, Spec, failure, table_digest
+from armtriage.experiments.folder import Folder
+from armtriage.experiments.manifest import Manifest
 from armtriage.experiments.statistics import ratio_interval, slope_interval
 from armtriage.graphs.feedback import FeedbackGraph
 
@@ -29,12 +30,12 @@ VERSIONS = {"armtriage": "0.1", "python": "3.11", "numpy": "2.0", "numba": "0.61
 Regret = Callable[[Cell, int], Any]
 
 
-def environment(label: str, horizon: int = 100, instance: str = "random", **options: Any) -> EnvironmentSpec:
-    return EnvironmentSpec(label, instance, options, horizon, key=f"key of {label}")
+def environment(label: str, horizon: int = 100, instance: str = "random", **options: Any) -> Spec:
+    return Spec(label, instance, options, horizon, key=f"key of {label}")
 
 
-def policy(label: str, name: str = "greedy", **options: Any) -> PolicySpec:
-    return PolicySpec(label, name, options, key=f"key of {label}")
+def policy(label: str, name: str = "greedy", **options: Any) -> Spec:
+    return Spec(label, name, options, key=f"key of {label}")
 
 
 def some_regret(cell: Cell, replication: int) -> NDArray[np.float64]:
@@ -66,8 +67,8 @@ def outcome_of(cell: Cell, regret: Regret = some_regret) -> Outcome:
 
 
 def manifest_of(
-    environments: Iterable[EnvironmentSpec],
-    policies: Iterable[PolicySpec],
+    environments: Iterable[Spec],
+    policies: Iterable[Spec],
     pairs: Iterable[tuple[int, int]] | None = None,
     *,
     replications: int = 6,
@@ -121,7 +122,6 @@ def final(results: Results, **where: str) -> NDArray[np.float64]:
     return table["regret"].to_numpy()
 
 
-# --- Certificates ---
 def certified(path: Path, certificate: float) -> Results:
     """Return results with certificates of that many times the regret; those of replication 3 are too small."""
     manifest = replace(manifest_of(ENVIRONMENTS, POLICIES), certificate=0.05)
@@ -168,7 +168,6 @@ def test_results_without_certificates_say_so(results: Results) -> None:
         results.certificates()
 
 
-# --- The table of regret ---
 def test_regret_has_every_number_in_canonical_order(results: Results) -> None:
     expected = [
         (cell.environment.label, cell.policy.label, number, at, regret)
@@ -243,7 +242,6 @@ def test_policies_play_only_where_they_fit(tmp_path: Path) -> None:
     assert list(made.traces("many")) == ["greedy"]
 
 
-# --- Cells that failed, or are not there ---
 def test_failed_cell_is_a_row_with_its_traceback_and_no_regret(tmp_path: Path) -> None:
     manifest = manifest_of(ENVIRONMENTS, POLICIES)
     made = results_of(tmp_path, manifest, failed=manifest.cells[1:2])
@@ -301,7 +299,7 @@ def test_folder_without_cells_gives_empty_tables(tmp_path: Path, results: Result
 
 def test_cells_of_an_earlier_configuration_are_stale(tmp_path: Path) -> None:
     keep(tmp_path, manifest_of(ENVIRONMENTS, POLICIES))
-    changed = manifest_of(ENVIRONMENTS, [POLICIES[0], PolicySpec("greedy", "greedy", {}, key="another")])
+    changed = manifest_of(ENVIRONMENTS, [POLICIES[0], Spec("greedy", "greedy", {}, key="another")])
     made = results_of(tmp_path, changed, lambda cell, number: 1.0, missing=changed.cells[:3])
     assert made.stale == 6
     assert made.regret.filter(policy="greedy")["regret"].unique().to_list() == [1.0]
@@ -349,7 +347,6 @@ def test_order_of_the_folder_does_not_matter(tmp_path: Path, results: Results) -
     assert made.runs.equals(results.runs)
 
 
-# --- The table of runs ---
 def test_runs_has_a_row_a_run(results: Results) -> None:
     row = results.runs.row(7, named=True)
     cell = results.manifest.cells[3]
@@ -379,7 +376,6 @@ def test_seeds_differ_by_replication_where_instances_are_drawn_anew(tmp_path: Pa
     assert made.traces("few")["ucb"].environment_seed is None
 
 
-# --- Means ---
 def test_summary_is_that_of_the_runs(results: Results) -> None:
     for row in results.summary(level=0.9).iter_rows(named=True):
         values = final(results, environment=row["environment"], policy=row["policy"])
@@ -435,7 +431,6 @@ def test_bootstrap_is_the_same_again_and_whatever_else_there_is(tmp_path: Path, 
     assert row != results.summary().select("mean", "low", "high").row(1)
 
 
-# --- Differences ---
 def test_differences_are_paired_by_replication(results: Results) -> None:
     for row in results.differences("greedy", level=0.9).iter_rows(named=True):
         own = final(results, environment=row["environment"], policy="ucb")
@@ -491,7 +486,6 @@ def test_summary_with_a_baseline_says_what_differences_say(results: Results) -> 
     assert summary.select(gaps.columns).equals(gaps)
 
 
-# --- Parameters ---
 def sweep(path: Path, regret: Regret, **rest: Any) -> Results:
     environments = [
         environment(f"{graph} {n_arms}", graph=graph, n_arms=n_arms, budget=2)
@@ -608,7 +602,6 @@ def test_slopes_need_a_parameter_above_0(tmp_path: Path) -> None:
         results_of(tmp_path, manifest_of(environments, POLICIES)).slopes("environment.low")
 
 
-# --- Arguments ---
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -649,7 +642,6 @@ def test_load_says_which_extra_is_missing(tmp_path: Path, monkeypatch: pytest.Mo
         Results.load(tmp_path)
 
 
-# --- Traces and the overview ---
 def test_traces_have_the_runs(results: Results) -> None:
     trace = results.traces("many")["ucb"]
     cell = next(one for one in results.manifest.cells if one.environment.label == "many")
@@ -686,7 +678,6 @@ def test_overview_is_short(tmp_path: Path) -> None:
     assert "and 20 more: see summary()" in shown
 
 
-# --- Real runs ---
 def test_regret_is_that_of_the_simulator() -> None:
     made = Experiment(
         {"one": "random:n_arms=6,budget=2"}, ["random"], horizon=50, replications=5, block=2, seed=3

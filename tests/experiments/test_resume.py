@@ -19,7 +19,7 @@ from armtriage.experiments import rehearsal
 from armtriage.experiments.folder import Folder
 from experiments.small_cells import First, Moody, Raising, two_arms
 
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1])
 ENVIRONMENTS: dict[str, Any] = {
     "few": "random:n_arms=6,budget=2",
     "set": "assignment:left=3,right=3",
@@ -68,10 +68,9 @@ def test_sweep_has_enough_cells_to_be_broken(unbroken: Path) -> None:
     assert len(files(unbroken)) == len(sweep().cells) == 44
 
 
-# --- Kill -9 ---
 SWEEP = """
 import sys
-import test_resume
+from experiments import test_resume
 folder, engine, shard = sys.argv[1:]
 shard = tuple(map(int, shard.split("/"))) if shard else None
 test_resume.sweep().run(folder, engine=engine, workers=2, shard=shard, progress=lambda *_: print("cell", flush=True))
@@ -135,7 +134,6 @@ def test_damaged_and_removed_cells_are_played_again(tmp_path: Path, unbroken: Pa
     assert_same(tmp_path, unbroken)
 
 
-# --- Other ends ---
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 def test_interrupted_sweep_keeps_what_is_finished(engine: str, tmp_path: Path, unbroken: Path) -> None:
     def interrupt(done: int, failed: int, total: int) -> None:
@@ -151,7 +149,7 @@ def test_interrupted_sweep_keeps_what_is_finished(engine: str, tmp_path: Path, u
 
 FULL = """
 import resource, sys
-import test_resume
+from experiments import test_resume
 sweep = test_resume.sweep()
 sweep.run()
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
@@ -181,7 +179,6 @@ def test_write_error_stops_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyP
         sweep().run(tmp_path / "folder", engine="threads", workers=2)
 
 
-# --- Shards ---
 def test_shards_side_by_side_fill_one_folder(tmp_path: Path, unbroken: Path) -> None:
     parts = [start(tmp_path, "serial", shard) for shard in ("1/3", "2/3", "3/3")]
     assert [part.wait(timeout=300) for part in parts] == [0, 0, 0]
@@ -207,7 +204,6 @@ def test_shards_in_folders_of_their_own_are_merged_by_copying(tmp_path: Path, un
     assert_same(tmp_path / "1", unbroken)
 
 
-# --- Changes ---
 @pytest.mark.parametrize(
     "changes",
     [
@@ -253,7 +249,6 @@ def test_other_code_makes_new_cells_and_no_mix(tmp_path: Path, monkeypatch: pyte
     assert results.runs["code"].unique().to_list() == ["another"]
 
 
-# --- Failures ---
 @pytest.mark.parametrize("engine", ["serial", "threads", "processes"])
 def test_failed_cells_keep_their_traceback_and_the_sweep_goes_on(engine: str, tmp_path: Path) -> None:
     policies = ["comb_ucb1", {"policy": Raising, "label": "bad"}]

@@ -46,7 +46,6 @@ def mean_coverage(draw: Draw, n: int, level: float, interval: str) -> float:
     return share(held)
 
 
-# --- Means ---
 @pytest.mark.parametrize("n", [2, 3, 16])
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_t_interval_holds_its_level_for_normal_values(n: int, level: float) -> None:
@@ -133,7 +132,6 @@ def test_mean_of_equal_values_is_certain(interval: str) -> None:
     assert mean_interval([0.1] * 3, 0.95, interval) == pytest.approx((0.1, 0.1), rel=1e-12)
 
 
-# --- Ratios ---
 @pytest.mark.parametrize("interval", INTERVALS)
 def test_ratio_holds_its_level(interval: str) -> None:
     rng = np.random.default_rng(12)
@@ -184,7 +182,6 @@ def test_ratio_of_values_all_alike_is_certain(interval: str) -> None:
     assert ratio_interval([0.3] * 5, [0.1] * 5, 0.95, interval) == pytest.approx((3.0, 3.0), rel=1e-6)
 
 
-# --- Slopes ---
 AT = (100, 1000, 10_000)
 
 

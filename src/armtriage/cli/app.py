@@ -11,8 +11,16 @@ import typer
 from rich.console import Console
 
 from armtriage import __version__
-from armtriage._options import Refusal
-from armtriage.catalogue import DEFAULT_POLICIES, INSTANCES, POLICIES, kind_of, make_instance, make_policy, names
+from armtriage.catalogue import (
+    DEFAULT_POLICIES,
+    INSTANCES,
+    POLICIES,
+    Refusal,
+    kind_of,
+    make_instance,
+    make_policy,
+    names,
+)
 from armtriage.cli import demo
 from armtriage.cli import graph as _cli_graph
 from armtriage.cli import report as _cli_report

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from armtriage._options import Refusal
 from armtriage.kernels import jit as _jit
+from armtriage.simulation import progress
 
 __all__ = ["plain_warnings", "progress_bar", "refusing", "say", "say_if_cold"]
 
@@ -22,7 +21,7 @@ def refusing() -> Iterator[None]:
     """Turn refused input into its message and exit code 2."""
     try:
         yield
-    except (Refusal, ValueError, TypeError, ImportError, OSError, MemoryError) as error:
+    except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         typer.echo(f"armtriage: {error}", err=True)
         raise typer.Exit(2) from error
 
@@ -38,11 +37,8 @@ def plain_warnings() -> Iterator[None]:
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, float], None]]:
     """Yield what shows a label and the share that is done, where there is a terminal."""
-    console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda label, share: bar.update(task, description=label, completed=share)
+    with progress.progress_bar() as show:
+        yield lambda label, share: show(share, before=label)
 
 
 def say_if_cold() -> None:

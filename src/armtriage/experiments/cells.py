@@ -1,4 +1,4 @@
-"""The cells of an experiment: a policy in an environment for a block of replications, seeds by name, and their play."""
+"""The cells of an experiment: a policy in an environment, for a block of replications, with seeds by name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import threading
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -20,9 +20,7 @@ import numpy as np
 
 from armtriage.catalogue import build_instance, build_policy, instance_parameters, policy_parameters
 from armtriage.environments import Environment, LinearEnvironment
-from armtriage.experiments.identity import canonical, digest, identity, named_seed
-from armtriage.experiments.versions import code_version, versions
-from armtriage.policies.policy import Policy
+from armtriage.experiments.identity import canonical, code_version, digest, identity, named_seed, versions
 from armtriage.simulation.simulate import simulate
 from armtriage.simulation.trace import Trace
 
@@ -30,9 +28,8 @@ __all__ = [
     "COLUMNS",
     "FORMAT",
     "Cell",
-    "EnvironmentSpec",
     "Outcome",
-    "PolicySpec",
+    "Spec",
     "blocks",
     "failure",
     "play",
@@ -46,53 +43,57 @@ COLUMNS = ("replication", "round", "regret", "committed_at")
 
 
 @dataclass(frozen=True)
-class EnvironmentSpec:
-    """An environment of an experiment, before it is built.
+class Spec:
+    """An environment or a policy of an experiment, before it is built.
 
     Parameters
     ----------
     label : str
         What it is called in tables; the key does not depend on it.
-    instance : str or callable
-        A name of an instance, or a function that returns an environment.
+    what : str or callable
+        A name of an instance or of a policy; or a function that returns an environment, or a subclass of `Policy`.
     options : mapping of str
-        What it is built with, one value each; left out and given as its default are the same.
+        What it is built with, one value each; leaving an option out and giving its default are the same.
     horizon : int
-        Rounds in a replication.
+        Rounds in a replication, of an environment; 0 makes it a policy.
     key : str
         Identifies all but the label; worked out unless it is read from a file.
+    path : str
+        Where it stands in the definition of the experiment, for messages.
     """
 
     label: str
-    instance: str | Callable[..., Any]
+    what: Any
     options: Mapping[str, Any]
-    horizon: int
+    horizon: int = 0
     key: str = ""
+    path: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not self.key:
-            given = _given(self.options, instance_parameters(self.instance, self.options))
-            object.__setattr__(self, "key", f"{digest([identity('instance', self.instance), given])}-{self.horizon}")
+            parameters = instance_parameters(self.what, self.options) if self.horizon else policy_parameters(self.what)
+            made = digest([identity(self.word, self.what), _given(self.options, parameters)])
+            object.__setattr__(self, "key", f"{made}-{self.horizon}" if self.horizon else made)
+
+    @property
+    def word(self) -> str:
+        """What `what` is called in definitions and manifests."""
+        return "instance" if self.horizon else "policy"
+
+    @property
+    def instance(self) -> Any:
+        """What makes the environment."""
+        return self.what
+
+    @property
+    def policy(self) -> Any:
+        """What makes the policy."""
+        return self.what
 
     @property
     def luck(self) -> str:
         """Identifies what chance decides: not the horizon, so that a longer run meets what a shorter one met."""
         return self.key.partition("-")[0]
-
-
-@dataclass(frozen=True)
-class PolicySpec:
-    """A policy of an experiment, before it is built; see `EnvironmentSpec`."""
-
-    label: str
-    policy: str | type[Policy]
-    options: Mapping[str, Any]
-    key: str = ""
-
-    def __post_init__(self) -> None:
-        if not self.key:
-            given = _given(self.options, policy_parameters(self.policy))
-            object.__setattr__(self, "key", digest([identity("policy", self.policy), given]))
 
 
 def _given(options: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
@@ -144,14 +145,14 @@ class Cell:
 
     Examples
     --------
-    >>> env = EnvironmentSpec("easy", "random", {"n_arms": 10, "budget": 2}, horizon=100)
-    >>> cell = Cell(env, PolicySpec("UCB", "comb_ucb1", {}), 0, 4, 10, root=7, redraw=False, code=code_version())
+    >>> env = Spec("easy", "random", {"n_arms": 10, "budget": 2}, horizon=100)
+    >>> cell = Cell(env, Spec("UCB", "comb_ucb1", {}), 0, 4, 10, root=7, redraw=False, code=code_version())
     >>> len(cell.id), cell.environment_seed(0) == cell.environment_seed(3)
     (32, True)
     """
 
-    environment: EnvironmentSpec
-    policy: PolicySpec
+    environment: Spec
+    policy: Spec
     first: int
     count: int
     checkpoints: int | tuple[int, ...]
@@ -211,8 +212,8 @@ def play(cell: Cell, stop: threading.Event | None = None) -> Outcome | None:
 
     Examples
     --------
-    >>> env = EnvironmentSpec("easy", "random", {"n_arms": 10, "budget": 2}, horizon=100)
-    >>> cell = Cell(env, PolicySpec("UCB", "comb_ucb1", {}), 0, 4, 10, root=7, redraw=False, code=code_version())
+    >>> env = Spec("easy", "random", {"n_arms": 10, "budget": 2}, horizon=100)
+    >>> cell = Cell(env, Spec("UCB", "comb_ucb1", {}), 0, 4, 10, root=7, redraw=False, code=code_version())
     >>> play(cell).record["error"]
     """
     started, began = datetime.now(UTC), time.perf_counter()
@@ -270,7 +271,7 @@ def _traces(cell: Cell, stop: threading.Event | None) -> list[Trace]:
     def one(first: int, count: int) -> Trace:
         horizon = cell.environment.horizon
         environment, budget = _built(cell.environment, cell.environment_seed(first))
-        policy = build_policy(cell.policy.policy, cell.policy.options, environment, budget, horizon, cell.policy_seed)
+        policy = build_policy(cell.policy.what, cell.policy.options, environment, budget, horizon, cell.policy_seed)
         return simulate(
             policy,
             environment,
@@ -294,13 +295,13 @@ _MOST_KEPT = 2
 """Neighbouring cells share an environment; more than a few would fill the memory with large graphs."""
 
 
-def _built(spec: EnvironmentSpec, seed: int) -> _Built:
+def _built(spec: Spec, seed: int) -> _Built:
     """Return the environment, and the budget; those of the last cells are at hand."""
     name = spec.key, seed
     with _KEEPING:
         if name in _KEPT:
             return _KEPT[name]
-    made = build_instance(spec.instance, spec.options, spec.horizon, seed)
+    made = build_instance(spec.what, spec.options, spec.horizon, seed)
     with _KEEPING:
         _KEPT[name] = made
         while len(_KEPT) > _MOST_KEPT:

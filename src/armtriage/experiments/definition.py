@@ -1,34 +1,243 @@
-"""From the definition of an experiment to its configurations: entries, grids over their options, and labels."""
+"""From the definition of an experiment to its environments and policies: entries, grids over their options, labels.
+
+What the keys may hold is said by models of pydantic; every problem is told at once, by its key.
+"""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import json
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
-from armtriage._options import Refusal, parameters_of, read, readable, split
-from armtriage.catalogue import INSTANCES, POLICIES, instance_parameters, policy_parameters
-from armtriage.experiments.grid import expand, varied
-from armtriage.experiments.identity import canonical
-from armtriage.experiments.schema import Positive, Problems, Seed, Wrong, check, options_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+
+from armtriage._arguments import LONGEST
+from armtriage.catalogue import (
+    INSTANCES,
+    POLICIES,
+    from_text,
+    instance_parameters,
+    kinds_of_value,
+    parameters_of,
+    policy_parameters,
+    split,
+)
+from armtriage.experiments.cells import Spec
+from armtriage.experiments.identity import canonical, place_of
 from armtriage.instances import GRAPHS
 from armtriage.policies.policy import Policy
 
-__all__ = ["ENVIRONMENT", "POLICY", "Configuration", "Role", "configurations", "plain"]
+__all__ = [
+    "ENVIRONMENT",
+    "POLICY",
+    "Problems",
+    "Role",
+    "Settings",
+    "Wrong",
+    "check",
+    "expand",
+    "in_json",
+    "specs",
+    "varied",
+]
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """One environment or policy of an experiment, with one value for each option; the horizon is an environment's."""
+class Wrong(Exception):
+    """Problems with a definition, each a text with the key at which it is."""
 
-    path: str
-    label: str
-    what: Any
-    options: Mapping[str, Any]
-    horizon: int
+    @classmethod
+    def at(cls, path: str, text: str) -> Wrong:
+        """Return one problem."""
+        return cls(f"{path}: {text}")
+
+    @classmethod
+    def about(cls, path: str, keys: Iterable[str], text: str) -> Wrong:
+        """Return what a constructor said, at the key with which it begins."""
+        key, _, rest = text.partition(" ")
+        return cls.at(_inside(path, key), rest) if key in keys and rest.startswith("must ") else cls.at(path, text)
+
+
+def _inside(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+class Problems:
+    """Problems that are gathered, to be told together."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, None] = {}
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note what is wrong inside, and go on after it; a grid may have the same problem many times."""
+        try:
+            yield
+        except Wrong as error:
+            self.found |= dict.fromkeys(error.args)
+
+    def error(self) -> ValueError:
+        """Return all of them as one."""
+        many = f"{len(self.found)} problems\n  " if len(self.found) > 1 else ""
+        return ValueError(many + "\n  ".join(self.found))
+
+
+def _whole(value: Any) -> Any:
+    """Take 1e5 for the whole number that it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _or_none(value: Any) -> Any:
+    """Take the word for None, which TOML cannot say."""
+    return None if isinstance(value, str) and value.lower() == "none" else value
+
+
+_Whole = Annotated[int, BeforeValidator(_whole)]
+_FROM_1 = "a whole number from 1"
+_Positive = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=LONGEST, description=_FROM_1)]
+_Seed = Annotated[
+    Annotated[int, BeforeValidator(_whole), Field(ge=0)] | None,
+    BeforeValidator(_or_none),
+    Field(description="a whole number from 0, or none"),
+]
+_List = Annotated[list[_Positive], Field(min_length=1)]
+
+
+class Settings(BaseModel):
+    """What an experiment says besides its environments and policies."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    horizon: _Positive | _List = Field(description=f"{_FROM_1}, or a list of them")
+    replications: _Positive = Field(16)
+    seed: _Seed = None
+    name: Annotated[str, Field(min_length=1)] = Field("experiment", description="text")
+    checkpoints: _Positive | _List = Field(50, description=f"{_FROM_1}, or a list of them")
+    block: _Positive = Field(4)
+    redraw: bool = Field(False, description="true or false")
+    certificate: bool | Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        False, description="true, false or a number strictly between 0 and 1"
+    )
+
+
+def check(model: type[_Model], values: Mapping[str, Any], path: str, also: tuple[str, ...]) -> _Model:
+    """Return the values as the model has them.
+
+    They go through JSON: what can be kept can be given, and lists do for tuples.
+    """
+    try:
+        return model.model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        fields = {one.alias or name: one for name, one in model.model_fields.items()}
+        accepted = f"accepted are {', '.join((*also, *fields))}"
+        found = []
+        for key in dict.fromkeys(str(one["loc"][0]) for one in error.errors()):
+            if key not in fields:
+                say = f"unknown key; {accepted}"
+            elif key not in values:
+                say = f"must be given; {accepted}"
+            else:
+                say = f"must be {fields[key].description}, got {values[key]!r:.100}"
+            found.append(f"{_inside(path, key)}: {say}")
+        raise Wrong(*found) from error
+
+
+def _options_model(parameters: Mapping[str, inspect.Parameter], takes_all: bool) -> type[BaseModel]:
+    """Return the model of what a signature takes by name."""
+    return _model(tuple((key, one.annotation, one.default is one.empty) for key, one in parameters.items()), takes_all)
+
+
+@functools.lru_cache(maxsize=256)
+def _model(parameters: tuple[tuple[str, Any, bool], ...], takes_all: bool) -> type[BaseModel]:
+    # Any name is fine for an option, but not for an attribute of a model.
+    fields: dict[str, Any] = {
+        f"option_{place}": (
+            _strict(kind),
+            Field(... if needed and key != "horizon" else None, alias=key, description=_words(kind)),
+        )
+        for place, (key, kind, needed) in enumerate(parameters)
+    }
+    config = ConfigDict(extra="allow" if takes_all else "forbid", strict=True)
+    return create_model("Options", __config__=config, **fields)
+
+
+_PLAIN = {int: "a whole number", float: "a number", str: "text", bool: "true or false", types.NoneType: "none"}
+_LISTS: tuple[Any, ...] = (list, tuple, Sequence)
+
+
+def _strict(kind: Any) -> Any:
+    """Return the type as pydantic is to check it; what is no plain value is left to the function that takes it."""
+    kinds = kinds_of_value(kind)
+    if len(kinds) > 1:
+        whole: Any = typing.Union[tuple(map(_strict, kinds))]  # noqa: UP007 - a tuple of types
+        return Annotated[whole, BeforeValidator(_or_none)] if types.NoneType in kinds else whole
+    origin, within = typing.get_origin(kind), typing.get_args(kind)
+    if kind is int:
+        return _Whole
+    if kind in _PLAIN or origin in (Annotated, Literal):
+        return kind
+    if kind in _LISTS:
+        return kind
+    if origin in _LISTS:
+        return origin[tuple(one if one is ... else _strict(one) for one in within)]
+    return Any
+
+
+def _words(kind: Any) -> str:
+    """Return what a type accepts, in words."""
+    kinds = kinds_of_value(kind)
+    if len(kinds) > 1:
+        return " or ".join(dict.fromkeys(map(_words, kinds)))
+    if typing.get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, typing.get_args(kind)))}"
+    if typing.get_origin(kind) is Annotated:
+        return str(next(one.description for one in kind.__metadata__ if isinstance(one, FieldInfo)))
+    if _strict(kind) is not Any and kind not in _PLAIN:
+        inner = [_words(one) for one in typing.get_args(kind) if one is not ...]
+        return f"a list, each {inner[0]}" if len(set(inner)) == 1 else "a list"
+    return _PLAIN.get(kind, "a value")
+
+
+def expand(value: Any) -> list[Any]:
+    """Return all values that a grid stands for, the first key's changing last.
+
+    An element of a list that is itself a list is one value.
+
+    Examples
+    --------
+    >>> expand({"n_arms": [10, 20], "graph": ["star", {"family": "cliques", "size": [2, 5]}]})[2]
+    {'n_arms': 10, 'graph': {'family': 'cliques', 'size': 5}}
+    >>> expand({"means": [[0.9, 0.5]]})
+    [{'means': [0.9, 0.5]}]
+    """
+    if isinstance(value, Mapping):
+        return [dict(zip(value, chosen, strict=True)) for chosen in product(*map(expand, value.values()))]
+    if isinstance(value, list | tuple):
+        return [
+            one for element in value for one in ([element] if isinstance(element, list | tuple) else expand(element))
+        ]
+    return [value]
+
+
+def varied(members: list[dict[str, Any]]) -> list[str]:
+    """Return the keys whose values differ among the members of a grid, or that some lack.
+
+    Examples
+    --------
+    >>> varied([{"n_arms": 10, "budget": 2}, {"n_arms": 20, "budget": 2, "size": 5}])
+    ['n_arms', 'size']
+    """
+    keys = dict.fromkeys(key for member in members for key in member)
+    return [key for key in keys if any(key not in one or one[key] != members[0].get(key) for one in members)]
 
 
 class Role(NamedTuple):
@@ -51,7 +260,7 @@ def _parameter(key: str, kind: Any) -> inspect.Parameter:
     return inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
-_PLAYED = {"horizon": _parameter("horizon", Positive), "seed": _parameter("seed", Seed)}
+_PLAYED = {"horizon": _parameter("horizon", _Positive), "seed": _parameter("seed", _Seed)}
 ENVIRONMENT = Role(
     "environments",
     "instance",
@@ -80,11 +289,9 @@ class _Entry(NamedTuple):
     as_text: bool
 
 
-def configurations(
-    role: Role, given: Any, problems: Problems, horizon: int | list[int] | None = None
-) -> list[Configuration]:
+def specs(role: Role, given: Any, problems: Problems, horizon: int | list[int] | None = None) -> list[Spec]:
     """Return the environments or the policies of a definition, every grid written out."""
-    made: list[Configuration] = []
+    made: list[Spec] = []
     with problems.noting():
         for path, label, said in _places(role, given):
             with problems.noting():
@@ -104,7 +311,7 @@ def _entry(role: Role, path: str, label: str | None, given: Any) -> _Entry:
     if isinstance(given, str):
         try:
             name, options = split(given)
-        except Refusal as error:
+        except ValueError as error:
             raise Wrong.at(path, str(error)) from error
         return _Entry(path, label, _thing(role, path, name), dict(options), as_text=True)
     said = dict(given) if isinstance(given, Mapping) else {role.word: given}
@@ -134,9 +341,9 @@ def _thing(role: Role, path: str, given: Any) -> Any:
     return made
 
 
-def _members(role: Role, entry: _Entry, problems: Problems, horizon: int | list[int] | None) -> list[Configuration]:
-    """Return an entry's configurations."""
-    grid, name = {}, entry.label or _name(entry.what)
+def _members(role: Role, entry: _Entry, problems: Problems, horizon: int | list[int] | None) -> list[Spec]:
+    """Return what an entry stands for: one environment or policy for each member of its grid."""
+    grid, name = {}, entry.label or _short(entry.what)
     for key, value in entry.grid.items():
         try:
             grid[key] = canonical(key, value)
@@ -158,24 +365,27 @@ def _members(role: Role, entry: _Entry, problems: Problems, horizon: int | list[
             # What is left to the experiment is not said by the instance.
             rounds = options.pop("horizon")
             options = {key: value for key, value in options.items() if key != "seed" or value is not None}
-        made.append(Configuration(entry.path, f"{name}:{text}" if text else name, entry.what, options, rounds))
+        label = f"{name}:{text}" if text else name
+        with problems.noting():
+            try:
+                made.append(Spec(label, entry.what, options, rounds, path=entry.path))
+            except TypeError as error:
+                raise Wrong.at(entry.path, str(error)) from error
     return made
 
 
 def _checked(role: Role, entry: _Entry, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of one configuration in their types."""
+    """Return the options of one member in their types."""
     options = _flat(entry, given) if role is ENVIRONMENT and isinstance(entry.what, str) else dict(given)
     try:
         parameters = role.parameters(entry.what, options)
         takes_all = not isinstance(entry.what, str) and any(
             one.kind is one.VAR_KEYWORD for one in inspect.signature(entry.what).parameters.values()
         )
-        for key in options.keys() & parameters.keys() if entry.as_text else ():
-            if isinstance(options[key], str) and readable(parameters[key]):
-                options[key] = read(key, options[key], parameters[key])
-    except (Refusal, TypeError, ValueError) as error:
+        options = from_text(options, parameters) if entry.as_text else options
+    except (TypeError, ValueError) as error:
         raise Wrong.about(entry.path, options, str(error)) from error
-    made = check(options_model(parameters, takes_all), options, entry.path, (role.word, "label"))
+    made = check(_options_model(parameters, takes_all), options, entry.path, (role.word, "label"))
     return made.model_dump(by_alias=True, exclude_unset=True)
 
 
@@ -209,19 +419,16 @@ def _text(value: Any) -> str:
     return str(value).removesuffix(".0")
 
 
-def _name(thing: Any) -> str:
+def _short(thing: Any) -> str:
     if isinstance(thing, str):
         return thing
-    return _name(thing.func) if isinstance(thing, functools.partial) else getattr(thing, "__name__", str(thing))
+    return _short(thing.func) if isinstance(thing, functools.partial) else getattr(thing, "__name__", str(thing))
 
 
-def plain(name: str, value: Any) -> Any:
+def in_json(name: str, value: Any) -> Any:
     """Return what was given as JSON knows it; functions and classes as where they are imported from."""
     if isinstance(value, Mapping):
-        return {str(key): plain(f"{name}.{key}", one) for key, one in value.items()}
+        return {str(key): in_json(f"{name}.{key}", one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(name, one) for one in value]
-    if callable(value):
-        thing = value.func if isinstance(value, functools.partial) else value
-        return f"{thing.__module__}:{getattr(thing, '__qualname__', thing)}"
-    return canonical(name, value)
+        return [in_json(name, one) for one in value]
+    return place_of(value) if callable(value) else canonical(name, value)

@@ -14,10 +14,12 @@ from typing import Any, Self
 
 from armtriage._arguments import check_choice, check_count
 from armtriage.experiments import engines
-from armtriage.experiments.cells import Cell, EnvironmentSpec, PolicySpec
-from armtriage.experiments.folder import Folder, Manifest
+from armtriage.experiments.cells import Cell, Spec
+from armtriage.experiments.folder import Folder
+from armtriage.experiments.manifest import Manifest
 from armtriage.experiments.plan import Plan, make_plan
 from armtriage.experiments.results import Results
+from armtriage.simulation.progress import progress_bar
 
 __all__ = ["Experiment", "read_file"]
 
@@ -139,12 +141,12 @@ class Experiment:
         return self._manifest.seed
 
     @property
-    def environments(self) -> tuple[EnvironmentSpec, ...]:
+    def environments(self) -> tuple[Spec, ...]:
         """The environments, each with a label, an instance, options, a horizon and a key."""
         return self._manifest.environments
 
     @property
-    def policies(self) -> tuple[PolicySpec, ...]:
+    def policies(self) -> tuple[Spec, ...]:
         """The policies, each with a label, a policy, options and a key."""
         return self._manifest.policies
 
@@ -204,7 +206,7 @@ class Experiment:
             Threads are best for the policies of armtriage, processes for others and for sets of decisions; "auto"
             chooses. "ray" plays on a cluster, with the extra ``armtriage[ray]``. The numbers are the same.
         workers : int, optional
-            How many cells are played at a time; by default one a processor.
+            How many cells are played at a time; by default one per processor.
         shard : tuple of int, optional
             (i, n), to play only the i-th of n parts, from 1; folders of parts are merged by copying them together.
         progress : bool or callable
@@ -222,7 +224,7 @@ class Experiment:
             done = kept.whole(wanted)
             missing = [cell for cell in wanted if cell.id not in done]
             failed, finished = 0, len(wanted) - len(missing)
-            with _bar(progress) as report, closing(engines.run(missing, engine, workers)) as outcomes:
+            with _reporting(progress) as report, closing(engines.run(missing, engine, workers)) as outcomes:
                 report(finished, failed, len(wanted))
                 for cell, outcome in outcomes:
                     kept.keep(cell, outcome)
@@ -265,7 +267,7 @@ def _part(cells: tuple[Cell, ...], shard: tuple[int, int] | None) -> tuple[Cell,
 
 
 @contextmanager
-def _bar(progress: _Progress) -> Iterator[Callable[[int, int, int], None]]:
+def _reporting(progress: _Progress) -> Iterator[Callable[[int, int, int], None]]:
     """Yield what is called with the cells done, failed and all."""
     if callable(progress):
         yield progress
@@ -273,19 +275,14 @@ def _bar(progress: _Progress) -> Iterator[Callable[[int, int, int], None]]:
     if not progress:
         yield lambda done, failed, total: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("cells{task.description}"), TimeRemainingColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task, began, first = bar.add_task("", total=None), time.monotonic(), -1
+    with progress_bar() as show:
+        began, first = time.monotonic(), -1
 
         def report(done: int, failed: int, total: int) -> None:
             nonlocal first
             first = done if first < 0 else first
             rate = (done - first) / max(time.monotonic() - began, 1e-9)
             failures = f", {failed} failed" if failed else ""
-            bar.update(task, completed=done, total=total, description=f"{failures}, {rate:.3g} a second")
+            show(done, total, after=f"{done}/{total} cells{failures}, {rate:.3g} a second")
 
         yield report

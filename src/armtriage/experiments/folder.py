@@ -1,10 +1,10 @@
-"""The folder of an experiment: its manifest, a Parquet file a cell, and a log of every play.
+"""The folder of an experiment: its manifest, a Parquet file for each cell, and a log of every play.
 
 ::
 
     experiment.json          what the experiment is; replaced as a whole
     cells/<id>.parquet       the table of a cell; it appears under this name only when it is whole
-    runs/<run>.jsonl         a line a play, appended before the table appears; each process writes a file of its own
+    runs/<run>.jsonl         one line for each play, appended before the table appears; each process has its own file
 
 Nothing is ever written twice by different processes, so several can share a folder, and folders can be merged by
 copying their files together.
@@ -15,121 +15,26 @@ from __future__ import annotations
 import io
 import json
 import os
-import platform
 import re
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from armtriage._files import HOST, write_whole
 from armtriage.errors import DamagedFile, ExperimentError
-from armtriage.experiments.cells import (
-    FORMAT,
-    Cell,
-    EnvironmentSpec,
-    Outcome,
-    PolicySpec,
-    blocks,
-    table_digest,
-)
-from armtriage.experiments.identity import canonical
-from armtriage.experiments.versions import versions
+from armtriage.experiments.cells import Cell, Outcome, table_digest
+from armtriage.experiments.manifest import Manifest
 
-__all__ = ["Folder", "Manifest"]
+__all__ = ["Folder"]
 
 _MANIFEST = "experiment.json"
-_HOST = re.sub(r"[^A-Za-z0-9]+", "_", platform.node()) or "host"
-_TEMPORARY = re.compile(rf"\..*\.{_HOST}-(\d+)\.tmp")
+_TEMPORARY = re.compile(rf"\..*\.{HOST}-(\d+)\.tmp")
 _DAY = 24 * 3600
 _NEEDED = {"cell", "started", "digest", "error"}
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What an experiment is, as its folder says: enough to name its cells, without the users' code.
-
-    Parameters
-    ----------
-    name : str
-        What the experiment is called.
-    seed : int
-        Its root seed.
-    code : str
-        The version of the code that plays it.
-    environments, policies : tuple
-        What it is made of.
-    pairs : tuple of tuple of int
-        Which policy plays in which environment, by their positions.
-    replications, block, checkpoints, redraw
-        See `armtriage.Experiment`.
-    definition : mapping
-        The experiment as it was given.
-    certificate : float
-        With which probability certificates may fail; 0 if none are kept.
-    """
-
-    name: str
-    seed: int
-    code: str
-    environments: tuple[EnvironmentSpec, ...]
-    policies: tuple[PolicySpec, ...]
-    pairs: tuple[tuple[int, int], ...]
-    replications: int
-    block: int
-    checkpoints: int | tuple[int, ...]
-    redraw: bool
-    definition: Mapping[str, Any]
-    certificate: float = 0.0
-
-    @cached_property
-    def cells(self) -> tuple[Cell, ...]:
-        """The cells, in the order of environments, policies and replications."""
-        rest = self.checkpoints, self.seed, self.redraw, self.code, self.certificate
-        return tuple(
-            Cell(self.environments[environment], self.policies[policy], first, count, *rest)
-            for environment, policy in self.pairs
-            for first, count in blocks(self.replications, self.block)
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values; users' functions and classes go by their names."""
-        plain = {one.name: getattr(self, one.name) for one in fields(self)}
-        environments = [_plain(one, instance=_name(one.instance)) for one in self.environments]
-        policies = [_plain(one, policy=_name(one.policy)) for one in self.policies]
-        made = {"environments": environments, "policies": policies, "versions": versions()}
-        if not self.certificate:
-            del plain["certificate"]
-        return {"format": FORMAT, **plain, **made}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return what `to_json` was called on, but that users' functions and classes are names now."""
-        if values["format"] != FORMAT:
-            raise ValueError(f"it has format {values['format']!r}, and this version of armtriage reads {FORMAT}")
-        points = values["checkpoints"]
-        made = {
-            "environments": tuple(EnvironmentSpec(**one) for one in values["environments"]),
-            "policies": tuple(PolicySpec(**one) for one in values["policies"]),
-            "pairs": tuple((environment, policy) for environment, policy in values["pairs"]),
-            "checkpoints": points if isinstance(points, int) else tuple(points),
-            "certificate": values.get("certificate", 0.0),
-        }
-        return cls(**{one.name: values[one.name] for one in fields(cls) if one.name not in made}, **made)
-
-
-def _plain(spec: EnvironmentSpec | PolicySpec, **named: str) -> dict[str, Any]:
-    return {**vars(spec), **named, "options": canonical("options", spec.options)}
-
-
-def _name(thing: str | Callable[..., Any]) -> str:
-    if isinstance(thing, str):
-        return thing
-    return f"{thing.__module__}:{thing.__qualname__}" if hasattr(thing, "__qualname__") else repr(thing)
 
 
 class Folder:
@@ -181,7 +86,7 @@ class Folder:
                 (self.path / part).mkdir(parents=True, exist_ok=True)
             self._sweep()
             if not place.exists() or place.read_bytes() != text:
-                _replace(place, text)
+                write_whole(place, text, durable=False)
         except OSError as error:
             raise self._no_room(error) from error
 
@@ -244,11 +149,11 @@ class Folder:
         line = json.dumps(outcome.record, separators=(",", ":")).encode() + b"\n"
         try:
             if self._log is None:
-                name = f"{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
+                name = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
                 self._log = os.open(self.path / "runs" / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _BINARY, 0o666)
             _write(self._log, line)
             if outcome.table:
-                _replace(self.place(cell), outcome.table)
+                write_whole(self.place(cell), outcome.table, durable=False)
                 self._safe += 1
         except OSError as error:
             raise self._no_room(error) from error
@@ -286,22 +191,6 @@ def _write(file: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(file, rest) :]
-
-
-def _replace(place: Path, content: bytes) -> None:
-    """Write a file that has its name only when it is whole."""
-    temporary = place.with_name(f".{place.stem}.{_HOST}-{os.getpid()}.tmp")
-    try:
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _BINARY, 0o666)
-        try:
-            _write(file, content)
-        finally:
-            os.close(file)
-        os.replace(temporary, place)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def _is_alive(process: int) -> bool:

@@ -1,4 +1,4 @@
-"""What things are called by hashes: equal things alike in every process, different things apart."""
+"""Hashes that name things, alike in every process for equal things; and the versions of what made a number."""
 
 from __future__ import annotations
 
@@ -7,13 +7,37 @@ import hashlib
 import inspect
 import json
 import pickle
+import platform
 import types
 from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["canonical", "digest", "identity", "named_seed"]
+__all__ = ["ROOMS", "canonical", "code_version", "counts", "digest", "identity", "named_seed", "place_of", "versions"]
+
+ROOMS = (
+    "_arguments",
+    "_files",
+    "catalogue",
+    "certificate",
+    "decisions",
+    "environments",
+    "experiments.cells",
+    "experiments.identity",
+    "graphs",
+    "instances",
+    "intervals",
+    "kernels",
+    "policies",
+    "simulation",
+    "theory",
+    "triage",
+)
+"""The packages and modules of armtriage on which the numbers of a cell depend."""
+_LIBRARIES = ("armtriage", "numpy", "numba", "scipy", "polars")
 
 
 def canonical(name: str, value: Any) -> Any:
@@ -57,6 +81,20 @@ def named_seed(root: int, *words: str | int) -> int:
     (True, False)
     """
     return int(digest([root, *words]), 16) >> 65
+
+
+def place_of(thing: str | Callable[..., Any]) -> str:
+    """Return a name as it is, and a function or class as where it is imported from.
+
+    Examples
+    --------
+    >>> place_of("greedy"), place_of(digest)
+    ('greedy', 'armtriage.experiments.identity:digest')
+    """
+    if isinstance(thing, str):
+        return thing
+    thing = thing.func if isinstance(thing, functools.partial) else thing
+    return f"{thing.__module__}:{getattr(thing, '__qualname__', thing)}"
 
 
 def identity(name: str, thing: str | Callable[..., Any]) -> Any:
@@ -116,3 +154,31 @@ def _pickled(name: str, key: str, value: Any) -> str:
         return hashlib.blake2b(pickle.dumps(value), digest_size=16).hexdigest()
     except Exception as error:
         raise TypeError(f"{name} uses {key}, which cannot be told from others of its kind: {error}") from error
+
+
+def counts(module: str) -> bool:
+    """Return whether numbers depend on a module of armtriage, given by its name without the package's.
+
+    Examples
+    --------
+    >>> counts("policies.index.greedy"), counts("plots.curves")
+    (True, False)
+    """
+    return any(f"{module}.".startswith(f"{room}.") for room in ROOMS)
+
+
+@functools.cache
+def code_version() -> str:
+    """Return the version of armtriage with a hash of the sources on which the numbers of a cell depend."""
+    folder, made = Path(__file__).parents[1], hashlib.blake2b(digest_size=8)
+    for path in sorted(folder.rglob("*.py")):
+        name = ".".join(path.relative_to(folder).with_suffix("").parts)
+        if counts(name):
+            made.update(name.encode() + b"\n" + path.read_bytes())
+    return f"{metadata.version('armtriage')}+{made.hexdigest()}"
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Return the versions of what a number depends on, by name."""
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in _LIBRARIES}}

@@ -140,9 +140,9 @@ def _probe(cell: Cell) -> float:
         warnings.simplefilter("ignore")
         try:
             began = time.perf_counter()
-            environment, budget = build_instance(spec.instance, spec.options, spec.horizon, seed)
+            environment, budget = build_instance(spec.what, spec.options, spec.horizon, seed)
             built = time.perf_counter() - began
-            policy = build_policy(cell.policy.policy, cell.policy.options, environment, budget, spec.horizon, seed)
+            policy = build_policy(cell.policy.what, cell.policy.options, environment, budget, spec.horizon, seed)
             simulate(policy, environment, horizon=1, workers=1)  # compiles
             rounds, seconds = min(_FIRST_ROUNDS, spec.horizon), 0.0
             while True:

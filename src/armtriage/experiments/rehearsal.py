@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from armtriage._options import Refusal
 from armtriage.catalogue import INSTANCES, build_instance, build_policy, kind_of, names, policy_kinds
 from armtriage.environments import Environment, LinearEnvironment
-from armtriage.experiments.cells import EnvironmentSpec, PolicySpec
-from armtriage.experiments.definition import ENVIRONMENT, POLICY, Configuration, configurations, plain
-from armtriage.experiments.folder import Manifest
-from armtriage.experiments.schema import Problems, Settings, Wrong, check
-from armtriage.experiments.versions import code_version
+from armtriage.experiments.cells import Spec
+from armtriage.experiments.definition import ENVIRONMENT, POLICY, Problems, Settings, Wrong, check, in_json, specs
+from armtriage.experiments.identity import code_version
+from armtriage.experiments.manifest import Manifest
 from armtriage.kernels.random import check_seed
 from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import certificate_delta, check_certificate, check_match, check_points
 
 __all__ = ["manifest_of"]
-
-_Spec = TypeVar("_Spec", EnvironmentSpec, PolicySpec)
 
 
 def manifest_of(given: Mapping[str, Any]) -> Manifest:
@@ -27,10 +23,10 @@ def manifest_of(given: Mapping[str, Any]) -> Manifest:
     problems = Problems()
     settings = _settings(given, problems)
     horizons = settings.horizon if settings else 1
-    environments = configurations(ENVIRONMENT, given.get("environments"), problems, horizons)
-    policies = configurations(POLICY, given.get("policies"), problems)
-    environment_specs = _specs(environments, _environment_spec, problems)
-    policy_specs = _specs(policies, _policy_spec, problems)
+    environments = specs(ENVIRONMENT, given.get("environments"), problems, horizons)
+    policies = specs(POLICY, given.get("policies"), problems)
+    for those in (environments, policies):
+        _check_apart(those, problems)
     if settings is None:
         raise problems.error()
     seed = check_seed(settings.seed)
@@ -44,14 +40,14 @@ def manifest_of(given: Mapping[str, Any]) -> Manifest:
         name=settings.name,
         seed=seed,
         code=code_version(),
-        environments=environment_specs,
-        policies=policy_specs,
+        environments=tuple(environments),
+        policies=tuple(policies),
         pairs=tuple(pairs),
         replications=settings.replications,
         block=settings.block,
         checkpoints=settings.checkpoints if isinstance(settings.checkpoints, int) else tuple(settings.checkpoints),
         redraw=settings.redraw,
-        definition={key: plain(key, value) for key, value in given.items()},
+        definition={key: in_json(key, value) for key, value in given.items()},
         certificate=certificate_delta(settings.certificate),
     )
 
@@ -63,7 +59,7 @@ def _settings(given: Mapping[str, Any], problems: Problems) -> Settings | None:
     for key in (key for key in given if key not in parts):
         with problems.noting():
             try:
-                made[key] = plain(key, given[key])
+                made[key] = in_json(key, given[key])
                 check(Settings, {"horizon": 1, key: made[key]}, "", parts)
             except TypeError as error:
                 raise Wrong.about("", given, str(error)) from error
@@ -76,7 +72,7 @@ def _settings(given: Mapping[str, Any], problems: Problems) -> Settings | None:
     return None
 
 
-def _check_settings(settings: Settings, environment: Configuration) -> None:
+def _check_settings(settings: Settings, environment: Spec) -> None:
     """Refuse settings that do not go with an environment."""
     try:
         check_points(settings.checkpoints, environment.horizon)
@@ -88,36 +84,21 @@ def _check_settings(settings: Settings, environment: Configuration) -> None:
         )
 
 
-def _environment_spec(one: Configuration) -> EnvironmentSpec:
-    return EnvironmentSpec(one.label, one.what, one.options, one.horizon)
-
-
-def _policy_spec(one: Configuration) -> PolicySpec:
-    return PolicySpec(one.label, one.what, one.options)
-
-
-def _specs(given: list[Configuration], make: Callable[[Configuration], _Spec], problems: Problems) -> tuple[_Spec, ...]:
-    """Return what the cells are made of; two that are the same, or are called the same, are refused."""
+def _check_apart(given: list[Spec], problems: Problems) -> None:
+    """Refuse two that are the same, or are called the same."""
     keys: dict[str, str] = {}
     labels: dict[str, str] = {}
-    made = []
     for one in given:
         with problems.noting():
-            try:
-                spec = make(one)
-            except TypeError as error:
-                raise Wrong.at(one.path, str(error)) from error
-            if spec.key in keys:
-                raise Wrong.at(one.path, f"{one.label!r} is the same as {keys[spec.key]}")
+            if one.key in keys:
+                raise Wrong.at(one.path, f"{one.label!r} is the same as {keys[one.key]}")
             if one.label in labels:
                 raise Wrong.at(one.path, f"label {one.label!r} is that of {labels[one.label]}; give another one")
-            keys[spec.key], labels[one.label] = f"{one.path}, {one.label!r}", one.path
-            made.append(spec)
-    return tuple(made)
+            keys[one.key], labels[one.label] = f"{one.path}, {one.label!r}", one.path
 
 
 def _rehearse(
-    environments: list[Configuration], policies: list[Configuration], settings: Settings, seed: int, problems: Problems
+    environments: list[Spec], policies: list[Spec], settings: Settings, seed: int, problems: Problems
 ) -> list[tuple[int, int]]:
     """Return which policies play in which environments, by their positions; each plays in all of its kind."""
     pairs = []
@@ -141,29 +122,29 @@ def _rehearse(
     return pairs
 
 
-def _environment(one: Configuration, seed: int) -> tuple[Environment | LinearEnvironment, int]:
+def _environment(one: Spec, seed: int) -> tuple[Environment | LinearEnvironment, int]:
     seed = one.options.get("seed", seed)
     try:
         made = build_instance(one.what, one.options, one.horizon, seed)
         if not isinstance(one.what, str):
             again, _ = build_instance(one.what, one.options, one.horizon, seed)
             if getattr(again, "seed", None) != getattr(made[0], "seed", None):
-                raise Refusal("seed must be an argument that fixes the rewards: two calls made two different ones")
+                raise ValueError("seed must be an argument that fixes the rewards: two calls made two different ones")
         return made
-    except Refusal as error:
+    except (TypeError, ValueError) as error:
         raise Wrong.about(one.path, (*one.options, "budget", "horizon"), str(error)) from error
     except Exception as error:
         raise Wrong.at(one.path, f"its instance raised {type(error).__name__}: {error}") from error
 
 
 def _try_policy(
-    policy: Configuration, where: Configuration, environment: Environment | LinearEnvironment, budget: int, seed: int
+    policy: Spec, where: Spec, environment: Environment | LinearEnvironment, budget: int, seed: int
 ) -> Policy:
     try:
         made = build_policy(policy.what, policy.options, environment, budget, where.horizon, seed)
         check_match(made, environment, where.horizon)
         return made
-    except (Refusal, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         key = str(error).partition(" ")[0]
         if key in policy.options or key not in (*where.options, "horizon"):
             text = str(error) if key in policy.options else f"in {where.label}: {error}"
@@ -180,7 +161,7 @@ def _try_certificate(settings: Settings, policy: Policy, environment: Environmen
         raise Wrong.about("", ("certificate",), str(error)) from error
 
 
-def _idle(policy: Configuration) -> Wrong:
+def _idle(policy: Spec) -> Wrong:
     able = policy_kinds(policy.what)
     if not able:
         return Wrong.at(policy.path, "its constructor must take budget or decisions by name")

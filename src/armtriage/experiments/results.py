@@ -12,10 +12,19 @@ import numpy as np
 
 from armtriage._arguments import check_choice, check_count, check_probability
 from armtriage.experiments.cells import Cell
-from armtriage.experiments.folder import Folder, Manifest
-from armtriage.experiments.rows import Sample, beside, certificate_row, difference_row, mean_row, sample
+from armtriage.experiments.folder import Folder
 from armtriage.experiments.statistics import INTERVALS, slope_interval
-from armtriage.experiments.tables import Kept, Runs, configurations, read
+from armtriage.experiments.tables import (
+    Runs,
+    beside,
+    certificate_row,
+    difference_row,
+    joined,
+    mean_row,
+    options_table,
+    plays_table,
+    read_runs,
+)
 from armtriage.simulation.trace import Trace
 
 if TYPE_CHECKING:
@@ -39,9 +48,10 @@ class Results:
     manifest
         What the experiment is: its name, seed, code, environments, policies, replications, checkpoints, definition.
     runs : polars.DataFrame
-        A row a run, also of cells that failed: environment, policy, replication, cell, committed_at (null: never),
-        seconds (its share of the cell's), rounds_per_second, environment_seed, policy_seed, seed (the root), version,
-        code, python, numpy, numba, scipy, polars, host, engine, started, error (the traceback of a failed cell).
+        One row for each run, also of cells that failed: environment, policy, replication, cell, committed_at (null:
+        never), seconds (its share of the cell's), rounds_per_second, environment_seed, policy_seed, seed (the root),
+        version, code, python, numpy, numba, scipy, polars, host, engine, started, error (the traceback of a failed
+        cell).
     missing, failed, stale : int
         Cells that are not there yet; that failed when they were last played; and that are in the folder, but not of
         this experiment: it was changed, or the code was.
@@ -67,12 +77,23 @@ class Results:
     (20, 'random', 7, 1000)
     """
 
-    def __init__(self, kept: Kept) -> None:
-        self._pairs = kept.pairs
-        self.manifest: Manifest = kept.manifest
-        self.runs: polars.DataFrame = kept.plays
-        self.missing, self.failed, self.stale = kept.missing, kept.failed, kept.stale
-        self._configurations = configurations(kept.manifest)
+    def __init__(self, folder: Folder) -> None:
+        self.manifest, records = folder.manifest(), folder.records()
+        cells = self.manifest.cells
+        whole = folder.whole(cells, records)
+        latest = {record["cell"]: record for record in records}
+        failed = {name: record for name, record in latest.items() if record["error"] and name not in whole}
+        played = {record["cell"]: record for record in records if not record["error"]} | failed
+        there = [cell for cell in cells if cell.id in whole]
+        runs = {cell.id: one for cell, one in zip(there, read_runs(folder, there, played), strict=True)}
+        known = [cell for cell in cells if cell.id in runs or cell.id in failed]
+        self.runs: polars.DataFrame = plays_table(known, runs, played)
+        self.missing, self.failed = len(cells) - len(known), len(known) - len(runs)
+        self.stale = len(folder.ids() - {cell.id for cell in cells})
+        self._blocks = len(cells) // len(self.manifest.pairs)
+        groups = (cells[first : first + self._blocks] for first in range(0, len(cells), self._blocks))
+        self._pairs = [joined([runs[cell.id] for cell in group if cell.id in runs]) for group in groups]
+        self._options = options_table(self.manifest)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -87,7 +108,7 @@ class Results:
             import polars  # noqa: F401
         except ImportError as error:
             raise ImportError("results need polars, of the extra 'experiments': pip install polars") from error
-        return cls(read(Folder(folder)))
+        return cls(Folder(folder))
 
     @property
     def name(self) -> str:
@@ -96,7 +117,7 @@ class Results:
 
     @cached_property
     def regret(self) -> polars.DataFrame:
-        """The cumulative regret, a row a checkpoint of a run: configuration, replication, round, regret.
+        """The cumulative regret, one row for each checkpoint of each run: options, replication, round, regret.
 
         If the experiment keeps certificates, they stand beside it in `certificate`.
         """
@@ -112,7 +133,7 @@ class Results:
         if self.manifest.certificate:
             kept = [one.ravel() for runs in pairs if (one := runs.certificate) is not None]
             columns["certificate"] = np.concatenate([np.empty(0), *kept])
-        return self._configurations[places].with_columns(polars.Series(*one) for one in columns.items())
+        return self._options[places].with_columns(polars.Series(*one) for one in columns.items())
 
     def summary(
         self, *, level: float = 0.95, interval: str = "t", at: int | None = None, baseline: str | None = None
@@ -134,7 +155,7 @@ class Results:
         Returns
         -------
         polars.DataFrame
-            The configuration's columns, round, runs, mean, low, high, std; the mean certificate if the experiment
+            The columns of labels and options, round, runs, mean, low, high, std; the mean certificate if the experiment
             keeps them; with a baseline also difference, difference_low, difference_high and ratio, as in
             `differences`. What cannot be told is null, such as the interval of a single run.
 
@@ -153,7 +174,7 @@ class Results:
                 row |= {f"difference_{end}": pair.get(end) for end in ("low", "high")}
         added: tuple[str, ...] = ("certificate",) if self.manifest.certificate else ()
         added += ("difference", "difference_low", "difference_high", "ratio") if baseline is not None else ()
-        return beside(self._configurations, rows, "round", "runs", "mean", "low", "high", "std", *added)
+        return beside(self._options, rows, "round", "runs", "mean", "low", "high", "std", *added)
 
     def differences(
         self, baseline: str, *, level: float = 0.95, interval: str = "t", at: int | None = None
@@ -173,10 +194,10 @@ class Results:
         Returns
         -------
         polars.DataFrame
-            The configuration's columns, round, runs (that both have), difference (of the means, below 0 if the policy
-            has less regret), low, high, better (share of the replications with less regret), ratio (of the means),
-            ratio_low, ratio_high. The interval of the ratio is Fieller's, with Student's t or with the bootstrap; an
-            end that it does not have is null.
+            The columns of labels and options, round, runs (that both have), difference (of the means, below 0 if the
+            policy has less regret), low, high, better (share of the replications with less regret), ratio (of the
+            means), ratio_low, ratio_high. The interval of the ratio is Fieller's, with Student's t or with the
+            bootstrap; an end that it does not have is null.
 
         Examples
         --------
@@ -190,7 +211,7 @@ class Results:
         rows = self._paired(self._samples(at, level, interval), baseline, level, interval)
         others = [place for place, row in enumerate(rows) if row and self._labels[place][1] != baseline]
         names = ("round", "runs", "difference", "low", "high", "better", "ratio", "ratio_low", "ratio_high")
-        return beside(self._configurations[others], [rows[place] for place in others], *names)
+        return beside(self._options[others], [rows[place] for place in others], *names)
 
     def certificates(self, *, level: float = 0.95, interval: str = "t", at: int | None = None) -> polars.DataFrame:
         """Return the mean certificate of each policy in each environment, beside what was truly lost.
@@ -203,8 +224,9 @@ class Results:
         Returns
         -------
         polars.DataFrame
-            The configuration's columns, round, runs, certificate, ratio (of the mean certificate to the mean regret),
-            ratio_low, ratio_high, exceeded (runs that lost more than their certificate says, at any checkpoint).
+            The columns of labels and options, round, runs, certificate, ratio (of the mean certificate to the mean
+            regret), ratio_low, ratio_high, exceeded (runs that lost more than their certificate says, at any
+            checkpoint).
 
         Raises
         ------
@@ -226,7 +248,7 @@ class Results:
         samples = self._samples(at, level, interval)
         rows = [certificate_row(*one, level, interval) for one in zip(samples, self._pairs, strict=True)]
         names = ("round", "runs", "certificate", "ratio", "ratio_low", "ratio_high", "exceeded")
-        return beside(self._configurations, rows, *names)
+        return beside(self._options, rows, *names)
 
     def scaling(
         self,
@@ -274,7 +296,7 @@ class Results:
 
         It is the slope of the line through the logarithms of the means by least squares. Its interval is that of the
         replications: the errors of the means, carried over to the slope to first order, with Student's t. Whether it
-        is a line is for the eye to say. Each environment is an instance of its own, whose luck is not part of the
+        is a line, a plot shows. Each environment is an instance of its own, whose luck is not part of the
         interval, unless the experiment has ``redraw=True``, or a `seed` that makes them alike.
 
         Parameters
@@ -306,7 +328,7 @@ class Results:
                 raise ValueError(f"{parameter} must be above 0 to have a logarithm, got {least}")
             line = line.filter([samples[place] is not None for place in line["place"]])
             chosen = [one for place in line["place"] if (one := samples[place]) is not None]
-            values, numbers = [one.regret for one in chosen], [one.replications for one in chosen]
+            values, numbers = [one.regret[:, 0] for one in chosen], [one.replications for one in chosen]
             luck = [self._cell(place).environment_seed(0) for place in line["place"]]
             ends = slope_interval(line[parameter], values, numbers, luck, level) if chosen else (math.nan,) * 3
             rows.append(dict(zip(("slope", "low", "high"), ends, strict=True)) | {"points": len(chosen)})
@@ -359,21 +381,21 @@ class Results:
 
     def _cell(self, place: int) -> Cell:
         """Return the first cell of a pair."""
-        return self.manifest.cells[place * (len(self.manifest.cells) // len(self._pairs))]
+        return self.manifest.cells[place * self._blocks]
 
-    def _samples(self, at: int | None, level: float, interval: str) -> list[Sample | None]:
+    def _samples(self, at: int | None, level: float, interval: str) -> list[Runs | None]:
         """Return the regrets of each pair, None where there are none."""
         check_probability("level", level)
         check_choice("interval", interval, INTERVALS)
         if at is not None:
             at = check_count("at", at, 1)
         return [
-            runs and sample(runs, at, environment)
+            None if runs is None else runs.at(at, environment)
             for runs, (environment, _) in zip(self._pairs, self._labels, strict=True)
         ]
 
     def _paired(
-        self, samples: Sequence[Sample | None], baseline: str, level: float, interval: str
+        self, samples: Sequence[Runs | None], baseline: str, level: float, interval: str
     ) -> list[dict[str, Any]]:
         """Return each pair against the baseline's of its environment; nothing where the baseline does not play."""
         check_choice("baseline", baseline, tuple(one.label for one in self.manifest.policies))
@@ -389,7 +411,7 @@ class Results:
 
     def _lines(self, parameter: str, by: Sequence[str] | None) -> tuple[list[str], list[polars.DataFrame]]:
         """Return the columns that tell lines apart, and for each line its pairs by the parameter, with their places."""
-        table = self._configurations.with_row_index("place")
+        table = self._options.with_row_index("place")
         about = [name for name in table.columns if name == "horizon" or name.startswith("environment.")]
         numbers = [name for name in about if table[name].dtype.is_numeric()]
         check_choice("parameter", parameter, tuple(numbers))

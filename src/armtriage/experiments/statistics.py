@@ -49,7 +49,7 @@ def critical_values(values: NDArray[np.float64], level: float, interval: str) ->
 
 
 def _resamples(n: int) -> Iterator[NDArray[np.float64]]:
-    """Return how often each of n values is drawn, a row a resample."""
+    """Return how often each of n values is drawn, one row for each resample."""
     batch = min(_RESAMPLES, max(1, _BATCH // n))
     return (
         _drawn(n, number, min(batch, _RESAMPLES - first)) for number, first in enumerate(range(0, _RESAMPLES, batch))

@@ -1,8 +1,9 @@
-"""What the folder of an experiment holds, as arrays and tables."""
+"""From the files of an experiment to arrays and tables: runs, plays, options as columns, and rows of statistics."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,13 +12,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.experiments.cells import Cell
-from armtriage.experiments.folder import Folder, Manifest
+from armtriage.experiments.folder import Folder
+from armtriage.experiments.manifest import Manifest
+from armtriage.experiments.statistics import mean_interval, ratio_interval
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Kept", "Runs", "configurations", "read"]
+__all__ = [
+    "EXACT",
+    "Runs",
+    "beside",
+    "certificate_row",
+    "difference_row",
+    "joined",
+    "mean_row",
+    "options_table",
+    "plays_table",
+    "read_runs",
+]
 
+EXACT = 1e-9
+"""What a sum of floating-point numbers may be off by, per round."""
 _FILES = 200  # read at once; some systems open no more
 _PLAY = (
     "environment", "policy", "replication", "cell", "committed_at", "seconds", "rounds_per_second",
@@ -28,7 +44,10 @@ _Records = Mapping[str, Mapping[str, Any]]
 
 
 class Runs(NamedTuple):
-    """Finished runs of a policy in an environment: a row of regret (and certificates) a run, a column a checkpoint."""
+    """Finished runs of a policy in an environment: regret and certificates have a row for each run.
+
+    Their columns are the checkpoints, `rounds`.
+    """
 
     rounds: NDArray[np.int64]
     replications: NDArray[np.int64]
@@ -37,42 +56,19 @@ class Runs(NamedTuple):
     n_arms: int
     certificate: NDArray[np.float64] | None = None
 
-
-class Kept(NamedTuple):
-    """What a folder holds of its experiment: the runs of each pair of the manifest, and all plays as a table."""
-
-    manifest: Manifest
-    pairs: tuple[Runs | None, ...]
-    plays: polars.DataFrame
-    missing: int
-    failed: int
-    stale: int
-
-
-def read(folder: Folder) -> Kept:
-    """Return what a folder holds of its experiment."""
-    manifest, records = folder.manifest(), folder.records()
-    cells = manifest.cells
-    whole = folder.whole(cells, records)
-    latest = {record["cell"]: record for record in records}
-    failed = {name: record for name, record in latest.items() if record["error"] and name not in whole}
-    played = {record["cell"]: record for record in records if not record["error"]} | failed
-    there = [cell for cell in cells if cell.id in whole]
-    runs = {cell.id: one for cell, one in zip(there, _runs(folder, there, played), strict=True)}
-    known = [cell for cell in cells if cell.id in runs or cell.id in failed]
-    blocks = len(cells) // len(manifest.pairs)
-    groups = (cells[first : first + blocks] for first in range(0, len(cells), blocks))
-    return Kept(
-        manifest,
-        tuple(_joined([runs[cell.id] for cell in group if cell.id in runs]) for group in groups),
-        _plays(known, runs, played),
-        missing=len(cells) - len(known),
-        failed=len(known) - len(runs),
-        stale=len(folder.ids() - {cell.id for cell in cells}),
-    )
+    def at(self, rounds: int | None, environment: str) -> Runs:
+        """Return the runs at one checkpoint, by default the last."""
+        column = self.rounds.size - 1 if rounds is None else int(np.searchsorted(self.rounds, rounds))
+        if rounds is not None and rounds not in self.rounds:
+            near = " and ".join(str(one) for one in self.rounds[max(column - 1, 0) : column + 1])
+            where = f"in {environment!r} the nearest are {near}"
+            raise ValueError(f"at must be a round at which the regret was kept, got {rounds}; {where}")
+        one = slice(column, column + 1)
+        kept = None if self.certificate is None else self.certificate[:, one]
+        return self._replace(rounds=self.rounds[one], regret=self.regret[:, one], certificate=kept)
 
 
-def _runs(folder: Folder, cells: Sequence[Cell], played: _Records) -> Iterator[Runs]:
+def read_runs(folder: Folder, cells: Sequence[Cell], played: _Records) -> Iterator[Runs]:
     """Return the runs of each cell; many files are read at once, which takes a fraction of the time."""
     import polars
 
@@ -96,7 +92,8 @@ def _runs(folder: Folder, cells: Sequence[Cell], played: _Records) -> Iterator[R
             )
 
 
-def _joined(parts: Sequence[Runs]) -> Runs | None:
+def joined(parts: Sequence[Runs]) -> Runs | None:
+    """Return the runs of several cells of one pair together; None if there are none."""
     if not parts:
         return None
     return Runs(
@@ -109,8 +106,8 @@ def _joined(parts: Sequence[Runs]) -> Runs | None:
     )
 
 
-def _plays(cells: Sequence[Cell], runs: Mapping[str, Runs], played: _Records) -> polars.DataFrame:
-    """Return a row a run, also of failed ones; what has no record is null."""
+def plays_table(cells: Sequence[Cell], runs: Mapping[str, Runs], played: _Records) -> polars.DataFrame:
+    """Return one row for each run, also of failed ones; what has no record is null."""
     import polars
 
     columns: dict[str, list[Any]] = {name: [] for name in _PLAY}
@@ -150,15 +147,15 @@ def _plays(cells: Sequence[Cell], runs: Mapping[str, Runs], played: _Records) ->
     return polars.DataFrame(columns, types).with_columns(never)
 
 
-def configurations(manifest: Manifest) -> polars.DataFrame:
-    """Return a row a pair: the labels and options of its environment and policy, null where one has no such option."""
+def options_table(manifest: Manifest) -> polars.DataFrame:
+    """Return one row for each pair: the labels and options of its environment and policy; null where it has none."""
     import polars
 
     environments = [
-        {"horizon": one.horizon, "environment.instance": one.instance} | _flat("environment", one.options)
+        {"horizon": one.horizon, "environment.instance": one.what} | _flat("environment", one.options)
         for one in manifest.environments
     ]
-    policies = [{"policy.policy": one.policy} | _flat("policy", one.options) for one in manifest.policies]
+    policies = [{"policy.policy": one.what} | _flat("policy", one.options) for one in manifest.policies]
     names = dict.fromkeys(name for one in (*environments, *policies) for name in one)
     labels = {
         "environment": [manifest.environments[one].label for one, _ in manifest.pairs],
@@ -194,3 +191,68 @@ def _column(name: str, values: Sequence[Any]) -> polars.Series:
 
 def _fits(value: int) -> bool:
     return -(2**63) <= value < 2**63
+
+
+def mean_row(own: Runs | None, level: float, interval: str) -> dict[str, Any]:
+    """Return the mean regret at a checkpoint, with its interval."""
+    if own is None:
+        return {"runs": 0}
+    regret = own.regret[:, 0]
+    low, high = mean_interval(regret, level, interval)
+    spread = float(regret.std(ddof=1)) if regret.size > 1 else None
+    about = {"round": int(own.rounds[0]), "runs": regret.size, "mean": float(regret.mean())}
+    kept = {} if own.certificate is None else {"certificate": float(own.certificate.mean())}
+    return {**about, "low": low, "high": high, "std": spread, **kept}
+
+
+def certificate_row(own: Runs | None, runs: Runs | None, level: float, interval: str) -> dict[str, Any]:
+    """Return the mean certificate at a checkpoint, its ratio to the mean regret, and how many runs ever exceeded it."""
+    if own is None or runs is None or own.certificate is None or runs.certificate is None:
+        return {"runs": 0}
+    low, high = ratio_interval(own.certificate[:, 0], own.regret[:, 0], level, interval)
+    mean, lost = float(own.certificate.mean()), float(own.regret.mean())
+    return {
+        "round": int(own.rounds[0]),
+        "runs": own.regret.size,
+        "certificate": mean,
+        "ratio": mean / lost if lost > 0.0 else None,
+        "ratio_low": low,
+        "ratio_high": high,
+        "exceeded": int((runs.regret > runs.certificate + EXACT * runs.rounds).any(axis=1).sum()),
+    }
+
+
+def difference_row(own: Runs | None, base: Runs | None, level: float, interval: str) -> dict[str, Any]:
+    """Return the difference and the ratio of two policies at a checkpoint, over the replications that both have."""
+    if own is None or base is None:
+        return {"runs": 0}
+    both, here, there = np.intersect1d(own.replications, base.replications, return_indices=True)
+    if not both.size:
+        return {"runs": 0}
+    values, others = own.regret[here, 0], base.regret[there, 0]
+    low, high = mean_interval(values - others, level, interval)
+    ratio_low, ratio_high = ratio_interval(values, others, level, interval)
+    return {
+        "round": int(own.rounds[0]),
+        "runs": both.size,
+        "difference": float((values - others).mean()),
+        "low": low,
+        "high": high,
+        "better": float((values < others).mean()),
+        "ratio": float(values.mean() / others.mean()) if others.mean() > 0.0 else None,
+        "ratio_low": ratio_low,
+        "ratio_high": ratio_high,
+    }
+
+
+def beside(table: polars.DataFrame, rows: Sequence[Mapping[str, Any]], *names: str) -> polars.DataFrame:
+    """Return the table with the columns of the rows; what is not finite becomes null."""
+    import polars
+
+    columns = []
+    for name in names:
+        values = [row.get(name) for row in rows]
+        whole = name in ("round", "runs", "points", "exceeded")
+        finite = [value if value is not None and math.isfinite(value) else None for value in values]
+        columns.append(polars.Series(name, finite, polars.Int64 if whole else polars.Float64))
+    return table.with_columns(columns)

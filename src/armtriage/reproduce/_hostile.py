@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from armtriage.environments import StochasticEnvironment
-from armtriage.experiments.rows import EXACT
+from armtriage.experiments.tables import EXACT
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances import gap_instance
 from armtriage.policies import Greedy, Guard, GuardedThompson

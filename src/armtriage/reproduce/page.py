@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from armtriage import plots
-from armtriage.experiments.versions import code_version, versions
+from armtriage.experiments.identity import code_version, versions
 from armtriage.plots._style import short
 from armtriage.report._html import document, drawing, folded, paragraphs, preformatted, table
 from armtriage.reproduce.study import LEVEL, ROOM, SEED, Finding, Report, Size, Study

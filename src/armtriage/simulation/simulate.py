@@ -20,6 +20,7 @@ from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
 from armtriage.simulation.loop import Desk
 from armtriage.simulation.players import Run, by_ask_and_tell, player_for
+from armtriage.simulation.progress import progress_bar
 from armtriage.simulation.trace import Trace
 from armtriage.triage import TriageLog
 
@@ -212,11 +213,8 @@ def _bar(progress: bool | Callable[[float], None]) -> Iterator[Callable[[float],
     if callable(progress):
         yield progress
     elif progress:
-        from rich.progress import Progress
-
-        with Progress(transient=True) as bar:
-            task = bar.add_task("simulating", total=1.0)
-            yield lambda share: bar.update(task, completed=share)
+        with progress_bar() as show:
+            yield lambda share: show(share, before="simulating")
     else:
         yield lambda share: None
 

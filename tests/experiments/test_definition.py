@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from armtriage.experiments.grid import expand, varied
+from armtriage.experiments.definition import expand, varied
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3))
 GRIDS = st.dictionaries(st.text(max_size=2), st.one_of(VALUES, st.lists(VALUES, max_size=3)), max_size=4)

@@ -1,0 +1,141 @@
+"""The manifest of an experiment: what it is, as its folder keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self
+
+from armtriage.experiments.cells import FORMAT, Cell, Spec, blocks
+from armtriage.experiments.identity import canonical, place_of, versions
+
+__all__ = ["Manifest", "toml_text"]
+
+_LINE = 64  # a longer list has a line for each of its values
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an experiment is, as its folder says: enough to name its cells, without the users' code.
+
+    Parameters
+    ----------
+    name : str
+        What the experiment is called.
+    seed : int
+        Its root seed.
+    code : str
+        The version of the code that plays it.
+    environments, policies : tuple
+        What it is made of.
+    pairs : tuple of tuple of int
+        Which policy plays in which environment, by their positions.
+    replications, block, checkpoints, redraw
+        See `armtriage.Experiment`.
+    definition : mapping
+        The experiment as it was given.
+    certificate : float
+        With which probability certificates may fail; 0 if none are kept.
+    """
+
+    name: str
+    seed: int
+    code: str
+    environments: tuple[Spec, ...]
+    policies: tuple[Spec, ...]
+    pairs: tuple[tuple[int, int], ...]
+    replications: int
+    block: int
+    checkpoints: int | tuple[int, ...]
+    redraw: bool
+    definition: Mapping[str, Any]
+    certificate: float = 0.0
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells, in the order of environments, policies and replications."""
+        rest = self.checkpoints, self.seed, self.redraw, self.code, self.certificate
+        return tuple(
+            Cell(self.environments[environment], self.policies[policy], first, count, *rest)
+            for environment, policy in self.pairs
+            for first, count in blocks(self.replications, self.block)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values; users' functions and classes go by their names."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values |= {part: [_values_of(one) for one in values[part]] for part in ("environments", "policies")}
+        if not self.certificate:
+            del values["certificate"]
+        return {"format": FORMAT, **values, "versions": versions()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Return what `to_json` was called on, but that users' functions and classes are names now."""
+        if values["format"] != FORMAT:
+            raise ValueError(f"it has format {values['format']!r}, and this version of armtriage reads {FORMAT}")
+        points = values["checkpoints"]
+        made = {
+            **{part: tuple(map(_spec_of, values[part])) for part in ("environments", "policies")},
+            "pairs": tuple((environment, policy) for environment, policy in values["pairs"]),
+            "checkpoints": points if isinstance(points, int) else tuple(points),
+            "certificate": values.get("certificate", 0.0),
+        }
+        return cls(**{one.name: values[one.name] for one in fields(cls) if one.name not in made}, **made)
+
+
+def _values_of(spec: Spec) -> dict[str, Any]:
+    rounds = {"horizon": spec.horizon} if spec.horizon else {}
+    about = {"label": spec.label, spec.word: place_of(spec.what), "options": canonical("options", spec.options)}
+    return {**about, **rounds, "key": spec.key}
+
+
+def _spec_of(values: Mapping[str, Any]) -> Spec:
+    what = values["instance" if "instance" in values else "policy"]
+    return Spec(values["label"], what, values["options"], values.get("horizon", 0), values["key"])
+
+
+def toml_text(definition: Mapping[str, Any]) -> str:
+    """Return a definition as the text of a TOML file; what is None is left out.
+
+    Examples
+    --------
+    >>> print(toml_text({"horizon": [10, 20], "policies": ["ucb"], "environments": [{"instance": "random", "n": 5}]}))
+    horizon = [10, 20]
+    policies = ["ucb"]
+    <BLANKLINE>
+    [[environments]]
+    instance = "random"
+    n = 5
+    """
+    import tomlkit
+
+    def inline(value: Any) -> Any:
+        # Tables of their own would change the order of what stands around them.
+        if isinstance(value, Mapping):
+            table = tomlkit.inline_table()
+            table.update({key: inline(one) for key, one in value.items() if one is not None})
+            return table
+        if not isinstance(value, list | tuple):
+            return tomlkit.item(value)
+        array = tomlkit.array()
+        array.extend(inline(one) for one in value)
+        return array.multiline(len(array.as_string()) > _LINE)
+
+    def table(values: Mapping[str, Any]) -> Any:
+        made = tomlkit.table()
+        made.update({key: inline(value) for key, value in values.items() if value is not None})
+        return made
+
+    document = tomlkit.document()
+    for key, value in definition.items():
+        if isinstance(value, Mapping):
+            document[key] = table(value)
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            tables = tomlkit.aot()
+            tables.extend(map(table, value))
+            document[key] = tables
+        elif value is not None:
+            document[key] = inline(value)
+    return tomlkit.dumps(document).strip()
