@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from armtriage._options import Refusal
-from armtriage.kernels import jit as _jit
+from armtriage.errors import ExperimentError
+from armtriage.kernels import jit
 
-__all__ = ["plain_warnings", "progress_bar", "refusing", "say", "say_if_cold"]
+__all__ = ["cache_folder", "plain_warnings", "progress_bar", "refusing", "say", "say_if_cold", "stopping"]
 
 
 @contextmanager
@@ -25,6 +26,19 @@ def refusing() -> Iterator[None]:
     except (Refusal, ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         typer.echo(f"armtriage: {error}", err=True)
         raise typer.Exit(2) from error
+
+
+@contextmanager
+def stopping(kept: Callable[[], str]) -> Iterator[None]:
+    """Turn Ctrl+C into what is kept and exit code 130, and the failure of an experiment into its message and 1."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"armtriage: stopped; {kept()}", err=True)
+        raise typer.Exit(130) from None
+    except ExperimentError as error:
+        typer.echo(f"armtriage: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 @contextmanager
@@ -45,9 +59,15 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
         yield lambda label, share: bar.update(task, description=label, completed=share)
 
 
+def cache_folder() -> Path | None:
+    """Return where compiled kernels are kept; None if they are not compiled, or nowhere kept."""
+    return Path(jit._CACHE) if jit.JIT and jit._CACHE else None
+
+
 def say_if_cold() -> None:
     """Announce the compilation of the kernels, if there are none yet."""
-    if _jit.JIT and not (_jit._CACHE and any(Path(_jit._CACHE).iterdir())):
+    folder = cache_folder()
+    if jit.JIT and not (folder and any(folder.iterdir())):
         typer.echo("Compiling the kernels; this happens once and may take a minute.", err=True)
 
 
