@@ -212,10 +212,10 @@ def starting() -> Iterator[Figure]:
     imports = min(seconds(sys.executable, "-c", "import armtriage") for _ in range(5))
     bare = min(seconds(sys.executable, "-c", "pass") for _ in range(5))
     yield at_most("import armtriage", imports - bare, 0.5, "s", f"beside {bare:.2f} s for Python itself")
-    small = [sys.executable, "-m", "armtriage.cli.app", "simulate", "random:n_arms=20,budget=3", "--horizon", "1000"]
+    small = [sys.executable, "-m", "armtriage.cli", "simulate", "random:n_arms=20,budget=3", "--horizon", "1000"]
     seconds(*small)
     yield at_most("armtriage simulate, warm", min(seconds(*small) for _ in range(3)), 2.0, "s", "three policies")
-    demo = [sys.executable, "-m", "armtriage.cli.app", "demo", "--quick", "--out"]
+    demo = [sys.executable, "-m", "armtriage.cli", "demo", "--quick", "--out"]
     with tempfile.TemporaryDirectory() as folder:
         cold = seconds(*demo, folder, XDG_CACHE_HOME=folder, NUMBA_CACHE_DIR="")
         warm = seconds(*demo, folder, XDG_CACHE_HOME=folder, NUMBA_CACHE_DIR="")

@@ -44,7 +44,7 @@ Show = Callable[[str, Sequence[Result], Sequence[str]], None]
 Results = dict[str, Result]
 
 
-class _Size(NamedTuple):
+class Size(NamedTuple):
     """How much the demo plays."""
 
     slate: tuple[int, int, int]  # cliques, arms in each, arms in a slate
@@ -55,8 +55,8 @@ class _Size(NamedTuple):
     failure_replications: int
 
 
-_FULL = _Size((10, 10, 10), 100_000, 16, 32, 20_000, 4)
-_QUICK = _Size((4, 5, 4), 2_000, 3, 4, 2_000, 2)
+FULL = Size((10, 10, 10), 100_000, 16, 32, 20_000, 4)
+QUICK = Size((4, 5, 4), 2_000, 3, 4, 2_000, 2)
 
 
 def demo(
@@ -108,7 +108,7 @@ def run(
     """
     from armtriage import __version__, plots
 
-    size, folder = _QUICK if quick else _FULL, Path(out)
+    size, folder = QUICK if quick else FULL, Path(out)
     plots.require()
     folder.mkdir(parents=True, exist_ok=True)
     sections: list[Section] = []
@@ -126,25 +126,25 @@ def run(
     horizon = size.slate_horizon
     slate = random_bernoulli(FeedbackGraph.cliques([members] * cliques), seed=SEED)
     results = _contest(slate, budget, horizon, size.slate_replications, progress, certificate=True)
-    certified = {label: trace for label, trace in _traces(results).items() if label in (GUARDED, TIGHT)}
+    bounded = {label: trace for label, trace in _traces(results).items() if label in (GUARDED, TIGHT)}
     logs = results[TIGHT].trace.triage
     assert logs is not None
     chart = plots.triage_chart(logs[0], slate.means, horizon, budget=budget)
     plots.sign(chart, f"first of {results[TIGHT].trace.origin}")
     figures = {
         "slate-regret": (plots.regret_curves(_traces(results)), _CURVES),
-        "slate-certificate": (plots.regret_curves(certified, order=[*results], certificate=True), _CERTIFICATES),
+        "slate-certificate": (plots.regret_curves(bounded, order=[*results], certificate=True), _CERTIFICATES),
         "slate-triage": (chart, _CHART),
     }
-    part(f"A slate of {budget} from {slate.n_arms} arms", results, _slate_story(size, results), figures)
+    part(f"A slate of {budget} from {slate.n_arms} arms", results, slate_story(size, results), figures)
     side, horizon, runs = size.failure, size.failure_horizon, size.failure_replications
     alike = ucb_failure(side, side, horizon=horizon, seed=SEED)
     failed = _contest(alike, side, horizon, runs, progress)
-    text = _failure_story(size, failed, _whole_slates(failed[UCB], alike, side))
+    text = failure_story(size, failed, _whole_slates(failed[UCB], alike, side))
     part("Cliques of look-alikes", failed, text, {"cliques-regret": (plots.regret_curves(_traces(failed)), _CURVES)})
     own = ucb_failure(side, side, horizon=horizon, noise="independent", seed=SEED)
     cured = _contest(own, side, horizon, runs, progress)
-    text = _cured_story(failed[UCB], cured, _whole_slates(cured[UCB], own, side))
+    text = cured_story(failed[UCB], cured, _whole_slates(cured[UCB], own, side))
     figures = {"independent-regret": (plots.regret_curves(_traces(cured)), _CURVES)}
     part("The same means, each arm with noise of its own", cured, text, figures)
     small = " This is the quick form: too small to say who wins in general." if quick else ""
@@ -196,45 +196,45 @@ def _whole_slates(ucb: Result, environment: StochasticEnvironment, side: int) ->
     return float(np.mean((clique.min(axis=1) == clique.max(axis=1)) & (clique[:, 0] > 0)))
 
 
-def _slate_story(size: _Size, results: Results) -> list[str]:
+def slate_story(size: Size, results: Results) -> list[str]:
     cliques, members, budget = size.slate
     return [
         f"{cliques} cliques of {members} arms, each arm revealing its clique; Bernoulli rewards with means "
         f"drawn uniformly from [0, 1]; {budget} slots, {size.slate_horizon:,} rounds, {size.slate_replications} runs.",
-        _winner(results),
-        f"{_compared(results[GUARDED], results[THOMPSON])} {GUARDED} stays within twice the guarantee of elimination; "
+        winner(results),
+        f"{compared(results[GUARDED], results[THOMPSON])} {GUARDED} stays within twice the guarantee of elimination; "
         f"{THOMPSON} has no guarantee under graph feedback.",
-        _certified(results[GUARDED]),
-        f"{_compared(results[TIGHT], results[THOMPSON])} Elimination plays active arms evenly until their intervals "
+        certified(results[GUARDED]),
+        f"{compared(results[TIGHT], results[THOMPSON])} Elimination plays active arms evenly until their intervals "
         "part, which is the price of its guarantee.",
-        f"{_compared(results[PAPER], results[TIGHT])} Both have the same guarantee; the first has the constants that "
+        f"{compared(results[PAPER], results[TIGHT])} Both have the same guarantee; the first has the constants that "
         "are printed in the paper.",
     ]
 
 
-def _failure_story(size: _Size, results: Results, whole: float) -> list[str]:
+def failure_story(size: Size, results: Results, whole: float) -> list[str]:
     side = size.failure
     return [
         f"{side} cliques of {side} arms, {side} slots, {size.failure_horizon:,} rounds, "
         f"{size.failure_replications} runs. All arms of a clique have the same mean and always pay it, and the "
         "best slate is one whole clique: the instance of the lower bound for UCB.",
-        _winner(results),
-        f"{_compared(results[UCB], results[TIGHT])} All arms of a clique look alike to UCB, so in {whole:.0%} of its "
+        winner(results),
+        f"{compared(results[UCB], results[TIGHT])} All arms of a clique look alike to UCB, so in {whole:.0%} of its "
         "rounds the whole slate is one clique that is not the best, where one arm would have shown as much. "
         "Elimination explores with one arm of each clique.",
-        f"{_compared(results[TIGHT], results[THOMPSON])} The draws of Thompson sampling differ inside a clique.",
+        f"{compared(results[TIGHT], results[THOMPSON])} The draws of Thompson sampling differ inside a clique.",
     ]
 
 
-def _cured_story(before: Result, results: Results, whole: float) -> list[str]:
+def cured_story(before: Result, results: Results, whole: float) -> list[str]:
     return [
         f"With Bernoulli rewards drawn for each arm by itself UCB loses {short(results[UCB].mean)}, and "
         f"{short(before.mean)} where the observations inside a clique are identical: its indices differ now, and "
-        f"{whole:.0%} of its slates are one clique that is not the best. {_compared(results[UCB], results[TIGHT])}"
+        f"{whole:.0%} of its slates are one clique that is not the best. {compared(results[UCB], results[TIGHT])}"
     ]
 
 
-def _winner(results: Results) -> str:
+def winner(results: Results) -> str:
     """Say who loses least, and whether the intervals tell it from the next."""
     first, second = sorted(results.values(), key=lambda result: result.mean)[:2]
     text = f"{first.label} loses least: {short(first.mean)}. Next is {second.label} with {short(second.mean)}"
@@ -243,7 +243,7 @@ def _winner(results: Results) -> str:
     return f"{text}."
 
 
-def _compared(one: Result, other: Result) -> str:
+def compared(one: Result, other: Result) -> str:
     """Say how many times as much as the better one the other loses."""
     less, more = sorted([one, other], key=lambda result: result.mean)
     times = f"{short(more.mean / less.mean)} times as much as" if less.mean > 0 else "more than"
@@ -252,7 +252,7 @@ def _compared(one: Result, other: Result) -> str:
     return f"{more.label} loses {short(more.mean)}, {times} {less.label} ({short(less.mean)})."
 
 
-def _certified(result: Result) -> str:
+def certified(result: Result) -> str:
     """Say what the policy could tell of its loss without knowing the means, and whether that was true."""
     bound, regret = result.trace.certificate, result.trace.regret
     assert bound is not None

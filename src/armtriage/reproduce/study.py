@@ -122,9 +122,8 @@ class Study:
     def experiments(self, size: Size) -> dict[str, Experiment]:
         """Return the experiments of a size, by name."""
         plans = self.plans(self.sizes[size])
-        return {
-            name: Experiment(**{"seed": SEED, "name": f"{self.name}-{name}", **plan}) for name, plan in plans.items()
-        }
+        names = {plan: f"{self.name}-{plan}" if len(plans) > 1 else self.name for plan in plans}
+        return {plan: Experiment(name=names[plan], seed=SEED, **given) for plan, given in plans.items()}
 
     def report(self, results: Mapping[str, Results], size: Size) -> Report:
         """Return what the results of a size say."""
