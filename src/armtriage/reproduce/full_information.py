@@ -133,7 +133,7 @@ def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
         "nothing to explore, and whoever plays the best averages does well. UCB does, since its widths are all the "
         "same. So does tight elimination, which fills its slots by average and only keeps out what it has "
         f"eliminated: it loses exactly what greedy loses in {same} of {runs} runs{others}.",
-        "Elimination as printed gives one slot a round to a look that nobody needs, at the first arm that is "
+        "Elimination as printed spends one slot of every round on a look that nobody needs, at the first arm that is "
         f"active. At the worst gap it loses {ratio.min():.2f} to {ratio.max():.2f} times as much as greedy along T. "
         f"In units of 1 / sqrt(T) the worst gaps are {' and '.join(gaps)}.",
     ]
