@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from armtriage.cli.app import app
+from armtriage.cli import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "from-question-to-figure.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

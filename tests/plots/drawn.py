@@ -18,6 +18,11 @@ def trace(*finals, points=(1, 10, 100)):
     return Trace(rounds, regret, np.full(n, -1), None, None, "Some", 2, 7, 7)
 
 
+def said(ax):
+    """Return what the texts of the axes say."""
+    return [text.get_text() for text in ax.texts]
+
+
 def boxes(ax):
     """Return what the texts of the figure say, those that are drawn, and their boxes."""
     drawn, draw = [], Text.draw

@@ -30,7 +30,6 @@ def summary(**columns):
     return polars.DataFrame(columns, schema_overrides={"low": polars.Float64, "high": polars.Float64})
 
 
-# --- Final regret ---
 def test_final_regret_has_the_least_at_the_top_with_intervals():
     traces = {"bad": trace(50.0, 70.0), "good": trace(5.0, 6.0, 7.0)}
     ax = plots.final_regret(traces)
@@ -98,7 +97,6 @@ def test_tables_of_several_environments_are_refused():
         plots.final_regret(table.head(1).with_columns(mean=polars.lit(None, polars.Float64)))
 
 
-# --- Paired differences ---
 def test_differences_are_taken_replication_by_replication():
     base, other = np.array([10.0, 20.0, 40.0]), np.array([11.0, 22.0, 43.0])
     ax = plots.paired_differences({"base": trace(*base), "other": trace(*other)}, "base")
@@ -151,7 +149,6 @@ def test_differences_refuse():
         plots.paired_differences({"a": trace(1.0), "b": trace(1.0, points=(1, 50))}, "a")
 
 
-# --- Both ---
 def draw(kind, traces, ax=None):
     if kind == "bars":
         return plots.final_regret(traces, ax)

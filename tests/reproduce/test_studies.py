@@ -1,4 +1,4 @@
-"""The studies of linear contexts, constrained decisions, counterexamples and tightenings say what their tables say."""
+"""The studies say what their tables say, and judge as they should."""
 
 from __future__ import annotations
 
@@ -9,20 +9,195 @@ from typing import Any
 import polars
 import pytest
 
-from armtriage.reproduce import constrained, counterexamples, linear, tightenings
-from armtriage.reproduce.study import Finding, Report
+from armtriage.reproduce import (
+    certificates,
+    constrained,
+    counterexamples,
+    failure,
+    families,
+    full_information,
+    gap_rates,
+    guarded,
+    linear,
+    minimax_rates,
+    tightenings,
+)
+from armtriage.reproduce.policies import TIGHT, UCB
+from armtriage.reproduce.study import SIZES, Finding, Report
 
-STUDIES = (linear, constrained, counterexamples, tightenings)
-studies = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.STUDY.name)
+MODULES = (
+    gap_rates,
+    minimax_rates,
+    failure,
+    full_information,
+    linear,
+    constrained,
+    counterexamples,
+    tightenings,
+    families,
+    guarded,
+    certificates,
+)
+studies = pytest.mark.parametrize("study", MODULES, ids=lambda study: study.STUDY.name)
 Tables = dict[str, polars.DataFrame]
 
 
 @cache
 def tiny(study: ModuleType) -> Report:
-    experiments = study.STUDY.experiments("tiny")
-    results = {name: one.run(engine="serial") for name, one in experiments.items()}
+    results = {name: one.run(engine="serial") for name, one in study.STUDY.experiments("tiny").items()}
     assert not any(one.failed or one.missing for one in results.values())
     return study.STUDY.report(results, "tiny")
+
+
+@studies
+def test_findings_are_worked_out_from_the_tables_alone(study: ModuleType) -> None:
+    report = tiny(study)
+    assert list(report.findings) == study.findings(report.tables)
+    assert len({one.claim for one in report.findings}) == len(report.findings)
+
+
+@studies
+def test_reports_are_whole(study: ModuleType) -> None:
+    report = tiny(study)
+    assert all(one.height for one in report.tables.values())
+    assert all(report.paragraphs)
+    assert len({one.name for one in report.charts}) == len(report.charts) >= 1
+    for one in report.findings:
+        assert all(isinstance(text, str) and text for text in one[:5])
+        assert one.verdict.endswith(".")
+        assert (one.agrees is True) == one.verdict.startswith("Agrees")
+        assert (one.agrees is False) == one.verdict.startswith("Does not agree")
+        if study not in (families, guarded):  # which also say what things cost, where nothing is claimed
+            assert (one.agrees is None) == one.verdict.startswith("Says nothing")
+
+
+@studies
+def test_all_sizes_can_be_built(study: ModuleType) -> None:
+    counts = [sum(len(one.cells) for one in study.STUDY.experiments(size).values()) for size in SIZES]
+    assert counts == sorted(counts)
+
+
+GIVEN = {"policy", "against", "noise", "family", "parameter", "S", "T", "alpha", "gap", "horizon", "runs", "best"}
+GIVEN |= {"predicted", "whole", "inside", "points", "factor", "target", "run", "round"}
+
+
+@pytest.mark.parametrize(
+    "study",
+    [gap_rates, minimax_rates, failure, full_information, families, guarded, certificates],
+    ids=lambda study: study.STUDY.name,
+)
+def test_no_number_is_typed_in(study: ModuleType) -> None:
+    tables = {
+        name: table.with_columns(
+            (polars.col(column) * (place + 2) + 1).alias(column)
+            for place, (column, kind) in enumerate(table.schema.items())
+            if column not in GIVEN and kind.is_numeric()
+        )
+        for name, table in tiny(study).tables.items()
+    }
+    before, after = study.findings(tiny(study).tables), study.findings(tables)
+    assert [one.claim for one, other in zip(before, after, strict=True) if one.measured == other.measured] == []
+
+
+def test_flat_regret_is_told_from_growing() -> None:
+    tables = dict(tiny(gap_rates).tables)
+    assert module_finding(gap_rates, tables, f"{TIGHT}: regret stops").agrees is True
+    tables["horizons"] = tables["horizons"].with_columns(late=polars.lit(0.2))
+    assert module_finding(gap_rates, tables, f"{TIGHT}: regret stops").agrees is False
+
+
+def test_failure_must_be_seen_where_rewards_are_alike() -> None:
+    tables = dict(tiny(failure).tables)
+    for ratio, agrees in ((2.0, (True, False)), (0.5, (False, True))):
+        ends = {name: polars.lit(ratio) for name in ("ratio", "ratio_low", "ratio_high")}
+        tables["ratios"] = tiny(failure).tables["ratios"].with_columns(**ends)
+        found = [module_finding(failure, tables, words).agrees for words in ("tight; shared", "with noise of its own")]
+        assert tuple(found) == agrees
+
+
+def test_ratio_grows_by_the_difference_of_the_powers() -> None:
+    tables = tiny(failure).tables
+    slopes = {(row["noise"], row["policy"]): row["slope"] for row in tables["powers"].iter_rows(named=True)}
+    for row in tables["ratio-powers"].iter_rows(named=True):
+        assert row["slope"] == pytest.approx(slopes[row["noise"], UCB] - slopes[row["noise"], row["against"]])
+
+
+def with_ratios(ratio: float, low: float | None, high: float | None, horizon: int) -> Finding:
+    """Return what is said of one gap, semi-bandit, with these numbers; the target is 1.1."""
+    ends = {"ratio": ratio, "ratio_low": low, "ratio_high": high, "horizon": horizon}
+    tables = dict(tiny(guarded).tables)
+    kinds = tables["ratios"].schema
+    tables["ratios"] = tables["ratios"].with_columns(
+        polars.lit(value, kinds[name]).alias(name) for name, value in ends.items()
+    )
+    return module_finding(guarded, tables, "one gap, semi-bandit")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "agrees"),
+    [
+        (1.0, 0.95, 1.05, True),
+        (1.0, 0.8, 1.2, True),
+        (1.2, 1.05, 1.3, None),
+        (1.2, 1.15, 1.3, False),
+        (1.2, None, None, None),
+    ],
+)
+def test_targets_are_judged_at_their_rounds(ratio: float, low: Any, high: Any, agrees: bool | None) -> None:
+    assert with_ratios(ratio, low, high, 100_000).agrees is agrees
+    short = with_ratios(ratio, low, high, 5000)
+    assert short.agrees is None
+    assert short.verdict == (
+        "Says nothing: the target is for T = 100,000; at T = 5,000 it is "
+        + ("within it." if ratio < 1.1 else "not within it.")
+    )
+
+
+def test_parts_must_not_cost() -> None:
+    tables = dict(tiny(guarded).tables)
+    for ratio, agrees in ((1.5, True), (1.0, None), (0.5, False)):
+        ends = {"ratio_low": polars.lit(ratio - 0.1), "ratio_high": polars.lit(ratio + 0.1)}
+        tables["parts"] = tiny(guarded).tables["parts"].with_columns(**ends)
+        assert module_finding(guarded, tables, "free look").agrees is agrees
+
+
+@pytest.mark.parametrize(
+    ("failures", "runs", "agrees"), [(0, 400, True), (0, 4, None), (5, 400, True), (100, 400, False)]
+)
+def test_coverage_is_judged_by_the_exact_interval(failures: int, runs: int, agrees: bool | None) -> None:
+    tables = dict(tiny(certificates).tables)
+    tables["coverage"] = tables["coverage"].with_columns(either=polars.lit(failures), runs=polars.lit(runs))
+    found = module_finding(certificates, tables, "a best arm is eliminated")
+    assert found.agrees is agrees
+    assert f"in {5 * failures:,} of {5 * runs:,} runs" in found.measured
+
+
+def test_certificates_below_the_truth_are_told() -> None:
+    tables = dict(tiny(certificates).tables)
+    runs = tables["tightness"]["runs"]
+    for share, agrees in ((0, True), (1, False)):
+        tables["tightness"] = tables["tightness"].with_columns(exceeded=runs * share)
+        assert module_finding(certificates, tables, "Thompson sampling: the certificate").agrees is agrees
+
+
+def test_guard_that_loses_more_than_its_budget_is_told() -> None:
+    tables = dict(tiny(certificates).tables)
+    assert module_finding(certificates, tables, "saboteur").agrees is True
+    tables["hostile"] = tables["hostile"].with_columns(allowed=polars.col("allowed") / 1e3, forced=0.0)
+    assert module_finding(certificates, tables, "saboteur").agrees is False
+
+
+def test_hostile_proposers_are_what_they_are_called() -> None:
+    table = tiny(certificates).tables["hostile"]
+    saboteur = table.filter(table["proposer"] == "saboteur")
+    assert (saboteur["alone"] / saboteur["round"]).to_list() == pytest.approx([0.6] * saboteur.height)
+    assert (table["regret"] >= table["forced"]).all()
+    assert (table["forced_rounds"] <= table["round"]).all()
+
+
+def module_finding(module: ModuleType, tables: dict[str, polars.DataFrame], words: str) -> Finding:
+    (found,) = (one for one in module.findings(tables) if words in one.claim)
+    return found
 
 
 def doctored(study: ModuleType, name: str, values: dict[str, Any], **where: Any) -> list[Finding]:
@@ -42,34 +217,6 @@ def the(findings: list[Finding], *words: str) -> Finding:
     """Return the one finding whose claim or source has all the words."""
     (found,) = (one for one in findings if all(word in f"{one.claim} ({one.source})" for word in words))
     return found
-
-
-@studies
-def test_findings_are_worked_out_from_the_tables_alone(study: ModuleType) -> None:
-    report = tiny(study)
-    assert list(report.findings) == study.findings(report.tables)
-    assert len({one.claim for one in report.findings}) == len(report.findings)
-
-
-@studies
-def test_reports_are_whole(study: ModuleType) -> None:
-    report = tiny(study)
-    assert all(one.height for one in report.tables.values())
-    assert all(report.paragraphs)
-    assert len({one.name for one in report.charts}) == len(report.charts) >= 1
-    for one in report.findings:
-        assert all(isinstance(text, str) and text for text in one[:5])
-        assert one.verdict.endswith(".")
-        start = {True: "Agrees", False: "Does not agree", None: "Says nothing"}[one.agrees]
-        assert one.verdict.startswith(start)
-
-
-@studies
-def test_all_sizes_can_be_built(study: ModuleType) -> None:
-    sizes = [
-        sum(len(one.cells) for one in study.STUDY.experiments(size).values()) for size in ("tiny", "quick", "full")
-    ]
-    assert sizes == sorted(sizes)
 
 
 POWER = {"slope": 0.51, "low": 0.5, "high": 0.52}

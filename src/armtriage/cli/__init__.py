@@ -1,5 +1,44 @@
-"""The command line."""
+"""The command line: parsing, and nothing that the library cannot do by itself."""
 
-from armtriage.cli.app import app, main
+from typing import Annotated
+
+import typer
+
+from armtriage import __version__
+from armtriage.cli.demo import demo
+from armtriage.cli.graph import graph
+from armtriage.cli.pages import report, reproduce
+from armtriage.cli.run import run
+from armtriage.cli.simulate import simulate
+from armtriage.cli.warm import warm
 
 __all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Combinatorial bandits: choose S of K arms each round.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for _command in (run, report, graph, reproduce, simulate, demo, warm):
+    app.command(_command.__name__)(_command)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"armtriage {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and stop.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    pass

@@ -1,50 +1,80 @@
-"""The demo: two contests and a counter-check, in tables, figures and sentences computed from the results."""
+"""The command `demo`: two contests and a counter-check, in tables, figures and sentences computed from the results."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import typer
+from rich.console import Console
 
-from armtriage.cli.story import (
-    GUARDED,
-    PAPER,
-    THOMPSON,
-    TIGHT,
-    UCB,
-    UCB1,
-    Size,
-    by_label,
-    certified,
-    counter_check,
-    failure_setting,
-    guarded,
-    price,
-    slate_setting,
-    ucb_against_elimination,
-    winner,
-)
+from armtriage.cli.terminal import progress_bar, refusing, say
 from armtriage.environments import StochasticEnvironment
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances import random_bernoulli, ucb_failure
 from armtriage.policies import CombinatorialElimination, CombinatorialUCB, CombUCB1, GuardedThompson, ThompsonSampling
-from armtriage.policies.policy import Policy
 from armtriage.report import Figure, Section, page
-from armtriage.simulation.comparison import Result, compare
-from armtriage.simulation.simulate import simulate
+from armtriage.simulation import simulate
+from armtriage.simulation.comparison import Result, compare, short, table
 
-__all__ = ["FULL", "QUICK", "run"]
+__all__ = ["SEED", "demo", "run"]
 
 SEED = 7
+GUARDED, THOMPSON = "Guarded Thompson", "Thompson"
+TIGHT, PAPER, UCB, UCB1 = "Elimination", "Elimination (paper)", "UCB", "CombUCB1"
+_CURVES = "Mean cumulative regret with 95% bands, on log scales; a curve begins where the first regret does."
+_CERTIFICATES = (
+    "The same with certificates, dashed: what the policy can say that it lost at most, with 95% confidence, from "
+    "its pulls and rewards."
+)
+_CHART = (
+    "One run of elimination: each row is an arm, the best at the top. Active arms are played evenly, "
+    "confirmed ones always, eliminated ones never again."
+)
+_LEAD = (
+    "Each round a policy chooses S of K arms and sees the rewards that a feedback graph reveals. Regret "
+    "is what it has lost against always choosing the best S. Every policy meets the same luck. Committed is the "
+    "share of runs whose choice could never change any more; the rounds after that are counted, but not played."
+)
+
+Show = Callable[[str, Sequence[Result], Sequence[str]], None]
+Results = dict[str, Result]
+
+
+class Size(NamedTuple):
+    """How much the demo plays."""
+
+    slate: tuple[int, int, int]  # cliques, arms in each, arms in a slate
+    slate_horizon: int
+    slate_replications: int
+    failure: int  # S and the number of cliques
+    failure_horizon: int
+    failure_replications: int
 
 
 FULL = Size((10, 10, 10), 100_000, 16, 32, 20_000, 4)
 QUICK = Size((4, 5, 4), 2_000, 3, 4, 2_000, 2)
 
-Show = Callable[[str, Sequence[Result], Sequence[str]], None]
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the page and the figures.")] = Path("armtriage-demo"),
+    quick: Annotated[bool, typer.Option("--quick", help="A small form that takes seconds.")] = False,
+) -> None:
+    """Play two contests and a counter-check; print tables, write figures and a page about who wins where and why."""
+
+    def show(title: str, results: Sequence[Result], text: Sequence[str]) -> None:
+        console = Console()
+        console.print()
+        console.print(table(results, title))
+        for sentence in text:
+            console.print(sentence, highlight=False, markup=False)
+
+    with refusing(), progress_bar() as progress:
+        page = run(out, quick=quick, show=show, progress=progress)
+    say(f"\nFigures (PNG, SVG) are in {out}; the page is {page}")
 
 
 def run(
@@ -76,76 +106,49 @@ def run(
     """
     from armtriage import __version__, plots
 
-    size = QUICK if quick else FULL
-    folder = Path(out)
+    size, folder = QUICK if quick else FULL, Path(out)
     plots.require()
     folder.mkdir(parents=True, exist_ok=True)
+    sections: list[Section] = []
 
-    def draw(name: str, ax: Any, caption: str) -> Figure:
-        plots.save(ax, folder / f"{name}.png", folder / f"{name}.svg")
-        return Figure(plots.svg_text(ax), caption)
-
-    def part(title: str, results: Sequence[Result], text: Sequence[str], figures: Sequence[Figure]) -> Section:
+    def part(title: str, results: Results, text: Sequence[str], figures: Mapping[str, tuple[Any, str]]) -> None:
         if show is not None:
-            show(title, results, text)
-        return Section(title, text, results, figures)
+            show(title, [*results.values()], text)
+        drawn = []
+        for name, (ax, caption) in figures.items():
+            plots.save(ax, folder / f"{name}.png", folder / f"{name}.svg")
+            drawn.append(Figure(plots.svg_text(ax), caption))
+        sections.append(Section(title, text, [*results.values()], drawn))
 
     cliques, members, budget = size.slate
+    horizon = size.slate_horizon
     slate = random_bernoulli(FeedbackGraph.cliques([members] * cliques), seed=SEED)
-    results = _contest(slate, budget, size.slate_horizon, size.slate_replications, progress, certificate=True)
-    by = by_label(results)
-    chart_axes = plots.triage_chart(_triage(by[TIGHT]), slate.means, size.slate_horizon, budget=budget)
-    plots.sign(chart_axes, f"first of {results[0].trace.origin}")
-    curves = "Mean cumulative regret with 95% bands, on log scales; a curve begins where the first regret does."
-    dashed = (
-        "The same with certificates, dashed: what the policy can say that it lost at most, with 95% confidence, from "
-        "its pulls and rewards."
-    )
-    chart = (
-        "One run of elimination: each row is an arm, the best at the top. Active arms are played evenly, "
-        "confirmed ones always, eliminated ones never again."
-    )
-    sections = [
-        part(
-            f"A slate of {budget} from {slate.n_arms} arms",
-            results,
-            [slate_setting(size), *winner(results), guarded(results), certified(by[GUARDED]), *price(results)],
-            [
-                draw("slate-regret", plots.regret_curves(_traces(results)), curves),
-                draw("slate-certificate", _certificates(results), dashed),
-                draw("slate-triage", chart_axes, chart),
-            ],
-        )
-    ]
-    horizon, side = size.failure_horizon, size.failure
+    results = _contest(slate, budget, horizon, size.slate_replications, progress, certificate=True)
+    bounded = {label: trace for label, trace in _traces(results).items() if label in (GUARDED, TIGHT)}
+    logs = results[TIGHT].trace.triage
+    assert logs is not None
+    chart = plots.triage_chart(logs[0], slate.means, horizon, budget=budget)
+    plots.sign(chart, f"first of {results[TIGHT].trace.origin}")
+    figures = {
+        "slate-regret": (plots.regret_curves(_traces(results)), _CURVES),
+        "slate-certificate": (plots.regret_curves(bounded, order=[*results], certificate=True), _CERTIFICATES),
+        "slate-triage": (chart, _CHART),
+    }
+    part(f"A slate of {budget} from {slate.n_arms} arms", results, slate_story(size, results), figures)
+    side, horizon, runs = size.failure, size.failure_horizon, size.failure_replications
     alike = ucb_failure(side, side, horizon=horizon, seed=SEED)
+    failed = _contest(alike, side, horizon, runs, progress)
+    text = failure_story(size, failed, _whole_slates(failed[UCB], alike, side))
+    part("Cliques of look-alikes", failed, text, {"cliques-regret": (plots.regret_curves(_traces(failed)), _CURVES)})
     own = ucb_failure(side, side, horizon=horizon, noise="independent", seed=SEED)
-    failed = _contest(alike, side, horizon, size.failure_replications, progress)
-    cured = _contest(own, side, horizon, size.failure_replications, progress)
-    whole = _whole_slates(failed, alike, side), _whole_slates(cured, own, side)
-    sections += [
-        part(
-            "Cliques of look-alikes",
-            failed,
-            [failure_setting(size), *winner(failed), ucb_against_elimination(failed, whole[0])],
-            [draw("cliques-regret", plots.regret_curves(_traces(failed)), curves)],
-        ),
-        part(
-            "The same means, each arm with noise of its own",
-            cured,
-            [counter_check(failed, cured, whole[1])],
-            [draw("independent-regret", plots.regret_curves(_traces(cured)), curves)],
-        ),
-    ]
-    lead = (
-        "Each round a policy chooses S of K arms and sees the rewards that a feedback graph reveals. Regret "
-        "is what it has lost against always choosing the best S. Every policy meets the same luck. Committed is the "
-        "share of runs whose choice could never change any more; the rounds after that are counted, but not played."
-    )
+    cured = _contest(own, side, horizon, runs, progress)
+    text = cured_story(failed[UCB], cured, _whole_slates(cured[UCB], own, side))
+    figures = {"independent-regret": (plots.regret_curves(_traces(cured)), _CURVES)}
+    part("The same means, each arm with noise of its own", cured, text, figures)
     small = " This is the quick form: too small to say who wins in general." if quick else ""
     footer = f"armtriage {__version__}; seed {SEED} for means, rewards and policies.{small}"
     target = folder / "index.html"
-    target.write_text(page("armtriage demo", lead + small, sections, footer), encoding="utf-8")
+    target.write_text(page("armtriage demo", _LEAD + small, sections, footer), encoding="utf-8")
     return target
 
 
@@ -156,9 +159,9 @@ def _contest(
     replications: int,
     progress: Callable[[str, float], None] | None,
     certificate: bool = False,
-) -> list[Result]:
+) -> Results:
     graph = environment.graph
-    policies: Mapping[str, Policy] = {
+    policies = {
         GUARDED: GuardedThompson(graph, budget, seed=SEED),
         THOMPSON: ThompsonSampling(graph, budget, seed=SEED),
         TIGHT: CombinatorialElimination(graph, budget, horizon=horizon, seed=SEED),
@@ -166,7 +169,7 @@ def _contest(
         UCB: CombinatorialUCB(graph, budget, horizon=horizon, seed=SEED),
         UCB1: CombUCB1(graph, budget, seed=SEED),
     }
-    return compare(
+    played = compare(
         policies,
         environment,
         horizon=horizon,
@@ -175,31 +178,85 @@ def _contest(
         certificate=certificate,
         progress=progress,
     )
+    return {result.label: result for result in played}
 
 
-def _traces(results: Sequence[Result]) -> dict[str, Any]:
-    return {result.label: result.trace for result in results}
+def _traces(results: Results) -> dict[str, Any]:
+    return {label: result.trace for label, result in results.items()}
 
 
-def _certificates(results: Sequence[Result]) -> Any:
-    """Return the figure of the guarded policy and elimination with their certificates, in the colours of the others."""
-    from armtriage import plots
-
-    shown = {label: trace for label, trace in _traces(results).items() if label in (GUARDED, TIGHT)}
-    return plots.regret_curves(shown, order=list(_traces(results)), certificate=True)
-
-
-def _triage(result: Result) -> Any:
-    logs = result.trace.triage
-    assert logs is not None
-    return logs[0]
-
-
-def _whole_slates(results: Sequence[Result], environment: StochasticEnvironment, side: int) -> float:
+def _whole_slates(ucb: Result, environment: StochasticEnvironment, side: int) -> float:
     """Return the share of one run in which UCB spent its slate on one clique that is not the best."""
-    ucb = by_label(results)[UCB]
     horizon = int(ucb.trace.rounds[-1])
     trace = simulate(ucb.policy, environment, horizon=horizon, seed=SEED, record_decisions=True)
     assert trace.decisions is not None
     clique = trace.decisions[0] // side
     return float(np.mean((clique.min(axis=1) == clique.max(axis=1)) & (clique[:, 0] > 0)))
+
+
+def slate_story(size: Size, results: Results) -> list[str]:
+    cliques, members, budget = size.slate
+    return [
+        f"{cliques} cliques of {members} arms, each arm revealing its clique; Bernoulli rewards with means "
+        f"drawn uniformly from [0, 1]; {budget} slots, {size.slate_horizon:,} rounds, {size.slate_replications} runs.",
+        winner(results),
+        f"{compared(results[GUARDED], results[THOMPSON])} {GUARDED} stays within twice the guarantee of elimination; "
+        f"{THOMPSON} has no guarantee under graph feedback.",
+        certified(results[GUARDED]),
+        f"{compared(results[TIGHT], results[THOMPSON])} Elimination plays active arms evenly until their intervals "
+        "part, which is the price of its guarantee.",
+        f"{compared(results[PAPER], results[TIGHT])} Both have the same guarantee; the first has the constants that "
+        "are printed in the paper.",
+    ]
+
+
+def failure_story(size: Size, results: Results, whole: float) -> list[str]:
+    side = size.failure
+    return [
+        f"{side} cliques of {side} arms, {side} slots, {size.failure_horizon:,} rounds, "
+        f"{size.failure_replications} runs. All arms of a clique have the same mean and always pay it, and the "
+        "best slate is one whole clique: the instance of the lower bound for UCB.",
+        winner(results),
+        f"{compared(results[UCB], results[TIGHT])} All arms of a clique look alike to UCB, so in {whole:.0%} of its "
+        "rounds the whole slate is one clique that is not the best, where one arm would have shown as much. "
+        "Elimination explores with one arm of each clique.",
+        f"{compared(results[TIGHT], results[THOMPSON])} The draws of Thompson sampling differ inside a clique.",
+    ]
+
+
+def cured_story(before: Result, results: Results, whole: float) -> list[str]:
+    return [
+        f"With Bernoulli rewards drawn for each arm by itself UCB loses {short(results[UCB].mean)}, and "
+        f"{short(before.mean)} where the observations inside a clique are identical: its indices differ now, and "
+        f"{whole:.0%} of its slates are one clique that is not the best. {compared(results[UCB], results[TIGHT])}"
+    ]
+
+
+def winner(results: Results) -> str:
+    """Say who loses least, and whether the intervals tell it from the next."""
+    first, second = sorted(results.values(), key=lambda result: result.mean)[:2]
+    text = f"{first.label} loses least: {short(first.mean)}. Next is {second.label} with {short(second.mean)}"
+    if first.interval and second.interval and first.interval[1] >= second.interval[0]:
+        text += "; their intervals overlap, so this does not settle which is better"
+    return f"{text}."
+
+
+def compared(one: Result, other: Result) -> str:
+    """Say how many times as much as the better one the other loses."""
+    less, more = sorted([one, other], key=lambda result: result.mean)
+    times = f"{short(more.mean / less.mean)} times as much as" if less.mean > 0 else "more than"
+    if more.mean == less.mean:
+        times = "as much as"
+    return f"{more.label} loses {short(more.mean)}, {times} {less.label} ({short(less.mean)})."
+
+
+def certified(result: Result) -> str:
+    """Say what the policy could tell of its loss without knowing the means, and whether that was true."""
+    bound, regret = result.trace.certificate, result.trace.regret
+    assert bound is not None
+    wrong, runs = int((bound < regret).any(axis=1).sum()), len(regret)
+    return (
+        f"From pulls and rewards alone, without the true means, {result.label} certifies that a run lost at most "
+        f"{short(float(bound[:, -1].mean()))} on average; the truth is {short(result.mean)}. In one run of 20 a "
+        f"certificate may fall below the truth at some time; it did in {wrong or 'none'} of the {runs}."
+    )

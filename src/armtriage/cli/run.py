@@ -16,14 +16,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from armtriage import __version__
-from armtriage.cli.terminal import plain_warnings, refusing, say, say_if_cold
-from armtriage.errors import ExperimentError
+from armtriage.cli.terminal import plain_warnings, refusing, say, stopping
 from armtriage.experiments.engines import ENGINES, processors
 from armtriage.experiments.experiment import Experiment, read_file
 from armtriage.experiments.folder import Folder
 from armtriage.experiments.plan import Plan, duration
 from armtriage.experiments.results import Results
-from armtriage.simulation.comparison import number
+from armtriage.simulation.comparison import short
 
 __all__ = ["run"]
 
@@ -36,7 +35,7 @@ def run(
         Path | None, typer.Option(help="Where the results are kept; by default beside FILE, without its ending.")
     ] = None,
     engine: Annotated[str, typer.Option(help=f"Where cells are played: {', '.join(ENGINES)}.")] = "auto",
-    workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one a processor.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one for each processor.")] = None,
     shard: Annotated[str | None, typer.Option(help="Play the i-th of n parts only.", metavar="I/N")] = None,
     seed: Annotated[int | None, typer.Option(help="The root of all seeds, instead of the one in FILE.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be played, and play nothing.")] = False,
@@ -69,7 +68,6 @@ def run(
         if dry_run:
             _show_plan(experiment, experiment.plan(place, shard=part), engine, workers, as_json)
             return
-        say_if_cold()
         results = _played(experiment, place, engine, workers, part)
     if as_json:
         typer.echo(json.dumps(_facts(results, place), indent=2))
@@ -108,17 +106,14 @@ def _experiment(file: Path, folder: Path, seed: int | None, alone: bool) -> Expe
 def _played(
     experiment: Experiment, folder: Path, engine: str, workers: int | None, shard: tuple[int, int] | None
 ) -> Results:
-    typer.echo(f"{experiment!r}; results in {folder}", err=True)
-    try:
-        return experiment.run(folder, engine=engine, workers=workers, shard=shard, progress=True)
-    except KeyboardInterrupt:
+    def kept() -> str:
         done = Folder(folder).ids() & {cell.id for cell in experiment.cells}
-        kept = f"{len(done)} of {len(experiment.cells)} cells are done and kept in {folder}"
-        typer.echo(f"armtriage: stopped; {kept}. The same command goes on from there.", err=True)
-        raise typer.Exit(130) from None
-    except ExperimentError as error:
-        typer.echo(f"armtriage: {error}", err=True)
-        raise typer.Exit(1) from error
+        share = f"{len(done)} of {len(experiment.cells)} cells"
+        return f"{share} are done and kept in {folder}. The same command goes on from there."
+
+    typer.echo(f"{experiment!r}; results in {folder}", err=True)
+    with stopping(kept):
+        return experiment.run(folder, engine=engine, workers=workers, shard=shard, progress=True)
 
 
 def _print(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
@@ -140,13 +135,8 @@ def _show_plan(experiment: Experiment, plan: Plan, engine: str, workers: int | N
     if as_json:
         facts = [{**vars(row), "missing": row.missing} for row in plan.rows]
         whole = {"version": __version__, "name": experiment.name, "seed": experiment.seed, "cells": plan.cells}
-        whole |= {
-            "done": plan.done,
-            "missing": plan.missing,
-            "seconds": plan.seconds,
-            "workers": at_once,
-            "rows": facts,
-        }
+        whole |= {"done": plan.done, "missing": plan.missing, "seconds": plan.seconds}
+        whole |= {"workers": at_once, "rows": facts}
         typer.echo(json.dumps(whole, indent=2))
         return
     rows = [
@@ -181,18 +171,9 @@ def _facts(results: Results, folder: Path) -> dict[str, Any]:
 def _show(results: Results, folder: Path) -> None:
     rows = []
     for row in results.summary().to_dicts():
-        mean = number(row["mean"]) if row["runs"] else "none"
-        spread = "none" if row["low"] is None else f"{number(row['low'])} to {number(row['high'])}"
-        rows.append(
-            (
-                row["environment"],
-                row["policy"],
-                f"{row['round']:,}" if row["runs"] else "",
-                str(row["runs"]),
-                mean,
-                spread,
-            )
-        )
+        reached, mean = (f"{row['round']:,}", short(row["mean"])) if row["runs"] else ("", "none")
+        ends = "none" if row["low"] is None else f"{short(row['low'])} to {short(row['high'])}"
+        rows.append((row["environment"], row["policy"], reached, str(row["runs"]), mean, ends))
     _print(("round", "runs", "mean regret", "95% interval"), rows)
     reasons: dict[str, list[dict[str, Any]]] = {}
     for one in _errors(results):

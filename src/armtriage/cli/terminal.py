@@ -1,19 +1,18 @@
-"""What the commands share: refusals, a progress bar, a word before the first compilation."""
+"""What the commands share: refusals, interruptions, warnings and a progress bar."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import typer
 from rich.console import Console
 
-from armtriage.kernels import jit as _jit
+from armtriage.errors import ExperimentError
 from armtriage.simulation import progress
 
-__all__ = ["plain_warnings", "progress_bar", "refusing", "say", "say_if_cold"]
+__all__ = ["plain_warnings", "progress_bar", "refusing", "say", "stopping"]
 
 
 @contextmanager
@@ -24,6 +23,19 @@ def refusing() -> Iterator[None]:
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
         typer.echo(f"armtriage: {error}", err=True)
         raise typer.Exit(2) from error
+
+
+@contextmanager
+def stopping(kept: Callable[[], str]) -> Iterator[None]:
+    """Turn Ctrl+C into what is kept and exit code 130, and the failure of an experiment into its message and 1."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo(f"armtriage: stopped; {kept()}", err=True)
+        raise typer.Exit(130) from None
+    except ExperimentError as error:
+        typer.echo(f"armtriage: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 @contextmanager
@@ -39,12 +51,6 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
     """Yield what shows a label and the share that is done, where there is a terminal."""
     with progress.progress_bar() as show:
         yield lambda label, share: show(share, before=label)
-
-
-def say_if_cold() -> None:
-    """Announce the compilation of the kernels, if there are none yet."""
-    if _jit.JIT and not (_jit._CACHE and any(Path(_jit._CACHE).iterdir())):
-        typer.echo("Compiling the kernels; this happens once and may take a minute.", err=True)
 
 
 def say(text: str) -> None:

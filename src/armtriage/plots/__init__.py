@@ -1,12 +1,20 @@
 """Plots: every one takes an axis or makes its own, and returns it. The only place that imports matplotlib."""
 
-from armtriage.plots._files import check_path, save, svg_text
-from armtriage.plots._style import CURVE_COLOURS, INK, STATE_COLOURS, new_axes, require, sign
-from armtriage.plots.bars import final_regret
 from armtriage.plots.curves import regret_curves
-from armtriage.plots.differences import paired_differences
 from armtriage.plots.heatmap import heat_map
-from armtriage.plots.log_log import scaling
+from armtriage.plots.rows import final_regret, paired_differences
+from armtriage.plots.scaling import scaling
+from armtriage.plots.style import (
+    CURVE_COLOURS,
+    INK,
+    STATE_COLOURS,
+    check_path,
+    new_axes,
+    require,
+    save,
+    sign,
+    svg_text,
+)
 from armtriage.plots.triage import triage_chart
 
 __all__ = [

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.plots._labels import End, label_ends
-from armtriage.plots._sources import check_traces, origin
-from armtriage.plots._style import INK, dress, looks, new_axes, number_ticks, sign
-from armtriage.simulation.trace import Trace
+from armtriage.plots.labels import End, label_ends
+from armtriage.plots.style import check_traces, dress, looks, new_axes, number_ticks, origin, sign
+from armtriage.simulation import Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,9 +92,7 @@ def regret_curves(
     else:
         some = [*(trace.mean for trace in traces.values()), *bounds.values()]
         ax.set_ylim(bottom=0, top=None if any(bool(one.any()) for one in some) else 1)
-    ax.grid(True, color=INK, alpha=0.13, linewidth=0.6)
-    ax.set_axisbelow(True)
-    dress(ax, "rounds", "cumulative regret")
+    dress(ax, "rounds", "cumulative regret", grid="both")
     number_ticks(ax.xaxis)
     number_ticks(ax.yaxis)
     label_ends(ax, ends, grow=own)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.plots._labels import shorten
-from armtriage.plots._sources import check_columns, counted
-from armtriage.plots._style import INK, dress, figure_of, font, new_axes, number_ticks, short, sign
+from armtriage.plots.labels import shorten
+from armtriage.plots.style import INK, check_columns, counted, dress, figure_of, font, new_axes, number_ticks, sign
+from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars
@@ -33,12 +33,12 @@ def heat_map(
     log: bool = False,
     title: str | None = None,
 ) -> Axes:
-    """Draw a value over two parameters: a cell a pair, with the number in it where it fits.
+    """Draw a value over two parameters as coloured cells, with the numbers in them where they fit.
 
     Parameters
     ----------
     table : DataFrame
-        One row a pair of the parameters, such as ``Results.summary()`` filtered to one policy.
+        One row for each pair of the parameters, such as ``Results.summary()`` filtered to one policy.
     x, y : str
         Columns of the parameters, numbers or words.
     value : str

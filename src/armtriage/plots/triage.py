@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from armtriage.plots._style import INK, STATE_COLOURS, dress, figure_of, font, new_axes, number_ticks
+from armtriage.plots.style import INK, STATE_COLOURS, dress, figure_of, font, new_axes, number_ticks
 from armtriage.triage import TriageLog
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _GAPS, _RASTER = 60, 500  # arms up to which rows have gaps, and from which they
 def triage_chart(
     log: TriageLog, means: ArrayLike, horizon: int, ax: Axes | None = None, *, budget: int | None = None
 ) -> Axes:
-    """Draw one row an arm, the best at the top, coloured by whether it is confirmed, active or eliminated.
+    """Draw a row for each arm, the best at the top, coloured by whether it is confirmed, active or eliminated.
 
     Parameters
     ----------
@@ -46,9 +46,11 @@ def triage_chart(
     """
     means = np.asarray(means, dtype=np.float64)
     if means.ndim != 1 or means.size == 0:
-        raise ValueError(f"means must hold one number an arm, got shape {means.shape}")
+        raise ValueError(f"means must hold one number for each arm, got shape {means.shape}")
     if log.arms.size and log.arms.max() >= means.size:
-        raise ValueError(f"means must hold one number an arm, got {means.size} with arm {log.arms.max()} in the log")
+        raise ValueError(
+            f"means must hold one number for each arm, got {means.size} with arm {log.arms.max()} in the log"
+        )
     if horizon < 1:
         raise ValueError(f"horizon must be a whole number from 1, got {horizon!r}")
     ax = new_axes() if ax is None else ax
@@ -86,7 +88,7 @@ def triage_chart(
     ax.set_ylim(n, 0)
     shown = np.unique(np.linspace(0, n - 1, min(n, 6)).round().astype(int))
     ax.set_yticks(shown + 0.5, [f"{means[order[row]]:.2f}" for row in shown])
-    dress(ax, "rounds", "true mean (a row an arm)")
+    dress(ax, "rounds", "true mean (one row per arm)")
     number_ticks(ax.xaxis)
     if budget is not None:
         ax.axhline(budget, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), label=f"best {budget} above")

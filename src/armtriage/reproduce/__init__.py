@@ -7,6 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+try:
+    import polars  # noqa: F401
+except ImportError as error:
+    raise ImportError("reproduce needs polars, of the extra 'experiments': pip install polars") from error
+
 from armtriage import plots
 from armtriage._arguments import check_choice
 from armtriage.errors import ExperimentError
@@ -99,10 +104,11 @@ def reproduce(
     place = Path(folder)
     for part in ("figures", "tables"):
         (place / part).mkdir(parents=True, exist_ok=True)
-    reports: dict[str, tuple[Study, Report]] = {}
-    for name, study in STUDIES.items():
-        if not only or name in only:
-            reports[name] = study, _report(study, place / "experiments", size, engine, workers, progress)
+    reports: dict[str, tuple[Study, Report]] = {
+        name: (study, _report(study, place / "experiments", size, engine, workers, progress))
+        for name, study in STUDIES.items()
+        if not only or name in only
+    }
     for name, (_, report) in reports.items():
         for chart in report.charts:
             plots.save(chart.axes, *(place / "figures" / f"{chart.name}.{kind}" for kind in ("svg", "png")))

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from armtriage import plots
-from armtriage.experiments.experiment import Experiment
-from armtriage.experiments.results import Results
-from armtriage.reproduce._fits import between, line, powers, steepness
-from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, times
+import polars
+
+from armtriage.experiments import Results
+from armtriage.reproduce.lines import above_bound, below_bound, line, line_chart, power_finding, powers, steepness
+from armtriage.reproduce.policies import ORACLE, PAPER, REPAIRED, THOMPSON
+from armtriage.reproduce.study import LEVEL, Chart, Finding, Scale, Study, Tables, finding, times, told
 from armtriage.theory import constrained_lower, constrained_upper, oracle_upper
-
-if TYPE_CHECKING:
-    import polars
 
 __all__ = ["STUDY", "findings"]
 
-ORACLE, REPAIRED, PAPER = "elimination by oracle", "elimination, repaired", "elimination, as printed"
 _HORIZON = 100_000  # that widths are made for, whatever is played: they are then the same on all of a line
 _ELIMINATION: dict[str, Any] = {
     ORACLE: {"policy": "constrained", "horizon": _HORIZON},
@@ -28,12 +25,12 @@ _CONTEST: dict[str, Any] = {
     **_ELIMINATION,
     PAPER: {"policy": "constrained", "variant": "paper", "horizon": _HORIZON},
     "CombUCB1": {"policy": "comb_ucb1"},
-    "Thompson sampling": {"policy": "thompson"},
+    THOMPSON: {"policy": "thompson"},
 }
-_SIZES: dict[Size, dict[str, Any]] = {
-    "tiny": {"slots": (2, 3), "gaps": (0.8, 1.25), "blocks": (2, 4), "contest": 500, "runs": 2},
-    "quick": {"slots": (2, 3, 5), "gaps": (0.625, 0.8, 1.25), "blocks": (2, 4, 6), "contest": 2500, "runs": 4},
-    "full": {"slots": (2, 4, 8), "gaps": (0.4, 0.8, 1.6), "blocks": (2, 4, 8, 16), "contest": 10_000, "runs": 8},
+_SIZES = {
+    "tiny": Scale(slots=(2, 3), gaps=(0.8, 1.25), blocks=(2, 4), contest=500, runs=2),
+    "quick": Scale(slots=(2, 3, 5), gaps=(0.625, 0.8, 1.25), blocks=(2, 4, 6), contest=2500, runs=4),
+    "full": Scale(slots=(2, 4, 8), gaps=(0.4, 0.8, 1.6), blocks=(2, 4, 8, 16), contest=10_000, runs=8),
 }
 _INTERVAL = "Its interval is narrower where means are far apart, and widens with the logarithm of the count."
 _LATE = 0.02  # of the regret since the last checkpoint but one: up to here elimination counts as over
@@ -59,47 +56,44 @@ class _Partition(NamedTuple):
         return f"S={self.budget}, kappa={self.blocks}, gap={self.gap:g}"
 
 
-def _lines(size: Size) -> dict[str, dict[_Partition, float]]:
+def _lines(scale: Scale) -> dict[str, dict[_Partition, float]]:
     """Return for each parameter the instances along which it alone changes, and its values."""
-    slots, gaps, blocks, *_ = _SIZES[size].values()
     return {
-        "S": {_Partition(one, 2, _GAP): one for one in slots},
-        "1 / gap": {_Partition(slots[1], 2, one): 1.0 / one for one in gaps},
-        "kappa - 1": {_Partition(2, one, _GAP): one - 1 for one in blocks},
+        "S": {_Partition(one, 2, _GAP): one for one in scale.slots},
+        "1 / gap": {_Partition(scale.slots[1], 2, one): 1.0 / one for one in scale.gaps},
+        "kappa - 1": {_Partition(2, one, _GAP): one - 1 for one in scale.blocks},
     }
 
 
-def _experiments(size: Size) -> dict[str, Experiment]:
-    points = dict.fromkeys(point for one in _lines(size).values() for point in one)
-    shared: dict[str, Any] = {"replications": _SIZES[size]["runs"], "seed": SEED, "block": 2}
+def _labels(scale: Scale) -> dict[str, dict[str, float]]:
+    return {name: {point.label: at for point, at in points.items()} for name, points in _lines(scale).items()}
+
+
+def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
+    points = dict.fromkeys(point for one in _lines(scale).values() for point in one)
+    shared = {"replications": scale.runs, "block": 2}
     places = {point.label: point.options for point in points}
-    contest, horizon = _Partition(2, 4, _GAP), _SIZES[size]["contest"]
-    one = {contest.label: {**contest.options, "horizon": horizon}}
+    contest = _Partition(2, 4, _GAP)
+    one = {contest.label: {**contest.options, "horizon": scale.contest}}
     return {
-        "rates": Experiment(places, _ELIMINATION, horizon=_HORIZON, name="constrained-rates", **shared),
-        "contest": Experiment(one, _CONTEST, horizon=horizon, name="constrained-contest", **shared),
+        "rates": {"environments": places, "policies": _ELIMINATION, "horizon": _HORIZON, **shared},
+        "contest": {"environments": one, "policies": _CONTEST, "horizon": scale.contest, **shared},
     }
 
 
-def _report(results: Mapping[str, Results], size: Size) -> Report:
+def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
     rates, contest = results["rates"], results["contest"]
-    lines = {name: {point.label: at for point, at in points.items()} for name, points in _lines(size).items()}
-    ratios = contest.differences(ORACLE, level=LEVEL)
-    regrets = _regrets(rates)
-    tables = {
+    ratios, regrets = contest.differences(ORACLE, level=LEVEL), _regrets(rates)
+    return {
         "rates": regrets,
-        "powers": _powers(rates, regrets, lines),
+        "powers": _powers(rates, regrets, _labels(scale)),
         "contest": contest.summary(level=LEVEL).select("policy", "horizon", "runs", "mean", "low", "high"),
         "ratios": ratios.select("policy", "horizon", "runs", "ratio", "ratio_low", "ratio_high", "better"),
     }
-    charts = [_chart(rates, regrets, name, at) for name, at in lines.items()]
-    return Report(_paragraphs(tables), findings(tables), charts, tables)
 
 
 def _regrets(results: Results) -> polars.DataFrame:
     """Return mean regrets with their bounds, and the share of them that came between the last two checkpoints."""
-    import polars
-
     runs = results.regret.sort("round").group_by("environment", "policy", "replication")
     last, before = polars.col("regret").get(-1), polars.col("regret").get(-2)
     ends = runs.agg(last.alias("last"), (last - before).alias("lost")).group_by("environment", "policy")
@@ -124,8 +118,6 @@ def _bounds(row: Mapping[str, Any]) -> dict[str, float | None]:
 
 def _powers(results: Results, regrets: polars.DataFrame, lines: Mapping[str, Mapping[str, float]]) -> polars.DataFrame:
     """Return the fitted powers, between which theory has them, and the largest share of late losses on the line."""
-    import polars
-
     made = []
     for name, at in lines.items():
         least = 2.0 if name == "S" else 1.0
@@ -136,15 +128,15 @@ def _powers(results: Results, regrets: polars.DataFrame, lines: Mapping[str, Map
             for (policy,), part in points.partition_by("policy", as_dict=True).items()
         }
         bound = polars.col("policy").replace_strict(most, return_dtype=polars.Float64)
-        table = powers(results, at).join(late, on="policy", maintain_order="left")
+        table = powers(results, line(results, name, at), name).join(late, on="policy", maintain_order="left")
         table = table.select(polars.lit(name).alias("parameter"), polars.all(), least=least, most=bound)
         made.append(table.with_columns(polars.max_horizontal("least", "most").alias("most")))
     return polars.concat(made)
 
 
-def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
+def findings(tables: Tables) -> list[Finding]:
     """Return what the tables say of Theorem 7."""
-    return [*_rates(tables["powers"]), *_bound_findings(tables["rates"]), *_contests(tables)]
+    return [*_rates(tables["powers"]), *_bound_findings(tables["rates"]), *_contests(tables["ratios"])]
 
 
 def _rates(table: polars.DataFrame) -> list[Finding]:
@@ -155,7 +147,8 @@ def _rates(table: polars.DataFrame) -> list[Finding]:
         if row["policy"] == ORACLE:
             source = "its bound, S^2 B / gap"
             why = _INTERVAL if over else why
-        made.append(between(f"{row['policy']}: growth with {row['parameter']}", source, row, known=over, why=why))
+        claim = f"{row['policy']}: growth with {row['parameter']}"
+        made.append(power_finding(claim, source, row, row["least"], whole=row["most"], known=over, why=why))
     return made
 
 
@@ -164,37 +157,33 @@ def _bound_findings(regrets: polars.DataFrame) -> list[Finding]:
     made = []
     for policy, source in ((REPAIRED, "Theorem 7, repaired"), (ORACLE, "its derivation")):
         rows = regrets.filter(regrets["policy"] == policy).to_dicts()
-        share = max(row["mean"] / row["upper"] for row in rows)
-        verdict = "Agrees." if share <= 1.0 else "Does not agree: the bound is exceeded."
-        said = f"{policy}: regret is below its bound", source, "at most the bound"
-        made.append(Finding(*said, f"at most {share:.2g} times it, on {len(rows)} instances", verdict, share <= 1.0))
-    share = min(row["mean"] / row["lower"] for row in regrets.drop_nulls("lower").to_dicts())
-    verdict = "Agrees." if share >= 1.0 else "Does not agree: less than the bound was lost."
-    said = "no policy loses less than order K S ln(T) / gap", "Theorem 7, lower bound", "at least the bound"
-    return [*made, Finding(*said, f"at least {share:.2g} times it", verdict, share >= 1.0)]
+        made.append(below_bound(f"{policy}: regret is below its bound", source, rows))
+    rows = regrets.drop_nulls("lower").to_dicts()
+    claim = "no policy loses less than order K S ln(T) / gap"
+    return [*made, above_bound(claim, "Theorem 7, lower bound", rows)]
 
 
-def _contests(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
+def _contests(ratios: polars.DataFrame) -> list[Finding]:
     """Return how elimination by oracle does against the other forms, and against the best of the other policies."""
-    ratios = tables["ratios"].sort("ratio").to_dicts()
-    best = next(row for row in ratios if not row["policy"].startswith("elimination"))
-    forms = [row for row in ratios if row["policy"] in (REPAIRED, PAPER)]
+    rows = ratios.sort("ratio").to_dicts()
+    best = next(row for row in rows if not row["policy"].startswith("elimination"))
+    forms = [row for row in rows if row["policy"] in (REPAIRED, PAPER)]
     rest = [_contest(row, "widths of the arms that differ, in place of S times the largest") for row in forms]
     return [*rest, _contest(best, "none: the best of the policies without a set of active decisions")]
 
 
 def _contest(row: Mapping[str, Any], source: str) -> Finding:
-    other, low, high = row["policy"], row["ratio_low"], row["ratio_high"]
+    other, more = row["policy"], told(row)
+    because = {
+        None: "no difference can be told",
+        True: "it loses at least {ratio_low:.2g} times as much",
+        False: f"elimination loses {1.0 / row['ratio']:.2g} times what {other} loses",
+    }
     said = f"{ORACLE} loses less than {other}", source, f"{other} loses more", f"{other} loses {times(row)} as much"
-    if low is not None and low > 1.0:
-        return Finding(*said, f"Agrees: it loses at least {low:.2g} times as much.", True)
-    if high is not None and high < 1.0:
-        verdict = f"Does not agree: elimination loses {1.0 / row['ratio']:.2g} times what {other} loses."
-        return Finding(*said, verdict, False)
-    return Finding(*said, "Says nothing: no difference can be told.", None)
+    return finding(*said, more, because[more].format(**row))
 
 
-def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
+def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
     regrets, ratios = tables["rates"], tables["ratios"]
     printed, repaired = (ratios.filter(ratios["policy"] == one)["ratio"][0] for one in (PAPER, REPAIRED))
     vacuous = regrets.filter(regrets["upper"] >= regrets["budget"] * _HORIZON).height
@@ -209,23 +198,29 @@ def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
     ]
 
 
+def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
+    return [_chart(results["rates"], tables["rates"], name, at) for name, at in _labels(scale).items()]
+
+
 def _chart(results: Results, regrets: polars.DataFrame, name: str, at: Mapping[str, float]) -> Chart:
     """Draw a line with the bounds of the repaired variant."""
-    rows = {
-        at[row["environment"]]: row
-        for row in regrets.filter(regrets["policy"] == REPAIRED).iter_rows(named=True)
-        if row["environment"] in at
-    }
-    ax = plots.scaling(
-        line(results, name, at),
-        powers(results, at),
+    own = regrets.filter(regrets["policy"] == REPAIRED)
+    rows = {at[row["environment"]]: row for row in own.iter_rows(named=True) if row["environment"] in at}
+    files = {"S": "constrained-slots", "1 / gap": "constrained-gap", "kappa - 1": "constrained-decisions"}
+    first, *_, last = at
+    points = line(results, name, at)
+    return line_chart(
+        results,
+        files[name],
+        f"Partition: regret against {name}, from {first} to {last}.",
+        points,
+        name,
+        powers(results, points, name),
         bounds={"Theorem 7, above": lambda value: rows[value]["upper"], "below": lambda value: rows[value]["lower"]},
         ceiling=lambda value: float(rows[value]["budget"] * _HORIZON),
-        level=LEVEL,
     )
-    names = {"S": "constrained-slots", "1 / gap": "constrained-gap", "kappa - 1": "constrained-decisions"}
-    first, *_, last = at
-    return chart(results, ax, names[name], f"Partition: regret against {name}, from {first} to {last}.")
 
 
-STUDY = Study("constrained", "Constrained decisions: S^2 kappa / gap", _experiments, _report)
+STUDY = Study(
+    "constrained", "Constrained decisions: S^2 kappa / gap", _SIZES, _plans, _tables, findings, _paragraphs, _charts
+)

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars
+from numpy.typing import NDArray
 
 from armtriage import plots
-from armtriage.experiments.experiment import Experiment
-from armtriage.experiments.results import Results
+from armtriage.environments import LinearEnvironment, StochasticEnvironment
+from armtriage.experiments import Results
 from armtriage.experiments.statistics import mean_interval
-from armtriage.instances import hub_family, star
-from armtriage.plots._style import short
-from armtriage.reproduce._refutations import (
-    COUNTS,
-    KEPT,
-    PAPER,
-    REPAIRED,
-    audits,
-    greedy_picks,
-    index_ties,
-    three_arms_of_a_stage,
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.instances import hub_family, star, three_arms, two_hubs, ucb_failure
+from armtriage.policies import CombinatorialElimination, CombinatorialUCB, HierarchicalElimination
+from armtriage.reproduce.policies import ORACLE, PAPER, REPAIRED
+from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Scale, Study, Tables, chart, finding, measured
+from armtriage.simulation import simulate
+from armtriage.simulation.comparison import short
+from armtriage.theory import (
+    audit,
+    constrained_upper,
+    cover_number,
+    domination_number,
+    gap,
+    greedy_dominating_set,
+    independence_number,
 )
-from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, spread
-from armtriage.theory import constrained_upper, cover_number, gap
-
-if TYPE_CHECKING:
-    import polars
 
 __all__ = ["STUDY", "findings"]
 
-ORACLE = "elimination by oracle"
+COUNTS, KEPT = "confirmed arms have N observations", "(A) best arms stay in question"
+"""Two claims of the paper, by their names in an audit."""
 _POLICIES: dict[str, Any] = {
     PAPER: {"policy": "constrained", "variant": "paper"},
     REPAIRED: {"policy": "constrained", "variant": "repaired"},
@@ -41,38 +45,31 @@ _WORLDS: dict[str, dict[str, Any]] = {
     "star": {"instance": "star", "n_leaves": 5, "gap": 0.5},
 }
 _LINEAR = 0.45  # of all regret in the second half of the rounds: from here on it grows like the rounds
-_SIZES: dict[Size, dict[str, Any]] = {
-    "tiny": {"horizon": 1500, "runs": 2, "arms": (23, 53), "run": False},
-    "quick": {"horizon": 3000, "runs": 3, "arms": (23, 53, 103, 203), "run": True},
-    "full": {"horizon": 10_000, "runs": 4, "arms": (23, 53, 103, 203, 403, 803), "run": True},
+_SIZES = {
+    "tiny": Scale(horizon=1500, runs=2, arms=(23, 53), audited=False),
+    "quick": Scale(horizon=3000, runs=3, arms=(23, 53, 103, 203), audited=True),
+    "full": Scale(horizon=10_000, runs=4, arms=(23, 53, 103, 203, 403, 803), audited=True),
 }
 
 
-def _experiments(size: Size) -> dict[str, Experiment]:
-    horizon, runs, *_ = _SIZES[size].values()
-    shared: dict[str, Any] = {"horizon": horizon, "replications": runs, "seed": SEED, "block": 1}
-    points = sorted({max(1, horizon * share // 40) for share in (1, 2, 4, 8, 14, 20, 28, 40)})
-    return {"forever": Experiment(_WORLDS, _POLICIES, name="counterexamples", checkpoints=points, **shared)}
+def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
+    points = sorted({max(1, scale.horizon * share // 40) for share in (1, 2, 4, 8, 14, 20, 28, 40)})
+    rounds = {"horizon": scale.horizon, "replications": scale.runs, "block": 1, "checkpoints": points}
+    return {"forever": {"environments": _WORLDS, "policies": _POLICIES, **rounds}}
 
 
-def _report(results: Mapping[str, Results], size: Size) -> Report:
-    import polars
-
-    forever = results["forever"]
-    tables = {
-        "forever": _halves(forever),
-        "greedy": greedy_picks(_SIZES[size]["arms"]),
-        "three arms": three_arms_of_a_stage(),
-        "ties": polars.DataFrame([index_ties(9, 3600), index_ties(9, 3601)]),
-        "audits": polars.DataFrame(audits(_SIZES[size]["run"])),
+def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
+    return {
+        "forever": _halves(results["forever"]),
+        "greedy": _greedy_picks(scale.arms),
+        "three arms": _three_arms_of_a_stage(),
+        "ties": polars.DataFrame([_index_ties(9, 3600), _index_ties(9, 3601)]),
+        "audits": polars.DataFrame(_audits(scale.audited)),
     }
-    return Report(_paragraphs(), findings(tables), _charts(forever), tables)
 
 
 def _halves(results: Results) -> polars.DataFrame:
     """Return what is lost in the second half of the rounds, and the printed bound on all of it."""
-    import polars
-
     worlds = {"hub family": hub_family(seed=SEED), "star": star(5, gap=0.5, seed=SEED)}
     rows = []
     for (place, policy), part in results.regret.group_by("environment", "policy", maintain_order=True):
@@ -96,7 +93,81 @@ def _halves(results: Results) -> polars.DataFrame:
     return polars.DataFrame(rows, schema_overrides={"low": polars.Float64, "high": polars.Float64})
 
 
-def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
+def _greedy_picks(sizes: Sequence[int]) -> polars.DataFrame:
+    """Return how many arms the greedy of Algorithm 1 picks to see all of two hubs, and what the lemma allows."""
+    rows = []
+    for n in sizes:
+        graph = two_hubs(n)
+        enough, alpha = domination_number(graph).upper, independence_number(graph).upper
+        about = {"arms": n, "picks": greedy_dominating_set(graph).size, "enough": enough}
+        rows.append({**about, "lemma": (1.0 + math.log(n)) * enough, "independent": alpha})
+    return polars.DataFrame(rows)
+
+
+def _three_arms_of_a_stage() -> polars.DataFrame:
+    """Return three arms in a stage, all intervals of which hold, and who leaves by which rule."""
+    state = three_arms()
+    out = {}
+    # As printed, the benchmark is the estimate of the arm whose upper end is the S-th largest.
+    for name, order in ((PAPER, state.estimates + state.widths), (REPAIRED, state.estimates)):
+        benchmark = state.estimates[np.argsort(-order)[state.budget - 1]]
+        out[name] = state.estimates < benchmark - 2.0 * 0.5**state.stage
+    best = np.argsort(np.argsort(-state.means)) < state.budget
+    holds = np.abs(state.estimates - state.means) <= state.widths
+    about = {"arm": np.arange(3), "mean": state.means, "estimate": state.estimates, "width": state.widths}
+    return polars.DataFrame({**about, "holds": holds, "best": best, **out})
+
+
+def _index_ties(cliques: int, horizon: int, budget: int = 4, width: float = 3.0) -> dict[str, Any]:
+    """Return in how many rounds two cliques of UCB's failure have the same largest index, and are played together."""
+    env = ucb_failure(budget, cliques, horizon=horizon, width=width, seed=SEED)
+    policy = CombinatorialUCB(env.graph, budget, width=width, seed=SEED)
+    decisions = simulate(policy, env, horizon=horizon, record_decisions=True, checkpoints=1).decisions
+    assert decisions is not None
+    played = decisions[0] // budget
+    counts = np.zeros(cliques)
+    tied = 0
+    for row in played:
+        if counts.all():
+            index = np.sort(env.means[::budget] + width / np.sqrt(counts))
+            tied += bool(index[-1] - index[-2] < 1e-12)
+        counts[np.unique(row)] += 1
+    mixed = int((played != played[:, :1]).any(axis=1).sum())
+    return {"cliques": cliques, "horizon": horizon, "tied": tied, "mixed": mixed}
+
+
+class _Forced(LinearEnvironment):
+    """Rewards that are possible, though unlikely: nearly a width too little for arm 1, too much for arm 2."""
+
+    def rewards(self, round: int, arms: Any, replication: int = 0) -> NDArray[np.float64]:
+        pay: NDArray[np.float64] = np.array([0.97, -0.2375, 0.2375])
+        return pay[np.asarray(arms, np.int64)]
+
+
+def _audits(longer: bool) -> list[dict[str, Any]]:
+    """Return what audits say of two claims that are known to fail; the longer one, of three arms, only if `longer`."""
+    # Arms 1 and 2 are seen in every round; when the others leave, N jumps over the count of the confirmed arm 0.
+    graph = FeedbackGraph.from_edges(6, [(one, other) for one in range(6) for other in (1, 2)])
+    env = StochasticEnvironment([1, 1 / 3, 1 / 3, 0, 0, 0], graph, "deterministic", seed=SEED)
+    counting = CombinatorialElimination(graph, 2, variant="paper", horizon=800, delta=0.9, seed=SEED)
+    found = {(PAPER, COUNTS): audit(counting, env, horizon=800)}
+    rounds = 2157
+    contexts = np.tile(np.eye(3), (rounds, 1, 1))
+    # In the last round the first context is short: small width, and an estimate below the third arm's upper end.
+    contexts[-1] = np.diag([0.35 / 0.97, 0.97, 0.97])
+    forced = _Forced([0.97, 0.001, -0.001], contexts, seed=SEED)
+    for label, variant in ((PAPER, "paper"), (REPAIRED, "repaired")) if longer else ():
+        policy = HierarchicalElimination(3, 3, 2, horizon=6000, variant=variant, seed=SEED)
+        found[label, KEPT] = audit(policy, forced, horizon=rounds)
+    rows = []
+    for (label, name), one in found.items():
+        claim = one[name]
+        about = {key: getattr(claim, key) for key in ("status", "checked", "violations", "round", "detail")}
+        rows.append({"policy": label, "claim": name, **about, "failures": one.failures})
+    return rows
+
+
+def findings(tables: Tables) -> list[Finding]:
     """Return what the tables say of the claims that the counterexamples are made against."""
     forever = [finding for row in tables["forever"].iter_rows(named=True) for finding in _forever(row)]
     arms = [_three_arms(tables["three arms"], label) for label in (PAPER, REPAIRED)]
@@ -106,21 +177,19 @@ def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
 
 def _forever(row: Mapping[str, Any]) -> list[Finding]:
     place, policy, half = row["environment"], row["policy"], row["horizon"] // 2
-    verdict, agrees = "Says nothing at this size: they have not ended yet.", None
+    agrees, because = None, "they have not ended yet at this size"
     if row["mean"] == 0.0:
-        verdict, agrees = "Agrees: nothing is lost any more.", True
+        agrees, because = True, "nothing is lost any more"
     elif row["mean"] >= _LINEAR * row["regret"]:
-        verdict, agrees = f"Does not agree: {row['mean'] / half:.2g} is lost in every round, for ever.", False
-    measured = f"{spread(row)} in the last {half:,} rounds"
-    made = [Finding(f"{policy}: losses end, on the {place}", "Theorem 7", "0 in the end", measured, verdict, agrees)]
+        agrees, because = False, f"{row['mean'] / half:.2g} is lost in every round, for ever"
+    seen = f"{measured(row)} in the last {half:,} rounds"
+    made = [finding(f"{policy}: losses end, on the {place}", "Theorem 7", "0 in the end", seen, agrees, because)]
     if policy == PAPER:
         holds = row["regret"] <= row["bound"]
-        times = row["regret"] / row["bound"]
-        verdict = (
-            "Agrees." if holds else f"Does not agree: it is exceeded {times:.1f} times, and more with every round."
-        )
+        because = "" if holds else f"it is exceeded {row['regret'] / row['bound']:.1f} times, and more with every round"
         claim = f"{policy}: regret is below the printed bound, kappa = 1, on the {place}"
-        made += [Finding(claim, "Theorem 7", f"at most {short(row['bound'])}", short(row["regret"]), verdict, holds)]
+        said = f"at most {short(row['bound'])}", short(row["regret"])
+        made.append(finding(claim, "Theorem 7", *said, holds, because))
     return made
 
 
@@ -130,45 +199,45 @@ def _three_arms(state: polars.DataFrame, label: str) -> Finding:
     claim = f"{label}: no arm among the best leaves while intervals hold, three arms in a stage"
     said = claim, "lemma of Algorithm 3, (A)", "none leaves", f"arm {lost[0]} leaves" if lost else "none leaves"
     if not state["holds"].all():
-        return Finding(*said, "Says nothing: an interval fails.", None)
-    return Finding(*said, "Does not agree: (A) is false." if lost else "Agrees.", not lost)
+        return finding(*said, None, "an interval fails")
+    return finding(*said, not lost, "(A) is false" if lost else "")
 
 
 def _audited(row: Mapping[str, Any]) -> Finding:
     source = {COUNTS: "Lemma 2, proof", KEPT: "lemma of Algorithm 3, (A)"}[row["claim"]]
     said = f"{row['policy']}: {row['claim']}, in a run", source, "never violated"
     if row["status"] == "not applicable" or row["failures"]:
-        return Finding(*said, "nothing to check", "Says nothing: it did not come up while intervals held.", None)
-    measured = f"violated {row['violations']:,} times in {row['checked']:,}"
-    if row["violations"]:
-        detail = f", {row['detail']}" if row["detail"] else ""
-        return Finding(*said, measured, f"Does not agree: first in round {row['round']:,}{detail}.", False)
-    return Finding(*said, measured, "Agrees.", True)
+        return finding(*said, "nothing to check", None, "it did not come up while intervals held")
+    seen = f"violated {row['violations']:,} times in {row['checked']:,}"
+    if not row["violations"]:
+        return finding(*said, seen, True)
+    detail = f", {row['detail']}" if row["detail"] else ""
+    return finding(*said, seen, False, f"first in round {row['round']:,}{detail}")
 
 
 def _lemma(table: polars.DataFrame) -> Finding:
     row = table.sort("arms").row(-1, named=True)
     holds = row["picks"] <= row["lemma"]
-    measured = f"{row['picks']:,} picks for {row['arms']:,} arms, of which {row['enough']} would be enough"
-    verdict = "Agrees." if holds else f"Does not agree: {row['picks'] / row['lemma']:.1f} times as many."
+    seen = f"{row['picks']:,} picks for {row['arms']:,} arms, of which {row['enough']} would be enough"
+    because = f"{row['picks'] / row['lemma']:.1f} times as many"
     if row["picks"] <= row["independent"]:
-        verdict += f" The repair, at most alpha = {row['independent']:,}, holds."
+        because += f". The repair, at most alpha = {row['independent']:,}, holds"
     claim = "the greedy of Algorithm 1 covers all arms with few picks, two hubs"
-    return Finding(claim, "greedy lemma", f"at most {row['lemma']:.1f} picks", measured, verdict, holds)
+    return finding(claim, "greedy lemma", f"at most {row['lemma']:.1f} picks", seen, holds, because)
 
 
 def _tied(table: polars.DataFrame) -> Finding:
     row = table.sort("tied").row(-1, named=True)
-    measured = f"equal in {row['tied']} of {row['horizon']:,} rounds, with {row['cliques']} cliques"
-    verdict = "Agrees." if not row["tied"] else "Does not agree, "
+    seen = f"equal in {row['tied']} of {row['horizon']:,} rounds, with {row['cliques']} cliques"
+    because = ""
     if row["tied"]:
-        kept = "and harmless: with ties to the smallest arm" if not row["mixed"] else "and it matters:"
-        verdict += f"{kept} {row['mixed']} decisions mix cliques."
+        kept = "it matters:" if row["mixed"] else "harmless, since with ties to the smallest arm"
+        because = f"{kept} {row['mixed']} decisions mix cliques"
     claim = "cliques of different means never have the same index under UCB"
-    return Finding(claim, "Theorem 4, proof", "never equal", measured, verdict, not row["tied"])
+    return finding(claim, "Theorem 4, proof", "never equal", seen, not row["tied"], because)
 
 
-def _paragraphs() -> list[str]:
+def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
     return [
         "Algorithm 5 as printed takes its covers from all decisions, also from those that it has eliminated. In the "
         "hub family a bad decision reveals everything, on the star the centre does. Both are the smallest cover of "
@@ -178,13 +247,22 @@ def _paragraphs() -> list[str]:
     ]
 
 
-def _charts(results: Results) -> list[Chart]:
-    charts = []
+def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
+    charts, forever = [], results["forever"]
     for place in _WORLDS:
-        ax = plots.regret_curves(results.traces(place), level=LEVEL)
-        name = f"forever-{place.split()[0]}"
-        charts.append(chart(results, ax, name, f"Regret over the rounds, {place}: as printed, losses never end."))
+        ax = plots.regret_curves(forever.traces(place), level=LEVEL)
+        caption = f"Regret over the rounds, {place}: as printed, losses never end."
+        charts.append(chart(forever, ax, f"forever-{place.split()[0]}", caption))
     return charts
 
 
-STUDY = Study("counterexamples", "Counterexamples: printed against repaired", _experiments, _report)
+STUDY = Study(
+    "counterexamples",
+    "Counterexamples: printed against repaired",
+    _SIZES,
+    _plans,
+    _tables,
+    findings,
+    _paragraphs,
+    _charts,
+)

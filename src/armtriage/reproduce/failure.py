@@ -3,102 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from armtriage import plots
-from armtriage.experiments.experiment import Experiment
-from armtriage.experiments.results import Results
+import polars
+
+from armtriage.experiments import Results
 from armtriage.experiments.statistics import slope_interval
-from armtriage.plots._style import short
-from armtriage.reproduce._fits import steepness
-from armtriage.reproduce._policies import ORDER, PAPER, THOMPSON, TIGHT, UCB, chosen
-from armtriage.reproduce.study import (
-    LEVEL,
-    SEED,
-    Chart,
-    Finding,
-    Report,
-    Size,
-    Study,
-    chart,
-    power_finding,
-    times,
-)
+from armtriage.reproduce.lines import line_chart, power_finding, steepness
+from armtriage.reproduce.policies import ORDER, PAPER, THOMPSON, TIGHT, UCB, chosen
+from armtriage.reproduce.study import LEVEL, Chart, Finding, Scale, Study, Tables, finding, times, told
+from armtriage.simulation.comparison import short
 from armtriage.theory import minimax_upper, ucb_lower
-
-if TYPE_CHECKING:
-    import polars
 
 __all__ = ["STUDY", "findings"]
 
 _NOISES = ("deterministic", "shared", "independent")
 _ALIKE = _NOISES[:2]
 _SAME = 0.01  # how far ratios may be apart to count as the same
-
-
-class _Sizes(NamedTuple):
-    budgets: tuple[int, ...]
-    horizon: int
-    middle: int  # the budget of the horizons
-    horizons: tuple[int, ...]
-    runs: int
-
-
-_SIZES: dict[Size, _Sizes] = {
-    "tiny": _Sizes((2, 4), 2000, 4, (2000, 8000), 2),
-    "quick": _Sizes((4, 8, 16, 32), 5000, 16, (5000, 20_000, 80_000), 8),
-    "full": _Sizes((4, 8, 16, 32, 64), 20_000, 16, (20_000, 80_000, 320_000), 16),
+# The horizons are played with the budget in the middle.
+_SIZES = {
+    "tiny": Scale(budgets=(2, 4), horizon=2000, middle=4, horizons=(2000, 8000), runs=2),
+    "quick": Scale(budgets=(4, 8, 16, 32), horizon=5000, middle=16, horizons=(5000, 20_000, 80_000), runs=8),
+    "full": Scale(budgets=(4, 8, 16, 32, 64), horizon=20_000, middle=16, horizons=(20_000, 80_000, 320_000), runs=16),
 }
 
 
-def _experiments(size: Size) -> dict[str, Experiment]:
-    own = _SIZES[size]
-    cliques = [{"instance": "ucb_failure", "budget": one, "alpha": one, "noise": list(_NOISES)} for one in own.budgets]
-    middle = {"instance": "ucb_failure", "budget": own.middle, "alpha": own.middle, "noise": "deterministic"}
-    shared: dict[str, Any] = {"seed": SEED, "checkpoints": 1}
+def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
+    def cliques(budget: int, noise: Any) -> dict[str, Any]:
+        return {"instance": "ucb_failure", "budget": budget, "alpha": budget, "noise": noise}
+
     return {
-        "budgets": Experiment(
-            cliques,
-            chosen(UCB, PAPER, TIGHT, THOMPSON),
-            horizon=own.horizon,
-            name="ucb-failure-budgets",
-            replications=own.runs,
-            **shared,
-        ),
-        "horizons": Experiment(
-            [middle],
-            chosen(UCB, PAPER, TIGHT),
-            horizon=own.horizons,
-            name="ucb-failure-horizons",
-            replications=2,
-            **shared,
-        ),
+        "budgets": {
+            "environments": [cliques(one, list(_NOISES)) for one in scale.budgets],
+            "policies": chosen(UCB, PAPER, TIGHT, THOMPSON),
+            "horizon": scale.horizon,
+            "replications": scale.runs,
+            "checkpoints": 1,
+        },
+        "horizons": {
+            "environments": [cliques(scale.middle, "deterministic")],
+            "policies": chosen(UCB, PAPER, TIGHT),
+            "horizon": scale.horizons,
+            "replications": 2,
+            "checkpoints": 1,
+        },
     }
 
 
-def _report(results: Mapping[str, Results], size: Size) -> Report:
-    import polars
-
+def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
     budgets = results["budgets"]
     regrets = budgets.summary(level=LEVEL).rename({"environment.noise": "noise", "environment.budget": "S"})
-    by = ["environment.noise"]
-    powers = budgets.slopes("environment.budget", by=by, level=LEVEL).rename({"environment.noise": "noise"})
-    tables = {
+    powers = budgets.slopes("environment.budget", by=["environment.noise"], level=LEVEL)
+    return {
         "regret": regrets.select("noise", "S", "policy", "horizon", "mean", "low", "high", "runs"),
-        "powers": powers,
+        "powers": powers.rename({"environment.noise": "noise"}),
         "ratios": _ratios(budgets),
         "ratio-powers": polars.concat([_ratio_powers(budgets, policy) for policy in (PAPER, TIGHT)]),
         "ratios-by-horizon": _ratios(results["horizons"]),
         "lower-bound": _lower_bounds(regrets),
     }
-    charts = [_chart(budgets, noise, tables) for noise in _NOISES]
-    return Report(_paragraphs(tables), findings(tables), charts, tables)
 
 
 def _ratios(results: Results) -> polars.DataFrame:
     """Return UCB's regret as a multiple of each elimination's."""
-    import polars
-
     made = []
     for base in (PAPER, TIGHT):
         table = results.differences(base, level=LEVEL)
@@ -113,8 +80,6 @@ def _ratio_powers(results: Results, base: str) -> polars.DataFrame:
 
     The values whose mean is the ratio carry the errors of both means over to it, to first order.
     """
-    import polars
-
     rows = []
     for noise in _NOISES:
         at, values, numbers = [], [], []
@@ -133,8 +98,6 @@ def _ratio_powers(results: Results, base: str) -> polars.DataFrame:
 
 def _lower_bounds(regrets: polars.DataFrame) -> polars.DataFrame:
     """Return UCB's regret beside the bound of Theorem 4, printed and repaired, where rewards are deterministic."""
-    import polars
-
     table = regrets.filter((regrets["policy"] == UCB) & (regrets["noise"] == "deterministic"))
     rows = table.select("S", "horizon").rows()
     bounds = {name: [_bound(size, horizon, name) for size, horizon in rows] for name in ("repaired", "printed")}
@@ -149,7 +112,7 @@ def _bound(budget: int, horizon: int, constants: str = "repaired") -> float | No
     return value
 
 
-def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
+def findings(tables: Tables) -> list[Finding]:
     """Return what the tables say of Theorem 4."""
     powers, ratios = tables["ratio-powers"], tables["ratios"]
     made, whole = [_lower(tables["lower-bound"])], _power_of_bound(tables["lower-bound"])
@@ -160,11 +123,8 @@ def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
     for noise in _ALIKE:
         for against in (PAPER, TIGHT):
             claim = f"UCB loses sqrt(S) times as much as {against}, or more; {noise} rewards"
-            made.append(
-                power_finding(
-                    claim, "Theorems 3 and 4", _row(powers, noise=noise, against=against), 0.5, side="at least"
-                )
-            )
+            row = _row(powers, noise=noise, against=against)
+            made.append(power_finding(claim, "Theorems 3 and 4", row, 0.5, side="at least"))
     made += [_crossing(ratios, noise) for noise in _NOISES]
     return [*made, _same(tables["ratios-by-horizon"])]
 
@@ -184,47 +144,42 @@ def _lower(table: polars.DataFrame) -> Finding:
     rows = table.drop_nulls("repaired").to_dicts()
     said = "UCB loses at least a constant times L S sqrt(alpha T); deterministic rewards", "Theorem 4"
     if not rows:
-        return Finding(*said, "no bound", "none", "Says nothing at this size: needs T >= alpha L^2.", None)
+        return finding(*said, "no bound", "none", None, "the bound needs T >= alpha L^2")
     least, most = (edge(row["mean"] / row["repaired"] for row in rows) for edge in (min, max))
     printed = min(row["mean"] / row["printed"] for row in rows)
-    verdict = f"{'Agrees' if least >= 1.0 else 'Does not agree'}: at least {least:.2f} times the bound"
-    verdict += f", and {printed:.1f} times the printed one."
-    measured = f"{least:.2f} to {most:.2f} times, for S = {rows[0]['S']} to {rows[-1]['S']}"
-    return Finding(*said, "1 times the bound, or more", measured, verdict, least >= 1.0)
+    because = f"at least {least:.2f} times the bound, and {printed:.1f} times the printed one"
+    seen = f"{least:.2f} to {most:.2f} times, for S = {rows[0]['S']} to {rows[-1]['S']}"
+    return finding(*said, "1 times the bound, or more", seen, least >= 1.0, because)
 
 
 def _crossing(ratios: polars.DataFrame, noise: str) -> Finding:
     """Return from which S on UCB loses more than tight elimination, if at all."""
     rows = [row for row in ratios.iter_rows(named=True) if row["noise"] == noise and row["against"] == TIGHT]
     last, wanted = rows[-1], noise in _ALIKE
-    worse = [row["S"] for row in rows if row["ratio"] > 1.0]
-    held = [one for one in worse if all(row["ratio"] > 1.0 for row in rows if row["S"] >= one)]
-    fails = bool(held) and last["ratio_low"] is not None and last["ratio_low"] > 1.0
-    verdict = f"from S = {held[0]} on, UCB loses more" if fails else f"UCB loses less, up to S = {last['S']}"
-    verdict = f"{'Agrees' if fails == wanted else 'Does not agree'}: {verdict}."
+    below = [place for place, row in enumerate(rows) if row["ratio"] <= 1.0]
+    held = rows[below[-1] + 1 :] if below else rows
+    fails = bool(held) and told(last) is True
+    because = f"from S = {held[0]['S']} on, UCB loses more" if fails else f"UCB loses less, up to S = {last['S']}"
     said = (
         "UCB loses more than elimination, tight" if wanted else "with noise of its own in every arm UCB does not fail"
     )
     source = "Theorem 4" if wanted else "not in the paper"
     predicted = "more than once its regret" if wanted else "less than once its regret"
-    return Finding(
-        f"{said}; {noise} rewards", source, predicted, f"{times(last)} at S = {last['S']}", verdict, fails == wanted
-    )
+    seen = f"{times(last)} at S = {last['S']}"
+    return finding(f"{said}; {noise} rewards", source, predicted, seen, fails == wanted, because)
 
 
 def _same(table: polars.DataFrame) -> Finding:
     rows = table.filter(table["against"] == PAPER).sort("horizon").to_dicts()
     ends = [row["ratio"] for row in rows]
     apart = max(ends) / min(ends) - 1.0
-    same = apart <= _SAME
-    measured = ", ".join(f"{one:.3f}" for one in ends)
-    verdict = f"{'Agrees' if same else 'Does not agree'}: they differ by {100 * apart:.2g}%."
     claim = f"UCB's regret over that of {PAPER} does not depend on T; deterministic rewards"
     predicted = f"the same ratio for T = {short(rows[0]['horizon'])} to {short(rows[-1]['horizon'])}"
-    return Finding(claim, "Theorems 3 and 4", predicted, measured, verdict, same)
+    seen = ", ".join(f"{one:.3f}" for one in ends)
+    return finding(claim, "Theorems 3 and 4", predicted, seen, apart <= _SAME, f"they differ by {100 * apart:.2g}%")
 
 
-def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
+def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
     regret, powers = tables["regret"], tables["powers"]
     largest, horizon = max(regret["S"].to_list()), regret["horizon"][0]
     means = {
@@ -247,23 +202,29 @@ def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
     ]
 
 
-def _chart(results: Results, noise: str, tables: Mapping[str, polars.DataFrame]) -> Chart:
+def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
+    return [_chart(results["budgets"], noise, tables, scale.horizon) for noise in _NOISES]
+
+
+def _chart(results: Results, noise: str, tables: Tables, horizon: int) -> Chart:
     table, powers = (tables[name].filter(tables[name]["noise"] == noise) for name in ("regret", "powers"))
-    horizon = table["horizon"][0]
     upper: dict[str, Any] = {"undirected": True, "horizon": horizon}
-    ax = plots.scaling(
-        table.select("policy", "S", "mean", "low", "high", "runs"),
+    return line_chart(
+        results,
+        f"ucb-failure-{noise}",
+        f"Regret against S = alpha on cliques of look-alikes, with {noise} rewards.",
+        table,
+        "S",
         powers.select("policy", "slope", "low", "high"),
         bounds={
             "Theorem 4, for UCB": lambda S: _bound(S, horizon) if noise == "deterministic" else None,
             "Theorem 3, tight": lambda S: minimax_upper(n_arms=S * S, budget=S, alpha=S, **upper).value,
         },
         ceiling=lambda S: S * horizon,
-        level=LEVEL,
         order=ORDER,
     )
-    caption = f"Regret against S = alpha on cliques of look-alikes, with {noise} rewards."
-    return chart(results, ax, f"ucb-failure-{noise}", caption, table["runs"])
 
 
-STUDY = Study("ucb-failure", "Where UCB fails: cliques of look-alikes", _experiments, _report)
+STUDY = Study(
+    "ucb-failure", "Where UCB fails: cliques of look-alikes", _SIZES, _plans, _tables, findings, _paragraphs, _charts
+)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
+
+import polars
 
 from armtriage import plots
-from armtriage.experiments.experiment import Experiment
-from armtriage.experiments.results import Results
-from armtriage.plots._style import short
-from armtriage.reproduce._policies import PAPER, POLICIES, TIGHT
-from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart
-
-if TYPE_CHECKING:
-    import polars
+from armtriage.experiments import Results
+from armtriage.reproduce.policies import PAPER, POLICIES, TIGHT
+from armtriage.reproduce.study import LEVEL, Chart, Finding, Scale, Study, Tables, chart, told
+from armtriage.simulation.comparison import short
 
 __all__ = ["STUDY", "findings"]
 
@@ -30,43 +28,26 @@ _CONSTRAINED: dict[str, dict[str, Any]] = {
 _TITLES = {"graphs": "graph feedback", "linear": "linear contexts", "constrained": "sets of decisions"}
 
 
-class _Sizes(NamedTuple):
-    n_arms: int
-    budget: int
-    horizons: dict[str, int]
-    runs: dict[str, int]
-
-
-_SIZES: dict[Size, _Sizes] = {
-    "tiny": _Sizes(10, 2, {"graphs": 200, "linear": 200, "constrained": 40}, dict.fromkeys(_TITLES, 2)),
-    "quick": _Sizes(
-        50, 5, {"graphs": 10_000, "linear": 5000, "constrained": 500}, {"graphs": 8, "linear": 8, "constrained": 4}
-    ),
-    "full": _Sizes(
-        100,
-        10,
-        {"graphs": 100_000, "linear": 50_000, "constrained": 2000},
-        {"graphs": 16, "linear": 16, "constrained": 8},
-    ),
+_SIZES = {
+    "tiny": Scale(n_arms=10, budget=2, graphs=(200, 2), linear=(200, 2), constrained=(40, 2)),
+    "quick": Scale(n_arms=50, budget=5, graphs=(10_000, 8), linear=(5000, 8), constrained=(500, 4)),
+    "full": Scale(n_arms=100, budget=10, graphs=(100_000, 16), linear=(50_000, 16), constrained=(2000, 8)),
 }
+"""Arms and slots, and for each kind rounds and runs."""
 
 
-def _experiments(size: Size) -> dict[str, Experiment]:
-    own = _SIZES[size]
-    arms: dict[str, Any] = {"instance": "random", "n_arms": own.n_arms, "budget": own.budget}
-    linear: dict[str, Any] = {"instance": "linear", "n_arms": own.n_arms, "budget": own.budget}
+def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
+    sizes = {"n_arms": scale.n_arms, "budget": scale.budget}
+    arms, linear = {"instance": "random", **sizes}, {"instance": "linear", **sizes}
     places: dict[str, dict[str, Any]] = {
         "graphs": {
             "semi-bandit": {**arms, "graph": "semi_bandit"},
-            "cliques": {**arms, "graph": "cliques", "size": own.budget},
+            "cliques": {**arms, "graph": "cliques", "size": scale.budget},
             "random digraph": {**arms, "graph": "erdos_renyi", "p": 0.1},
             "star": {**arms, "graph": "star"},
             "tournament": {**arms, "graph": "tournament"},
         },
-        "linear": {
-            "5 dimensions": {**linear, "dimension": 5},
-            "20 dimensions": {**linear, "dimension": 20},
-        },
+        "linear": {"5 dimensions": {**linear, "dimension": 5}, "20 dimensions": {**linear, "dimension": 20}},
         "constrained": {
             "assignment": {"instance": "assignment", "left": 4, "right": 4},
             "routing": {"instance": "routing", "layers": 3, "width": 3},
@@ -75,32 +56,20 @@ def _experiments(size: Size) -> dict[str, Experiment]:
         },
     }
     players = {"graphs": POLICIES, "linear": _LINEAR, "constrained": _CONSTRAINED}
-    return {
-        name: Experiment(
-            places[name],
-            players[name],
-            horizon=own.horizons[name],
-            name=f"families-{name}",
-            replications=own.runs[name],
-            seed=SEED,
-            checkpoints=1,
-            redraw=True,
-            block=2,
-        )
-        for name in places
-    }
+    made = {}
+    for name in _TITLES:
+        horizon, runs = getattr(scale, name)
+        made[name] = {"environments": places[name], "policies": players[name], "horizon": horizon, "replications": runs}
+        made[name] |= {"checkpoints": 1, "redraw": True, "block": 2}
+    return made
 
 
-def _report(results: Mapping[str, Results], size: Size) -> Report:
-    tables = {name: _ratios(one) for name, one in results.items()}
-    charts = [_chart(results[name], name, table) for name, table in tables.items()]
-    return Report(_paragraphs(tables), findings(tables), charts, tables)
+def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
+    return {name: _ratios(one) for name, one in results.items()}
 
 
 def _ratios(results: Results) -> polars.DataFrame:
     """Return mean regrets, each as a multiple of the least in its family, with the interval of that ratio."""
-    import polars
-
     made, names = [], ["environment", "policy"]
     for part in results.summary(level=LEVEL).partition_by("environment", maintain_order=True):
         best = part.sort("mean")["policy"][0]
@@ -111,7 +80,7 @@ def _ratios(results: Results) -> polars.DataFrame:
     return polars.concat(made).select(polars.col("environment").alias("family"), *kept)
 
 
-def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
+def findings(tables: Tables) -> list[Finding]:
     """Return where elimination loses more than the best policy, and by how much; no theorem speaks of it."""
     return [
         _elimination(table, _TITLES[name], policy)
@@ -124,17 +93,15 @@ def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
 def _elimination(table: polars.DataFrame, title: str, policy: str) -> Finding:
     rows = table.filter(table["policy"] == policy).sort("ratio").to_dicts()
     least, most = rows[0], rows[-1]
-    behind = [row for row in rows if row["ratio_low"] is not None and row["ratio_low"] > 1.0]
+    behind = [row for row in rows if told(row)]
     claim = f"{policy}: regret on random instances with {title}"
-    measured = f"{short(least['ratio'])} to {short(most['ratio'])} times the least"
+    seen = f"{short(least['ratio'])} to {short(most['ratio'])} times the least"
     verdict = f"Loses more than the best in {len(behind)} of {len(rows)} families"
     verdict += f"; most on {most['family']}, {most['ratio']:.1f} times {most['best']}." if behind else "."
-    return Finding(claim, "no theorem", "nothing: guarantees are for the worst case", measured, verdict, None)
+    return Finding(claim, "no theorem", "nothing: guarantees are for the worst case", seen, verdict, None)
 
 
-def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
-    import polars
-
+def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
     best = polars.concat([table.filter(table["policy"] == table["best"]) for table in tables.values()])
     wins = best.group_by("policy").len().sort(["len", "policy"], descending=[True, False])
     said = ", ".join(f"{policy} in {count}" for policy, count in wins.iter_rows())
@@ -147,10 +114,12 @@ def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
     ]
 
 
+def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
+    return [_chart(results[name], name, table) for name, table in tables.items()]
+
+
 def _chart(results: Results, name: str, table: polars.DataFrame) -> Chart:
     """Draw the regret of all policies as multiples of the least of each family; the best on the whole stands on top."""
-    import polars
-
     families, mean = list(dict.fromkeys(table["family"])), polars.col("ratio").log().mean()
     order = table.group_by("policy").agg(mean).sort("ratio", "policy", descending=True)["policy"].to_list()
     kinds: dict[Any, Any] = {"family": polars.Enum(families), "policy": polars.Enum(order)}
@@ -163,4 +132,4 @@ def _chart(results: Results, name: str, table: polars.DataFrame) -> Chart:
     return chart(results, ax, f"families-{name}", caption, table["runs"], "ratios of means")
 
 
-STUDY = Study("families", "Random instances: all policies", _experiments, _report)
+STUDY = Study("families", "Random instances: all policies", _SIZES, _plans, _tables, findings, _paragraphs, _charts)

@@ -4,95 +4,124 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from armtriage import plots
-from armtriage.experiments.experiment import Experiment
-from armtriage.experiments.results import Results
-from armtriage.plots._style import short
-from armtriage.reproduce._fits import between, line, powers, steepness
-from armtriage.reproduce._linear_instances import SLOTS, Tasks, orthogonal
-from armtriage.reproduce.study import (
-    LEVEL,
-    SEED,
-    Chart,
-    Finding,
-    Report,
-    Size,
-    Study,
-    chart,
-    spread,
-    times,
-)
+import numpy as np
+import polars
+
+from armtriage.environments import LinearEnvironment
+from armtriage.experiments import Results
+from armtriage.reproduce.lines import line, line_chart, power_finding, powers, steepness
+from armtriage.reproduce.policies import PAPER, REPAIRED, THOMPSON, TIGHT
+from armtriage.reproduce.study import LEVEL, Chart, Finding, Scale, Study, Tables, finding, measured, times, told
+from armtriage.simulation.comparison import short
 from armtriage.theory import linear_lower, linear_upper
 
-if TYPE_CHECKING:
-    import polars
+__all__ = ["STUDY", "findings", "orthogonal"]
 
-__all__ = ["STUDY", "findings"]
-
-TIGHT, REPAIRED, PAPER = "elimination, tight", "elimination, repaired", "elimination, as printed"
-UCB, THOMPSON = "C2UCB", "Thompson sampling"
+UCB = "C2UCB"
 _POLICIES: dict[str, Any] = {
     TIGHT: {"policy": "hierarchical"},
     REPAIRED: {"policy": "hierarchical", "variant": "repaired"},
     UCB: {"policy": "c2ucb"},
     THOMPSON: {"policy": "linear_thompson"},
 }
-_SIZES: dict[Size, dict[str, Any]] = {
-    "tiny": {"shortest": 100, "longer": (1, 4, 16), "worlds": 1000, "runs": 2},
-    "quick": {"shortest": 16_000, "longer": (1, 4, 16), "worlds": 8000, "runs": 4},
-    "full": {"shortest": 25_000, "longer": (1, 4, 16, 64), "worlds": 20_000, "runs": 8},
+# With the printed width nothing is learned in the shorter horizons, so only the full size has it along the lines.
+_SIZES = {
+    "tiny": Scale(shortest=100, longer=(1, 4, 16), horizon=1000, runs=2, whole=False),
+    "quick": Scale(shortest=16_000, longer=(1, 4, 16), horizon=8000, runs=4, whole=False),
+    "full": Scale(shortest=25_000, longer=(1, 4, 16, 64), horizon=20_000, runs=8, whole=True),
 }
 SPHERE, PROOF, WIDER = "contexts on a sphere", "blocks, gap of the proof", "blocks, 64 times that gap"
+_SLOTS, _DIRECTIONS = 20, 100
+_GAP = 0.33  # of one task in the shortest horizon: between 1/4 and 1/2, and close to neither
 _GUESSES = 0.9  # of what guessing loses: from here on a policy has learned next to nothing
 _HAIR = 0.01  # that a share may be below 1 and still count as 1
 
 
-def _lines(size: Size) -> dict[str, dict[Tasks, float]]:
+def orthogonal(seed: int | None = None) -> LinearEnvironment:
+    """Return 20 good arms that share a context, after 99 of mean 0 with a direction each to themselves.
+
+    Examples
+    --------
+    >>> env = orthogonal(seed=7)
+    >>> env.n_arms, env.means(0)[[0, 99]]
+    (119, array([0. , 0.6]))
+    """
+    contexts = np.zeros((_DIRECTIONS - 1 + _SLOTS, _DIRECTIONS))
+    contexts[: _DIRECTIONS - 1, 1:] = np.eye(_DIRECTIONS - 1)
+    contexts[_DIRECTIONS - 1 :, 0] = 1.0
+    return LinearEnvironment(0.6 * np.eye(_DIRECTIONS)[0], contexts, seed=seed)
+
+
+class _Tasks(NamedTuple):
+    """Tasks one after the other, with a gap that is a fixed multiple of 1 / sqrt(rounds of a task)."""
+
+    number: int
+    budget: int
+    longer: int
+    shortest: int
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The instance, for an experiment."""
+        about = {"dimension": 2 * self.budget * self.number + 1, "budget": self.budget}
+        gap = _GAP * math.sqrt(self.number / self.longer)
+        return {"instance": "linear_blocks", **about, "horizon": self.longer * self.shortest, "gap": gap}
+
+    @property
+    def label(self) -> str:
+        """The sizes, in the letters of the paper."""
+        about = self.options
+        return f"d={about['dimension']}, S={self.budget}, T={about['horizon']:,}"
+
+
+def _lines(scale: Scale) -> dict[str, dict[_Tasks, float]]:
     """Return for each parameter the tasks along which it alone changes, and its values."""
-    least, longer, *_ = _SIZES[size].values()
+    least, longer = scale.shortest, scale.longer
     return {
-        "T": {Tasks(1, 2, one, least): one * least for one in longer},
-        "d - 1": {Tasks(one, 2, longer[-1], least): 4 * one for one in (1, 4)},
-        "S": {Tasks(4 // one, one, 4, least): one for one in (1, 4)},
+        "T": {_Tasks(1, 2, one, least): one * least for one in longer},
+        "d - 1": {_Tasks(one, 2, longer[-1], least): 4 * one for one in (1, 4)},
+        "S": {_Tasks(4 // one, one, 4, least): one for one in (1, 4)},
     }
 
 
-def _experiments(size: Size) -> dict[str, Experiment]:
-    shortest, _, horizon, runs = _SIZES[size].values()
-    places = {point.label: point.options for points in _lines(size).values() for point in points}
+def _labels(scale: Scale) -> dict[str, dict[str, float]]:
+    return {name: {point.label: at for point, at in points.items()} for name, points in _lines(scale).items()}
+
+
+def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
+    places = {point.label: point.options for points in _lines(scale).values() for point in points}
     tasks = {"instance": "linear_blocks", "dimension": 31, "budget": 5}
     worlds: dict[str, Any] = {
         SPHERE: {"instance": "linear", "n_arms": 100, "dimension": 10, "budget": 5},
         PROOF: tasks,
-        WIDER: {**tasks, "gap": math.sqrt(6.0 / horizon)},
+        WIDER: {**tasks, "gap": math.sqrt(6.0 / scale.horizon)},
     }
-    if size == "full":
-        worlds["orthogonal contexts"] = {"instance": orthogonal, "budget": SLOTS}
-    printed = {PAPER: {"policy": "hierarchical", "variant": "paper"}}
-    # With the printed width nothing is learned in the shorter horizons of the other sizes.
-    learning = {name: one for name, one in _POLICIES.items() if size == "full" or name != REPAIRED}
-    shared: dict[str, Any] = {"replications": runs, "seed": SEED, "checkpoints": 1, "redraw": True, "block": 2}
+    if scale.whole:
+        worlds["orthogonal contexts"] = {"instance": orthogonal, "budget": _SLOTS}
+    learning = {name: one for name, one in _POLICIES.items() if scale.whole or name != REPAIRED}
+    everybody = {PAPER: {"policy": "hierarchical", "variant": "paper"}, **_POLICIES}
+    shared = {"replications": scale.runs, "checkpoints": 1, "redraw": True, "block": 2}
     return {
-        "rates": Experiment(places, learning, horizon=shortest, name="linear-rates", **shared),
-        "worlds": Experiment(worlds, printed | _POLICIES, horizon=horizon, name="linear-worlds", **shared),
+        "rates": {"environments": places, "policies": learning, "horizon": scale.shortest, **shared},
+        "worlds": {"environments": worlds, "policies": everybody, "horizon": scale.horizon, **shared},
     }
 
 
-def _report(results: Mapping[str, Results], size: Size) -> Report:
+def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
     rates, worlds = results["rates"], results["worlds"]
-    lines = {name: {point.label: at for point, at in points.items()} for name, points in _lines(size).items()}
-    tables = {"rates": _regrets(rates), "worlds": _regrets(worlds)}
-    tables |= {"powers": _powers(rates, lines), "rates-ratios": _ratios(rates), "worlds-ratios": _ratios(worlds)}
-    charts = [_chart(rates, name, lines[name]) for name in ("T", "d - 1")]
-    return Report(_paragraphs(tables), findings(tables), charts, tables)
+    return {
+        "rates": _regrets(rates),
+        "worlds": _regrets(worlds),
+        "powers": _powers(rates, _labels(scale)),
+        "rates-ratios": _ratios(rates),
+        "worlds-ratios": _ratios(worlds),
+    }
 
 
 def _regrets(results: Results) -> polars.DataFrame:
     """Return mean regrets; on tasks in blocks also what guessing loses, S T gap / 2, and the share of it."""
-    import polars
-
     table = results.summary(level=LEVEL).rename(lambda name: name.removeprefix("environment."))
     column, rounds, size = polars.col, polars.col("horizon"), polars.col("budget")
     proof = (2.0 / (rounds // ((column("dimension") - 1) // (2 * size)))).sqrt() / 64.0
@@ -105,14 +134,12 @@ def _regrets(results: Results) -> polars.DataFrame:
 
 def _powers(results: Results, lines: Mapping[str, Mapping[str, float]]) -> polars.DataFrame:
     """Return the fitted powers, between which theory has them, and the largest share of guessing on the line."""
-    import polars
-
     regrets, made = _regrets(results), []
     for name, at in lines.items():
         points = regrets.filter(regrets["environment"].is_in(list(at)))
         bound = {at[row["environment"]]: float(_bound(linear_upper, row).value) for row in points.iter_rows(named=True)}
         share = points.group_by("policy").agg(polars.col("share").max())
-        table = powers(results, at).join(share, on="policy", maintain_order="left")
+        table = powers(results, line(results, name, at), name).join(share, on="policy", maintain_order="left")
         ucb = polars.col("policy") == UCB
         most = polars.when(ucb & polars.lit(name.startswith("d"))).then(1.0).otherwise(max(0.5, steepness(bound)))
         made.append(table.select(polars.lit(name).alias("parameter"), polars.all(), least=0.5, most=most))
@@ -124,7 +151,7 @@ def _ratios(results: Results) -> polars.DataFrame:
     return table.select("environment", "policy", "horizon", "runs", "ratio", "ratio_low", "ratio_high", "better")
 
 
-def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
+def findings(tables: Tables) -> list[Finding]:
     """Return what the tables say of Theorems 5 and 6."""
     contests = _contests(tables["rates-ratios"], tables["worlds-ratios"])
     return [*_rates(tables["powers"]), *contests, _proof(tables["worlds"]), _lower(tables["worlds"])]
@@ -140,7 +167,7 @@ def _rates(table: polars.DataFrame) -> list[Finding]:
         why = "" if learned else "It loses what guessing loses somewhere, so the power is the instance's own."
         claim = f"{row['policy']}: growth with {row['parameter']}, on tasks in blocks"
         source = "its bound d sqrt(S T), and Theorem 6" if ucb else "Theorems 5 and 6, sqrt(d S T)"
-        made.append(between(claim, source, row, known=learned, why=why))
+        made.append(power_finding(claim, source, row, row["least"], whole=row["most"], known=learned, why=why))
     return made
 
 
@@ -148,23 +175,24 @@ def _contests(rates: polars.DataFrame, worlds: polars.DataFrame) -> list[Finding
     """Return whether elimination is ahead of C2UCB, as sqrt(d S T) is of d sqrt(S T)."""
     rows = rates.filter(rates["policy"] == TIGHT).sort("ratio").to_dicts()
     ends = {"ratio_low": rows[0]["ratio_low"], "ratio_high": rows[-1]["ratio_high"]}
-    measured = f"{rows[0]['ratio']:.3g} to {rows[-1]['ratio']:.3g} times its regret, on {len(rows)} instances"
-    made = [_contest("tasks in blocks that can be learned", ends, measured)]
+    seen = f"{rows[0]['ratio']:.3g} to {rows[-1]['ratio']:.3g} times its regret, on {len(rows)} instances"
+    made = [_contest("tasks in blocks that can be learned", ends, seen)]
     # At the gap of the proof the means are the same for all, so that a difference would be luck.
     for row in worlds.filter((worlds["policy"] == TIGHT) & (worlds["environment"] != PROOF)).iter_rows(named=True):
         made.append(_contest(row["environment"], row, f"{times(row)} its regret"))
     return made
 
 
-def _contest(place: str, ends: Mapping[str, Any], measured: str) -> Finding:
-    low, high = ends["ratio_low"], ends["ratio_high"]
-    verdict, agrees = "Says nothing: no difference can be told.", None
-    if low is not None and low > 1.0:
-        verdict, agrees = f"Does not agree at this size: elimination loses at least {low:.2f} times as much.", False
-    elif high is not None and high < 1.0:
-        verdict, agrees = f"Agrees: elimination loses at most {high:.2f} times as much.", True
+def _contest(place: str, ends: Mapping[str, Any], seen: str) -> Finding:
+    because = {
+        None: "no difference can be told",
+        True: "at this size elimination loses at least {ratio_low:.2f} times as much",
+        False: "elimination loses at most {ratio_high:.2f} times as much",
+    }
+    more = told(ends)
     claim = f"elimination, tight, loses less than C2UCB: {place}"
-    return Finding(claim, "Theorem 5, against d sqrt(S T)", "less than once its regret", measured, verdict, agrees)
+    said = claim, "Theorem 5, against d sqrt(S T)", "less than once its regret", seen
+    return finding(*said, None if more is None else not more, because[more].format(**ends))
 
 
 def _proof(worlds: polars.DataFrame) -> Finding:
@@ -172,12 +200,10 @@ def _proof(worlds: polars.DataFrame) -> Finding:
     best = worlds.filter(worlds["environment"] == PROOF).sort("share").row(0, named=True)
     shares = {end: best[end] and best[end] / best["guessing"] for end in ("mean", "low", "high")}
     agrees = None if shares["high"] is None else shares["high"] >= 1.0 - _HAIR
-    verdict = f"Does not agree: {best['policy']} does better."
-    if agrees is None or agrees:
-        verdict = "Agrees: no policy is told from guessing." if agrees else "Says nothing: no interval."
-    measured = f"least share of what guessing loses: {spread(shares)}, {best['policy']}"
+    because = {None: "no interval", True: "no policy is told from guessing", False: f"{best['policy']} does better"}
+    seen = f"least share of what guessing loses: {measured(shares)}, {best['policy']}"
     claim = "at the gap of the proof nobody can be better than guessing"
-    return Finding(claim, "Theorem 6, proof", "a share of 1", measured, verdict, agrees)
+    return finding(claim, "Theorem 6, proof", "a share of 1", seen, agrees, because[agrees])
 
 
 def _lower(worlds: polars.DataFrame) -> Finding:
@@ -185,13 +211,13 @@ def _lower(worlds: polars.DataFrame) -> Finding:
     best = worlds.filter(worlds["environment"] == WIDER).sort("mean").row(0, named=True)
     bound = _bound(linear_lower, best)
     said = "some instance costs every policy order sqrt(d S T)", "Theorem 6"
-    measured = f"least: {spread(best)}, {best['policy']}"
+    seen = f"least: {measured(best)}, {best['policy']}"
     if bound.value is None:
-        return Finding(*said, "no bound", measured, f"Says nothing at this size: {bound.reason}.", None)
+        return finding(*said, "no bound", seen, None, bound.reason)
     holds = best["high"] is None or best["high"] >= bound.value
-    verdict = f"Agrees: the best of them loses {best['mean'] / bound.value:.1f} times the bound."
-    verdict = verdict if holds else f"Does not agree: {best['policy']} loses less."
-    return Finding(*said, f"at least {short(bound.value)}", measured, verdict, holds)
+    because = f"the best of them loses {best['mean'] / bound.value:.1f} times the bound"
+    because = because if holds else f"{best['policy']} loses less"
+    return finding(*said, f"at least {short(bound.value)}", seen, holds, because)
 
 
 def _bound(bound: Any, row: Mapping[str, Any]) -> Any:
@@ -199,7 +225,7 @@ def _bound(bound: Any, row: Mapping[str, Any]) -> Any:
     return bound(n_arms=2 * size["budget"], **size)
 
 
-def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
+def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
     gaps, ratios = tables["rates"]["gap"].to_list(), tables["worlds-ratios"]
     sphere = ratios.filter((ratios["policy"] == TIGHT) & (ratios["environment"] == SPHERE)).row(0, named=True)
     bounds = [_bound(linear_upper, row) for row in tables["rates"].iter_rows(named=True)]
@@ -217,23 +243,32 @@ def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
     ]
 
 
-def _chart(results: Results, name: str, at: Mapping[str, float]) -> Chart:
+def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
+    lines = _labels(scale)
+    return [_chart(results["rates"], tables["rates"], name, lines[name]) for name in ("T", "d - 1")]
+
+
+def _chart(results: Results, regrets: polars.DataFrame, name: str, at: Mapping[str, float]) -> Chart:
     """Draw a line with its bounds."""
-    regrets = _regrets(results)
     rows = {at[row["environment"]]: row for row in regrets.iter_rows(named=True) if row["environment"] in at}
-    ax = plots.scaling(
-        line(results, name, at),
-        powers(results, at),
+    first, *_, last = at
+    points = line(results, name, at)
+    return line_chart(
+        results,
+        f"linear-{name[0]}",
+        f"Tasks in blocks: regret against {name}, from {first} to {last}.",
+        points,
+        name,
+        powers(results, points, name),
         bounds={
             "guessing": lambda value: float(rows[value]["guessing"]),
             "Theorem 6": lambda value: _bound(linear_lower, rows[value]).value,
             "Theorem 5": lambda value: float(_bound(linear_upper, rows[value]).value),
         },
         ceiling=lambda value: 2.0 * rows[value]["budget"] * rows[value]["horizon"],
-        level=LEVEL,
     )
-    first, *_, last = at
-    return chart(results, ax, f"linear-{name[0]}", f"Tasks in blocks: regret against {name}, from {first} to {last}.")
 
 
-STUDY = Study("linear", "Linear contexts: sqrt(d S T), and C2UCB", _experiments, _report)
+STUDY = Study(
+    "linear", "Linear contexts: sqrt(d S T), and C2UCB", _SIZES, _plans, _tables, findings, _paragraphs, _charts
+)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from armtriage import plots
-from armtriage.experiments.experiment import Experiment
-from armtriage.experiments.results import Results
-from armtriage.plots._style import short
-from armtriage.reproduce._fits import steepness
-from armtriage.reproduce._policies import ORDER, PAPER, TIGHT, UCB, chosen, rules
-from armtriage.reproduce._worst import above_bound, below_bound, inside, line_powers, worst
-from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, chart, power_finding
+import polars
+
+from armtriage.experiments import Results
+from armtriage.reproduce.lines import above_bound, along_worst, below_bound, line_chart, power_finding, printed_bound
+from armtriage.reproduce.policies import ORDER, PAPER, TIGHT, UCB, chosen, rules
+from armtriage.reproduce.study import LEVEL, Chart, Finding, Scale, Study, Tables, finding
+from armtriage.simulation.comparison import short
 from armtriage.theory import minimax_lower, minimax_upper
-
-if TYPE_CHECKING:
-    import polars
 
 __all__ = ["STUDY", "findings"]
 
@@ -25,6 +21,20 @@ _PROOF = 1.0 / 64.0
 """The gap of the lower bound's proof, in units of sqrt(alpha / (S T))."""
 _FACTORS = (2.8, 3.4, 4.0, 4.4, 4.8, 5.2, 5.7, 6.7, 8.0, 8.7, 9.5, 10.4, 11.3, 13.5)
 """Gaps that are tried, in the same units: small enough to be hidden for all of T, to large enough to be found."""
+_LINES = {"T": ("horizon", 0.5), "S": ("environment.budget", 1.0), "alpha": ("environment.n_arms", 0.5)}
+"""What grows along a line: the column that has it, and the power of regret that is predicted."""
+# T is `short` along S, and `long` along alpha.
+_SIZES = {
+    "tiny": Scale(T=(4000, 8000), S=(1, 2), alpha=(8, 16), short=4000, long=8000, factors=(4.0, 8.0, 13.5), runs=2),
+    "quick": Scale(
+        T=(4000, 16_000, 64_000), S=(4, 8, 16, 32), alpha=(32, 64, 128),
+        short=8000, long=32_000, factors=_FACTORS, runs=8,
+    ),
+    "full": Scale(
+        T=(4000, 16_000, 64_000, 256_000), S=(4, 8, 16, 32, 64), alpha=(32, 64, 128, 256),
+        short=16_000, long=64_000, factors=_FACTORS, runs=32,
+    ),
+}  # fmt: skip
 
 
 class _Point(NamedTuple):
@@ -33,96 +43,44 @@ class _Point(NamedTuple):
     T: int
 
 
-class _Line(NamedTuple):
-    """Points along which one of the three grows, the column that has it, and the power of regret that is predicted."""
-
-    parameter: str
-    power: float
-    points: tuple[_Point, ...]
+def _unit(point: _Point) -> float:
+    return math.sqrt(point.alpha / (point.S * point.T))
 
 
-class _Sizes(NamedTuple):
-    horizons: tuple[int, ...]
-    budgets: tuple[int, ...]
-    alphas: tuple[int, ...]
-    short: int  # T of the budgets
-    long: int  # T of the alphas
-    factors: tuple[float, ...]
-    runs: int
-
-
-_SIZES: dict[Size, _Sizes] = {
-    "tiny": _Sizes((4000, 8000), (1, 2), (8, 16), 4000, 8000, (4.0, 8.0, 13.5), 2),
-    "quick": _Sizes((4000, 16_000, 64_000), (4, 8, 16, 32), (32, 64, 128), 8000, 32_000, _FACTORS, 8),
-    "full": _Sizes(
-        (4000, 16_000, 64_000, 256_000), (4, 8, 16, 32, 64), (32, 64, 128, 256), 16_000, 64_000, _FACTORS, 32
-    ),
-}
-
-
-def _lines(size: Size) -> dict[str, _Line]:
-    own = _SIZES[size]
+def _points(scale: Scale) -> dict[str, list[_Point]]:
     return {
-        "T": _Line("horizon", 0.5, tuple(_Point(32, 4, one) for one in own.horizons)),
-        "S": _Line("environment.budget", 1.0, tuple(_Point(8 * one, one, own.short) for one in own.budgets)),
-        "alpha": _Line("environment.n_arms", 0.5, tuple(_Point(one, 2, own.long) for one in own.alphas)),
+        "T": [_Point(32, 4, one) for one in scale.T],
+        "S": [_Point(8 * one, one, scale.short) for one in scale.S],
+        "alpha": [_Point(one, 2, scale.long) for one in scale.alpha],
     }
 
 
-def _experiments(size: Size) -> dict[str, Experiment]:
-    own = _SIZES[size]
+def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
+    shared = {"policies": chosen(TIGHT, PAPER, UCB), "horizon": 1, "replications": scale.runs}
+    shared |= {"checkpoints": 1, "redraw": True}
+    gaps = {name: (_PROOF, *scale.factors) if name == "T" else scale.factors for name in _LINES}
     return {
-        name: Experiment(
-            [_instance(point, (_PROOF, *own.factors) if name == "T" else own.factors) for point in line.points],
-            chosen(TIGHT, PAPER, UCB),
-            horizon=1,
-            name=f"minimax-rates-{name}",
-            replications=own.runs,
-            seed=SEED,
-            checkpoints=1,
-            redraw=True,
-        )
-        for name, line in _lines(size).items()
+        name: {"environments": [_instance(point, gaps[name]) for point in points], **shared}
+        for name, points in _points(scale).items()
     }
 
 
 def _instance(point: _Point, factors: tuple[float, ...]) -> dict[str, Any]:
-    unit = math.sqrt(point.alpha / (point.S * point.T))
-    sizes = {"n_arms": point.alpha, "budget": point.S, "horizon": point.T, "gap": [factor * unit for factor in factors]}
-    return {"instance": "hidden_parts", "graph": "semi_bandit", **sizes}
+    sizes = {"n_arms": point.alpha, "budget": point.S, "horizon": point.T}
+    gaps = [factor * _unit(point) for factor in factors]
+    return {"instance": "hidden_parts", "graph": "semi_bandit", **sizes, "gap": gaps}
 
 
-def _report(results: Mapping[str, Results], size: Size) -> Report:
-    import polars
-
-    lines, tables, powers = _lines(size), {}, []
-    for name, line in lines.items():
-        table = worst(results[name], line.parameter)
-        tables[f"along-{name}"] = _with_bounds(table.rename({line.parameter: name}), name, line)
-        fitted = line_powers(results[name], table, line.parameter)
-        whole = polars.Series("whole", [_power_of_bound(policy, name, line) for policy in fitted["policy"]])
-        aim = {"parameter": polars.lit(name), "predicted": polars.lit(line.power)}
-        powers.append(fitted.join(inside(table), on="policy", maintain_order="left").with_columns(whole, **aim))
-    tables["powers"] = polars.concat(powers)
-    tables["gap-of-the-proof"] = _at_the_proof(results["T"])
-    charts = [_chart(results[name], name, line, tables) for name, line in lines.items()]
-    return Report(_paragraphs(tables), findings(tables), charts, tables)
-
-
-def _with_bounds(table: polars.DataFrame, name: str, line: _Line) -> polars.DataFrame:
-    """Return the table with alpha, S and T, gaps in units of sqrt(alpha / (S T)), shares of guessing, and bounds."""
-    import polars
-
-    places = {getattr(point, name): point for point in line.points}
-    points = [places[value] for value in table[name]]
-    bounds = [_bounds(policy, point) for policy, point in zip(table["policy"], points, strict=True)]
-    added = {key: [getattr(point, key) for point in points] for key in _Point._fields}
-    added |= {key: [one[key] for one in bounds] for key in bounds[0]}
-    table = table.with_columns(polars.Series(key, values) for key, values in added.items())
+def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
+    tables, powers = {}, []
     alpha, budget, rounds, gap = (polars.col(key) for key in (*_Point._fields, "gap"))
-    factor, share = gap / (alpha / (budget * rounds)).sqrt(), polars.col("mean") / _guessing(alpha, budget, rounds, gap)
-    about = ("mean", "low", "high", "runs", "gap", factor.alias("factor"), "inside", share.alias("share"))
-    return table.select("policy", *_Point._fields, *about, *bounds[0])
+    share = polars.col("mean") / _guessing(alpha, budget, rounds, gap)
+    for name, points in _points(scale).items():
+        parameter, power = _LINES[name]
+        table, fitted = along_worst(results[name], name, parameter, points, _unit, _bounds)
+        tables[f"along-{name}"] = table.with_columns(share=share)
+        powers.append(fitted.with_columns(predicted=polars.lit(power)))
+    return {**tables, "powers": polars.concat(powers), "gap-of-the-proof": _at_the_proof(results["T"])}
 
 
 def _guessing(alpha: polars.Expr, budget: polars.Expr, rounds: polars.Expr, gap: polars.Expr) -> polars.Expr:
@@ -138,17 +96,8 @@ def _bounds(policy: str, point: _Point) -> dict[str, Any]:
     return {"upper": upper, "printed": printed, "lower": minimax_lower(**sizes).value, "most": most}
 
 
-def _power_of_bound(policy: str, name: str, line: _Line) -> float | None:
-    """Return by which power the upper bound itself grows along a line, logarithms and all."""
-    if policy == UCB:
-        return None
-    return steepness({getattr(point, name): _bounds(policy, point)["upper"] for point in line.points})
-
-
 def _at_the_proof(results: Results) -> polars.DataFrame:
     """Return the regret at the gap of the proof, as a share of what guessing loses."""
-    import polars
-
     names = ("environment.n_arms", "environment.budget", "horizon", "environment.gap")
     alpha, budget, rounds, gap = (polars.col(name) for name in names)
     guessing = _guessing(alpha, budget, rounds, gap)
@@ -156,7 +105,7 @@ def _at_the_proof(results: Results) -> polars.DataFrame:
     return table.select("policy", "horizon", *(polars.col(name) / guessing for name in ("mean", "low", "high")), "runs")
 
 
-def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
+def findings(tables: Tables) -> list[Finding]:
     """Return what the tables say of the rate of Theorem 3."""
     made, powers = [], tables["powers"]
     for row in powers.filter(powers["policy"] != UCB).iter_rows(named=True):
@@ -174,32 +123,22 @@ def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
     )
     made.append(below_bound(claims[0], "Theorem 3, repaired constants", ours))
     made.append(above_bound(claims[1], "lower bound that the paper cites", rows))
-    return [*made, _printed(ours), _hidden(tables["gap-of-the-proof"])]
-
-
-def _printed(rows: list[dict[str, Any]]) -> Finding:
-    """Return whether the printed constants say anything."""
-    least = min(row["printed"] / row["most"] for row in rows)
-    verdict = "Agrees: below what any policy can lose." if least < 1.0 else "Says nothing: vacuous in all places."
-    said = "the bound with its printed constants says something at these sizes", "Theorem 3, as printed"
-    return Finding(*said, "less than S T", f"{short(least)} times S T or more", verdict, True if least < 1.0 else None)
+    return [*made, printed_bound("Theorem 3, as printed", ours), _hidden(tables["gap-of-the-proof"])]
 
 
 def _hidden(table: polars.DataFrame) -> Finding:
     """Return whether anybody does better than guessing at the gap of the proof."""
     least = min(table.iter_rows(named=True), key=lambda row: row["mean"])
-    told = least["high"] is not None and least["high"] < 1.0
-    verdict = "Agrees: nothing can be learned there, and any power would be the instance's own."
-    if told:
-        verdict = f"Does not agree: {least['policy']} loses {100 * (1 - least['mean']):.1f}% less than guessing."
+    better = least["high"] is not None and least["high"] < 1.0
+    because = "nothing can be learned there, and any power would be the instance's own"
+    if better:
+        because = f"{least['policy']} loses {100 * (1 - least['mean']):.1f}% less than guessing"
     claim = "at the gap of the lower bound's proof, sqrt(alpha / (S T)) / 64, nobody does better than guessing"
-    measured = f"least share of it: {least['mean']:.3f} ({least['low']:.3f} to {least['high']:.3f}), {least['policy']}"
-    return Finding(claim, "its proof", "1 times what guessing loses", measured, verdict, not told)
+    said = f"least share of it: {least['mean']:.3f} ({least['low']:.3f} to {least['high']:.3f}), {least['policy']}"
+    return finding(claim, "its proof", "1 times what guessing loses", said, not better, because)
 
 
-def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
-    import polars
-
+def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
     rows = polars.concat([tables[f"along-{name}"] for name in _Point._fields])
     parts = {policy: rows.filter(rows["policy"] == policy) for policy in (TIGHT, PAPER, UCB)}
     factors = {policy: part["factor"].to_numpy() for policy, part in parts.items()}
@@ -224,11 +163,20 @@ def _paragraphs(tables: Mapping[str, polars.DataFrame]) -> list[str]:
     ]
 
 
-def _chart(results: Results, name: str, line: _Line, tables: Mapping[str, polars.DataFrame]) -> Chart:
-    table, powers = tables[f"along-{name}"], tables["powers"]
-    places = {getattr(point, name): point for point in line.points}
-    ax = plots.scaling(
-        table.select("policy", name, "mean", "low", "high", "runs"),
+def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
+    return [_chart(results[name], name, points, tables) for name, points in _points(scale).items()]
+
+
+def _chart(results: Results, name: str, points: list[_Point], tables: Tables) -> Chart:
+    places, powers, first = {getattr(point, name): point for point in points}, tables["powers"], points[0]
+    others = {"T": f"alpha = {first.alpha}, S = {first.S}", "S": f"alpha = 8 S, T = {short(first.T)}"}
+    fixed = others.get(name, f"S = {first.S}, T = {short(first.T)}")
+    return line_chart(
+        results,
+        f"minimax-rates-{name}",
+        f"Regret at each policy's worst gap against {name}, with {fixed}; predicted power {_LINES[name][1]}.",
+        tables[f"along-{name}"],
+        name,
         powers.filter(powers["parameter"] == name),
         bounds={
             "Theorem 3, tight": lambda value: _bounds(TIGHT, places[value])["upper"],
@@ -236,18 +184,11 @@ def _chart(results: Results, name: str, line: _Line, tables: Mapping[str, polars
             "lower bound": lambda value: _bounds(UCB, places[value])["lower"],
         },
         ceiling=lambda value: places[value].S * places[value].T,
-        level=LEVEL,
         order=ORDER,
+        y="regret at the worst gap",
     )
-    ax.set_ylabel("regret at the worst gap")
-    first = line.points[0]
-    others = {
-        "T": f"alpha = {first.alpha}, S = {first.S}",
-        "S": f"alpha = {first.alpha // first.S} S, T = {short(first.T)}",
-    }
-    fixed = others.get(name, f"S = {first.S}, T = {short(first.T)}")
-    caption = f"Regret at each policy's worst gap against {name}, with {fixed}; predicted power {line.power}."
-    return chart(results, ax, f"minimax-rates-{name}", caption, table["runs"])
 
 
-STUDY = Study("minimax-rates", "The worst gap: sqrt(alpha S T)", _experiments, _report)
+STUDY = Study(
+    "minimax-rates", "The worst gap: sqrt(alpha S T)", _SIZES, _plans, _tables, findings, _paragraphs, _charts
+)

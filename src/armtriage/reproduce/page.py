@@ -1,19 +1,31 @@
-"""The front table of a reproduction, and its page: claims, then a section a study with figures and tables."""
+"""The front table of a reproduction, and its page: claims, then a section for each study."""
 
 from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import Any
+
+import polars
 
 from armtriage import plots
 from armtriage.experiments.identity import code_version, versions
-from armtriage.plots._style import short
-from armtriage.report._html import document, drawing, folded, paragraphs, preformatted, table
-from armtriage.reproduce.study import LEVEL, ROOM, SEED, Finding, Report, Size, Study
-
-if TYPE_CHECKING:
-    import polars
+from armtriage.report.html import (
+    NONE,
+    Figure,
+    document,
+    drawing,
+    folded,
+    paragraphs,
+    preformatted,
+    section,
+    state,
+    table,
+)
+from armtriage.reproduce.lines import ROOM
+from armtriage.reproduce.study import LEVEL, SEED, Finding, Report, Size, Study
+from armtriage.simulation.comparison import short
 
 __all__ = ["HEAD", "claims_table", "claims_text", "command", "make_page", "tally"]
 
@@ -28,7 +40,6 @@ _LEAD = (
     "one. A bound above what any policy can lose is called vacuous."
 )
 _KINDS = {True: "good", False: "bad", None: "silent"}
-_NONE = "\u2013"
 _LONGEST = 60  # rows of a table on the page
 
 Reports = Mapping[str, tuple[Study, Report]]
@@ -69,8 +80,6 @@ def _findings(reports: Reports) -> list[Finding]:
 
 def claims_table(reports: Reports) -> polars.DataFrame:
     """Return the findings as a table, with the name of their study."""
-    import polars
-
     made = [{"study": name, **one._asdict()} for name, (_, report) in reports.items() for one in report.findings]
     return polars.DataFrame(made, schema_overrides={"agrees": polars.Boolean})
 
@@ -90,26 +99,16 @@ def claims_text(reports: Reports, size: Size, only: Sequence[str] = ()) -> str:
 
 def make_page(reports: Reports, size: Size, only: Sequence[str] = ()) -> str:
     """Return the page as HTML that needs no network."""
-    everything = _findings(reports)
-    kind = " warn" if any(one.agrees is False for one in everything) else ""
-    body = [
-        f"<h1>{_TITLE}</h1>",
-        f'<p class="lead">{html.escape(_LEAD)}</p>',
-        f'<p class="state{kind}">{html.escape(tally(everything))}</p>',
-        _overview(reports),
-        f"<section><h2>Claims</h2>{_front(reports)}</section>",
-    ]
-    drawn = 0
+    everything, numbers = _findings(reports), count(1)
+    failed = any(one.agrees is False for one in everything)
+    body = [state(tally(everything), "warn" if failed else ""), _overview(reports), section("Claims", _front(reports))]
     for name, (study, report) in reports.items():
-        body.append(f'<section id="{name}"><h2>{html.escape(study.title)}</h2>{paragraphs(*report.paragraphs)}')
+        parts = [paragraphs(*report.paragraphs)]
         for chart in report.charts:
-            drawn += 1
-            body.append(drawing(plots.svg_text(chart.axes), chart.caption, f"f{drawn}"))
-        body += [folded(f"Table: {_spoken(title)}", _rows(made, name, title)) for title, made in report.tables.items()]
-        body.append("</section>")
-    about = html.escape(f"armtriage {code_version()}; seed {SEED}")
-    body += [_origin(size, only), f"<footer>{about}</footer>"]
-    return document(_TITLE, "\n".join(body))
+            parts.append(drawing(Figure(plots.svg_text(chart.axes), chart.caption), next(numbers)))
+        parts += [folded(f"Table: {_spoken(title)}", _rows(made, name, title)) for title, made in report.tables.items()]
+        body.append(section(study.title, "".join(parts), name))
+    return document(_TITLE, _LEAD, [*body, _origin(size, only)], f"armtriage {code_version()}; seed {SEED}")
 
 
 def _overview(reports: Reports) -> str:
@@ -118,7 +117,7 @@ def _overview(reports: Reports) -> str:
     rows = []
     for name, (study, report) in reports.items():
         counts = [sum(one.agrees is kind for one in report.findings) for kind in _KINDS]
-        cells = "".join(f"<td>{count or _NONE}</td>" for count in counts)
+        cells = "".join(f"<td>{count or NONE}</td>" for count in counts)
         rows.append(f'<tr><th scope="row"><a href="#{name}">{html.escape(study.title)}</a></th>{cells}</tr>')
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
@@ -149,7 +148,7 @@ def _rows(made: polars.DataFrame, study: str, title: str) -> str:
 
 def _said(value: Any) -> str:
     if value is None:
-        return _NONE
+        return NONE
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -169,4 +168,4 @@ def _origin(size: Size, only: Sequence[str]) -> str:
     )
     used = ", ".join(f"{name} {version}" for name, version in versions().items())
     inside = paragraphs(text) + preformatted(command(size, only)) + paragraphs(f"Made with {used}.")
-    return f"<section><h2>Versions and seed</h2>{inside}</section>"
+    return section("Versions and seed", inside)

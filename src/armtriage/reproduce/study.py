@@ -4,41 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import polars
+
 from armtriage import plots
-from armtriage.experiments.experiment import Experiment
-from armtriage.experiments.results import Results
-from armtriage.plots._sources import counted
-from armtriage.plots._style import short
+from armtriage.experiments import Experiment, Results
+from armtriage.plots.style import counted
+from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
-    import polars
     from matplotlib.axes import Axes
 
 __all__ = [
     "LEVEL",
-    "ROOM",
     "SEED",
     "SIZES",
     "Chart",
     "Finding",
     "Report",
+    "Scale",
     "Size",
     "Study",
+    "Tables",
     "chart",
-    "power",
-    "power_finding",
-    "spread",
+    "finding",
+    "measured",
     "times",
+    "told",
 ]
 
 Size = Literal["tiny", "quick", "full"]
 SIZES: tuple[Size, ...] = ("tiny", "quick", "full")
 SEED = 7
 LEVEL = 0.95
-ROOM = 0.05
-"""How far a fitted power may lie from the predicted one, beyond its interval: rates leave out logarithms."""
+Tables = Mapping[str, polars.DataFrame]
+Scale = SimpleNamespace
+"""What differs from size to size: numbers of arms, rounds and runs, by names of the study's own."""
 
 
 class Finding(NamedTuple):
@@ -80,7 +83,7 @@ class Report(NamedTuple):
     paragraphs: Sequence[str]
     findings: Sequence[Finding]
     charts: Sequence[Chart]
-    tables: Mapping[str, polars.DataFrame]
+    tables: Tables
 
 
 @dataclass(frozen=True)
@@ -93,27 +96,64 @@ class Study:
         What it is called on the command line, such as "gap-rates".
     title : str
         What it is called on the page.
-    experiments : callable
-        Takes a size and returns experiments by name; there may be none.
-    report : callable
-        Takes their results by name, and the size; returns a `Report`.
+    sizes : mapping of str to Scale
+        How large it is in each size.
+    plans : callable
+        Takes the scale and returns the arguments of its experiments, by their names.
+    tables : callable
+        Takes their results by name, and the scale; returns tables by name.
+    findings : callable
+        Takes the tables alone.
+    paragraphs : callable
+        Takes the tables and the scale, and returns the text.
+    charts : callable
+        Takes results, tables and scale.
     """
 
     name: str
     title: str
-    experiments: Callable[[Size], Mapping[str, Experiment]]
-    report: Callable[[Mapping[str, Results], Size], Report]
+    sizes: Mapping[str, Scale]
+    plans: Callable[[Scale], Mapping[str, Mapping[str, Any]]]
+    tables: Callable[[Mapping[str, Results], Scale], Tables]
+    findings: Callable[[Tables], list[Finding]]
+    paragraphs: Callable[[Tables, Scale], Sequence[str]]
+    charts: Callable[[Mapping[str, Results], Tables, Scale], list[Chart]]
+
+    def experiments(self, size: Size) -> dict[str, Experiment]:
+        """Return the experiments of a size, by name."""
+        plans = self.plans(self.sizes[size])
+        names = {plan: f"{self.name}-{plan}" if len(plans) > 1 else self.name for plan in plans}
+        return {plan: Experiment(name=names[plan], seed=SEED, **given) for plan, given in plans.items()}
+
+    def report(self, results: Mapping[str, Results], size: Size) -> Report:
+        """Return what the results of a size say."""
+        scale = self.sizes[size]
+        tables = self.tables(results, scale)
+        charts = self.charts(results, tables, scale)
+        return Report(self.paragraphs(tables, scale), self.findings(tables), charts, tables)
 
 
-def spread(row: Mapping[str, Any], value: str = "mean") -> str:
+def finding(claim: str, source: str, predicted: str, measured: str, agrees: bool | None, because: str = "") -> Finding:
+    """Return a finding whose verdict says whether they agree, and why.
+
+    Examples
+    --------
+    >>> finding("all runs are alike", "Theorem 0", "none differs", "3 differ", False, "3 of 8 runs differ").verdict
+    'Does not agree: 3 of 8 runs differ.'
+    """
+    verdict = {True: "Agrees", False: "Does not agree", None: "Says nothing"}[agrees]
+    return Finding(claim, source, predicted, measured, f"{verdict}: {because}." if because else f"{verdict}.", agrees)
+
+
+def measured(row: Mapping[str, Any], value: str = "mean", words: Callable[[float], str] = short) -> str:
     """Return a number of a table's row with its interval, in words; the ends are in `low` and `high`.
 
     Examples
     --------
-    >>> spread({"mean": 1234.5, "low": 1200.0, "high": 1269.0})
+    >>> measured({"mean": 1234.5, "low": 1200.0, "high": 1269.0})
     '1,234 (1,200 to 1,269)'
     """
-    return _with_ends(row[value], row["low"], row["high"], short)
+    return _with_ends(row[value], row["low"], row["high"], words)
 
 
 def times(row: Mapping[str, Any]) -> str:
@@ -127,96 +167,32 @@ def times(row: Mapping[str, Any]) -> str:
     return _with_ends(row["ratio"], row["ratio_low"], row["ratio_high"], lambda one: f"{one:.2f}", " times")
 
 
-def power(row: Mapping[str, Any]) -> str:
-    """Return the slope of a row of `Results.slopes`, with its interval, in words.
-
-    Examples
-    --------
-    >>> power({"slope": 0.512, "low": 0.49, "high": 0.534})
-    '0.51 (0.49 to 0.53)'
-    """
-    return _with_ends(row["slope"], row["low"], row["high"], lambda one: f"{one:.2f}")
-
-
 def _with_ends(
     value: float | None, low: float | None, high: float | None, words: Callable[[float], str], unit: str = ""
 ) -> str:
     if value is None:
         return "none"
-    if low is None or high is None:
-        return f"{words(value)}{unit} (no interval)"
-    return f"{words(value)}{unit} ({words(low)} to {words(high)})"
+    ends = "no interval" if low is None or high is None else f"{words(low)} to {words(high)}"
+    return f"{words(value)}{unit} ({ends})"
 
 
-def power_finding(
-    claim: str,
-    source: str,
-    row: Mapping[str, Any],
-    predicted: float,
-    *,
-    whole: float | None = None,
-    side: Literal["equal", "at most", "at least"] = "equal",
-    room: float = ROOM,
-    why: str = "",
-    known: bool = True,
-) -> Finding:
-    """Return the finding about a fitted power; it agrees if its interval, widened by `room`, holds the predicted one.
-
-    Parameters
-    ----------
-    claim, source : str
-        See `Finding`.
-    row : mapping
-        Of `Results.slopes`: slope, low and high.
-    predicted : float
-        The power of the theorem.
-    whole : float, optional
-        The power by which the bound itself grows over the same points, with the logarithms and the smaller terms that a
-        rate leaves out; what lies between the two agrees as well.
-    side : {"equal", "at most", "at least"}
-        Whether the theorem has the power itself, or bounds it.
-    room : float
-        How far off counts as agreement.
-    why : str
-        The reason, if one is known, in case they disagree: a sentence.
-    known : bool
-        Whether the size of the study lets the power be seen at all.
+def told(row: Mapping[str, Any]) -> bool | None:
+    """Return whether the ratio of a row of `Results.differences` is above 1; None if its interval does not tell.
 
     Examples
     --------
-    >>> row = {"slope": 0.61, "low": 0.6, "high": 0.62}
-    >>> finding = power_finding("grows as sqrt(T)", "Theorem 3", row, 0.5, whole=0.52)
-    >>> finding.agrees, finding.predicted, finding.verdict
-    (False, 'power 0.50, or 0.52 with all terms', 'Does not agree: the power is larger by 0.09.')
+    >>> told({"ratio_low": 1.1, "ratio_high": None}), told({"ratio_low": 0.9, "ratio_high": 1.2})
+    (True, None)
     """
-    least, most = (predicted, predicted) if whole is None else (min(predicted, whole), max(predicted, whole))
-    aim = f"power {predicted:.2f}" if side == "equal" else f"power {side} {predicted:.2f}"
-    aim += "" if whole is None else f", or {whole:.2f} with all terms"
-    said = (claim, source, aim, f"power {power(row)}")
-    slope, low, high = row["slope"], row["low"], row["high"]
-    if slope is None or not known:
-        return Finding(*said, f"Says nothing at this size.{_after(why)}", None)
-    low, high = (slope if low is None else low) - room, (slope if high is None else high) + room
-    above, below = low > most and side != "at least", high < least and side != "at most"
-    if above or below:
-        apart = f"larger by {slope - most:.2f}" if above else f"smaller by {least - slope:.2f}"
-        return Finding(*said, f"Does not agree: the power is {apart}.{_after(why)}", False)
-    if low > most or high < least:
-        return Finding(*said, f"Agrees: {'less' if side == 'at most' else 'more'} than the theorem says.", True)
-    if least < slope < most:
-        return Finding(*said, "Agrees: the power lies between the two.", True)
-    return Finding(*said, f"Agrees: the power is off by {max(slope - most, least - slope):.2f}.", True)
-
-
-def _after(why: str) -> str:
-    return f" {why}" if why else ""
+    if row["ratio_low"] is not None and row["ratio_low"] > 1.0:
+        return True
+    return False if row["ratio_high"] is not None and row["ratio_high"] < 1.0 else None
 
 
 def chart(
-    results: Results, ax: Axes, name: str, caption: str, runs: Iterable[int] = (), shown: str = "intervals"
+    results: Results, ax: Axes, name: str, caption: str, runs: Iterable[int] = (), shown: str = f"{LEVEL:.0%} intervals"
 ) -> Chart:
     """Return a figure, signed with what is shown, the number of runs, the seed and the code."""
     about = results.manifest
-    said = f"{100 * LEVEL:.4g}% intervals" if shown == "intervals" else shown
-    plots.sign(ax, f"{said}; {counted(list(runs) or [about.replications])}, seed {about.seed}", about.code)
+    plots.sign(ax, f"{shown}; {counted(list(runs) or [about.replications])}, seed {about.seed}", about.code)
     return Chart(name, ax, caption)

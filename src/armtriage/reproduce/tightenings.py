@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import polars
 
 from armtriage import plots
-from armtriage.experiments.experiment import Experiment
-from armtriage.experiments.results import Results
-from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Report, Size, Study, times
-
-if TYPE_CHECKING:
-    import polars
+from armtriage.experiments import Results
+from armtriage.reproduce.study import LEVEL, Chart, Finding, Scale, Study, Tables, chart, finding, times, told
 
 __all__ = ["STUDY", "findings"]
 
@@ -108,54 +106,43 @@ _GRAPHS: dict[str, dict[str, Any]] = {
     "cliques of 10": {"graph": "cliques", "size": 10},
     "random digraph": {"graph": "erdos_renyi", "p": 0.1},
 }
-_SIZES: dict[Size, tuple[int, int, int]] = {"tiny": (20, 500, 4), "quick": (50, 20_000, 8), "full": (100, 100_000, 24)}
-"""Arms, rounds and runs."""
-_LEVEL = 0.99
+_SIZES = {
+    "tiny": Scale(arms=20, horizon=500, runs=4),
+    "quick": Scale(arms=50, horizon=20_000, runs=8),
+    "full": Scale(arms=100, horizon=100_000, runs=24),
+}
+_LEVEL = 0.99  # a part is looked at in six places
 
 
-def _experiments(size: Size) -> dict[str, Experiment]:
-    arms, horizon, runs = _SIZES[size]
-    places = {
-        name: {"instance": "random", **graph, "n_arms": arms, "budget": arms // 10} for name, graph in _GRAPHS.items()
-    }
+def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
+    arms = {"instance": "random", "n_arms": scale.arms, "budget": scale.arms // 10}
+    places = {name: {**arms, **graph} for name, graph in _GRAPHS.items()}
     forms = {name: {"policy": "elimination", **options} for name, options in _FORMS.items()}
-    shared: dict[str, Any] = {"replications": runs, "seed": SEED, "checkpoints": 1, "redraw": True}
-    return {"parts": Experiment(places, forms, horizon=horizon, name="tightenings", **shared)}
+    rounds = {"horizon": scale.horizon, "replications": scale.runs, "checkpoints": 1, "redraw": True}
+    return {"parts": {"environments": places, "policies": forms, **rounds}}
 
 
-def _report(results: Mapping[str, Results], size: Size) -> Report:
-    parts = results["parts"]
-    tables = {"gains": _gains(parts), "regrets": _regrets(parts)}
-    return Report(_paragraphs(tables["gains"], size), findings(tables), _charts(parts, tables["gains"]), tables)
-
-
-def _regrets(results: Results) -> polars.DataFrame:
-    return results.summary(level=LEVEL).select("environment", "policy", "horizon", "runs", "mean", "low", "high")
+def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
+    summary = results["parts"].summary(level=LEVEL)
+    regrets = summary.select("environment", "policy", "horizon", "runs", "mean", "low", "high")
+    return {"gains": _gains(results["parts"]), "regrets": regrets}
 
 
 def _gains(results: Results) -> polars.DataFrame:
     """Return how many times the regret with a part that without it is, for each part, start and graph."""
-    import polars
-
     made = []
     for part in (*PARTS, _WHOLE):
         for start, (without, with_) in zip(("print", "default"), part.pairs, strict=False):
             table = results.differences(with_, level=_LEVEL)
             table = table.filter(table["policy"] == without)
-            about = {
-                "part": part.name,
-                "what": part.what,
-                "start": start,
-                "without": without,
-                "with": with_,
-                "predicted": part.predicted,
-            }
+            about = {"part": part.name, "what": part.what, "start": start}
+            about |= {"without": without, "with": with_, "predicted": part.predicted}
             named = [polars.lit(value).alias(key) for key, value in about.items()]
             made.append(table.select(*named, "environment", "runs", "ratio", "ratio_low", "ratio_high", "better"))
     return polars.concat(made)
 
 
-def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
+def findings(tables: Tables) -> list[Finding]:
     """Return what each part is worth, over all graphs and both starts."""
     gains = tables["gains"]
     return [_finding(rows.to_dicts()) for rows in gains.partition_by("part", maintain_order=True)]
@@ -164,50 +151,45 @@ def findings(tables: Mapping[str, polars.DataFrame]) -> list[Finding]:
 def _finding(rows: list[dict[str, Any]]) -> Finding:
     rows = sorted(rows, key=lambda row: row["ratio"])
     least, most = rows[0], rows[-1]
-    measured = f"{times(least)} as much without it ({_place(least)}) to {times(most)} ({_place(most)})"
-    said = f"{rows[0]['what']}: less regret", "same guarantee, smaller constants", rows[0]["predicted"], measured
-    gains = [row for row in rows if row["ratio_low"] is not None and row["ratio_low"] > 1.0]
-    losses = [row for row in rows if row["ratio_high"] is not None and row["ratio_high"] < 1.0]
+    seen = f"{times(least)} as much without it ({_place(least)}) to {times(most)} ({_place(most)})"
+    said = f"{rows[0]['what']}: less regret", "same guarantee, smaller constants", rows[0]["predicted"], seen
+    gains, losses = ([row for row in rows if told(row) is more] for more in (True, False))
     if losses:
         cost = f"{1.0 / losses[0]['ratio']:.2f} times as much with it, {_place(losses[0])}"
         helps = f"; it helps in {len(gains)}" if gains else ""
-        return Finding(
-            *said, f"Does not agree: it costs in {len(losses)} of {len(rows)} places ({cost}){helps}.", False
-        )
+        return finding(*said, False, f"it costs in {len(losses)} of {len(rows)} places ({cost}){helps}")
     if not gains:
-        return Finding(*said, f"Says nothing: no difference can be told in any of {len(rows)} places.", None)
-    return Finding(*said, f"Agrees: it helps in {len(gains)} of {len(rows)} places, and costs in none.", True)
+        return finding(*said, None, f"no difference can be told in any of {len(rows)} places")
+    return finding(*said, True, f"it helps in {len(gains)} of {len(rows)} places, and costs in none")
 
 
 def _place(row: Mapping[str, Any]) -> str:
     return f"{row['environment']}, from the {row['start']}"
 
 
-def _paragraphs(gains: polars.DataFrame, size: Size) -> list[str]:
-    arms, horizon, runs = _SIZES[size]
+def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
+    gains = tables["gains"]
     whole = ", ".join(
         f"{times(row)} on {row['environment']}" for row in gains.filter(gains["what"] == WHOLE).to_dicts()
     )
     return [
         "The default of Algorithm 1 differs from the print in parts that keep its guarantee. Each is taken alone into "
         "the print (with the reduced benchmark where it needs one), and alone out of the default. What counts is the "
-        f"regret without a part over that with it: above 1 it helps. There are {arms} arms with random means, "
-        f"{arms // 10} slots, {horizon:,} rounds and {runs} instances of each graph. Each part is looked at in six "
-        f"places, so intervals have a level of {_LEVEL:.0%}.",
+        f"regret without a part over that with it: above 1 it helps. There are {scale.arms} arms with random means, "
+        f"{scale.arms // 10} slots, {scale.horizon:,} rounds and {scale.runs} instances of each graph. Each part is "
+        f"looked at in six places, so intervals have a level of {_LEVEL:.0%}.",
         f"All together, the print has {whole} the regret of the default.",
     ]
 
 
-def _charts(results: Results, gains: polars.DataFrame) -> list[Chart]:
-    charts = []
+def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
+    charts, gains = [], tables["gains"]
     for start in ("print", "default"):
         table = gains.filter((gains["start"] == start) & (gains["what"] != WHOLE)).rename({"environment": "graph"})
         ax = plots.heat_map(table, "graph", "part", "ratio", log=True, title="regret without / with")
         caption = f"What each part is worth, from the {start}: above 1 it helps. Intervals are in the table."
-        about = results.manifest
-        plots.sign(ax, f"ratios of means of {about.replications} runs, seed {about.seed}", about.code)
-        charts.append(Chart(f"tightenings-{start}", ax, caption))
+        charts.append(chart(results["parts"], ax, f"tightenings-{start}", caption, shown="ratios of means"))
     return charts
 
 
-STUDY = Study("tightenings", "What each tightening is worth", _experiments, _report)
+STUDY = Study("tightenings", "What each tightening is worth", _SIZES, _plans, _tables, findings, _paragraphs, _charts)

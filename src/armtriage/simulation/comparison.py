@@ -18,7 +18,7 @@ from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import simulate
 from armtriage.simulation.trace import Trace
 
-__all__ = ["COLUMNS", "Result", "compare", "facts", "number", "table"]
+__all__ = ["COLUMNS", "Result", "compare", "facts", "short", "table"]
 
 COLUMNS = ("policy", "mean regret", "95% interval", "rounds/s", "committed")
 
@@ -61,19 +61,22 @@ class Result:
         elif self.interval[0] == self.interval[1]:
             spread = f"all {self.trace.regret.shape[0]} runs alike"
         else:
-            spread = f"{number(self.interval[0])} to {number(self.interval[1])}"
-        return self.label, number(self.mean), spread, number(self.rounds_per_second), f"{self.committed:.0%}"
+            spread = f"{short(self.interval[0])} to {short(self.interval[1])}"
+        return self.label, short(self.mean), spread, f"{self.rounds_per_second:,.0f}", f"{self.committed:.0%}"
 
 
-def number(value: float) -> str:
-    """Return a number with three digits or more, and commas.
+def short(value: float, digits: int = 3) -> str:
+    """Return a number as people write it: in three digits or more, with commas, and from a million on with a power.
 
     Examples
     --------
-    >>> number(1234.56), number(6.54321), number(0.0)
-    ('1,235', '6.54', '0')
+    >>> short(1234.6), short(0.0), short(6.54321), short(2.5e9), short(0.000021)
+    ('1,235', '0', '6.54', '2.5e9', '2.1e-5')
     """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    if 10**digits - 0.5 <= abs(value) < 999_999.5:
+        return f"{value:,.0f}"
+    mantissa, _, power = f"{value:,.{digits}g}".partition("e")
+    return f"{mantissa}e{int(power)}" if power else mantissa
 
 
 def compare(

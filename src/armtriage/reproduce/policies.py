@@ -1,13 +1,27 @@
-"""The policies of the studies under graph feedback, by the names that all tables and figures have."""
+"""The policies of the studies, by the names that all tables and figures have."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["GREEDY", "GUARDED", "ORDER", "PAPER", "POLICIES", "THOMPSON", "TIGHT", "UCB", "chosen", "rules"]
+__all__ = [
+    "GREEDY",
+    "GUARDED",
+    "ORACLE",
+    "ORDER",
+    "PAPER",
+    "POLICIES",
+    "REPAIRED",
+    "THOMPSON",
+    "TIGHT",
+    "UCB",
+    "chosen",
+    "rules",
+]
 
-TIGHT, PAPER = "elimination, tight", "elimination, as printed"
+TIGHT, REPAIRED, PAPER = "elimination, tight", "elimination, repaired", "elimination, as printed"
 UCB, GREEDY, THOMPSON, GUARDED = "UCB", "greedy", "Thompson sampling", "guarded Thompson"
+ORACLE = "elimination by oracle"
 POLICIES: dict[str, dict[str, Any]] = {
     GUARDED: {"policy": "guarded_thompson"},
     TIGHT: {"policy": "elimination"},
@@ -19,6 +33,7 @@ POLICIES: dict[str, dict[str, Any]] = {
     GREEDY: {"policy": "greedy"},
     "random": {"policy": "random"},
 }
+"""Those under graph feedback, as experiments take them."""
 ORDER = (TIGHT, PAPER, UCB, THOMPSON, GREEDY, GUARDED)
 """In which colours are given out, so that a policy looks the same in all figures."""
 

@@ -1,9 +1,8 @@
-"""The command line: parsing, and nothing that the library cannot do by itself."""
+"""The command `simulate`: policies against an instance, as a table or as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,28 +10,14 @@ import typer
 from rich.console import Console
 
 from armtriage import __version__
-from armtriage.catalogue import (
-    DEFAULT_POLICIES,
-    INSTANCES,
-    POLICIES,
-    Refusal,
-    kind_of,
-    make_instance,
-    make_policy,
-    names,
-)
-from armtriage.cli import demo
-from armtriage.cli import graph as _cli_graph
-from armtriage.cli import report as _cli_report
-from armtriage.cli import reproduce as _cli_reproduce
-from armtriage.cli import run as _cli_run
-from armtriage.cli.terminal import progress_bar, refusing, say_if_cold
+from armtriage.catalogue import DEFAULT_POLICIES, INSTANCES, Refusal, kind_of, make_instance, make_policy, names
+from armtriage.cli.terminal import progress_bar, refusing, say
 from armtriage.environments import LinearEnvironment
 from armtriage.instances import GRAPHS
 from armtriage.kernels.random import check_seed
 from armtriage.simulation.comparison import compare, facts, table
 
-__all__ = ["INSTANCES", "POLICIES", "app", "main"]
+__all__ = ["simulate"]
 
 _GRAPH_HELP = f"graph is one of {', '.join(GRAPHS)}"
 _INSTANCE_HELP = f"NAME:key=value,... with NAME one of {', '.join(INSTANCES)}; where it is asked for, {_GRAPH_HELP}."
@@ -43,48 +28,15 @@ _POLICY_HELP = (
     f"{' '.join(DEFAULT_POLICIES['decisions'])})."
 )
 
-app = typer.Typer(
-    help="Combinatorial bandits: choose S of K arms each round.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
 
-
-app.command("run")(_cli_run.run)
-app.command("report")(_cli_report.report)
-app.command("graph")(_cli_graph.graph)
-app.command("reproduce")(_cli_reproduce.reproduce)
-
-
-def main() -> None:
-    """Run the command line."""
-    app()
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"armtriage {__version__}")
-        raise typer.Exit
-
-
-_VERSION = typer.Option("--version", help="Show the version and stop.", is_eager=True, callback=_version)
-
-
-@app.callback()
-def _root(version: Annotated[bool, _VERSION] = False) -> None:
-    pass
-
-
-@app.command("simulate")
-def _simulate(
+def simulate(
     instance: Annotated[str, typer.Argument(help=_INSTANCE_HELP, metavar="INSTANCE")],
     policies: Annotated[list[str] | None, typer.Argument(help=_POLICY_HELP, metavar="POLICY...")] = None,
     horizon: Annotated[int, typer.Option(help="Rounds in a replication.")] = 10_000,
     replications: Annotated[int, typer.Option(help="Independent repetitions.")] = 16,
     seed: Annotated[int | None, typer.Option(help="Fixes instance, rewards and policies; fresh by default.")] = None,
     checkpoints: Annotated[int, typer.Option(help="Rounds, on a log scale, at which regret is kept.")] = 50,
-    workers: Annotated[int | None, typer.Option(help="Threads; by default one a processor.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads; by default one for each processor.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write regret curves to this .png, .svg or .pdf file.")] = None,
 ) -> None:
@@ -117,8 +69,10 @@ def _simulate(
             if name in chosen:
                 raise Refusal(f"policy {name!r} is given twice")
             chosen[name] = make_policy(name, environment, budget, horizon, seed)
-        draw = _curves(plot) if plot else None
-        say_if_cold()
+        if plot:
+            from armtriage import plots
+
+            plots.check_path(plot)
         with progress_bar() as progress:
             results = compare(
                 chosen,
@@ -130,61 +84,22 @@ def _simulate(
                 workers=workers,
                 progress=progress,
             )
-        if draw is not None:
-            draw({result.label: result.trace for result in results})
+        if plot:
+            plots.save(plots.regret_curves({result.label: result.trace for result in results}), plot)
     if as_json:
-        whole = {
-            "version": __version__,
-            "instance": instance,
-            "horizon": horizon,
-            "replications": replications,
-        }
-        whole |= {"seed": seed, "policies": [facts(result) for result in results]}
+        about = {"version": __version__, "instance": instance, "horizon": horizon, "replications": replications}
+        whole = {**about, "seed": seed, "policies": [facts(result) for result in results]}
         typer.echo(json.dumps(whole, indent=2))
         return
-    console = Console()
-    arms = f"{environment.n_arms} arms"
-    slots = f"{budget} slots"
-    if isinstance(environment, LinearEnvironment):
-        arms += f" in dimension {environment.dimension}"
-    elif (decisions := getattr(environment, "decisions", None)) is not None:
-        slots = f"{type(decisions).__name__} of at most {budget} arms"
-    size = f"{arms}, {slots}, {horizon:,} rounds, {replications} runs, seed {seed}"
-    console.print(f"{instance}: {size}", highlight=False, markup=False, soft_wrap=True)
-    console.print(table(results))
+    say(f"{instance}: {_size(environment, budget)}, {horizon:,} rounds, {replications} runs, seed {seed}")
+    Console().print(table(results))
     if plot:
-        console.print(f"Regret curves: {plot}", highlight=False, markup=False, soft_wrap=True)
+        say(f"Regret curves: {plot}")
 
 
-@app.command("demo")
-def _demo(
-    out: Annotated[Path, typer.Option(help="Folder for the page and the figures.")] = Path("armtriage-demo"),
-    quick: Annotated[bool, typer.Option("--quick", help="A small form that takes seconds.")] = False,
-) -> None:
-    """Play two contests and a counter-check; print tables, write figures and a page about who wins where and why."""
-    console = Console()
-
-    def show(title: str, results: Any, text: Any) -> None:
-        console.print()
-        console.print(table(results, title))
-        for sentence in text:
-            console.print(sentence, highlight=False, markup=False)
-
-    with refusing():
-        say_if_cold()
-        with progress_bar() as progress:
-            page = demo.run(out, quick=quick, show=show, progress=progress)
-    where = f"\nFigures (PNG, SVG) are in {out}; the page is {page}"
-    console.print(where, highlight=False, markup=False, soft_wrap=True)
-
-
-def _curves(path: Path) -> Callable[[Mapping[str, Any]], None]:
-    """Return what writes the regret curves; refuse a file it could not write before anything is played."""
-    from armtriage import plots
-
-    plots.check_path(path)
-    return lambda traces: plots.save(plots.regret_curves(traces), path)
-
-
-if __name__ == "__main__":
-    main()
+def _size(environment: Any, budget: int) -> str:
+    if isinstance(environment, LinearEnvironment):
+        return f"{environment.n_arms} arms in dimension {environment.dimension}, {budget} slots"
+    decisions = getattr(environment, "decisions", None)
+    slots = f"{budget} slots" if decisions is None else f"{type(decisions).__name__} of at most {budget} arms"
+    return f"{environment.n_arms} arms, {slots}"

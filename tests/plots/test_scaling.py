@@ -1,4 +1,4 @@
-"""Scaling and heat maps: plots of the tables of results."""
+"""Scaling: regret against a parameter on log scales, with slopes and bounds."""
 
 import numpy as np
 import polars
@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from armtriage import plots
-from plots.drawn import assert_readable, boxes
+from plots.drawn import assert_readable, boxes, said
 
 HORIZONS = [100, 1000, 10_000]
 
@@ -26,11 +26,6 @@ def slopes(policies=("ucb",), slope=0.5, half=0.02):
     return polars.DataFrame([{"policy": policy, "slope": slope, **ends} for policy in policies])
 
 
-def said(ax):
-    return [text.get_text() for text in ax.texts]
-
-
-# --- Scaling ---
 def test_scaling_is_drawn_on_log_scales_with_its_slope():
     ax = plots.scaling(points(), slopes())
     assert ax.get_xscale() == ax.get_yscale() == "log"
@@ -118,78 +113,6 @@ def test_many_policies_are_readable(width, scale):
     assert len(set(said(ax))) == 12
 
 
-# --- Heat maps ---
-def cells(columns=(10, 20, 40), rows=(1, 2), value=lambda x, y: x * y / 3):
-    return polars.DataFrame([{"x": x, "y": y, "mean": value(x, y)} for x in columns for y in rows])
-
-
-def test_heat_map_places_the_values():
-    ax = plots.heat_map(cells().reverse(), "x", "y")
-    [mesh] = ax.collections
-    assert mesh.get_array().tolist() == [[10 / 3, 20 / 3, 40 / 3], [20 / 3, 40 / 3, 80 / 3]]
-    assert said(ax) == ["3.33", "6.67", "13.3", "6.67", "13.3", "26.7"]
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["10", "20", "40"]
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["1", "2"]
-
-
-def test_heat_map_leaves_gaps_empty():
-    ax = plots.heat_map(cells().slice(1), "x", "y")
-    assert ax.collections[0].get_array().mask.tolist() == [[True, False, False], [False, False, False]]
-    assert len(said(ax)) == 5
-
-
-def test_heat_map_colours_may_be_logarithmic():
-    ax = plots.heat_map(cells(value=lambda x, y: 0.0 if x == 10 else 10.0 ** (x / 10)), "x", "y", log=True)
-    mesh = ax.collections[0]
-    assert mesh.norm(1000.0) == pytest.approx(0.5)
-    assert mesh.get_array().mask[:, 0].all()
-
-
-def test_heat_map_writes_numbers_only_where_they_fit():
-    assert said(plots.heat_map(cells(range(10, 40), range(30)), "x", "y")) == []
-
-
-def test_heat_map_takes_words():
-    table = cells().with_columns(x=polars.col("x").replace_strict({10: "cliques", 20: "star", 40: "erdos_renyi"}))
-    ax = plots.heat_map(table, "x", "y")
-    assert [text.get_text() for text in ax.get_xticklabels()] == ["cliques", "erdos_renyi", "star"]
-
-
-def test_heat_map_refuses():
-    twice = polars.concat([cells(), cells()])
-    with pytest.raises(ValueError, match="each pair of x and y once; filter it to one policy"):
-        plots.heat_map(twice, "x", "y")
-    with pytest.raises(ValueError, match="must have a column 'z'"):
-        plots.heat_map(cells(), "x", "z")
-    with pytest.raises(ValueError, match="a value of mean to be drawn above 0"):
-        plots.heat_map(cells(value=lambda x, y: -1.0), "x", "y", log=True)
-
-
-@pytest.mark.parametrize("width", [None, 3.4])
-@pytest.mark.parametrize(
-    "table",
-    [
-        cells(),
-        cells([10 * 2**i for i in range(30)], range(20)),
-        cells([1], [1]),
-        cells(value=lambda x, y: 1e-9 * x),
-        cells(value=lambda x, y: 1e12 * x * y),
-        cells(value=lambda x, y: 5.0),
-        cells(["semi_bandit", "full_information", "a_directed_erdos_renyi_graph"], value=lambda x, y: 1.5 * y),
-    ],
-    ids=["small", "large", "one", "tiny", "huge", "same", "words"],
-)
-def test_heat_map_is_readable(table, width):
-    assert_readable(plots.heat_map(table, "x", "y", ax=None if width is None else plots.new_axes(width, 2.4)))
-
-
-def test_tables_are_drawn_where_they_are_told():
-    for draw in (lambda ax: plots.scaling(points(), ax=ax), lambda ax: plots.heat_map(cells(), "x", "y", ax=ax)):
-        ax = Figure().add_subplot()
-        assert draw(ax) is ax
-        assert ax.figure.get_supxlabel() == ""
-
-
 def test_axes_of_a_width_have_text_of_its_size():
     column, page = (plots.scaling(points(), ax=plots.new_axes(width)) for width in (3.4, 6.5))
     assert column.xaxis.label.get_fontsize() == 7.5
@@ -200,3 +123,9 @@ def test_axes_of_a_width_have_text_of_its_size():
 @pytest.mark.parametrize("values", [[1000, 1001, 1002], [5, 6, 7, 1000], list(range(5, 35)), [0.001, 0.01, 0.1]])
 def test_any_values_of_the_parameter_are_readable(values):
     assert_readable(plots.scaling(points(values=values), slopes(), plots.new_axes(3.4, 2.4)))
+
+
+def test_scaling_is_drawn_where_it_is_told():
+    ax = Figure().add_subplot()
+    assert plots.scaling(points(), ax=ax) is ax
+    assert ax.figure.get_supxlabel() == ""

@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from armtriage.plots._labels import End, label_ends
-from armtriage.plots._sources import check_columns, origin
-from armtriage.plots._style import INK, Look, dress, figure_of, font, looks, new_axes, number_ticks, short, sign
+from armtriage.plots.labels import End, label_ends
+from armtriage.plots.style import (
+    INK,
+    Look,
+    check_columns,
+    dress,
+    figure_of,
+    font,
+    looks,
+    new_axes,
+    number_ticks,
+    origin,
+    sign,
+)
+from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars
@@ -89,9 +101,7 @@ def scaling(
         ends += _draw_bound(ax, number, label, bound, values, ceiling)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.grid(True, which="major", color=INK, alpha=0.13, linewidth=0.6)
-    ax.set_axisbelow(True)
-    dress(ax, name.removeprefix("environment.").replace("_", " "), "regret at the end")
+    dress(ax, name.removeprefix("environment.").replace("_", " "), "regret at the end", grid="both")
     number_ticks(ax.yaxis)
     _ticks(ax, values)
     label_ends(ax, ends, grow=own)

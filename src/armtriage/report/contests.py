@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from armtriage.experiments.results import Results
-from armtriage.plots._style import short
+from armtriage.experiments import Results
+from armtriage.report.html import spread
+from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Contest", "common", "contests", "spread", "winners"]
+__all__ = ["Contest", "common", "contests", "winners"]
 
 
 class Contest(NamedTuple):
@@ -39,13 +40,6 @@ class Contest(NamedTuple):
             return f"{text} The paired difference is clear of 0 with every other policy."
         named = ", ".join(self.ties[:-1]) + (" and " if self.ties[1:] else "") + self.ties[-1]
         return f"{text} The runs do not tell it from {named}: with them, the paired difference may be 0."
-
-
-def spread(low: float | None, high: float | None) -> str:
-    """Return an interval in words."""
-    if low is None or high is None:
-        return "no interval"
-    return "all runs alike" if low == high else f"{short(low)} to {short(high)}"
 
 
 def contests(results: Results, baseline: str | None, level: float) -> list[Contest]:

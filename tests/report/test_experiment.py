@@ -2,57 +2,17 @@
 
 import re
 import tomllib
-from html.parser import HTMLParser
 
 import numpy as np
 import polars
 import pytest
-from typer.testing import CliRunner
 
-from armtriage import Experiment, FeedbackGraph, Policy, StochasticEnvironment, plots
-from armtriage.cli.app import app as cli
-from armtriage.experiments.results import Results
-from armtriage.report import _contests, _facts, _figures, experiment, experiment_page
-from armtriage.report._html import drawing, inline_svg, table
-
-
-class Reader(HTMLParser):
-    """What a page says, with its tags checked: every one is closed, and every name is given once."""
-
-    EMPTY = ("meta", "br", "wbr", "hr", "path", "use", "rect", "image", "stop")
-
-    def __init__(self, page):
-        super().__init__()
-        self.open, self.names, self.links, self.words, self.tags = [], [], [], [], []
-        self.feed(page)
-        self.close()
-        assert self.open == []
-        assert len(set(self.names)) == len(self.names)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        if tag not in self.EMPTY:
-            self.open.append(tag)
-        for name, value in attributes:
-            self.names += [value] if name == "id" else []
-            self.links += [value] if name in ("href", "src", "xlink:href", "action") else []
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in self.EMPTY:
-            self.open.pop()
-
-    def handle_endtag(self, tag):
-        if tag not in self.EMPTY:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] != "style":
-            self.words.append(data)
-
-    @property
-    def text(self):
-        return re.sub(r"\s+", " ", "".join(self.words))
+from armtriage import Experiment, FeedbackGraph, Policy, StochasticEnvironment
+from armtriage.experiments import Results
+from armtriage.report import experiment_page
+from armtriage.report.experiment import _others, parameters
+from armtriage.simulation.comparison import short
+from report.pages import Reader
 
 
 class Faulty(Policy):
@@ -82,26 +42,8 @@ def flat(n_arms):
 
 
 @pytest.fixture(scope="module")
-def swept():
-    """A sweep over two parameters and three horizons."""
-    environments = [{"instance": "random", "n_arms": [5, 10, 20], "budget": 2}]
-    policies = ["comb_ucb1", "thompson", "random"]
-    return Experiment(environments, policies, horizon=[50, 200, 800], replications=4, seed=7, name="Sweep").run()
-
-
-@pytest.fixture(scope="module")
 def page(swept):
     return experiment_page(swept, folder="swept")
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Figures are not drawn: in their place is what is written under them."""
-
-    def said(ax):
-        return f"<svg><text>[{' '.join(ax.figure.get_supxlabel().split())}]</text></svg>"
-
-    monkeypatch.setattr(plots, "svg_text", said)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +65,6 @@ def broken(tmp_path_factory):
     return folder
 
 
-# --- The page ---
 def test_page_needs_nothing_else(page):
     reader = Reader(page)
     outside = [link for link in reader.links if not link.startswith("data:")]
@@ -145,7 +86,7 @@ def test_page_says_what_was_run(page):
 def test_page_has_the_numbers(swept, page):
     text = Reader(page).text
     for row in swept.summary().head(9).to_dicts():
-        assert _facts.short(row["mean"]) in text
+        assert short(row["mean"]) in text
 
 
 def test_page_has_its_figures(page):
@@ -188,7 +129,6 @@ def test_page_of_one_run_does_not_choose():
     assert "One run does not tell whether it is better than the others." in Reader(experiment_page(results)).text
 
 
-# --- What is not there ---
 def test_page_of_a_broken_sweep(broken):
     page = experiment_page(Results.load(broken), baseline="greedy")
     text = Reader(page).text
@@ -214,7 +154,7 @@ def test_page_of_nothing(tmp_path):
 
 def test_a_large_sweep_is_cut_and_says_so(monkeypatch, swept, undrawn):
     for name, most in {"_DRAWN": 1, "_OPEN": 2, "_LISTED": 4, "_PARAMETERS": 2}.items():
-        monkeypatch.setattr(experiment, name, most)
+        monkeypatch.setattr(f"armtriage.report.experiment.{name}", most)
     reader = Reader(experiment_page(swept))
     assert reader.tags.count("figure") == 3 + 2 + 2
     assert "5 more environments are left out here" in reader.text
@@ -223,7 +163,7 @@ def test_a_large_sweep_is_cut_and_says_so(monkeypatch, swept, undrawn):
 
 
 def test_a_heavy_page_is_cut_and_says_so(monkeypatch, swept, undrawn):
-    monkeypatch.setattr(experiment, "_LETTERS", 10)
+    monkeypatch.setattr("armtriage.report.experiment._LETTERS", 10)
     reader = Reader(experiment_page(swept))
     assert reader.tags.count("figure") == 3 + 6 + 3
     assert "Figures are drawn for the first 1 environments" in reader.text
@@ -234,33 +174,6 @@ def test_unknown_baseline_is_refused(swept):
         experiment_page(swept, baseline="ucb")
 
 
-# --- Who wins ---
-def test_ties_are_told_by_paired_differences(swept):
-    made = _contests.contests(swept, None, 0.95)
-    assert [one.environment for one in made] == [one.label for one in swept.manifest.environments]
-    for one in made:
-        regret = swept.traces(one.environment)
-        means = {policy: trace.mean[-1] for policy, trace in regret.items()}
-        assert one.best == min(means, key=means.get)
-        for row in swept.differences(one.best).filter(polars.col("environment") == one.environment).to_dicts():
-            assert (row["policy"] in one.ties) == (row["low"] <= 0)
-    assert {one.baseline for one in _contests.contests(swept, "random", 0.95)} == {"random"}
-
-
-def test_winners_count_environments(swept):
-    made = _contests.contests(swept, None, 0.95)
-    rows = _contests.winners(made, ["comb_ucb1", "thompson", "random"])
-    assert [row[1] for row in rows] == ["9", "9", "9"]
-    assert sum(int(row[2]) for row in rows) == 9
-
-
-def test_environments_of_one_kind_go_by_what_differs():
-    shared, names = _contests.common(["a:x=1,y=2,z=3", "a:x=1,y=5,z=3"])
-    assert (shared, list(names.values())) == ("a:x=1,z=3", ["y=2", "y=5"])
-    for labels in (["a", "b"], ["a:x=1", "b:x=1"], ["a:x=1,y=2", "a:x=1"], ["a:x=1"], []):
-        assert _contests.common(labels) == ("", {label: label for label in labels})
-
-
 def test_parameters_that_follow_another_do_not_part_lines():
     rows = [
         {"policy": "p", "environment.n_arms": n, "environment.budget": n // 10, "environment.graph": "g", "horizon": t}
@@ -268,65 +181,7 @@ def test_parameters_that_follow_another_do_not_part_lines():
         for t in (100, 200)
     ]
     summary = polars.DataFrame(rows)
-    assert _figures.parameters(summary, 3) == ["environment.n_arms", "environment.budget"]
-    assert _figures._others(summary, "environment.n_arms") == ["horizon"]
+    assert parameters(summary, 3) == ["environment.n_arms", "environment.budget"]
+    assert _others(summary, "environment.n_arms") == ["horizon"]
     words = summary.with_columns(polars.Series("environment.graph", ["a", "a", "b", "b", "c", "c"]))
-    assert _figures._others(words, "environment.n_arms", "horizon") == ["environment.graph"]
-
-
-# --- Parts ---
-@pytest.mark.parametrize(
-    "definition",
-    [
-        {"horizon": [10, 20], "seed": 7, "policies": ["a", "b"], "environments": [{"instance": "x", "p": 0.5}]},
-        {"environments": {"my label": {"instance": "x", "means": [[0.9, 0.1]]}, "b": "random:n_arms=5"}},
-        {"name": 'quo"te \\ and ünicode\n', "redraw": False, "environments": [{"graph": {"family": "star", "n": 3}}]},
-        {"policies": ["a long name of a policy, number " + str(i) for i in range(5)], "level": 1e-20},
-        {"environments": ["text", {"instance": "x"}]},
-    ],
-)
-def test_definitions_are_written_as_toml(definition):
-    assert tomllib.loads(_facts.toml_text(definition)) == definition
-
-
-def test_what_is_none_is_left_out_of_toml():
-    assert tomllib.loads(_facts.toml_text({"seed": None, "a": [{"b": None, "c": 1}]})) == {"a": [{"c": 1}]}
-
-
-def test_drawings_keep_their_shape():
-    svg = '<?xml version="1.0"?><svg><g transform="scale(0.0156)"><path d="M 1.23456 2 \nL 3.99999 4"/></g></svg>'
-    assert inline_svg(svg, "f") == '<svg><g transform="scale(0.0156)"><path d="M 1.23 2 L 3.99 4"/></g></svg>'
-    assert 'aria-label="a &quot;b&quot;"' in drawing(svg, 'a "b"', "f")
-
-
-def test_tables_mark_and_escape():
-    text = table(["policy", "a<b"], [["x:y=1,z=2", "1\n<0 to 2>"], ["other", "2"]], [0], marks=[(1, 1)])
-    assert "a&lt;b" in text
-    assert '<tr class="best"><th scope="row">x:<wbr>y=1,<wbr>z=2</th>' in text
-    assert "1 <small>&lt;0 to 2&gt;</small>" in text
-    assert '<td class="best">2</td>' in text
-
-
-# --- The command ---
-def test_report_writes_a_page(broken, tmp_path, undrawn):
-    done = CliRunner().invoke(cli.app, ["report", str(broken), "--baseline", "greedy"])
-    assert done.exit_code == 0, done.output
-    assert (broken / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert "report.html" in done.output
-    other = tmp_path / "page.html"
-    assert CliRunner().invoke(cli.app, ["report", str(broken), "--out", str(other)]).exit_code == 0
-    assert Reader(other.read_text(encoding="utf-8")).text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["nowhere"], "nowhere is no folder of an experiment"),
-        (["{broken}", "--baseline", "ucb"], "baseline must be one of greedy, Faulty, c2ucb, got 'ucb'"),
-        (["{broken}", "--out", "{broken}/no/where.html"], "No such file or directory"),
-    ],
-)
-def test_report_refuses(broken, arguments, says, undrawn):
-    done = CliRunner().invoke(cli.app, ["report", *(one.replace("{broken}", str(broken)) for one in arguments)])
-    assert done.exit_code == 2
-    assert says in done.output
+    assert _others(words, "environment.n_arms", "horizon") == ["environment.graph"]

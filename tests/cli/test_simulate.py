@@ -1,3 +1,5 @@
+"""The command `simulate`: what it prints is what the library returns, and bad input is named."""
+
 import json
 import re
 
@@ -17,17 +19,11 @@ from armtriage import (
     PartitionMatroid,
     ThompsonSampling,
     __version__,
-    _jit,
-    _recipes,
-    _story,
-    _terminal,
-    cli,
-    comparison,
-    demo,
     policies,
-    report,
     simulate,
 )
+from armtriage.catalogue import DEFAULT_POLICIES, INSTANCES, POLICIES, names
+from armtriage.cli import app
 from armtriage.instances import (
     FAMILIES,
     gap_instance,
@@ -56,7 +52,7 @@ QUICK = ["--horizon", "200", "--replications", "3", "--seed", "7"]
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 def refused(*arguments):
@@ -67,28 +63,23 @@ def refused(*arguments):
     return result.stderr
 
 
-def test_version():
-    result = run("--version")
-    assert (result.exit_code, result.stdout) == (0, f"armtriage {__version__}\n")
-
-
 def test_help_names_everything():
     text = run("simulate", "--help").stdout
-    assert all(name in text for name in (*cli.POLICIES, *cli.INSTANCES, "cliques", "erdos_renyi"))
+    assert all(name in text for name in (*POLICIES, *INSTANCES, "cliques", "erdos_renyi"))
 
 
 def test_every_policy_has_a_short_name():
-    named = {kind.__name__ for kind in cli.POLICIES.values()}
+    named = {kind.__name__ for kind in POLICIES.values()}
     assert named <= {name for name in dir(policies) if name[0].isupper()}
 
 
 def test_every_policy_is_a_default_or_can_be_named():
     text = run("simulate", "--help").stdout
-    assert set(_recipes.names("contexts")) == set(_recipes.DEFAULT_POLICIES["contexts"])
-    assert all(set(played) <= set(_recipes.names(kind)) for kind, played in _recipes.DEFAULT_POLICIES.items())
-    assert {name for kind in _recipes.DEFAULT_POLICIES for name in _recipes.names(kind)} == set(cli.POLICIES)
-    assert _recipes.names("decisions") == ("comb_ucb1", "kl_ucb", "thompson", "constrained")
-    assert "constrained" not in _recipes.names("budget")
+    assert set(names("contexts")) == set(DEFAULT_POLICIES["contexts"])
+    assert all(set(played) <= set(names(kind)) for kind, played in DEFAULT_POLICIES.items())
+    assert {name for kind in DEFAULT_POLICIES for name in names(kind)} == set(POLICIES)
+    assert names("decisions") == ("comb_ucb1", "kl_ucb", "thompson", "constrained")
+    assert "constrained" not in names("budget")
     assert "linear:n_arms=K,dimension=D,budget=S" in text
 
 
@@ -433,87 +424,3 @@ def test_bad_input_is_named_without_a_traceback(arguments, says):
     text = refused("simulate", *arguments)
     assert says in text
     assert "Traceback" not in text
-
-
-def test_compilation_is_announced_once(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(_jit, "JIT", True)
-    monkeypatch.setattr(_jit, "_CACHE", str(tmp_path))
-    _terminal.say_if_cold()
-    assert "Compiling" in capsys.readouterr().err
-    (tmp_path / "kernel.nbi").touch()
-    _terminal.say_if_cold()
-    assert capsys.readouterr().err == ""
-
-
-def test_demo_writes_everything(tmp_path):
-    out = tmp_path / "new" / "demo"
-    result = run("demo", "--quick", "--out", out)
-    assert result.exit_code == 0, result.output
-    stems = ("slate-regret", "slate-certificate", "slate-triage", "cliques-regret", "independent-regret")
-    assert {path.name for path in out.iterdir()} == {"index.html"} | {
-        f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")
-    }
-    page = (out / "index.html").read_text()
-    assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", page)
-    assert "@import" not in page
-    assert set(re.findall(r"url\((.)", page)) <= {"#"}
-    assert page.count("<svg") == len(stems)
-    assert page.count("<table") == 3
-    assert f"armtriage {__version__}; seed {demo.SEED}" in page
-    names = re.findall(r'\bid="([^"]+)"', page)
-    assert len(names) == len(set(names))
-    assert set(re.findall(r'href="#([^"]+)"', page)) | set(re.findall(r"url\(#([^)]+)\)", page)) <= set(names)
-
-
-def _result(label, *finals):
-    trace = simulate(
-        CombUCB1(FeedbackGraph.semi_bandit(2), 1),
-        random_bernoulli(FeedbackGraph.semi_bandit(2), seed=1),
-        horizon=1,
-    )
-    object.__setattr__(trace, "regret", np.array(finals, dtype=float)[:, None])
-    return comparison.Result(label, CombUCB1(FeedbackGraph.semi_bandit(2), 1), trace, 1.0)
-
-
-def test_sentences_follow_the_results():
-    def contest(tight, paper, ucb, thompson, guarded=(75, 75)):
-        labels = (_story.TIGHT, _story.PAPER, _story.UCB, _story.THOMPSON, _story.GUARDED)
-        finals = (tight, paper, ucb, thompson, guarded)
-        return [_result(label, *v) for label, v in zip(labels, finals, strict=True)]
-
-    usual = contest((60, 60), (600, 600), (90, 90), (30, 30))
-    assert _story.winner(usual)[0].startswith("Thompson loses least: 30 (the same in every run). Next is Elim")
-    assert "2 times as much as Thompson" in _story.price(usual)[0]
-    assert "10 times as much" in _story.price(usual)[1]
-    text = _story.ucb_against_elimination(usual, 0.5)
-    assert "UCB loses 90, 1.5 times as much as elimination (60)" in text
-    assert "50%" in text
-    assert "Thompson sampling is not caught" in text
-    assert "Guarded Thompson 75" in text
-    assert "Here it loses 2.5 times as much" in _story.guarded(usual)
-
-    other = contest((10, 10), (9, 9), (5, 50), (20, 21))
-    assert _story.price(other) == []
-    assert "Thompson" not in _story.ucb_against_elimination(other, 0.5)
-    assert "not the worse one yet" in _story.ucb_against_elimination(contest((9, 9), (9, 9), (5, 5), (9, 9)), 0.5)
-    unclear = contest((10, 12), (60, 60), (11, 13), (90, 90))
-    assert "does not settle which is better" in _story.winner(unclear)[0]
-
-    cured = contest((60, 60), (600, 600), (20, 20), (30, 30))
-    assert "loses 20 instead of 90" in _story.counter_check(usual, cured, 0.1)
-    assert "Elimination loses 3 times as much as UCB" in _story.counter_check(usual, cured, 0.1)
-    assert "and 20 before" in _story.counter_check(cured, usual, 0.1)
-
-
-@pytest.mark.parametrize(("bound", "said"), [((30, 30), "none of the 2"), ((11, 30), "1 of the 2")])
-def test_certificates_below_the_truth_are_counted(bound, said):
-    result = _result(_story.GUARDED, 10, 12)
-    object.__setattr__(result.trace, "certificate", np.array([[bound[1]], [bound[0]]], dtype=float))
-    text = _story.certified(result)
-    assert f"lost at most {sum(bound) / 2:.3g} on average" in text
-    assert f"it did in {said}" in text
-
-
-def test_page_escapes_what_it_is_given():
-    text = report.page("<b>", "a & b", [report.Section("<i>", ["<script>"], [_result("<u>", 1.0)])], "<p>")
-    assert all(word not in text for word in ("<b>", "<i>", "<script>", "<u>", "a & b"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.plots._style import figure_of, font
+from armtriage.plots.style import figure_of, font
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,8 @@ def label_ends(ax: Axes, ends: Sequence[End], *, grow: bool) -> None:
     ends = sorted(ends, key=lambda end: end.value)
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom, top)
-    at = _heights(np.array([end.value for end in ends]), bottom, top, ax.get_yscale() == "log")
+    points = [(1.0, max(end.value, bottom)) for end in ends]
+    at = np.clip((ax.transScale + ax.transLimits).transform(points)[:, 1], 0.0, 1.0)
     height, width = ax.get_window_extent().height / figure.dpi * 72, figure.get_figwidth() * 72
     size = font(ax)
     while True:
@@ -93,7 +94,7 @@ def label_ends(ax: Axes, ends: Sequence[End], *, grow: bool) -> None:
             break
         size -= 0.5
     tall = _LEADING * size / height * lines
-    for end, text, start, place in zip(ends, texts, at, spread(at, tall), strict=True):
+    for end, text, start, place in zip(ends, texts, at, apart(at, tall), strict=True):
         beside = offset_copy(ax.transAxes, figure, x=9, units="points")
         ax.text(1, place, text, transform=beside, va="center", fontsize=size, color=end.colour, fontweight="bold",
                 linespacing=1.05)  # fmt: skip
@@ -105,13 +106,6 @@ def label_ends(ax: Axes, ends: Sequence[End], *, grow: bool) -> None:
         ax.add_artist(leader)
 
 
-def _heights(values: NDArray[np.float64], bottom: float, top: float, log: bool) -> NDArray[np.float64]:
-    """Return where the values lie between the axes' bottom, 0, and top, 1."""
-    if log:
-        values, bottom, top = np.log(np.maximum(values, bottom)), np.log(bottom), np.log(top)
-    return np.clip((values - bottom) / (top - bottom), 0.0, 1.0)
-
-
 def _folded(texts: Sequence[str], letters: int) -> list[str]:
     """Return the texts in lines of that many letters, at most three for the first line of each."""
     parts = [text.partition("\n") for text in texts]
@@ -119,23 +113,18 @@ def _folded(texts: Sequence[str], letters: int) -> list[str]:
     return ["\n".join(fold(head, letters)) + gap + tail for head, (_, gap, tail) in zip(heads, parts, strict=True)]
 
 
-def spread(places: NDArray[np.float64], tall: NDArray[np.float64]) -> NDArray[np.float64]:
+def apart(places: NDArray[np.float64], tall: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ascending middles in [0, 1], moved as little as possible, in squares, so that boxes `tall` are apart.
 
     Boxes that are too many for [0, 1] fill it from the bottom and go beyond its top.
 
     Examples
     --------
-    >>> spread(np.array([0.5, 0.5]), np.array([0.25, 0.25])).tolist()
+    >>> apart(np.array([0.5, 0.5]), np.array([0.25, 0.25])).tolist()
     [0.375, 0.625]
     """
+    from scipy.optimize import isotonic_regression
+
     offset = np.cumsum(tall) - tall / 2
-    groups: list[list[float]] = []
-    for place in (places - offset).tolist():
-        groups.append([place, 1.0])
-        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
-            mean, weight = groups.pop()
-            other, count = groups[-1]
-            groups[-1] = [(other * count + mean * weight) / (count + weight), count + weight]
-    level = np.repeat([mean for mean, _ in groups], [int(count) for _, count in groups])
+    level = isotonic_regression(places - offset).x
     return np.asarray(np.clip(level, 0.0, max(0.0, 1.0 - float(tall.sum()))) + offset)

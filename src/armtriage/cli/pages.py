@@ -1,4 +1,4 @@
-"""The command `reproduce`: the paper's claims, measured."""
+"""The commands `report` and `reproduce`: pages about an experiment, and about the paper's claims."""
 
 from __future__ import annotations
 
@@ -12,13 +12,36 @@ from rich.markup import escape
 from rich.table import Table
 
 from armtriage import __version__
-from armtriage.cli.terminal import plain_warnings, progress_bar, refusing, say, say_if_cold
-from armtriage.errors import ExperimentError
+from armtriage.cli.terminal import plain_warnings, progress_bar, refusing, say, stopping
+from armtriage.experiments import Results
 
 if TYPE_CHECKING:
     from armtriage.reproduce import Reproduction
 
-__all__ = ["reproduce"]
+__all__ = ["report", "reproduce"]
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="The folder of an experiment.", metavar="FOLDER")],
+    out: Annotated[Path | None, typer.Option(help="The page; by default report.html in FOLDER.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Policy that others are held against; by default the best of each environment.")
+    ] = None,
+) -> None:
+    """Write one page about an experiment: tables, figures, configuration, versions and seeds.
+
+    The page needs no network and no other file. Cells that are missing or failed are named; the rest is shown.
+    """
+    from armtriage import plots
+    from armtriage.report import experiment_page
+
+    with refusing():
+        plots.require()
+        results = Results.load(folder)
+        page = folder / "report.html" if out is None else out
+        text = experiment_page(results, baseline=baseline, folder=folder.resolve().name)
+        page.write_text(text, encoding="utf-8")
+    say(f"The page is {page}")
 
 
 def reproduce(
@@ -30,7 +53,7 @@ def reproduce(
         list[str] | None, typer.Option(help="One study, by name; can be given several times.", metavar="STUDY")
     ] = None,
     engine: Annotated[str, typer.Option(help="Where cells are played; see armtriage run.")] = "auto",
-    workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one a processor.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one for each processor.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure what each theorem of the paper claims, and write one page about it.
@@ -44,23 +67,15 @@ def reproduce(
     with refusing(), plain_warnings():
         from armtriage.reproduce import reproduce as run
 
-        say_if_cold()
-        try:
-            with progress_bar() as bar:
-                made = run(
-                    out,
-                    size="full" if full else "quick",
-                    only=only or (),
-                    engine=engine,
-                    workers=workers,
-                    progress=lambda what, done, total: bar(what, done / max(total, 1)),
-                )
-        except KeyboardInterrupt:
-            typer.echo(f"armtriage: stopped; what was played is kept in {out}. The same command goes on.", err=True)
-            raise typer.Exit(130) from None
-        except ExperimentError as error:
-            typer.echo(f"armtriage: {error}", err=True)
-            raise typer.Exit(1) from error
+        with stopping(lambda: f"what was played is kept in {out}. The same command goes on."), progress_bar() as bar:
+            made = run(
+                out,
+                size="full" if full else "quick",
+                only=only or (),
+                engine=engine,
+                workers=workers,
+                progress=lambda what, done, total: bar(what, done / max(total, 1)),
+            )
     if as_json:
         facts = [{"study": name, **one._asdict()} for name, those in made.findings.items() for one in those]
         typer.echo(json.dumps({"version": __version__, "page": str(made.page), "claims": facts}, indent=2))

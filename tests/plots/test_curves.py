@@ -1,4 +1,5 @@
-import sys
+"""Regret curves: lines, bands, certificates, and labels that can be read."""
+
 from dataclasses import replace
 from itertools import pairwise
 
@@ -7,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from armtriage import TriageLog, __version__, plots
+from armtriage import plots
 from plots.drawn import assert_readable, trace
 
 
@@ -65,22 +66,6 @@ def test_any_number_of_curves_is_readable(width, number):
 @pytest.mark.parametrize("scale", [1e-9, 1e12])
 def test_regret_of_any_size_is_readable(scale):
     assert_readable(plots.regret_curves({"a": trace(scale, 2 * scale), "b": trace(3 * scale)}))
-
-
-def test_a_figure_says_what_it_is_made_of():
-    both = {"one": trace(5.0, 6.0), "two": trace(3.0, 4.0)}
-    assert plots.regret_curves(both, level=0.9).figure.get_supxlabel().replace("\n", " ") == (
-        f"90% bands; 2 runs, policy seed 7, reward seed 7; armtriage {__version__}"
-    )
-    other = {**both, "two": replace(both["two"], seed=8)}
-    assert "2 runs, several seeds" in plots.regret_curves(other).figure.get_supxlabel()
-    assert "no bands; 1 run" in plots.regret_curves({"one": trace(5.0)}).figure.get_supxlabel()
-
-
-def test_a_figure_is_signed_again():
-    ax = plots.regret_curves({"one": trace(5.0)})
-    plots.sign(ax, "nothing", "9.9")
-    assert ax.figure.get_supxlabel() == "nothing; armtriage 9.9"
 
 
 def certified(times, *finals):
@@ -152,85 +137,3 @@ def test_curves_draw_where_they_are_told():
 def test_no_traces_are_refused():
     with pytest.raises(ValueError, match="traces must hold one trace or more"):
         plots.regret_curves({})
-
-
-def spans(ax):
-    """Return state -> {row: (from, to)}."""
-    found = {}
-    for part in ax.collections:
-        boxes = [path.vertices for path in part.get_paths()]
-        found[part.get_label()] = {int(np.floor(box[:, 1].mean())): (box[:, 0].min(), box[:, 0].max()) for box in boxes}
-        assert all(to_hex(c).upper() == plots.STATE_COLOURS[part.get_label()] for c in part.get_facecolor())
-    return found
-
-
-def test_triage_rows_are_ranked_by_mean_and_coloured_by_state():
-    log = TriageLog(np.array([2, 0]), np.array([20, 50]), np.array([False, True]))
-    ax = plots.triage_chart(log, [0.5, 0.9, 0.1], 100)
-    # Arm 1 is the best and never decided, arm 0 is confirmed, arm 2 eliminated.
-    assert spans(ax) == {
-        "confirmed": {1: (50, 100)},
-        "active": {0: (1, 100), 1: (1, 50), 2: (1, 20)},
-        "eliminated": {2: (20, 100)},
-    }
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0.90", "0.50", "0.10"]
-    assert ax.get_ylim() == (3, 0)
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["confirmed", "active", "eliminated"]
-
-
-def test_triage_marks_the_budget():
-    log = TriageLog(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
-    ax = plots.triage_chart(log, [0.5, 0.9], 100, budget=1)
-    assert ax.lines[0].get_ydata() == [1, 1]
-    assert len(spans(ax)["active"]) == 2
-
-
-@pytest.mark.parametrize("n", [1, 2, 160, 3000])
-def test_triage_of_any_number_of_arms(n, tmp_path):
-    rng = np.random.default_rng(1)
-    arms = rng.permutation(n)[: n // 2]
-    log = TriageLog(arms, np.sort(rng.integers(1, 1000, arms.size)), rng.random(arms.size) < 0.3)
-    ax = plots.triage_chart(log, rng.random(n), 1000)
-    assert_readable(ax)
-    assert_readable(plots.triage_chart(log, rng.random(n), 1000, plots.new_axes(3.4, 2.4), budget=1))
-    plots.save(ax, tmp_path / "chart.svg", tmp_path / "chart.png")
-    assert (tmp_path / "chart.svg").stat().st_size < 1_000_000
-
-
-@pytest.mark.parametrize(
-    ("means", "horizon", "says"),
-    [([], 5, "means must hold"), ([0.1], 5, "1 with arm 3"), ([0.1] * 4, 0, "horizon must be")],
-)
-def test_triage_refuses(means, horizon, says):
-    log = TriageLog(np.array([3]), np.array([2]), np.array([True]))
-    with pytest.raises(ValueError, match=says):
-        plots.triage_chart(log, means, horizon)
-
-
-def test_the_same_figure_is_the_same_text():
-    assert plots.svg_text(plots.regret_curves({"one": trace(5.0, 6.0)})) == plots.svg_text(
-        plots.regret_curves({"one": trace(5.0, 6.0)})
-    )
-
-
-def test_pdf_files_are_the_same_again_and_have_no_outlined_text(tmp_path):
-    for name in ("a.pdf", "b.pdf"):
-        plots.save(plots.regret_curves({"one": trace(5.0, 6.0)}), tmp_path / name)
-    made = (tmp_path / "a.pdf").read_bytes()
-    assert made == (tmp_path / "b.pdf").read_bytes()
-    assert b"/CIDFontType2" in made
-
-
-def test_files_are_checked_before_any_is_written(tmp_path):
-    ax = plots.regret_curves({"one": trace(5.0)})
-    with pytest.raises(ValueError, match="must end in"):
-        plots.save(ax, tmp_path / "a.png", tmp_path / "a.docx")
-    with pytest.raises(ValueError, match="folder must exist"):
-        plots.save(ax, tmp_path / "nowhere" / "a.png")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_missing_matplotlib_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"plots need matplotlib, of the extra 'plots': pip install matplotlib"):
-        plots.regret_curves({"one": trace(5.0)})

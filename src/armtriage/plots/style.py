@@ -1,13 +1,19 @@
-"""What all plots share: colours, sizes, the axes and the line that says where the numbers come from."""
+"""What all plots share: colours, sizes, axes, files, and the line that says where the numbers come from."""
 
 from __future__ import annotations
 
-import math
+import io
+import os
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from armtriage.simulation import Trace
+from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
+    import polars
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
@@ -17,15 +23,21 @@ __all__ = [
     "INK",
     "STATE_COLOURS",
     "Look",
+    "check_columns",
+    "check_path",
+    "check_traces",
+    "counted",
     "dress",
     "figure_of",
     "font",
     "looks",
     "new_axes",
     "number_ticks",
+    "origin",
     "require",
-    "short",
+    "save",
     "sign",
+    "svg_text",
 ]
 
 # Okabe and Ito's palette, without the yellow and the black that vanish on white and on dark pages.
@@ -36,6 +48,11 @@ INK = "#222222"
 _WIDTH, _HEIGHT = 4.2, 2.9  # inches: text of 8 points, and still of 6.5 in a column of 3.4 inches
 _DASHES = ("solid", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.2, 1.2, 1.2)))
 _MARKERS = ("o", "s", "^", "D")
+# What a file says beside its drawing: never when it was made, so that the same figure is the same file.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "svg": {"metadata": {"Date": None}, "transparent": True},
+    "pdf": {"metadata": {"CreationDate": None}},
+}
 
 
 class Look(NamedTuple):
@@ -120,11 +137,13 @@ def sign(ax: Axes, text: str, version: str | None = None) -> None:
 
 def number_ticks(axis: Axis) -> None:
     """Write an axis' numbers in full; on a log scale at 1, 2 and 5 of few decades, and at powers alone of many."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator, SymmetricalLogLocator
 
     low, high = sorted(axis.get_view_interval())
     if axis.get_scale() == "symlog":
-        axis.set_ticks(_symmetric(low, high, axis.get_transform().linthresh))  # type: ignore[attr-defined]
+        locator = SymmetricalLogLocator(axis.get_transform())
+        locator.set_params(numticks=5)
+        axis.set_major_locator(locator)
     if axis.get_scale() == "log":
         axis.set_minor_formatter(NullFormatter())
         if high > 1000 * low:
@@ -135,21 +154,12 @@ def number_ticks(axis: Axis) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: short(value, 6)))
 
 
-def _symmetric(low: float, high: float, near: float) -> list[float]:
-    """Return 0 and powers of ten on both sides of it, as few as are told apart."""
-    decades = [max(0, math.floor(math.log10(max(end, near) / near) + 1e-9)) for end in (-low, high)]
-    step = -(-(sum(decades) + 1) // 5)
-    ends = [
-        sign * near * 10.0**power
-        for sign, most in zip((-1, 1), decades, strict=True)
-        for power in range(0, most + 1, step)
-    ]
-    return sorted([0.0, *(end for end in ends if low <= end <= high)])
-
-
-def dress(ax: Axes, x: str, y: str) -> None:
-    """Name the axes and give text and frame their colour and size."""
+def dress(ax: Axes, x: str, y: str, *, grid: Literal["both", "x"] | None = None) -> None:
+    """Name the axes and give text, frame and grid their colour and size."""
     size = font(ax)
+    if grid is not None:
+        ax.grid(True, axis=grid, color=INK, alpha=0.13, linewidth=0.6)
+        ax.set_axisbelow(True)
     ax.set_xlabel(x, fontsize=size, color=INK)
     ax.set_ylabel(y, fontsize=size, color=INK)
     ax.tick_params(which="both", labelsize=size - 0.5, colors=INK)
@@ -157,15 +167,75 @@ def dress(ax: Axes, x: str, y: str) -> None:
     ax.spines[["left", "bottom"]].set_color(INK)
 
 
-def short(value: float, digits: int = 3) -> str:
-    """Return a number in three digits or more, with a power of ten where it would be long.
+def svg_text(ax: Axes) -> str:
+    """Return the axes' figure as the text of an SVG file; the same figure gives the same text."""
+    buffer = io.StringIO()
+    _write(ax, buffer, "svg")
+    return buffer.getvalue()
+
+
+def save(ax: Axes, *paths: str | os.PathLike[str]) -> None:
+    """Write the axes' figure to files; their endings, .png, .svg or .pdf, say how."""
+    for path in paths:
+        check_path(path)
+    for path in map(Path, paths):
+        _write(ax, path, path.suffix.lower()[1:])
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that `save` could not write."""
+    if Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"a plot's file must end in .png, .svg or .pdf, got {os.fspath(path)!r}")
+    if not Path(path).absolute().parent.is_dir():
+        raise ValueError(f"a plot's folder must exist, got {os.fspath(path)!r}")
+    require()
+
+
+def _write(ax: Axes, target: Any, kind: str) -> None:
+    import matplotlib
+
+    # Type 42 fonts are the ones that journals take.
+    with matplotlib.rc_context({"svg.hashsalt": "armtriage", "pdf.fonttype": 42}):
+        figure_of(ax).savefig(target, format=kind, dpi=200, **_OPTIONS.get(kind, {}))
+
+
+def check_traces(traces: Mapping[str, Trace]) -> None:
+    """Refuse a mapping without traces."""
+    if not traces:
+        raise ValueError("traces must hold one trace or more, got none")
+
+
+def origin(source: Mapping[str, Trace] | polars.DataFrame, level: float, shown: str = "intervals") -> str:
+    """Return the level of what is shown, how many runs there are and, of traces, their seeds as far as they agree."""
+    if isinstance(source, Mapping):
+        runs = [trace.regret.shape[0] for trace in source.values()]
+        origins = {trace.origin for trace in source.values()}
+        said = origins.pop() if len(origins) == 1 else f"{counted(runs)}, several seeds"
+    elif "runs" in source.columns:
+        runs = source["runs"].to_list()
+        said = counted(runs)
+    else:
+        return f"{100 * level:.4g}% {shown}"
+    return (f"{100 * level:.4g}% {shown}; " if max(runs) > 1 else f"no {shown}; ") + said
+
+
+def counted(numbers: int | Collection[int], one: str = "run", many: str = "") -> str:
+    """Return how many there are of something, or from how few to how many.
 
     Examples
     --------
-    >>> short(1234.6), short(0.0), short(6.54321), short(2.5e9), short(0.000021)
-    ('1,235', '0', '6.54', '2.5e9', '2.1e-5')
+    >>> counted([8, 16]), counted(1), counted(1200, "policy", "policies")
+    ('8 to 16 runs', '1 run', '1,200 policies')
     """
-    if 10**digits - 0.5 <= abs(value) < 999_999.5:
-        return f"{value:,.0f}"
-    mantissa, _, power = f"{value:,.{digits}g}".partition("e")
-    return f"{mantissa}e{int(power)}" if power else mantissa
+    least, most = (numbers, numbers) if isinstance(numbers, int) else (min(numbers), max(numbers))
+    named = one if most == 1 else many or f"{one}s"
+    return f"{least:,} to {most:,} {named}" if least < most else f"{most:,} {named}"
+
+
+def check_columns(table: polars.DataFrame, *columns: str) -> None:
+    """Refuse a table that is empty or lacks a column."""
+    for column in columns:
+        if column not in table.columns:
+            raise ValueError(f"table must have a column {column!r}, got {', '.join(table.columns)}")
+    if not table.height:
+        raise ValueError("table must hold one row or more, got none")

@@ -1,0 +1,72 @@
+"""The command `warm`: compile kernels ahead of the first decision, for container images."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Annotated
+
+import typer
+
+from armtriage import __version__
+from armtriage.catalogue import POLICIES, make_instance, make_policy, policy_kinds, unknown
+from armtriage.cli.terminal import refusing, say
+from armtriage.environments import LinearEnvironment
+from armtriage.kernels.jit import cache_folder
+from armtriage.simulation import simulate
+
+__all__ = ["warm"]
+
+# The smallest instances that go through every kernel: slates, sets of decisions, and contexts.
+_INSTANCES = {
+    "budget": "random:n_arms=3,budget=2",
+    "decisions": "assignment:left=2,right=2",
+    "contexts": "linear:n_arms=3,dimension=2,budget=2",
+}
+
+
+@refusing()
+def warm(
+    policies: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Any of {', '.join(POLICIES)}; by default all.", metavar="POLICY..."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
+    """Compile the kernels of policies ahead, so that no first decision has to wait for them.
+
+    The machine code is kept in a folder that is printed last, for this version of armtriage, of numba and this kind of
+    processor. In a container image, run it while the image is built. An example:
+
+    armtriage warm guarded_thompson thompson
+    """
+    chosen = list(dict.fromkeys(policies or POLICIES))
+    for name in chosen:
+        if name not in POLICIES:
+            raise unknown("policy", name, POLICIES)
+    folder, made = cache_folder(), []
+    for name in chosen:
+        began = time.process_time()
+        _compile(name)
+        made.append({"policy": name, "seconds": time.process_time() - began})
+        if not as_json:
+            say(f"{name}: {made[-1]['seconds']:.1f} s of CPU")
+    if as_json:
+        cache = None if folder is None else str(folder)
+        typer.echo(json.dumps({"version": __version__, "cache": cache, "policies": made}, indent=2))
+    else:
+        say(f"The kernels are in {folder}" if folder else "The kernels are not kept: no folder for them can be written")
+
+
+def _compile(name: str) -> None:
+    """Ask, tell and simulate once on every kind of instance that the policy plays, with whole and partial rewards."""
+    for kind in policy_kinds(name):
+        environment, budget = make_instance(_INSTANCES[kind], 2, 0)
+        policy = make_policy(name, environment, budget, 2, 0)
+        simulate(policy, environment, horizon=2, seed=0, workers=1)
+        for number in range(2):
+            contexts = (environment.contexts(number),) if isinstance(environment, LinearEnvironment) else ()
+            decision = policy.ask(*contexts)
+            rewards = environment.rewards(number, decision.revealed).tolist()
+            told = dict(zip(decision.revealed.tolist(), rewards, strict=True))
+            policy.tell(decision, told if number else dict(list(told.items())[:1]))
