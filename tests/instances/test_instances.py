@@ -15,7 +15,7 @@ from armtriage.instances import (
     two_hubs,
     ucb_failure,
 )
-from twins.linear_reference import stage_rule
+from twins.linear import stage_rule
 
 
 def test_random_means_come_from_the_seed():
