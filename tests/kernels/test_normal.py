@@ -109,7 +109,6 @@ def neighbours(axis: int) -> tuple[np.ndarray, np.ndarray]:
     return (values[:-1], values[1:]) if axis == 0 else (values[:, :-1], values[:, 1:])
 
 
-# --- The law ---
 def test_distribution_is_normal() -> None:
     assert kolmogorov(ndtr(table())) > ALARM
 
@@ -157,7 +156,6 @@ def test_layers_have_equal_areas() -> None:
     assert np.allclose([*strips, _ENDS[0] * _HEIGHTS[0]], base, rtol=1e-12, atol=0.0)
 
 
-# --- Independence ---
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("shape", ["x", "square", "sign"])
 def test_neighbours_are_uncorrelated(shape: str, axis: int) -> None:
@@ -179,7 +177,6 @@ def test_sums_over_a_line_have_the_right_spread(axis: int) -> None:
     assert 2 * min(chi2.sf(statistic, sums.size), chi2.cdf(statistic, sums.size)) > ALARM
 
 
-# --- The tests themselves would notice ---
 def test_distribution_of_the_stated_error_is_caught() -> None:
     values = table().ravel().copy()
     values[: int(0.005 * values.size)] = 0.0
@@ -211,7 +208,6 @@ def test_wedges_that_are_never_refused_are_caught() -> None:
     assert layers(ends * rng.uniform(-1, 1, ends.size)) < ALARM
 
 
-# --- A pure function ---
 def test_numbers_of_released_files_do_not_change() -> None:
     start = stream(7, "context")
     assert [float(normal(start, column)) for column in range(3)] == [

@@ -95,7 +95,6 @@ def worst_bit(words: np.ndarray) -> float:
     return float(min(1.0, 53 * 2 * norm.sf(z.max())))
 
 
-# --- Uniform and independent ---
 @pytest.mark.parametrize("coordinate", COORDINATES)
 def test_numbers_are_uniform_along(coordinate: str) -> None:
     assert kolmogorov(table(coordinate)) > ALARM
@@ -157,7 +156,6 @@ def test_policies_and_rewards_of_a_seed_are_uncorrelated() -> None:
     assert correlation(pairs[:, 0], pairs[:, 1]) > ALARM
 
 
-# --- The tests themselves would notice ---
 def test_correlation_of_the_stated_size_is_caught() -> None:
     values, others = neighbours("arm")
     copied = np.random.default_rng(1).random(values.size) < 0.0085
@@ -184,7 +182,6 @@ def test_distribution_of_the_stated_error_is_caught() -> None:
     assert kolmogorov(values) < ALARM
 
 
-# --- A pure function ---
 def test_known_outputs_of_splitmix64_are_reproduced() -> None:
     known = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
     assert [int(bits(np.uint64(1234567), column)) for column in range(5)] == known
@@ -249,7 +246,6 @@ def test_number_of_arms_does_not_change_the_luck_of_an_arm() -> None:
     assert environment(5, 1).rewards(3, [2])[0] == environment(500, 1).rewards(3, [2])[0]
 
 
-# --- Streams ---
 def test_streams_of_all_seeds_roles_and_replications_differ() -> None:
     seeds = [*range(40), *(2**k + d for k in (8, 31, 32, 33, 63, 64, 65, 96, 128) for d in (-1, 0, 1))]
     replications = [0, 1, 2, 101, 2**31, 2**32, 2**32 + 1]
@@ -284,7 +280,6 @@ def test_bad_seed_is_refused_by_its_value(seed: object, error: type[Exception]) 
         check_seed(seed)  # type: ignore[arg-type]
 
 
-# --- Without compilation ---
 SAMPLE = """
 import json
 import numpy as np

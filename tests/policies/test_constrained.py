@@ -25,7 +25,6 @@ from armtriage import (
     SpanningTrees,
     StochasticEnvironment,
     TopS,
-    check_policy,
     hub_family,
     partition,
     simulate,
@@ -204,7 +203,6 @@ def test_most_runs_are_good() -> None:
     assert sum(run(*one).good for one in RUNS) >= 11
 
 
-# --- The steps of the derivation ---
 @every_run
 def test_step_1_weights_bound_differences(name: str, seed: int) -> None:
     one = good_run(name, seed)
@@ -351,7 +349,6 @@ def test_the_incumbent_stays_when_intervals_fail(law: str) -> None:
         assert policy.interval_failures > 0
 
 
-# --- Counterexamples ---
 @pytest.mark.parametrize("cover", ["exact", "greedy"])
 def test_printed_algorithm_plays_the_hub_for_ever(cover: str) -> None:
     env, horizon = hub_family(seed=3), 4000
@@ -423,7 +420,6 @@ def test_instances_say_what_they_accept(make: Any, message: str) -> None:
         make()
 
 
-# --- Covers ---
 covers = st.lists(st.sets(st.integers(0, 7), max_size=5), min_size=1, max_size=9)
 
 
@@ -491,7 +487,6 @@ def test_cover_of_the_repaired_variant_is_active_and_exact() -> None:
     assert core.active.sum() < len(listed)
 
 
-# --- Graphs, odd families, late rewards ---
 def decisions_in_first_layer(graph: FeedbackGraph, decisions: DecisionSet) -> int:
     policy = ConstrainedElimination(graph, decisions)
     core: Any = policy._core
@@ -645,7 +640,6 @@ def test_a_damaged_state_is_refused() -> None:
         listed._restore(listed._arrays() | {"active": np.ones(3, np.bool_)})
 
 
-# --- Units, arguments, oracle calls ---
 def test_unequal_decisions_are_judged_by_their_rewards_not_by_their_size() -> None:
     routes = Paths(4, [(0, 3), (0, 1), (1, 2), (2, 3)], source=0, target=3)
     delays = np.array([0.5, 0.3, 0.3, 0.3])
@@ -762,17 +756,3 @@ def test_knapsack_by_integer_programming() -> None:
         decision = policy.ask()
         policy.tell(decision, env.rewards(t, decision.revealed))
     assert policy.ask().arms.tolist() == [0, 3]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"interval": "bernstein"},
-        {"interval": "hoeffding", "horizon": 500},
-        {"variant": "repaired", "horizon": 500},
-        {"variant": "paper", "horizon": 500, "cover": "greedy"},
-    ],
-)
-def test_policy_obeys_the_contract(options: dict[str, Any]) -> None:
-    check_policy(ConstrainedElimination, **options)

@@ -88,7 +88,7 @@ def assert_log_as_twin(done: Played, trace: Trace) -> None:
     first, budget, n = -1, done.policy.budget, done.policy.n_arms
     for t in reversed(range(done.case.rounds)):
         decided = [confirmed for _, played_before, confirmed in log if played_before <= t]
-        if sum(decided) >= budget or n - (len(decided) - sum(decided)) == budget:
+        if sum(decided) == budget or n - (len(decided) - sum(decided)) == budget:
             first = t
     assert committed == first
 

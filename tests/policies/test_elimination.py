@@ -19,7 +19,7 @@ from armtriage import (
     confidence_interval,
     simulate,
 )
-from twins import reference
+from twins.elimination import Elimination
 
 DELTA, ROUNDS, RUNS = 0.1, 2000, 18
 FALSE_ALARM = 1e-6  # of each binomial bound below
@@ -97,7 +97,7 @@ def run(variant: str, number: int) -> Run:
     if variant == "paper":
         policy = CombinatorialElimination(graph, budget, horizon=ROUNDS, delta=DELTA, variant="paper", seed=number)
         options = {"benchmark": "printed", "interval": "printed", "intersect": False, "skip_revealed": False}
-        twin = reference.Elimination(
+        twin = Elimination(
             graph,
             budget,
             seed=number,
@@ -108,7 +108,7 @@ def run(variant: str, number: int) -> Run:
         )
     else:
         policy = CombinatorialElimination(graph, budget, horizon=ROUNDS, delta=DELTA, interval="hoeffding", seed=number)
-        twin = reference.Elimination(graph, budget, seed=number, horizon=ROUNDS, delta=DELTA, interval="hoeffding")
+        twin = Elimination(graph, budget, seed=number, horizon=ROUNDS, delta=DELTA, interval="hoeffding")
     made = Run(variant, graph, means, budget, [], True)
     counts, sums, good = np.zeros(n, np.int64), np.zeros(n), True
     for t in range(ROUNDS):
