@@ -21,7 +21,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, kstwobign, norm
 
 from armtriage.kernels.normal import _ENDS, _HEIGHTS, _TAIL, normal
-from armtriage.kernels.random import row, stream
+from armtriage.kernels.random import row, row_of, stream
 
 ALARM = 1e-6
 SHAPE = (2000, 2000)
@@ -223,27 +223,25 @@ def test_order_does_not_matter() -> None:
     assert forward == [normal(start, column) for column in range(499, -1, -1)][::-1]
 
 
-SAMPLE = """
-import json
-import numpy as np
-from armtriage.kernels.normal import normal
-from armtriage.kernels.random import row_of, stream
-rows = [row_of(stream(seed, "context"), seed) for seed in range(3)]
-print(json.dumps([float(normal(luck, column)) for luck in (*rows, np.uint64(2**64 - 1)) for column in range(10_000)]))
-"""
+def sample() -> list[float]:
+    rows = [row_of(stream(seed, "context"), seed) for seed in range(3)]
+    lucks = (*rows, np.uint64(2**64 - 1))
+    return [float(normal(luck, column)) for luck in lucks for column in range(10_000)]
 
 
 @cache
-def sample(jit: bool) -> list[float]:
-    flags = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
-    command = [sys.executable, "-W", "error", "-c", SAMPLE]
+def plain_sample() -> list[float]:
+    """The sample of a process without the JIT."""
+    code = "import json; from kernels.test_normal import sample; print(json.dumps(sample()))"
+    flags = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120)
     return list(json.loads(done.stdout))
 
 
 def test_numbers_do_not_depend_on_compilation() -> None:
-    assert sample(jit=False) == sample(jit=True)
+    assert plain_sample() == sample()
 
 
 def test_sample_without_compilation_reaches_the_tail() -> None:
-    assert np.count_nonzero(np.abs(sample(jit=False)) > _TAIL) > 5
+    assert np.count_nonzero(np.abs(plain_sample()) > _TAIL) > 5

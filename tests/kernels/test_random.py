@@ -280,33 +280,27 @@ def test_bad_seed_is_refused_by_its_value(seed: object, error: type[Exception]) 
         check_seed(seed)  # type: ignore[arg-type]
 
 
-SAMPLE = """
-import json
-import numpy as np
-from armtriage import FeedbackGraph, StochasticEnvironment
-from armtriage.kernels.random import bits, row_of, stream, uniform
-graph, means = FeedbackGraph.semi_bandit(6), [0.0, 0.1, 0.4, 0.5, 0.9, 1.0]
-rewards = {}
-for law in ("bernoulli", "deterministic", "uniform", "beta"):
-    for seed in (0, 7, 2**64 + 1):
-        env = StochasticEnvironment(means, graph, law, seed=seed)
-        rewards[f"{law} {seed}"] = [env.rewards(t, range(6), r).tolist() for t in (0, 1, 10**9) for r in (0, 5)]
-starts = [0, 1, 2**63, 2**64 - 1]
-words = [int(bits(np.uint64(s), c)) for s in starts for c in (0, 1, 2**40)]
-rows = [int(row_of(stream(s, "policy", s % 3), s % 11)) for s in range(300)]
-print(json.dumps([rewards, words, rows, [float(uniform(np.uint64(s), 3)) for s in starts]]))
-"""
-
-
-def sample(jit: bool) -> str:
-    flags = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
-    command = [sys.executable, "-W", "error", "-c", SAMPLE]
-    return subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120).stdout
+def sample() -> list[Any]:
+    graph, means = FeedbackGraph.semi_bandit(6), [0.0, 0.1, 0.4, 0.5, 0.9, 1.0]
+    rewards = {}
+    for law in ("bernoulli", "deterministic", "uniform", "beta"):
+        for seed in (0, 7, 2**64 + 1):
+            env = StochasticEnvironment(means, graph, law, seed=seed)
+            rewards[f"{law} {seed}"] = [env.rewards(t, range(6), r).tolist() for t in (0, 1, 10**9) for r in (0, 5)]
+    starts = [0, 1, 2**63, MASK]
+    words = [int(bits(np.uint64(s), c)) for s in starts for c in (0, 1, 2**40)]
+    rows = [int(row_of(stream(s, "policy", s % 3), s % 11)) for s in range(300)]
+    return [rewards, words, rows, [float(uniform(np.uint64(s), 3)) for s in starts]]
 
 
 @cache
 def both() -> tuple[Any, Any]:
-    return json.loads(sample(jit=False)), json.loads(sample(jit=True))
+    """The sample of a process without the JIT, and of this one."""
+    code = "import json; from kernels.test_random import sample; print(json.dumps(sample()))"
+    flags = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120)
+    return json.loads(done.stdout), sample()
 
 
 @pytest.mark.parametrize("law", ["bernoulli", "deterministic", "uniform"])

@@ -32,6 +32,7 @@ from armtriage import (
 )
 from armtriage.policies.constrained.by_oracle import _STRAYS, CONFIRMED, ELIMINATED, UNDECIDED, next_check
 from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
+from twins import independence
 
 DELTA, ROUNDS = 0.1, 800
 TINY = 1e-8
@@ -126,16 +127,6 @@ def weight(decision: frozenset[int], incumbent: frozenset[int], lower: np.ndarra
 
 def over(arms: frozenset[int], values: np.ndarray) -> float:
     return math.fsum(values[arm] for arm in arms)
-
-
-def independence(graph: FeedbackGraph) -> int:
-    matrix = graph.to_sparse().toarray()
-    matrix |= matrix.T
-    for size in range(graph.n_arms, 0, -1):
-        for arms in itertools.combinations(range(graph.n_arms), size):
-            if matrix[np.ix_(arms, arms)].sum() == size:
-                return size
-    raise AssertionError
 
 
 def obeys(decision: frozenset[int], status: np.ndarray) -> bool:

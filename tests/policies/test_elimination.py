@@ -19,6 +19,7 @@ from armtriage import (
     confidence_interval,
     simulate,
 )
+from twins import independence
 from twins.elimination import Elimination
 
 DELTA, ROUNDS, RUNS = 0.1, 2000, 18
@@ -135,19 +136,6 @@ def runs(variant: str) -> list[Run]:
 
 def good_runs(variant: str) -> list[Run]:
     return [one for one in runs(variant) if one.good]
-
-
-def independence(graph: FeedbackGraph) -> int:
-    """The largest number of arms without an edge either way, by trying all sets."""
-    matrix = graph.to_sparse().toarray()
-    joined = (matrix | matrix.T) & ~np.eye(graph.n_arms, dtype=bool)
-    arms = range(graph.n_arms)
-    return max(
-        k
-        for k in range(1, graph.n_arms + 1)
-        for some in itertools.combinations(arms, k)
-        if not joined[np.ix_(some, some)].any()
-    )
 
 
 def layer_size(graph: FeedbackGraph) -> float:

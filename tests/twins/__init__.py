@@ -10,6 +10,7 @@ The random numbers are armtriage's by definition; everything else is computed an
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,15 @@ def saved(policy: Any) -> dict[str, np.ndarray]:
 def reveals_of(graph: FeedbackGraph) -> list[frozenset[int]]:
     """What each arm reveals, from the matrix of the graph."""
     return [frozenset(np.flatnonzero(row).tolist()) for row in graph.to_sparse().toarray()]
+
+
+def independence(graph: FeedbackGraph) -> int:
+    """The largest number of arms without an edge either way, by trying all sets."""
+    matrix = graph.to_sparse().toarray()
+    joined = (matrix | matrix.T) & ~np.eye(graph.n_arms, dtype=bool)
+    sizes = range(graph.n_arms, 0, -1)
+    some = (arms for size in sizes for arms in itertools.combinations(range(graph.n_arms), size))
+    return next(len(arms) for arms in some if not joined[np.ix_(arms, arms)].any())
 
 
 class OverSet(Twin):
