@@ -32,7 +32,7 @@ from armtriage import (
 )
 from armtriage.policies.constrained.by_oracle import _STRAYS, CONFIRMED, ELIMINATED, UNDECIDED, next_check
 from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
-from twins import independence
+from twins import independence, saved
 
 DELTA, ROUNDS = 0.1, 800
 TINY = 1e-8
@@ -134,18 +134,17 @@ def obeys(decision: frozenset[int], status: np.ndarray) -> bool:
 
 
 def watched(policy: ConstrainedElimination) -> list[Check]:
-    """Record every check of a policy."""
+    """Record every check of a policy, which nobody but its core sees."""
     core: Any = policy._core
     checks: list[Check] = []
     inner = core._check
 
     def check() -> None:
-        before = core.status.copy()
-        centre = core._estimates()
+        before, centre = saved(policy)["status"].copy(), core._estimates()
         inner()
-        known = core.evidence
-        copies = (known.counts.copy(), known.sums.copy(), centre, known.lower.copy(), known.upper.copy())
-        checks.append(Check(before, core.status.copy(), *copies, frozenset(core.incumbent.tolist())))
+        known = {name: array.copy() for name, array in saved(policy).items()}
+        numbers = (known["counts"], known["sums"], centre, known["lower"], known["upper"])
+        checks.append(Check(before, known["status"], *numbers, frozenset(known["incumbent"].tolist())))
 
     core._check = check
     return checks
@@ -153,21 +152,21 @@ def watched(policy: ConstrainedElimination) -> list[Check]:
 
 def play(policy: ConstrainedElimination, env: StochasticEnvironment, rounds: int) -> Run:
     assert policy.decisions is not None
-    core: Any = policy._core
     checks = watched(policy)
     seen = []
     for t in range(rounds):
         decision = policy.ask()
-        known = core.evidence
-        least = min((known.counts[core.status == UNDECIDED]), default=-1)
-        state = (core.status.copy(), known.counts.copy(), known.lower.copy(), known.upper.copy(), int(least))
+        known = {name: array.copy() for name, array in saved(policy).items()}
+        least = min(known["counts"][known["status"] == UNDECIDED], default=-1)
+        state = (known["status"], known["counts"], known["lower"], known["upper"], int(least))
         arms = frozenset(decision.arms.tolist())
-        seen.append(Round(*state, frozenset(core.incumbent.tolist()), arms, checks[-1]))
+        seen.append(Round(*state, frozenset(known["incumbent"].tolist()), arms, checks[-1]))
         policy.tell(decision, env.rewards(t, decision.revealed))
     family = [frozenset(one.tolist()) for one in policy.decisions]
     # Intervals only shrink while none is reset, so the last ones hold if all did.
-    known = core.evidence
-    good = policy.interval_failures == 0 and bool(((known.lower <= env.means) & (env.means <= known.upper)).all())
+    known = saved(policy)
+    good = bool(((known["lower"] <= env.means) & (env.means <= known["upper"])).all())
+    good = good and policy.interval_failures == 0
     return Run(family, policy.graph, env.means, seen, checks, policy, good)
 
 
@@ -328,12 +327,12 @@ def test_step_10_regret_is_bounded(name: str, seed: int) -> None:
 def test_the_incumbent_stays_when_intervals_fail(law: str) -> None:
     decisions, graph = FAMILIES["paths"]
     policy = ConstrainedElimination(graph, decisions, delta=0.9, interval="hoeffding", horizon=1)
-    core: Any = policy._core
     rng = np.random.default_rng(3)
     for t in range(400):
         decision = policy.ask()
         assert decisions.contains(decision.arms)
-        assert obeys(frozenset(core.incumbent.tolist()), core.status)
+        known = saved(policy)
+        assert obeys(frozenset(known["incumbent"].tolist()), known["status"])
         top = rng.random(decision.revealed.size) < (0.9 if t // 20 % 2 else 0.1)
         policy.tell(decision, top.astype(float) if law == "drift" else rng.random(decision.revealed.size))
     if law == "drift":
@@ -454,14 +453,13 @@ def test_cover_of_the_repaired_variant_is_active_and_exact() -> None:
     decisions = Explicit([list(one) for one in itertools.combinations(range(8), 2)][::2])
     env = StochasticEnvironment([0.0, 0.2, 0.5, 0.8, 0.0, 0.2, 0.5, 1.0], graph, "deterministic", decisions=decisions)
     policy = ConstrainedElimination(graph, decisions, variant="repaired", horizon=1, delta=0.9)
-    core: Any = policy._core
     listed = [frozenset(one.tolist()) for one in decisions]
     shows = [frozenset(graph.revealed_by(sorted(one)).tolist()) for one in listed]
     t = 0
     while t < 400:
-        active = np.flatnonzero(core.active)
-        least = core.counts[np.unique(np.concatenate([sorted(listed[i]) for i in active]))].min()
-        need = {arm for i in active for arm in listed[i] if core.counts[arm] == least}
+        active, counts = np.flatnonzero(saved(policy)["active"]), policy.tally.counts
+        least = counts[np.unique(np.concatenate([sorted(listed[i]) for i in active]))].min()
+        need = {arm for i in active for arm in listed[i] if counts[arm] == least}
         best = next(
             m
             for m in range(1, 9)
@@ -475,17 +473,16 @@ def test_cover_of_the_repaired_variant_is_active_and_exact() -> None:
             assert bool(need) == (played < best)
             policy.tell(decision, env.rewards(t, decision.revealed))
             t += 1
-    assert core.active.sum() < len(listed)
+    assert saved(policy)["active"].sum() < len(listed)
 
 
 def decisions_in_first_layer(graph: FeedbackGraph, decisions: DecisionSet) -> int:
     policy = ConstrainedElimination(graph, decisions)
-    core: Any = policy._core
     rounds = 0
     while True:
         policy.tell(decision := policy.ask(), np.full(graph.revealed_by(decision.arms).size, 0.5))
         rounds += 1
-        if core.evidence.counts.min() > 0:
+        if policy.tally.counts.min() > 0:
             return rounds
 
 
@@ -506,11 +503,10 @@ def test_graphs_shorten_layers() -> None:
 
 def test_full_information_plays_the_incumbent() -> None:
     policy = ConstrainedElimination(FeedbackGraph.full_information(9), Matchings(3, 3))
-    core: Any = policy._core
     rng = np.random.default_rng(1)
     for _ in range(50):
         decision = policy.ask()
-        assert decision.arms.tolist() == core.incumbent.tolist()
+        assert decision.arms.tolist() == saved(policy)["incumbent"].tolist()
         policy.tell(decision, rng.random(9))
 
 
@@ -578,15 +574,14 @@ def test_late_and_partial_rewards(variant: str) -> None:
             rewards = env.rewards(number, decision.revealed)
             told = {int(arm): float(r) for arm, r in zip(decision.revealed, rewards, strict=True) if rng.random() < 0.8}
             policy.tell(decision, told)
-    core: Any = policy._core
     expected = np.zeros(5, int)
     for _, decision in waiting:
         expected[decision.revealed] += 1
-    assert core.pending.tolist() == expected.tolist()
+    assert saved(policy)["pending"].tolist() == expected.tolist()
     if variant == "oracle":
         assert policy.triage.confirmed.tolist() == [0, 1, 3]
     else:
-        assert core.active.sum() < 8
+        assert saved(policy)["active"].sum() < 8
 
 
 @pytest.mark.parametrize(

@@ -375,24 +375,32 @@ def test_file_whose_arguments_do_not_fit_its_state_is_refused(argument: str, pat
             Policy.load(path)
 
 
-def test_a_forged_note_is_no_index(tmp_path: Path) -> None:
+def forge(path: Path, part: str, values: Any) -> None:
+    """Write other values into a file, which stays whole."""
+    header, arrays = read_archive(path)
+    write_archive(path, header, arrays | {part: np.asarray(values)})
+
+
+def test_a_forged_note_is_no_index(path: Path) -> None:
     policy = HierarchicalElimination(4, 2, 2, horizon=100, seed=1)
     decision = policy.ask(np.eye(4, 2))
-    policy._notes[0][:] = 10**8
-    policy.save(tmp_path / "forged")
-    HierarchicalElimination.load(tmp_path / "forged").tell(decision, [0.0, 0.0])
+    policy.save(path)
+    forge(path, "open.notes", [[10**8, 10**8]])
+    HierarchicalElimination.load(path).tell(decision, [0.0, 0.0])
 
 
-@pytest.mark.parametrize("part", ["_notes", "_contexts", "_open"])
-def test_open_decisions_of_a_wrong_form_are_damage(tmp_path: Path, part: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [("open.notes", [[0.0, 0.0]]), ("open.contexts", np.full((1, 2, 2), 9.0)), ("open.arms", [1, 0])],
+    ids=lambda value: str(value)[:20],
+)
+def test_open_decisions_of_a_wrong_form_are_damage(part: str, values: Any, path: Path) -> None:
     policy = C2UCB(4, 2, 2, seed=1)
     policy.ask(np.eye(4, 2))
-    bad = {"_notes": np.zeros(2), "_contexts": np.full((2, 2), 9.0), "_open": np.array([1, 0])}[part]
-    arrays = policy._open_arrays() | {{"_open": "arms"}.get(part, part[1:]): bad[np.newaxis]}
-    policy._open_arrays = lambda: arrays  # type: ignore[method-assign]
-    policy.save(tmp_path / "bad")
+    policy.save(path)
+    forge(path, part, values)
     with pytest.raises(DamagedFile, match="does not hold a whole C2UCB"):
-        C2UCB.load(tmp_path / "bad")
+        C2UCB.load(path)
 
 
 def test_a_contextual_policy_needs_both_hooks() -> None:
