@@ -24,6 +24,7 @@ from twins.elimination import Elimination
 
 DELTA, ROUNDS, RUNS = 0.1, 2000, 18
 FALSE_ALARM = 1e-6  # of each binomial bound below
+pytestmark = pytest.mark.xdist_group("elimination")  # the runs are kept, so that one process should have them
 
 
 class Round(NamedTuple):

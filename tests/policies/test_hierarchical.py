@@ -17,6 +17,7 @@ from twins.linear import TIE, HierarchicalTwin, Ridge, Round, Stage, stage_rule
 
 RUNS = 9
 FALSE_ALARM = 1e-6  # of each binomial bound below
+pytestmark = pytest.mark.xdist_group("hierarchical")  # the runs are kept, so that one process should have them
 ROUNDING = 1e-9
 # How many widths 2^-h the arms of stage h can differ on the good event.
 SPREAD = {"repaired": 16, "tight": 12}

@@ -162,6 +162,9 @@ def test_decisions_do_not_depend_on_compilation() -> None:
 
 # The cases do exercise what they should. Facts that a trace shows are taken from `simulate`, which is fast; those that
 # only a twin knows from some of the cases.
+exercised = pytest.mark.xdist_group("exercised")  # the runs are kept, so that one process should have them
+
+
 @cache
 def trace(name: str) -> Trace:
     return simulated(case_of(name))
@@ -176,39 +179,47 @@ def share(names: list[str], fact: Callable[[Any], Any], of: Callable[[str], Any]
     return float(np.mean([bool(fact(of(name))) for name in names]))
 
 
+@exercised
 @pytest.mark.parametrize(("names", "least"), [(PRINTED, 0.25), (REDUCED, 1 / 3)], ids=["printed", "reduced"])
 def test_enough_runs_confirm_an_arm(names: list[str], least: float) -> None:
     assert share(names, lambda one: one.triage[-1].confirmed.any()) >= least
 
 
+@exercised
 @pytest.mark.parametrize("names", [PRINTED, REDUCED], ids=["printed", "reduced"])
 def test_half_of_the_runs_eliminate_an_arm(names: list[str]) -> None:
     assert share(names, lambda one: not one.triage[-1].confirmed.all()) >= 0.5
 
 
+@exercised
 @pytest.mark.parametrize("names", [PRINTED, REDUCED], ids=["printed", "reduced"])
 def test_a_quarter_of_the_runs_commit_after_the_first_round(names: list[str]) -> None:
     assert share(names, lambda one: one.committed_at[-1] > 0) >= 0.25
 
 
+@exercised
 def test_some_printed_run_confirms_more_arms_than_it_can_play() -> None:
     assert played("drift/printed").twin.overfull
 
 
+@exercised
 def test_some_printed_run_has_a_round_without_arms_to_explore() -> None:
     assert played("gap").twin.pure_fills > 0
 
 
+@exercised
 @pytest.mark.parametrize("names", [["drift/reduced"], HARDER[:16:3]], ids=["elimination", "over sets"])
 def test_drift_makes_intervals_contradict_each_other(names: list[str]) -> None:
     assert any(played(name).twin.failures for name in names)
 
 
+@exercised
 @pytest.mark.parametrize("part", ["forced", "second", "revealed", "waited", "confirmed", "eliminated"])
 def test_a_tenth_of_the_guarded_runs_uses(part: str) -> None:
     assert share(GUARD[::2], lambda one: getattr(one.twin, part), played) >= 0.1
 
 
+@exercised
 @pytest.mark.parametrize("part", ["revealed", "waited", "impatient"])
 def test_both_hub_runs_use(part: str) -> None:
     assert min(getattr(played(f"guard-hubs/{n}").twin, part) for n in (1, 4)) > 0
@@ -224,6 +235,7 @@ def stage_events(variant: str, fact: Callable[[Any], Any]) -> int:
     return sum(any(fact(s) for s in r.stages) for one in runs for r in one.twin.rounds.values())
 
 
+@exercised
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_stages_explore_confirm_eliminate_and_fill(variant: str) -> None:
     assert stage_events(variant, lambda s: sum(w > 2.0**-s.h for w in s.wid.values()) > len(s.explored)) >= 100
@@ -236,10 +248,12 @@ def test_stages_explore_confirm_eliminate_and_fill(variant: str) -> None:
     assert sum(bool(r.filled) and len(r.filled) < len(r.stages[-1].kept) for r in rounds) >= 100
 
 
+@exercised
 def test_drift_makes_the_ends_of_some_arms_cross() -> None:
     assert sum(played(name).twin.contradictions for name in TELLING if name.startswith("linear/tight/")) > 0
 
 
+@exercised
 def test_sizes_and_horizons_have_their_turns() -> None:
     policies = [case_of(name).policy for name in SCALED + RAW if name.startswith("linear/tight/")]
     assert {policy.dimension for policy in policies} == {1, 2, 5, 8}
@@ -252,6 +266,7 @@ def test_sizes_and_horizons_have_their_turns() -> None:
     assert {policy.context_bound for policy in policies} == {0.5, 1.0, 2.5}
 
 
+@exercised
 def test_oracle_runs_confirm_eliminate_and_commit() -> None:
     some = ORACLE[::2]
     assert share(some, lambda one: one.twin.confirmed, played) >= 1 / 3
@@ -260,6 +275,7 @@ def test_oracle_runs_confirm_eliminate_and_commit() -> None:
     assert share(some, lambda one: one.twin.counted, played) >= 0.8
 
 
+@exercised
 @pytest.mark.parametrize("kind", LISTED, ids="/".join)
 def test_a_third_of_the_listed_runs_eliminate_a_decision_and_have_covers_of_several(kind: tuple[str, str]) -> None:
     some = LISTS[kind][::2]
