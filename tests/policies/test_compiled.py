@@ -31,6 +31,7 @@ from armtriage import (
     simulate,
 )
 from armtriage.simulation.comparison import compare, facts
+from conftest import play
 from twins import index
 from twins.cases import SETS
 
@@ -156,20 +157,14 @@ def test_open_decisions_of_top_s_are_those_of_a_budget(kind: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("replication", [0, 2])
-def test_simulate_plays_as_ask_and_tell(kind: str, family: str, replication: int) -> None:
+def test_simulate_plays_as_ask_and_tell_in_a_later_replication(kind: str, family: str) -> None:
     decisions = SETS[family]
-    env, horizon = world(decisions, "uniform"), 50
-    trace = simulated(make(kind, decisions), env, horizon, replications=replication + 1, checkpoints=[horizon], seed=9)
-    policy, regret = make(kind, decisions).fresh(9, replication), 0.0
+    env, horizon = world(decisions, "uniform"), 25
+    trace = simulated(make(kind, decisions), env, horizon, replications=3, checkpoints=[horizon], seed=9)
     assert trace.decisions is not None
-    for number in range(horizon):
-        decision = policy.ask()
-        row = trace.decisions[replication, number]
-        assert row.tolist() == decision.arms.tolist() + [-1] * (decisions.size - decision.arms.size)
-        policy.tell(decision, env.rewards(number, decision.revealed, replication))
-        regret += env.regret(decision.arms)
-    assert trace.regret[replication, 0] == pytest.approx(regret, abs=1e-9)
+    played = play(make(kind, decisions).fresh(9, 2), env, horizon, replication=2)
+    assert trace.decisions[2].tolist() == [arms + [-1] * (decisions.size - len(arms)) for arms in played]
+    assert trace.regret[2, 0] == pytest.approx(sum(map(env.regret, played)), abs=1e-9)
 
 
 @each_kind

@@ -79,7 +79,7 @@ def test_regret_is_within_the_budget_whatever_is_proposed(graph: str, name: str,
     env = StochasticEnvironment(MEANS, GRAPHS[graph], seed=5)
     proposer = hostile(name, env.graph, MEANS)
     guard = Guard(proposer, env.graph, budget=2, delta=NEVER, mode=mode, factor=0.2, seed=7)
-    done = run(guard, env, 1500, late=3 if name == "carousel" else 0)
+    done = run(guard, env, 1000, late=3 if name == "carousel" else 0)
     assert np.all(done.admitted <= done.spent + 1e-9)
     assert np.all(done.spent <= done.allowed + 1e-9)
     assert np.all(np.diff(done.allowed) >= 0)
