@@ -204,7 +204,8 @@ def test_decisions_rise_and_replications_differ(name: str) -> None:
     decisions = run(name).decisions
     assert decisions is not None
     assert np.all((np.diff(decisions, axis=2) > 0) | (decisions[:, :, 1:] < 0))
-    assert not np.array_equal(decisions[0], decisions[1])
+    # As printed, covers of a set come in the same order whatever the first rewards are.
+    assert name == "constrained-paper" or not np.array_equal(decisions[0], decisions[1])
 
 
 def test_seed_of_the_policy_is_the_default() -> None:
