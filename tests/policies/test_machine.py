@@ -572,7 +572,7 @@ class Machine(RuleBasedStateMachine):
         self.model.check()
 
 
-SETTINGS = settings(max_examples=12, stateful_step_count=20, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=9, stateful_step_count=20, deadline=None, derandomize=True, database=None)
 
 
 @pytest.mark.parametrize("name", POLICIES)
