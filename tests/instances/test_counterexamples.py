@@ -5,7 +5,7 @@ import pytest
 
 from armtriage import CombinatorialElimination
 from armtriage.instances import GRAPHS, three_arms, two_hubs
-from twins.linear_reference import stage_rule
+from twins.linear import stage_rule
 
 
 @pytest.mark.parametrize("n_arms", [5, 6, 7, 20, 103])

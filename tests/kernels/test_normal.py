@@ -21,7 +21,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, kstwobign, norm
 
 from armtriage.kernels.normal import _ENDS, _HEIGHTS, _TAIL, normal
-from armtriage.kernels.random import row, stream
+from armtriage.kernels.random import row, row_of, stream
 
 ALARM = 1e-6
 SHAPE = (2000, 2000)
@@ -109,7 +109,6 @@ def neighbours(axis: int) -> tuple[np.ndarray, np.ndarray]:
     return (values[:-1], values[1:]) if axis == 0 else (values[:, :-1], values[:, 1:])
 
 
-# --- The law ---
 def test_distribution_is_normal() -> None:
     assert kolmogorov(ndtr(table())) > ALARM
 
@@ -157,7 +156,6 @@ def test_layers_have_equal_areas() -> None:
     assert np.allclose([*strips, _ENDS[0] * _HEIGHTS[0]], base, rtol=1e-12, atol=0.0)
 
 
-# --- Independence ---
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("shape", ["x", "square", "sign"])
 def test_neighbours_are_uncorrelated(shape: str, axis: int) -> None:
@@ -179,7 +177,6 @@ def test_sums_over_a_line_have_the_right_spread(axis: int) -> None:
     assert 2 * min(chi2.sf(statistic, sums.size), chi2.cdf(statistic, sums.size)) > ALARM
 
 
-# --- The tests themselves would notice ---
 def test_distribution_of_the_stated_error_is_caught() -> None:
     values = table().ravel().copy()
     values[: int(0.005 * values.size)] = 0.0
@@ -211,7 +208,6 @@ def test_wedges_that_are_never_refused_are_caught() -> None:
     assert layers(ends * rng.uniform(-1, 1, ends.size)) < ALARM
 
 
-# --- A pure function ---
 def test_numbers_of_released_files_do_not_change() -> None:
     start = stream(7, "context")
     assert [float(normal(start, column)) for column in range(3)] == [
@@ -227,27 +223,25 @@ def test_order_does_not_matter() -> None:
     assert forward == [normal(start, column) for column in range(499, -1, -1)][::-1]
 
 
-SAMPLE = """
-import json
-import numpy as np
-from armtriage.kernels.normal import normal
-from armtriage.kernels.random import row_of, stream
-rows = [row_of(stream(seed, "context"), seed) for seed in range(3)]
-print(json.dumps([float(normal(luck, column)) for luck in (*rows, np.uint64(2**64 - 1)) for column in range(10_000)]))
-"""
+def sample() -> list[float]:
+    rows = [row_of(stream(seed, "context"), seed) for seed in range(3)]
+    lucks = (*rows, np.uint64(2**64 - 1))
+    return [float(normal(luck, column)) for luck in lucks for column in range(10_000)]
 
 
 @cache
-def sample(jit: bool) -> list[float]:
-    flags = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
-    command = [sys.executable, "-W", "error", "-c", SAMPLE]
+def plain_sample() -> list[float]:
+    """The sample of a process without the JIT."""
+    code = "import json; from kernels.test_normal import sample; print(json.dumps(sample()))"
+    flags = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120)
     return list(json.loads(done.stdout))
 
 
 def test_numbers_do_not_depend_on_compilation() -> None:
-    assert sample(jit=False) == sample(jit=True)
+    assert plain_sample() == sample()
 
 
 def test_sample_without_compilation_reaches_the_tail() -> None:
-    assert np.count_nonzero(np.abs(sample(jit=False)) > _TAIL) > 5
+    assert np.count_nonzero(np.abs(plain_sample()) > _TAIL) > 5

@@ -95,7 +95,6 @@ def worst_bit(words: np.ndarray) -> float:
     return float(min(1.0, 53 * 2 * norm.sf(z.max())))
 
 
-# --- Uniform and independent ---
 @pytest.mark.parametrize("coordinate", COORDINATES)
 def test_numbers_are_uniform_along(coordinate: str) -> None:
     assert kolmogorov(table(coordinate)) > ALARM
@@ -157,7 +156,6 @@ def test_policies_and_rewards_of_a_seed_are_uncorrelated() -> None:
     assert correlation(pairs[:, 0], pairs[:, 1]) > ALARM
 
 
-# --- The tests themselves would notice ---
 def test_correlation_of_the_stated_size_is_caught() -> None:
     values, others = neighbours("arm")
     copied = np.random.default_rng(1).random(values.size) < 0.0085
@@ -184,7 +182,6 @@ def test_distribution_of_the_stated_error_is_caught() -> None:
     assert kolmogorov(values) < ALARM
 
 
-# --- A pure function ---
 def test_known_outputs_of_splitmix64_are_reproduced() -> None:
     known = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
     assert [int(bits(np.uint64(1234567), column)) for column in range(5)] == known
@@ -249,7 +246,6 @@ def test_number_of_arms_does_not_change_the_luck_of_an_arm() -> None:
     assert environment(5, 1).rewards(3, [2])[0] == environment(500, 1).rewards(3, [2])[0]
 
 
-# --- Streams ---
 def test_streams_of_all_seeds_roles_and_replications_differ() -> None:
     seeds = [*range(40), *(2**k + d for k in (8, 31, 32, 33, 63, 64, 65, 96, 128) for d in (-1, 0, 1))]
     replications = [0, 1, 2, 101, 2**31, 2**32, 2**32 + 1]
@@ -284,34 +280,27 @@ def test_bad_seed_is_refused_by_its_value(seed: object, error: type[Exception]) 
         check_seed(seed)  # type: ignore[arg-type]
 
 
-# --- Without compilation ---
-SAMPLE = """
-import json
-import numpy as np
-from armtriage import FeedbackGraph, StochasticEnvironment
-from armtriage.kernels.random import bits, row_of, stream, uniform
-graph, means = FeedbackGraph.semi_bandit(6), [0.0, 0.1, 0.4, 0.5, 0.9, 1.0]
-rewards = {}
-for law in ("bernoulli", "deterministic", "uniform", "beta"):
-    for seed in (0, 7, 2**64 + 1):
-        env = StochasticEnvironment(means, graph, law, seed=seed)
-        rewards[f"{law} {seed}"] = [env.rewards(t, range(6), r).tolist() for t in (0, 1, 10**9) for r in (0, 5)]
-starts = [0, 1, 2**63, 2**64 - 1]
-words = [int(bits(np.uint64(s), c)) for s in starts for c in (0, 1, 2**40)]
-rows = [int(row_of(stream(s, "policy", s % 3), s % 11)) for s in range(300)]
-print(json.dumps([rewards, words, rows, [float(uniform(np.uint64(s), 3)) for s in starts]]))
-"""
-
-
-def sample(jit: bool) -> str:
-    flags = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
-    command = [sys.executable, "-W", "error", "-c", SAMPLE]
-    return subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120).stdout
+def sample() -> list[Any]:
+    graph, means = FeedbackGraph.semi_bandit(6), [0.0, 0.1, 0.4, 0.5, 0.9, 1.0]
+    rewards = {}
+    for law in ("bernoulli", "deterministic", "uniform", "beta"):
+        for seed in (0, 7, 2**64 + 1):
+            env = StochasticEnvironment(means, graph, law, seed=seed)
+            rewards[f"{law} {seed}"] = [env.rewards(t, range(6), r).tolist() for t in (0, 1, 10**9) for r in (0, 5)]
+    starts = [0, 1, 2**63, MASK]
+    words = [int(bits(np.uint64(s), c)) for s in starts for c in (0, 1, 2**40)]
+    rows = [int(row_of(stream(s, "policy", s % 3), s % 11)) for s in range(300)]
+    return [rewards, words, rows, [float(uniform(np.uint64(s), 3)) for s in starts]]
 
 
 @cache
 def both() -> tuple[Any, Any]:
-    return json.loads(sample(jit=False)), json.loads(sample(jit=True))
+    """The sample of a process without the JIT, and of this one."""
+    code = "import json; from kernels.test_random import sample; print(json.dumps(sample()))"
+    flags = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120)
+    return json.loads(done.stdout), sample()
 
 
 @pytest.mark.parametrize("law", ["bernoulli", "deterministic", "uniform"])

@@ -38,7 +38,6 @@ def unit_rows(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-# --- What the regression should be, in exact arithmetic ---
 def fractions(array: np.ndarray) -> np.ndarray:
     return np.array([Fraction(float(v)) for v in array.ravel()], dtype=object).reshape(array.shape)
 
@@ -122,7 +121,6 @@ def fit(kind: str, d: int, prior: float = 1.0, n: int = MILLION) -> Fit:
     return Fit(ridge, Exact.of(contexts, rewards, np.bincount(order, minlength=40), prior), prior)
 
 
-# --- A million rewards ---
 POOLS = ("mixed", "collinear", "few", "tiny")
 HEALTH = [(kind, d) for kind in POOLS for d in (1, 8, 20)]
 
@@ -174,7 +172,6 @@ def test_directions_never_seen_keep_their_width_after_a_million_rewards(d: int) 
     assert squares == pytest.approx(np.ones(d - 1), abs=1e-8)
 
 
-# --- Ridges from small to large ---
 PRIORS = (1e-6, 1e-3, 1.0, 1e3, 1e6)
 # A sum of 64 equal products may be wrong by 64 roundings, which the condition number multiplies in the inverse.
 SLACK = 100 * EPS
@@ -225,7 +222,6 @@ def test_estimate_along_the_only_direction_seen_survives_a_tiny_ridge(prior: flo
     assert direction @ one.ridge.weights[0] == pytest.approx(expected, rel=1e-3)
 
 
-# --- Small pieces ---
 @pytest.mark.parametrize("d", range(1, 21))
 def test_solve_is_numpys(d: int) -> None:
     rng = np.random.default_rng(d)

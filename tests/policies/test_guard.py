@@ -21,7 +21,6 @@ from armtriage import (
     StochasticEnvironment,
     ThompsonSampling,
     UniformRandom,
-    check_policy,
     revealing_hubs,
 )
 
@@ -80,7 +79,7 @@ def test_regret_is_within_the_budget_whatever_is_proposed(graph: str, name: str,
     env = StochasticEnvironment(MEANS, GRAPHS[graph], seed=5)
     proposer = hostile(name, env.graph, MEANS)
     guard = Guard(proposer, env.graph, budget=2, delta=NEVER, mode=mode, factor=0.2, seed=7)
-    done = run(guard, env, 1500, late=3 if name == "carousel" else 0)
+    done = run(guard, env, 1000, late=3 if name == "carousel" else 0)
     assert np.all(done.admitted <= done.spent + 1e-9)
     assert np.all(done.spent <= done.allowed + 1e-9)
     assert np.all(np.diff(done.allowed) >= 0)
@@ -126,33 +125,6 @@ def test_budget_of_nothing_leaves_only_elimination() -> None:
     env = StochasticEnvironment(MEANS, GRAPHS["semi-bandit"], seed=5)
     done = run(Guard(CombUCB1(env.graph, budget=2), env.graph, budget=2, factor=0.0, seed=7), env, 200)
     assert done.policy.account.forced_rounds == 200
-
-
-# --- The contract ---
-def make_guard(
-    graph: FeedbackGraph, budget: int, *, seed: int, reward_range: tuple[float, float] = (0.0, 1.0), **options: Any
-) -> Guard:
-    proposer = ThompsonSampling(graph, budget, seed=seed, reward_range=reward_range)
-    return Guard(proposer, graph, budget, seed=seed, reward_range=reward_range, **options)
-
-
-@pytest.mark.parametrize("options", [{}, {"factor": 0.05, "delta": 0.5}, {"mode": "shadow", "delta": 0.5}])
-def test_guard_keeps_the_contract_of_policies(options: dict[str, Any]) -> None:
-    check_policy(make_guard, **options)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"factor": 0.05, "delta": 0.5},
-        {"mode": "shadow", "delta": 0.5},
-        {"free_look": False, "delta": 0.5},
-        {"reveal": False},
-    ],
-)
-def test_guarded_thompson_keeps_the_contract_of_policies(options: dict[str, Any]) -> None:
-    check_policy(GuardedThompson, **options)
 
 
 def test_function_must_be_given_again_after_load(tmp_path: Path) -> None:

@@ -87,7 +87,6 @@ class Run(NamedTuple):
                 chunk *= 2
             if not track(replication, desk):
                 break
-        desk.decisions.sort(axis=-1)
 
 
 def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> Player:
@@ -148,6 +147,7 @@ def _compiled(run: Run, replication: int, track: Track) -> Played:
             run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums))
 
     run.in_chunks(replication, desk, go, track, run.horizon)
+    desk.decisions.sort(axis=-1)
     return desk, policy.triage_log(game.state)
 
 
@@ -201,6 +201,7 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
         linear_loop(policy.kernels, part.type)(part.handle, stop)
 
     run.in_chunks(replication, desk, go, track, environment.rounds_per_table, n_arms)
+    desk.decisions.sort(axis=-1)
     return desk, None
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
 
 from armtriage import FeedbackGraph
-from twins.reference import Luck, bounds
+from twins import Twin, reveals_of, sets_differ
+from twins.elimination import bounds
+from twins.sampling import Luck
 
 SLACK = 1e-9
 
 
-class GuardedThompson:
-    """``select(t)`` returns the sorted arms of round t; ``update(t, {arm: reward})`` learns."""
+class GuardedThompson(Twin):
+    """Proposes by draws, shares looks, and admits what the account allows."""
 
     def __init__(
         self,
@@ -29,8 +32,7 @@ class GuardedThompson:
         free_look: bool = True,
         reveal: bool = True,
     ) -> None:
-        matrix = graph.to_sparse().toarray()
-        self.reveals = [frozenset(np.flatnonzero(row).tolist()) for row in matrix]
+        self.reveals = reveals_of(graph)
         self.K, self.S = graph.n_arms, budget
         self.plain = all(len(shown) == 1 for shown in self.reveals)
         self.luck, self.delta, self.mode, self.factor = Luck(seed, replication), delta, mode, factor
@@ -69,7 +71,6 @@ class GuardedThompson:
     def committed(self) -> bool:
         return len(self.active) == self.free()
 
-    # --- Deciding ---
     def select(self, t: int) -> list[int]:
         self.clock = t
         if self.committed():
@@ -79,6 +80,14 @@ class GuardedThompson:
         if self.reveal:
             arms = self.share_looks(t, arms)
         return sorted(self.admit(t, arms))
+
+    def differs(self, policy: Any) -> str | None:
+        spent, allowed, forced, factor, _ = policy.account
+        if (policy.interval_failures, forced, factor) != (self.failures, self.forced, self.factor):
+            return f"{policy.interval_failures} failures and {forced} forced rounds, not {self.failures, self.forced}"
+        if not np.allclose([spent, allowed], [self.spent, self.allowed], rtol=1e-9):
+            return f"an account of {spent, allowed} instead of {self.spent, self.allowed}"
+        return sets_differ(policy, self.confirmed, self.active, self.eliminated)
 
     def greedy(self, waiting: set[int], most: int) -> list[int]:
         for c in self.confirmed:
@@ -182,7 +191,6 @@ class GuardedThompson:
         best = [a for a in incumbents if a in self.active and a not in chosen]
         return chosen + best[: self.S - len(chosen)]
 
-    # --- The guard ---
     def certificate(self, arms: list[int]) -> float:
         inside = sorted(arms, key=lambda a: (self.lower[a], a))
         outside = sorted((self.confirmed | self.active) - set(arms), key=lambda a: (-self.upper[a], a))
@@ -235,7 +243,6 @@ class GuardedThompson:
         fill = sorted(self.active - set(picks), key=lambda a: (-mean[a], a))
         return sorted(self.confirmed) + picks + fill[: self.free() - len(picks)]
 
-    # --- Learning ---
     def update(self, t: int, rewards: dict[int, float]) -> None:
         coins = self.luck.uniforms(t, self.K, self.K)
         for a, reward in rewards.items():

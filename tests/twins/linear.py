@@ -1,8 +1,7 @@
 """Slow, obvious twins of the linear policies, written from the publication: every fit is a batch solve.
 
-A twin has ``select(t, contexts)``, which returns the sorted arms of round t (from 0), and ``update(t, {arm: reward})``,
-which may come late, out of order or with arms missing. Contexts have norms of at most 1 and rewards lie in [-1, 1]:
-whoever compares divides first. Everything is computed arm by arm, so that like contexts give like floats.
+``select(t, contexts)`` is for contexts of norms of at most 1. Everything is computed arm by arm, so that like contexts
+give like floats.
 
 Arms of the same length have the same width before anything is known, up to rounding. So ``select`` can be told
 what somebody else `played`: where the values of two arms are `TIE` or less apart, it prefers an arm of that.
@@ -13,11 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from armtriage.kernels.normal import normal
 from armtriage.kernels.random import replication_seed, row_of, stream
+from twins import Twin
 
 TIE = 1e-9
 Numbers = dict[int, float]
@@ -163,7 +164,23 @@ class Round:
         return [explored, confirmed, sorted(self.filled), eliminated, stages]
 
 
-class HierarchicalTwin:
+class LinearTwin(Twin):
+    """Follows a policy with contexts; what it is given is in units of the policy, and it divides by them first."""
+
+    unit, bound = 1.0, 1.0  # of rewards and contexts
+    ties = False  # whether rounding decides between arms of the same length
+
+    def margin(self, t: int) -> float:
+        """How near rounding came to choosing in round t."""
+        raise NotImplementedError
+
+    def judge(self, t: int, arms: list[int], contexts: np.ndarray) -> str | None:  # type: ignore[override]
+        expected = self.select(t, contexts / self.bound, arms if self.ties else None)
+        assert self.margin(t) > TIE, "rounding would decide: choose another problem"
+        return None if arms == expected else f"{arms} instead of {expected}"
+
+
+class HierarchicalTwin(LinearTwin):
     """Algorithms 3 and 4 as printed, repaired, and with intervals and the tight width."""
 
     def __init__(
@@ -185,7 +202,9 @@ class HierarchicalTwin:
     def margin(self, t: int) -> float:
         return self.rounds[t].margin
 
-    def select(self, t: int, contexts: np.ndarray, played: Collection[int] | None = None) -> list[int]:
+    def select(  # type: ignore[override]
+        self, t: int, contexts: np.ndarray, played: Collection[int] | None = None
+    ) -> list[int]:
         contexts = np.array(contexts, float)
         active, slate, stages, margin = list(range(self.n_arms)), [], [], math.inf
         lower, upper = dict.fromkeys(active, -math.inf), dict.fromkeys(active, math.inf)
@@ -243,8 +262,12 @@ class HierarchicalTwin:
         self.rounds[t] = Round(contexts, stages, filled, arms, margin)
         return arms
 
+    def differs(self, policy: Any) -> str | None:
+        mine, theirs = [part.tolist() for part in policy.triage], list(self.rounds.values())[-1].triage()
+        return None if mine == theirs else f"triage {mine} instead of {theirs}"
+
     def update(self, t: int, rewards: Numbers) -> None:
-        contexts = self.rounds[t].contexts
+        contexts, rewards = self.rounds[t].contexts, {a: r / self.unit for a, r in rewards.items()}
         self.everything.add(contexts[list(rewards)], list(rewards.values()))
         for h, model in self.models.items():
             stored = [a for a in rewards if self.home.get((t, a)) == h]
@@ -253,7 +276,7 @@ class HierarchicalTwin:
                 self.phi[h] += [(t, a) for a in stored]
 
 
-class IndexTwin:
+class IndexTwin(LinearTwin):
     """One ridge regression, and the S arms of the largest value; `contexts` remembers what a late reward belongs to."""
 
     def __init__(self, dimension: int, budget: int, ridge: float = 1.0) -> None:
@@ -267,14 +290,16 @@ class IndexTwin:
     def values(self, t: int) -> Numbers:
         raise NotImplementedError
 
-    def select(self, t: int, contexts: np.ndarray, played: Collection[int] | None = None) -> list[int]:
+    def select(  # type: ignore[override]
+        self, t: int, contexts: np.ndarray, played: Collection[int] | None = None
+    ) -> list[int]:
         self.contexts[t] = np.array(contexts, float)
         values = self.values(t)
         self.margins[t] = split(values, self.budget) if played is None else math.inf
         return sorted(top(values, self.budget, played))
 
     def update(self, t: int, rewards: Numbers) -> None:
-        self.model.add(self.contexts[t][list(rewards)], list(rewards.values()))
+        self.model.add(self.contexts[t][list(rewards)], [r / self.unit for r in rewards.values()])
 
 
 class C2UCBTwin(IndexTwin):
@@ -319,8 +344,6 @@ class LinearThompsonTwin(IndexTwin):
         self.scale, self.luck = scale, stream(replication_seed(seed, replication), "policy")
 
     def values(self, t: int) -> Numbers:
-        from armtriage.kernels.normal import normal
-
         contexts, row = self.contexts[t], row_of(self.luck, t)
         normals = np.array([normal(row, j) for j in range(contexts.shape[1])])
         factor = np.linalg.cholesky(self.model.gram())

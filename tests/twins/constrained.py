@@ -1,19 +1,20 @@
 """Slow, obvious twins of the elimination policies over decision sets: every decision is listed and looked at.
 
-A twin follows a policy: ``judge(arms)`` says what is wrong with the next decision (None if nothing is) and takes it
-as played, and ``learn(arms, {arm: reward})`` closes a decision with the rewards that came; those missing are lost.
-``choose()`` is a decision that the twin itself would accept, for runs without a policy.
+Rounding may choose between decisions of the same worth, so these twins judge, and ``choose()`` is a decision that the
+twin itself would accept, for runs without a policy.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from armtriage import DecisionSet, FeedbackGraph
 from armtriage.intervals import INTERVALS, interval
+from twins import Twin, reveals_of, sets_differ
 
 GUARD = 1e-9  # how much less than the incumbent is less, beyond what rounding explains
 TIE = 1e-9  # values this close may be ordered either way, since sums depend on the order of their terms
@@ -40,7 +41,7 @@ def best_of(family: list[Arms], value: Callable[[Arms], float]) -> list[Arms]:
     return [one for one in family if values[one] >= max(values.values()) - TIE]
 
 
-class Twin:
+class ConstrainedTwin(Twin):
     """What all variants share: the family, what decisions reveal, what has come and what is on its way."""
 
     def __init__(
@@ -48,9 +49,8 @@ class Twin:
     ) -> None:
         low, high = reward_range
         self.low, self.span = low, high - low
-        matrix = graph.to_sparse().toarray()
         self.n_arms, self.size, self.decisions = graph.n_arms, decisions.size, decisions
-        self.reveals = [frozenset(np.flatnonzero(row).tolist()) for row in matrix]
+        self.reveals = reveals_of(graph)
         self.family = [frozenset(one.tolist()) for one in decisions]
         # Rewards are kept in [0, 1]. What a decision earns is their sum, plus this for each arm where sizes differ.
         self.base = 0.0 if len(set(map(len, self.family))) == 1 else low / (high - low)
@@ -60,6 +60,7 @@ class Twin:
         self.sums = [0.0] * self.n_arms
         self.squares = [0.0] * self.n_arms
         self.ties = 0  # how often more than one decision was right
+        self.open_rounds: dict[int, Arms] = {}
 
     def shown_by(self, decision: Iterable[int]) -> Arms:
         return frozenset[int]().union(*(self.reveals[arm] for arm in decision))
@@ -73,12 +74,18 @@ class Twin:
     def scheduled(self, arm: int) -> int:
         return self.counts[arm] + self.waiting[arm]
 
-    def play(self, decision: Arms) -> None:
+    def judge(self, t: int, arms: Iterable[int]) -> str | None:
+        decision = self.open_rounds[t] = frozenset(arms)
+        wrong = self.fault(decision)
         for arm in self.shown_by(decision):
             self.waiting[arm] += 1
+        return wrong
 
-    def receive(self, decision: Arms, rewards: dict[int, float]) -> None:
-        for arm in self.shown_by(decision):
+    def fault(self, decision: Arms) -> str | None:
+        raise NotImplementedError
+
+    def receive(self, t: int, rewards: dict[int, float]) -> None:
+        for arm in self.shown_by(self.open_rounds.pop(t)):
             self.waiting[arm] -= 1
         for arm, reward in sorted(rewards.items()):
             unit = (
@@ -89,7 +96,7 @@ class Twin:
             self.squares[arm] += unit * unit
 
 
-class Listed(Twin):
+class Listed(ConstrainedTwin):
     """Algorithm 5 as printed (variant "paper"), and with covers from the active family (variant "repaired")."""
 
     def __init__(
@@ -161,12 +168,6 @@ class Listed(Twin):
                 return one
         raise AssertionError("no decision begins a smallest cover")
 
-    def judge(self, arms: Iterable[int]) -> str | None:
-        decision = frozenset(arms)
-        wrong = self.fault(decision)
-        self.play(decision)
-        return wrong
-
     def fault(self, decision: Arms) -> str | None:
         if decision not in self.family:
             return f"{sorted(decision)} is not in the family"
@@ -190,8 +191,8 @@ class Listed(Twin):
             return f"{sorted(decision)} is in no smallest cover: {missing} more are needed instead of {self.left}"
         return None
 
-    def learn(self, arms: Iterable[int], rewards: dict[int, float]) -> None:
-        self.receive(frozenset(arms), rewards)
+    def update(self, t: int, rewards: dict[int, float]) -> None:
+        self.receive(t, rewards)
         if self.committed() or (self.paper and self.within_cover()):
             return  # as printed, the family is looked at between covers only
         least = self.least(self.counts)
@@ -205,7 +206,7 @@ class Listed(Twin):
                 self.open = frozenset()  # a cover of what was active is no longer what is wanted
 
 
-class Oracle(Twin):
+class Oracle(ConstrainedTwin):
     """Elimination of arms: what the oracle would answer is found by looking at every decision."""
 
     def __init__(
@@ -326,16 +327,21 @@ class Oracle(Twin):
     def choose(self) -> Arms:
         return self.right()[0]
 
-    def judge(self, arms: Iterable[int]) -> str | None:
-        decision = frozenset(arms)
+    def differs(self, policy: Any) -> str | None:
+        if policy.interval_failures != self.failures:
+            return f"{policy.interval_failures} contradictory intervals instead of {self.failures}"
+        if self.counted and policy.oracle_calls != self.calls:
+            return f"{policy.oracle_calls} calls of the oracle instead of {self.calls}"
+        return sets_differ(policy, self.confirmed, self.undecided, self.eliminated)
+
+    def fault(self, decision: Arms) -> str | None:
         right = self.right()
         self.ties += len(right) > 1
         target = f"for arm {self.pick()}" if self.undecided else "as committed"
-        self.play(decision)
         return None if decision in right else f"{sorted(decision)} is none of {[sorted(one) for one in right]} {target}"
 
-    def learn(self, arms: Iterable[int], rewards: dict[int, float]) -> None:
-        self.receive(frozenset(arms), rewards)
+    def update(self, t: int, rewards: dict[int, float]) -> None:
+        self.receive(t, rewards)
         for arm in rewards:
             self.renew(arm)
         if self.check_is_due():

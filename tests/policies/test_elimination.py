@@ -19,10 +19,12 @@ from armtriage import (
     confidence_interval,
     simulate,
 )
-from twins import reference
+from twins import independence
+from twins.elimination import Elimination
 
 DELTA, ROUNDS, RUNS = 0.1, 2000, 18
 FALSE_ALARM = 1e-6  # of each binomial bound below
+pytestmark = pytest.mark.xdist_group("elimination")  # the runs are kept, so that one process should have them
 
 
 class Round(NamedTuple):
@@ -97,7 +99,7 @@ def run(variant: str, number: int) -> Run:
     if variant == "paper":
         policy = CombinatorialElimination(graph, budget, horizon=ROUNDS, delta=DELTA, variant="paper", seed=number)
         options = {"benchmark": "printed", "interval": "printed", "intersect": False, "skip_revealed": False}
-        twin = reference.Elimination(
+        twin = Elimination(
             graph,
             budget,
             seed=number,
@@ -108,7 +110,7 @@ def run(variant: str, number: int) -> Run:
         )
     else:
         policy = CombinatorialElimination(graph, budget, horizon=ROUNDS, delta=DELTA, interval="hoeffding", seed=number)
-        twin = reference.Elimination(graph, budget, seed=number, horizon=ROUNDS, delta=DELTA, interval="hoeffding")
+        twin = Elimination(graph, budget, seed=number, horizon=ROUNDS, delta=DELTA, interval="hoeffding")
     made = Run(variant, graph, means, budget, [], True)
     counts, sums, good = np.zeros(n, np.int64), np.zeros(n), True
     for t in range(ROUNDS):
@@ -135,19 +137,6 @@ def runs(variant: str) -> list[Run]:
 
 def good_runs(variant: str) -> list[Run]:
     return [one for one in runs(variant) if one.good]
-
-
-def independence(graph: FeedbackGraph) -> int:
-    """The largest number of arms without an edge either way, by trying all sets."""
-    matrix = graph.to_sparse().toarray()
-    joined = (matrix | matrix.T) & ~np.eye(graph.n_arms, dtype=bool)
-    arms = range(graph.n_arms)
-    return max(
-        k
-        for k in range(1, graph.n_arms + 1)
-        for some in itertools.combinations(arms, k)
-        if not joined[np.ix_(some, some)].any()
-    )
 
 
 def layer_size(graph: FeedbackGraph) -> float:

@@ -1,70 +1,17 @@
-"""Slow, obvious twins of the policies, written from the specification: no kernels, no shortcuts.
-
-A twin has ``select(t)``, which returns the sorted arms of round t (from 0), and ``update(t, {arm: reward})``.
-The random numbers are armtriage's by definition; everything else is computed here anew.
-"""
+"""A twin of `CombinatorialElimination`, and the confidence intervals that it decides by."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import betaincinv, betaln, xlogy
+from scipy.special import betaln, xlogy
 
 from armtriage import FeedbackGraph
-from armtriage.kernels.random import stream
-
-GOLDEN, FIRST, SECOND = (
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)
-
-
-def bits(start: np.uint64, columns: np.ndarray) -> np.ndarray:
-    """SplitMix64 at many columns; arrays wrap around without a warning."""
-    z = start + (columns.astype(np.uint64) + np.uint64(1)) * GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * FIRST
-    z = (z ^ (z >> np.uint64(27))) * SECOND
-    return z ^ (z >> np.uint64(31))
-
-
-class Luck:
-    """The policy's random numbers in a replication: `uniforms(t, first, n)` are n columns of round t."""
-
-    def __init__(self, seed: int, replication: int) -> None:
-        own = int(stream(seed, "replication", replication) >> np.uint64(1)) if replication else seed
-        self.start = stream(own, "policy")
-
-    def uniforms(self, t: int, first: int, n: int) -> np.ndarray:
-        row = bits(self.start, np.array([t]))[0]
-        return (bits(row, np.arange(first, first + n)) >> np.uint64(11)) * 2.0**-53
-
-
-@lru_cache(maxsize=1 << 18)
-def kl_bounds(mean: float, level: float) -> tuple[float, float]:
-    """The smallest and the largest p with kl(mean, p) <= level, by root finding on each side."""
-    if level <= 0.0:
-        return mean, mean
-    lower = 0.0 if mean <= 0.0 else _above(1.0 - mean, mean, level)[1]
-    upper = 1.0 if mean >= 1.0 else _above(mean, 1.0 - mean, level)[0]
-    return lower, upper
-
-
-def _above(mean: float, rest: float, level: float) -> tuple[float, float]:
-    """The p >= mean with kl(mean, p) = level, and 1 - p; rest = 1 - mean > 0; found by y = ln(rest/(1-p))."""
-    if mean <= 0.0:
-        return -math.expm1(-level), math.exp(-level)
-
-    def excess(y: float) -> float:
-        return rest * y - mean * math.log1p(-rest * math.expm1(-y) / mean) - level
-
-    most = (level - mean * math.log(mean)) / rest + 1.0  # beyond the root even if p were 1
-    y = brentq(excess, 0.0, most, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=2000)
-    return mean - rest * math.expm1(-y), rest * math.exp(-y)
+from twins import Twin, reveals_of, sets_differ
+from twins.index import kl_bounds
+from twins.sampling import Luck
 
 
 def excess_of_mixture(count: int, total: float) -> float:
@@ -111,7 +58,7 @@ def bounds(
     return max(mean - half, 0.0), min(mean + half, 1.0)
 
 
-class Elimination:
+class Elimination(Twin):
     """Algorithm 1 in exact mode (benchmark="printed") and with the reduced benchmark."""
 
     def __init__(
@@ -130,9 +77,8 @@ class Elimination:
         tie_break: str = "upper",
         fill: str = "best",
     ) -> None:
-        matrix = graph.to_sparse().toarray()
         self.n_arms, self.budget = graph.n_arms, budget
-        self.reveals = [frozenset(np.flatnonzero(row).tolist()) for row in matrix]
+        self.reveals = reveals_of(graph)
         self.luck = Luck(seed, replication)
         self.horizon, self.delta, self.benchmark, self.interval = horizon, delta, benchmark, interval
         self.intersect, self.skip_revealed, self.tie_break, self.fill = (
@@ -219,6 +165,11 @@ class Elimination:
             while len(self.active) > self.free() and min(map(self.count, self.active)) > self.N:
                 self.sort_reduced(t)
 
+    def differs(self, policy: Any) -> str | None:
+        if self.benchmark == "reduced" and policy.interval_failures != self.failures:
+            return f"{policy.interval_failures} contradictory intervals instead of {self.failures}"
+        return sets_differ(policy, self.confirmed, self.active, self.eliminated)
+
     def decide(self, t: int, confirm: list[int], eliminate: list[int]) -> None:
         self.confirmed |= set(confirm)
         self.eliminated |= set(eliminate)
@@ -258,87 +209,3 @@ class Elimination:
             else:
                 self.failures += 1
         self.lower[a], self.upper[a] = lower, upper
-
-
-class Index:
-    """Play the S arms of largest index, an infinite one while unobserved; ties to the smallest arm."""
-
-    def __init__(
-        self, graph: FeedbackGraph, budget: int, *, index: Callable[[int, np.ndarray, np.ndarray], np.ndarray]
-    ) -> None:
-        self.budget, self.index = budget, index
-        self.counts, self.sums = np.zeros(graph.n_arms, np.int64), np.zeros(graph.n_arms)
-
-    def select(self, t: int) -> list[int]:
-        values = np.full(self.counts.size, np.inf)
-        known = self.counts > 0
-        values[known] = self.index(t, self.sums[known] / self.counts[known], self.counts[known])
-        return sorted(np.argsort(-values, kind="stable")[: self.budget].tolist())
-
-    def update(self, t: int, rewards: dict[int, float]) -> None:
-        for arm, reward in rewards.items():
-            self.counts[arm] += 1
-            self.sums[arm] += reward
-
-
-def combinatorial_ucb(graph: FeedbackGraph, budget: int, *, horizon: int, delta: float) -> Index:
-    scale = math.sqrt(math.log(2 * graph.n_arms * horizon / delta))
-    return Index(graph, budget, index=lambda t, means, counts: means + scale * (1.0 / np.sqrt(counts)))
-
-
-def comb_ucb1(graph: FeedbackGraph, budget: int, exploration: float = 1.5) -> Index:
-    return Index(
-        graph,
-        budget,
-        index=lambda t, means, counts: means + math.sqrt(exploration * math.log(t + 1)) * (1.0 / np.sqrt(counts)),
-    )
-
-
-def greedy(graph: FeedbackGraph, budget: int) -> Index:
-    return Index(graph, budget, index=lambda t, means, counts: means)
-
-
-def kl_ucb(graph: FeedbackGraph, budget: int, log_log: float = 0.0) -> Index:
-    def index(t: int, means: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        f = math.log(t + 1)
-        f = max(0.0, f + log_log * math.log(f)) if t >= 1 else 0.0
-        return np.array([kl_bounds(m, f / n)[1] for m, n in zip(means.tolist(), counts.tolist(), strict=True)])
-
-    return Index(graph, budget, index=index)
-
-
-class Thompson:
-    """Draw every arm's mean from its posterior, by inversion, and play the S largest draws."""
-
-    def __init__(self, graph: FeedbackGraph, budget: int, *, seed: int, replication: int) -> None:
-        self.budget, self.luck = budget, Luck(seed, replication)
-        self.wins, self.losses = np.zeros(graph.n_arms), np.zeros(graph.n_arms)
-
-    def select(self, t: int) -> list[int]:
-        draws = betaincinv(1 + self.wins, 1 + self.losses, self.luck.uniforms(t, 0, self.wins.size))
-        return sorted(np.argsort(-draws, kind="stable")[: self.budget].tolist())
-
-    def update(self, t: int, rewards: dict[int, float]) -> None:
-        coins = self.luck.uniforms(t, self.wins.size, self.wins.size)
-        for arm, reward in rewards.items():
-            won = reward == 1 if reward in (0, 1) else coins[arm] < reward
-            self.wins[arm] += won
-            self.losses[arm] += not won
-
-
-class Random:
-    """The first S steps of a Fisher-Yates shuffle of an order that persists."""
-
-    def __init__(self, graph: FeedbackGraph, budget: int, *, seed: int, replication: int) -> None:
-        self.budget, self.luck = budget, Luck(seed, replication)
-        self.order = list(range(graph.n_arms))
-
-    def select(self, t: int) -> list[int]:
-        u = self.luck.uniforms(t, 0, self.budget)
-        for i in range(self.budget):
-            j = i + int(u[i] * (len(self.order) - i))
-            self.order[i], self.order[j] = self.order[j], self.order[i]
-        return sorted(self.order[: self.budget])
-
-    def update(self, t: int, rewards: dict[int, float]) -> None:
-        pass

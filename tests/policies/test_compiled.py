@@ -1,59 +1,40 @@
-"""Index and sampling policies over decision sets: every round they play the best decision for their weights."""
+"""Compiled policies over decision sets: every round they play the best decision for their weights."""
 
 from __future__ import annotations
 
 import json
-import math
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import betaincinv
 
 from armtriage import (
     KLUCB,
     CombinatorialElimination,
     CombinatorialUCB,
     CombUCB1,
-    Constraints,
     DecisionSet,
     Explicit,
     FeedbackGraph,
     Greedy,
-    Knapsack,
     Matchings,
     PartitionMatroid,
-    Paths,
     Policy,
     ReplayEnvironment,
-    SpanningTrees,
     StochasticEnvironment,
     ThompsonSampling,
     TopS,
     Trace,
     UniformRandom,
-    check_policy,
     simulate,
-    simulator,
 )
 from armtriage.simulation.comparison import compare, facts
-from twins import reference
+from conftest import play
+from twins import index
+from twins.cases import SETS
 
-ROADS = [(0, 1), (0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (0, 3), (3, 4)]
-LINKS = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (0, 3)]
-SETS: dict[str, DecisionSet] = {
-    "explicit": Explicit([[0, 1], [2], [1, 2, 3], [0, 3, 4], [5], [2, 5]], n_arms=7),
-    "groups": PartitionMatroid([0, 0, 0, 1, 1, 2, 2, 2, 2], [1, 1, 2]),
-    "paths": Paths(5, ROADS, source=0, target=3),
-    "trees": SpanningTrees(4, LINKS),
-    "matchings": Matchings(3, 3),
-    "knapsack": Knapsack([3.0, 4.0, 5.0, 2.0], capacity=8.0),
-    "constraints": Constraints([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], lower=[2, 1], upper=[3, 2]),
-    "top": TopS(6, budget=2),
-}
 KINDS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
     "CombUCB1": (CombUCB1, {"exploration": 0.4}),
     "KLUCB": (KLUCB, {"log_log": 0.5}),
@@ -78,124 +59,23 @@ def world(decisions: DecisionSet, reward: str = "bernoulli", graph: FeedbackGrap
     return StochasticEnvironment(means, graph or graph_of(decisions.n_arms), reward, seed=5, decisions=decisions)
 
 
-# --- Twins: all weights anew in every round, and every decision of the set ---
-class IndexTwin:
-    """An index for observed arms; 8 S^2 (1 + L) for those never asked, 2 S (1 + L)(1 + 1/asked) for those waiting."""
-
-    def __init__(self, decisions: DecisionSet, index: Callable[[int, float, int], float]) -> None:
-        self.size, self.index, n = decisions.size, index, decisions.n_arms
-        self.counts, self.waiting, self.sums = np.zeros(n, int), np.zeros(n, int), np.zeros(n)
-
-    def weights(self, t: int) -> np.ndarray:
-        known = {
-            a: self.index(t, self.sums[a] / self.counts[a], int(self.counts[a])) for a in np.nonzero(self.counts)[0]
-        }
-        unit = 2 * self.size * (1 + max(map(abs, known.values()), default=0.0))
-        lifted = [unit * (1 + 1 / n) if n else unit * 4 * self.size for n in self.waiting.tolist()]
-        return np.array([known.get(a, lifted[a]) for a in range(self.counts.size)])
-
-    def ask(self, revealed: np.ndarray) -> None:
-        self.waiting[revealed] += 1
-
-    def tell(self, t: int, revealed: np.ndarray, rewards: dict[int, float]) -> None:
-        self.waiting[revealed] -= 1
-        for arm, reward in rewards.items():
-            self.counts[arm] += 1
-            self.sums[arm] += reward
-
-
-class ThompsonTwin:
-    """A draw from each arm's posterior, by inversion."""
-
-    def __init__(self, decisions: DecisionSet, seed: int) -> None:
-        self.luck = reference.Luck(seed, 0)
-        self.wins, self.losses = np.zeros(decisions.n_arms), np.zeros(decisions.n_arms)
-
-    def weights(self, t: int) -> np.ndarray:
-        return np.asarray(betaincinv(1 + self.wins, 1 + self.losses, self.luck.uniforms(t, 0, self.wins.size)))
-
-    def ask(self, revealed: np.ndarray) -> None:
-        pass
-
-    def tell(self, t: int, revealed: np.ndarray, rewards: dict[int, float]) -> None:
-        coins = self.luck.uniforms(t, self.wins.size, self.wins.size)
-        for arm, reward in rewards.items():
-            won = reward == 1 if reward in (0, 1) else coins[arm] < reward
-            self.wins[arm] += won
-            self.losses[arm] += not won
-
-
-def kl_index(t: int, mean: float, count: int) -> float:
-    f = max(0.0, math.log(t + 1) + 0.5 * math.log(math.log(t + 1))) if t else 0.0
-    return reference.kl_bounds(mean, f / count)[1]
-
-
-def twin_of(kind: str, decisions: DecisionSet, seed: int = 7) -> IndexTwin | ThompsonTwin:
-    if kind == "ThompsonSampling":
-        return ThompsonTwin(decisions, seed)
-    ucb = kind == "CombUCB1"
-    return IndexTwin(
-        decisions,
-        (lambda t, mean, count: mean + math.sqrt(0.4 * math.log(t + 1)) * (1 / math.sqrt(count))) if ucb else kl_index,
-    )
-
-
-def shortfall(weights: np.ndarray, decisions: DecisionSet, arms: np.ndarray) -> float:
-    """By what share of the largest weight a decision's sum is below that of the best."""
-    best = max(float(weights[one].sum()) for one in decisions)
-    return (best - float(weights[arms].sum())) / float(np.abs(weights).max())
-
-
-def shortfalls(kind: str, decisions: DecisionSet, reward: str, most_open: int, rounds: int = 120) -> list[float]:
-    """Play with up to so many decisions open, told in random order, wholly, partly or not at all."""
-    policy, twin, env = make(kind, decisions), twin_of(kind, decisions), world(decisions, reward)
-    rng, waiting, found = np.random.default_rng(3), [], []
-    for t in range(rounds):
-        weights = twin.weights(t)
-        decision = policy.ask()
-        assert decision.arms.tolist() in [one.tolist() for one in decisions]
-        found.append(shortfall(weights, decisions, decision.arms))
-        twin.ask(decision.revealed)
-        waiting.append(decision)
-        while len(waiting) >= most_open or (waiting and rng.random() < 0.4):
-            told = waiting.pop(int(rng.integers(len(waiting))))
-            arms = told.revealed
-            if most_open > 1:
-                arms = arms[rng.random(arms.size) < rng.choice([0.0, 0.5, 1.0])]
-            rewards = dict(zip(arms.tolist(), env.rewards(told.number, arms).tolist(), strict=True))
-            policy.tell(told, rewards)
-            twin.tell(told.number, told.revealed, rewards)
-    return found
-
-
-@both
-def test_played_decisions_are_best_for_the_twin(kind: str, family: str) -> None:
-    assert max(shortfalls(kind, SETS[family], "beta", 1)) < 1e-12
-
-
-@both
-def test_played_decisions_are_best_for_the_twin_with_late_and_lost_rewards(kind: str, family: str) -> None:
-    decisions = PartitionMatroid(np.zeros(6, int), [2]) if family == "top" else SETS[family]
-    assert max(shortfalls(kind, decisions, "bernoulli", 6)) < 1e-12
-
-
 @pytest.mark.parametrize("reward", ["deterministic", "bernoulli"])
 def test_ties_go_to_the_first_decision_of_a_list(reward: str) -> None:
     decisions = SETS["explicit"]
-    policy, twin = make("CombUCB1", decisions), twin_of("CombUCB1", decisions)
+    policy = make("CombUCB1", decisions)
+    twin = index.comb_ucb1(policy.graph, decisions.size, 0.4)
     env = StochasticEnvironment(np.full(7, 0.5), policy.graph, reward, seed=5, decisions=decisions)
     for t in range(150):
-        weights = twin.weights(t).tolist()
+        weights = twin.weights(t, decisions.size).tolist()
         decision = policy.ask()
         totals = [sum(weights[a] for a in one) for one in decisions]
         assert decision.arms.tolist() == list(decisions)[totals.index(max(totals))].tolist()
         rewards = env.rewards(t, decision.revealed)
-        twin.ask(decision.revealed)
         policy.tell(decision, rewards)
-        twin.tell(t, decision.revealed, dict(zip(decision.revealed.tolist(), rewards.tolist(), strict=True)))
+        twin.play(t, decision.arms.tolist())
+        twin.update(t, dict(zip(decision.revealed.tolist(), rewards.tolist(), strict=True)))
 
 
-# --- Arms without an observation ---
 @pytest.mark.parametrize("kind", ["CombUCB1", "KLUCB"])
 @each_family
 def test_every_arm_of_some_decision_is_soon_observed(kind: str, family: str) -> None:
@@ -242,7 +122,6 @@ def test_arms_in_no_decision_do_not_stop_learning() -> None:
     assert np.mean(trace.decisions[0] == 0) > 0.95
 
 
-# --- The same policy without a decision set ---
 def simulated(policy: Policy, env: StochasticEnvironment, horizon: int = 400, **more: Any) -> Trace:
     return simulate(policy, env, horizon=horizon, record_decisions=True, **more)
 
@@ -277,49 +156,15 @@ def test_open_decisions_of_top_s_are_those_of_a_budget(kind: str) -> None:
             tied.tell(right, rewards)
 
 
-# --- Simulation ---
 @both
-@pytest.mark.parametrize("replication", [0, 2])
-def test_simulate_plays_as_ask_and_tell(kind: str, family: str, replication: int) -> None:
+def test_simulate_plays_as_ask_and_tell_in_a_later_replication(kind: str, family: str) -> None:
     decisions = SETS[family]
-    env, horizon = world(decisions, "uniform"), 50
-    trace = simulated(make(kind, decisions), env, horizon, replications=replication + 1, checkpoints=[horizon], seed=9)
-    policy, regret = make(kind, decisions).fresh(9, replication), 0.0
+    env, horizon = world(decisions, "uniform"), 25
+    trace = simulated(make(kind, decisions), env, horizon, replications=3, checkpoints=[horizon], seed=9)
     assert trace.decisions is not None
-    for number in range(horizon):
-        decision = policy.ask()
-        row = trace.decisions[replication, number]
-        assert row.tolist() == decision.arms.tolist() + [-1] * (decisions.size - decision.arms.size)
-        policy.tell(decision, env.rewards(number, decision.revealed, replication))
-        regret += env.regret(decision.arms)
-    assert trace.regret[replication, 0] == pytest.approx(regret, abs=1e-9)
-
-
-@each_kind
-@pytest.mark.parametrize("more", [{"workers": 2}, {"chunk": 1}, {"chunk": 7}])
-def test_numbers_depend_neither_on_workers_nor_on_chunks(
-    kind: str, more: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decisions = SETS["matchings"]
-    whole = simulated(make(kind, decisions), world(decisions), 100, replications=3, workers=1)
-    monkeypatch.setattr(simulator, "_FIRST_CHUNK", more.get("chunk", 4096))
-    parts = simulated(make(kind, decisions), world(decisions), 100, replications=3, workers=more.get("workers", 1))
-    assert np.array_equal(parts.decisions, whole.decisions)
-    assert np.array_equal(parts.regret, whole.regret)
-
-
-@each_kind
-def test_rewards_mean_the_same_to_simulate_as_to_tell(kind: str) -> None:
-    decisions = SETS["paths"]
-    wide = make(kind, decisions, reward_range=(-1.0, 1.0))
-    env = world(decisions)
-    trace = simulated(wide, env, 60)
-    policy = wide.fresh()
-    assert trace.decisions is not None
-    for number in range(60):
-        decision = policy.ask()
-        assert trace.decisions[0, number, : decision.arms.size].tolist() == decision.arms.tolist()
-        policy.tell(decision, env.rewards(number, decision.revealed))
+    played = play(make(kind, decisions).fresh(9, 2), env, horizon, replication=2)
+    assert trace.decisions[2].tolist() == [arms + [-1] * (decisions.size - len(arms)) for arms in played]
+    assert trace.regret[2, 0] == pytest.approx(sum(map(env.regret, played)), abs=1e-9)
 
 
 @each_kind
@@ -391,31 +236,6 @@ def test_regret_over_matchings_grows_slower_than_the_rounds() -> None:
         assert trace.regret[0, 1] < 3 * trace.regret[0, 0]
 
 
-# --- Saving ---
-@both
-def test_loaded_policy_goes_on_as_the_saved_one(kind: str, family: str, tmp_path: Path) -> None:
-    decisions = SETS[family]
-    policy, env = make(kind, decisions), world(decisions)
-    for t in range(12):
-        decision = policy.ask()
-        if t % 3:
-            policy.tell(decision, env.rewards(t, decision.revealed))
-    policy.save(tmp_path / "policy")
-    loaded = Policy.load(tmp_path / "policy")
-    assert loaded.decisions == decisions
-    assert loaded.config == policy.config
-    kept = [(one.number, one.arms.tolist()) for one in policy.open_decisions]
-    assert [(one.number, one.arms.tolist()) for one in loaded.open_decisions] == kept
-    for one in policy.open_decisions:
-        for each in (policy, loaded):
-            each.tell(one, env.rewards(one.number, one.revealed))
-    for t in range(12, 40):
-        mine, theirs = policy.ask(), loaded.ask()
-        assert mine.arms.tolist() == theirs.arms.tolist()
-        policy.tell(mine, env.rewards(t, mine.revealed))
-        loaded.tell(theirs, env.rewards(t, theirs.revealed))
-
-
 def test_file_holds_the_set_as_arrays(tmp_path: Path) -> None:
     from armtriage._files import read_archive
 
@@ -440,7 +260,6 @@ def test_repr_shows_what_was_given() -> None:
     assert "decisions" not in repr(CombUCB1(FeedbackGraph.semi_bandit(4), 2))
 
 
-# --- Refusals ---
 @each_kind
 @pytest.mark.parametrize(
     ("given", "error", "said"),
@@ -514,7 +333,6 @@ def test_environment_of_ones_own_gives_the_same_numbers(kind: str) -> None:
     assert mine.regret == pytest.approx(theirs.regret)
 
 
-# --- Environments ---
 @each_family
 def test_regret_is_against_the_best_decision_of_the_set(family: str) -> None:
     decisions = SETS[family]
@@ -555,44 +373,18 @@ def test_repr_of_an_environment_shows_its_set() -> None:
     assert "decisions=TopS(n_arms=3, budget=2)" in repr(world(TopS(3, 2)))
 
 
-# --- check_policy ---
-@each_kind
-def test_contract_holds(kind: str) -> None:
-    check_policy(KINDS[kind][0], **KINDS[kind][1])
-
-
-class Roundabout(Policy):
-    """Play the decisions of a set in turn."""
-
-    def __init__(self, graph: FeedbackGraph, decisions: DecisionSet, *, seed: int | None = None) -> None:
-        super().__init__(graph, decisions=decisions, seed=seed)
-        self._listed = list(decisions)
-
-    def _select(self, number: int) -> np.ndarray:
-        return self._listed[number % len(self._listed)]
-
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        pass
-
-
-class Heedless(Roundabout):
-    """Play other decisions than those of the set."""
-
-    def _select(self, number: int) -> np.ndarray:
-        return np.arange(self.budget)
-
-
-def test_policy_of_ones_own_over_a_set_passes() -> None:
-    check_policy(Roundabout)
-
-
-def test_policy_that_leaves_its_set_is_caught() -> None:
-    with pytest.raises(AssertionError, match="is no decision of the set"):
-        check_policy(Heedless)
-
-
 def test_simulate_does_not_call_a_policy_over_a_set_slow() -> None:
+    class InTurn(Policy):
+        def __init__(self, graph: FeedbackGraph, decisions: DecisionSet, *, seed: int | None = None) -> None:
+            super().__init__(graph, decisions=decisions, seed=seed)
+
+        def _select(self, number: int) -> np.ndarray:
+            return list(self.decisions)[number % 2]
+
+        def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
+            pass
+
     env = world(SETS["groups"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        simulate(Roundabout(env.graph, SETS["groups"]), env, horizon=5)
+        simulate(InTurn(env.graph, SETS["groups"]), env, horizon=5)

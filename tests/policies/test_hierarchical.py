@@ -12,21 +12,18 @@ import pytest
 from scipy.stats import binom
 
 from armtriage import C2UCB, HierarchicalElimination, LinearEnvironment, LinearThompsonSampling, simulate
-from twins.linear_reference import TIE, HierarchicalTwin, Ridge, Round, Stage, stage_rule
+from twins.cases import ball
+from twins.linear import TIE, HierarchicalTwin, Ridge, Round, Stage, stage_rule
 
 RUNS = 9
 FALSE_ALARM = 1e-6  # of each binomial bound below
+pytestmark = pytest.mark.xdist_group("hierarchical")  # the runs are kept, so that one process should have them
 ROUNDING = 1e-9
 # How many widths 2^-h the arms of stage h can differ on the good event.
 SPREAD = {"repaired": 16, "tight": 12}
 VARIANTS = ("paper", "repaired", "tight")
 variants = pytest.mark.parametrize("variant", VARIANTS)
 sound = pytest.mark.parametrize("variant", tuple(SPREAD))
-
-
-def ball(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    x = rng.normal(size=shape)
-    return x * rng.random((*shape[:-1], 1)) ** (1 / shape[-1]) / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 class Run(NamedTuple):
@@ -109,7 +106,6 @@ def test_runs_explore_confirm_and_eliminate(variant: str) -> None:
     assert sum(len(s.eliminated) for s in stages) >= 1000
 
 
-# --- The three claims of the lemma ---
 @sound
 def test_best_arms_that_are_not_taken_stay_in_question_on_the_good_event(variant: str) -> None:
     for one in good_runs(variant):
@@ -147,7 +143,6 @@ def test_regret_of_a_round_is_what_its_explored_and_filled_arms_may_lose_on_the_
             assert lost <= SPREAD[variant] * most + ROUNDING
 
 
-# --- The state that breaks the printed rule ---
 def three_arms(h: int) -> tuple[dict[int, float], dict[int, float], list[float]]:
     """Estimates, widths and means in units of 2^-h: two slots, and arm 1 is second best by a hair."""
     u, hair = 2.0**-h, 2.0**-h / 1000
@@ -225,7 +220,6 @@ def test_repaired_policy_eliminates_nobody_there() -> None:
     assert forced("repaired").policy.triage.eliminated.tolist() == []
 
 
-# --- What holds whatever the rewards are ---
 class Hostile(NamedTuple):
     """Rewards that have nothing to do with the contexts, told to a policy that expects hardly any noise."""
 
@@ -288,7 +282,6 @@ def test_arms_of_a_full_slate_leave_nobody_in_question(variant: str) -> None:
     assert all(not s.kept for s in everything(variant) if s.rule and len(s.confirmed) == s.free)
 
 
-# --- What the stages learn from ---
 def stored(twin: HierarchicalTwin, delay: int | None) -> dict[int, set[tuple[int, int]]]:
     """The explored arms of each stage, with the arms confirmed `delay` stages before, unless it is None."""
     expected: dict[int, set[tuple[int, int]]] = {h: set() for h in twin.phi}
@@ -334,7 +327,6 @@ def test_storing_confirmed_arms_otherwise_would_change_decisions(variant: str, o
     assert noticed >= 1
 
 
-# --- The elliptical potential of batches ---
 def potential(batches: list[np.ndarray]) -> float:
     """The sum over rounds of the root of the squared norms of a batch, by the Gram matrix of those before."""
     gram, total = np.eye(batches[0].shape[1]), 0.0
@@ -381,7 +373,6 @@ def test_potential_bound_holds_for_batches_of_any_kind(kind: str, largest: int, 
         assert potential(batches[:n]) <= potential_bound(batches[:n])
 
 
-# --- How often intervals miss ---
 DELTA, SAMPLE = 0.05, 200
 
 
@@ -447,7 +438,6 @@ def test_noise_of_a_stage_has_mean_zero(h: int) -> None:
     assert abs(noise.mean()) <= math.sqrt(2 * math.log(2 / FALSE_ALARM) / noise.size)
 
 
-# --- Noise that the arms of a round share ---
 SHOCKS, SLOTS = 40, 32
 
 
@@ -490,7 +480,6 @@ def test_noise_scale_times_the_root_of_the_slots_is_enough_for_shared_noise(poli
     assert missing(policy, "shared", math.sqrt(SLOTS)) <= most_misses(SHOCKS, DELTA)
 
 
-# --- Regret ---
 @cache
 def regrets(name: str) -> np.ndarray:
     """Regret of eight replications with 30 arms on the sphere in 5 dimensions, 3 slots and 3000 rounds.

@@ -1,0 +1,79 @@
+"""Slow, obvious twins of the policies, written from their descriptions: no kernels, no shortcuts.
+
+A twin follows a policy. ``judge(t, arms)``, with contexts ``judge(t, arms, contexts)``, says what is wrong with the
+decision of round t (None if nothing is) and takes it as played; ``update(t, {arm: reward})`` closes that decision with
+the rewards that came; ``differs(policy)`` says what the policy shows of its state that the twin sees otherwise.
+The random numbers are armtriage's by definition; everything else is computed anew.
+
+`twins.harness` plays a policy beside its twin, and `twins.cases` lists the problems that they play.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from armtriage import DecisionSet, FeedbackGraph
+
+
+class Twin:
+    """A twin that knows the one right decision: ``select(t)`` returns its arms, sorted."""
+
+    def select(self, t: int) -> list[int]:
+        raise NotImplementedError
+
+    def judge(self, t: int, arms: list[int]) -> str | None:
+        expected = self.select(t)
+        return None if arms == expected else f"{arms} instead of {expected}"
+
+    def update(self, t: int, rewards: dict[int, float]) -> None:
+        raise NotImplementedError
+
+    def differs(self, policy: Any) -> str | None:
+        return None
+
+
+def sets_differ(policy: Any, confirmed: set[int], active: set[int], eliminated: set[int]) -> str | None:
+    """What the triage of a policy has that these sets have not."""
+    mine, theirs = [set(arms.tolist()) for arms in policy.triage], [confirmed, active, eliminated]
+    return None if mine == theirs else f"triage {mine} instead of {theirs}"
+
+
+def saved(policy: Any) -> dict[str, np.ndarray]:
+    """What the file of a policy holds of its state, by name, without writing it."""
+    return {**policy.tally._asdict(), **policy._arrays()}
+
+
+def reveals_of(graph: FeedbackGraph) -> list[frozenset[int]]:
+    """What each arm reveals, from the matrix of the graph."""
+    return [frozenset(np.flatnonzero(row).tolist()) for row in graph.to_sparse().toarray()]
+
+
+def independence(graph: FeedbackGraph) -> int:
+    """The largest number of arms without an edge either way, by trying all sets."""
+    matrix = graph.to_sparse().toarray()
+    joined = (matrix | matrix.T) & ~np.eye(graph.n_arms, dtype=bool)
+    sizes = range(graph.n_arms, 0, -1)
+    some = (arms for size in sizes for arms in itertools.combinations(range(graph.n_arms), size))
+    return next(len(arms) for arms in some if not joined[np.ix_(arms, arms)].any())
+
+
+class OverSet(Twin):
+    """Plays the decision of a set whose weights, those of another twin, have the largest sum, by trying all."""
+
+    def __init__(self, decisions: DecisionSet, inner: Any) -> None:
+        self.family, self.size, self.inner = [one.tolist() for one in decisions], decisions.size, inner
+
+    def judge(self, t: int, arms: list[int]) -> str | None:
+        weights = self.inner.weights(t, self.size)
+        self.inner.play(t, arms)
+        if arms not in self.family:
+            return f"{arms} is no decision of the set"
+        # Sums may be added in another order, so that rounding chooses between decisions of the same weight.
+        missing = max(float(weights[one].sum()) for one in self.family) - float(weights[arms].sum())
+        return None if missing < 1e-12 * np.abs(weights).max() else f"{arms} is {missing} below the best"
+
+    def update(self, t: int, rewards: dict[int, float]) -> None:
+        self.inner.update(t, rewards)
