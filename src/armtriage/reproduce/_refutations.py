@@ -16,7 +16,7 @@ from armtriage.policies import CombinatorialElimination, CombinatorialUCB, Hiera
 from armtriage.reproduce.study import SEED
 from armtriage.simulation.simulate import simulate
 from armtriage.theory import audit, domination_number, greedy_dominating_set, independence_number
-from armtriage.theory._stage_rules import slack_rule
+from armtriage.theory.audit.linear import slack_rule
 
 if TYPE_CHECKING:
     import polars
@@ -46,11 +46,9 @@ def three_arms_of_a_stage() -> polars.DataFrame:
     import polars
 
     state = three_arms()
-    everybody = np.ones(3, np.bool_)
     out = {}
     for name, printed in ((PAPER, True), (REPAIRED, False)):
-        rule = slack_rule(state.estimates, state.widths, everybody, state.budget, state.stage, printed)
-        out[name] = rule.high < rule.keep[0]
+        _, out[name] = slack_rule(state.estimates, state.widths, state.budget, state.stage, printed=printed)
     best = np.argsort(np.argsort(-state.means)) < state.budget
     holds = np.abs(state.estimates - state.means) <= state.widths
     about = {"arm": np.arange(3), "mean": state.means, "estimate": state.estimates, "width": state.widths}
