@@ -93,17 +93,15 @@ def _component(indptr: Ints, indices: SmallInts, n_sets: int, clock: Clock) -> A
     indptr, indices = indptr[: n_sets + 1], indices[: indptr[n_sets]] - np.int32(n_sets)
     no_run = np.zeros(n_sets, np.int32)
     found = cover_chvatal(GraphArrays(no_run, no_run, indptr, indices), np.ones(n_things, np.uint8))
-    programmable = indices.size <= _PROGRAMMED
-    if found.size > bound and found.size <= _FEW:
-        found, searched = _searched(
-            indptr, indices, n_things, found, bound, clock.part(_SHARE if programmable else 1.0)
-        )
-        if searched > bound:
-            bound, how = searched, "branch and bound"
-    if found.size > bound and programmable and clock.left > 0:
-        found, programmed = _programmed(indptr, indices, n_things, found, clock)
-        if programmed > bound:
-            bound, how = programmed, "integer programming"
+    if indices.size <= _PROGRAMMED:
+        if bound < found.size <= _FEW:
+            found, searched = _searched(indptr, indices, n_things, found, bound, clock.part(_SHARE))
+            if searched > bound:
+                bound, how = searched, "branch and bound"
+        if bound < found.size and clock.left > 0:
+            found, programmed = _programmed(indptr, indices, n_things, found, clock)
+            if programmed > bound:
+                bound, how = programmed, "integer programming"
     return Answer(found, bound, how)
 
 

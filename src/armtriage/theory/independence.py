@@ -43,7 +43,7 @@ EDGES = 10_000_000
 """How many edges a graph may have to be written out: beyond, it would take gigabytes."""
 SLACK = 1e-3
 """What a bound of HiGHS may be off by; its tolerances are 1e-6, so rounding with this slack is safe."""
-_PEELING = 100_000_000  # comparisons of neighbourhoods, a second or so; dense graphs would take minutes
+_PEELING = 100_000_000  # comparisons of neighbours, a second or so; dense graphs would take minutes
 _SMALL, _DENSE, _SEARCHED = 100, 0.07, 1000  # sparse graphs are for HiGHS; beyond this size the tables are large
 _PROGRAMMED = 50_000  # edges up to which HiGHS finishes its first linear program in seconds
 _SHARE, _SLICE = 0.6, 1000

@@ -69,8 +69,9 @@ def independence_number(graph: FeedbackGraph, *, time_limit: float = 10.0) -> Br
     """Return the largest number of arms none of which reveals another.
 
     A graph of runs (semi-bandit, full information, cliques, ladders, arms along a line) is answered at once at any
-    size, and so is most of what is sparse: trees, rings, bipartite graphs. For the rest there are branch and bound and
-    HiGHS. The lower limit is the size of a set that was found, see `independent_set`.
+    size, and so are trees, rings and scattered cliques. The rest is split into components, which are searched by branch
+    and bound if they are small or dense, and go to HiGHS if they are sparse. The lower limit is the size of a set that
+    was found, see `independent_set`.
 
     Parameters
     ----------
@@ -302,7 +303,7 @@ def _members(decisions: DecisionSet) -> Ints:
 
 
 def _shown(graph: FeedbackGraph, listed: list[Ints], arms: Ints) -> Any:
-    """Return which of `arms` each decision reveals, a row a decision."""
+    """Return which of `arms` each decision reveals, with a row for each decision."""
     from scipy.sparse import csr_array
 
     shown = [graph.revealed_by(one) for one in listed]
