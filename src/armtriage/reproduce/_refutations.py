@@ -16,7 +16,7 @@ from armtriage.policies import CombinatorialElimination, CombinatorialUCB, Hiera
 from armtriage.reproduce.study import SEED
 from armtriage.simulation.simulate import simulate
 from armtriage.theory import audit, domination_number, greedy_dominating_set, independence_number
-from armtriage.theory.audit.linear import slack_rule
+from armtriage.theory.audit import slack_rule
 
 if TYPE_CHECKING:
     import polars

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import borrowed, inlined, kernel
-from armtriage.policies.elimination.layers import MEMBERS, WAITING, Layer, cover, next_pick, open_layer
+from armtriage.kernels.jit import kernel
 from armtriage.theory.independence import (
     EDGES,
     OPEN,
@@ -26,7 +25,7 @@ from armtriage.theory.independence import (
     say_how,
 )
 
-__all__ = ["cover_chvatal", "cover_printed", "make_ready", "smallest_cover", "smallest_dominating_set"]
+__all__ = ["greedy_cover", "make_ready", "smallest_cover", "smallest_dominating_set"]
 
 Ints = NDArray[np.int64]
 SmallInts = NDArray[np.int32]
@@ -45,7 +44,7 @@ def make_ready() -> None:
     _reduce(indptr, indices, 1, np.full(2, OPEN, np.uint8), 1)
     _fair_price(indptr, indices, 1)
     no_run = np.zeros(1, np.int32)
-    cover_chvatal(GraphArrays(no_run, no_run, indptr[:2], indices[1:]), np.ones(1, np.uint8))
+    greedy_cover(GraphArrays(no_run, no_run, indptr[:2], indices[1:]), np.ones(1, np.uint8), False)
 
 
 def smallest_dominating_set(graph: FeedbackGraph, time_limit: float) -> Answer:
@@ -54,7 +53,7 @@ def smallest_dominating_set(graph: FeedbackGraph, time_limit: float) -> Answer:
         arms = _run_cover(graph.arrays)
         return Answer(arms, arms.size, say_how(True, [name_of(graph)]))
     if graph.n_edges > EDGES:
-        picks = cover_chvatal(graph.arrays, np.ones(graph.n_arms, np.uint8))
+        picks = greedy_cover(graph.arrays, np.ones(graph.n_arms, np.uint8), False)
         arms = min(np.sort(picks), _run_cover(graph.arrays), key=len)
         bound = -(-graph.n_arms // int(graph.out_degrees.max()))
         return Answer(arms, bound, say_how(arms.size == bound, ["greedy", "degrees"], "too many edges to write out"))
@@ -92,7 +91,7 @@ def _component(indptr: Ints, indices: SmallInts, n_sets: int, clock: Clock) -> A
     n_things = indptr.size - 1 - n_sets
     indptr, indices = indptr[: n_sets + 1], indices[: indptr[n_sets]] - np.int32(n_sets)
     no_run = np.zeros(n_sets, np.int32)
-    found = cover_chvatal(GraphArrays(no_run, no_run, indptr, indices), np.ones(n_things, np.uint8))
+    found = greedy_cover(GraphArrays(no_run, no_run, indptr, indices), np.ones(n_things, np.uint8), False)
     if indices.size <= _PROGRAMMED:
         if bound < found.size <= _FEW:
             found, searched = _searched(indptr, indices, n_things, found, bound, clock.part(_SHARE))
@@ -125,8 +124,11 @@ def _searched(
             return []
         if clock.left <= 0:
             raise TimeoutError
-        count, most = missing.bit_count(), max((one & missing).bit_count() for one in sets)
         rarest = (missing & -missing).bit_length() - 1
+        if size == 1:
+            last = next((s for s in holders[rarest] if not missing & ~sets[s]), None)
+            return None if last is None else [last]
+        count, most = missing.bit_count(), max((one & missing).bit_count() for one in sets)
         for s in sorted(holders[rarest], key=lambda s: -(sets[s] & missing).bit_count()):
             if (sets[s] & missing).bit_count() + (size - 1) * most < count:
                 break
@@ -172,33 +174,12 @@ def _programmed(indptr: Ints, indices: SmallInts, n_things: int, found: Ints, cl
 
 
 @kernel
-def cover_printed(layer: Layer, graph: GraphArrays, picks: Ints) -> int:
-    """Write the picks of the policy's first layer in their order; return how many."""
-    layer = borrowed(layer)
-    for arm in range(picks.size):
-        layer.members[arm] = arm
-        layer.waiting[arm] = 1
-        layer.crowd[arm >> _SHIFT] += 1
-    layer.whole[MEMBERS] = picks.size
-    layer.whole[WAITING] = picks.size
-    open_layer(layer, graph)
-    nothing = np.zeros(0)
-    count = 0
-    arm = next_pick(layer, graph, nothing)
-    while arm >= 0:
-        cover(layer, graph, arm)
-        picks[count] = arm
-        count += 1
-        arm = next_pick(layer, graph, nothing)
-    return count
-
-
-@kernel
-def cover_chvatal(sets: GraphArrays, missing: Marks) -> Ints:
+def greedy_cover(sets: GraphArrays, missing: Marks, only_missing: bool) -> Ints:
     """Return sets that hold all that is missing, each the one that holds most of what then still is; ties to the first.
 
-    What a set adds only falls, so only the set on top of the heap is counted anew. `missing` is used up; what no set
-    holds stays.
+    Chvatal's greedy picks among all sets. The paper's is about arms and what they reveal, and picks `only_missing`
+    ones: arms that no earlier pick reveals. What a set adds only falls, so only the set on top of the heap is counted
+    anew. `missing` is used up; what no set holds stays.
     """
     n = sets.start.size
     crowd, before = np.zeros((missing.size >> _SHIFT) + 1, np.int64), np.zeros(missing.size + 1, np.int64)
@@ -220,7 +201,9 @@ def cover_chvatal(sets: GraphArrays, missing: Marks) -> Ints:
     while total > 0 and heap[0] // n < most:
         one = heap[0] % n
         key = (most - _gain(sets, one, missing, crowd)) * n + one
-        if key == heap[0]:
+        if only_missing and missing[one] == 0:
+            key = most * n + one
+        elif key == heap[0]:
             picks[count] = one
             count += 1
             arm, stop = int(sets.start[one]), int(sets.stop[one])
@@ -238,7 +221,7 @@ def cover_chvatal(sets: GraphArrays, missing: Marks) -> Ints:
     return picks[:count].copy()
 
 
-@inlined
+@kernel
 def _gain(sets: GraphArrays, one: int, missing: Marks, crowd: Ints) -> int:
     """Return how much of what is missing is in a set."""
     gain = 0
@@ -257,7 +240,7 @@ def _gain(sets: GraphArrays, one: int, missing: Marks, crowd: Ints) -> int:
     return gain
 
 
-@inlined
+@kernel
 def _found(missing: Marks, crowd: Ints, arm: int) -> int:
     if missing[arm] == 0:
         return 0
@@ -266,7 +249,7 @@ def _found(missing: Marks, crowd: Ints, arm: int) -> int:
     return 1
 
 
-@inlined
+@kernel
 def _sink(heap: Ints, size: int, place: int) -> None:
     """Move a key down to where it belongs; the smallest key is on top."""
     key = heap[place]
@@ -351,7 +334,7 @@ def _reduce(indptr: Ints, indices: SmallInts, n_sets: int, status: Marks, steps:
             status[rarest] = TAKEN
 
 
-@inlined
+@kernel
 def _rarest(indptr: Ints, indices: SmallInts, status: Marks, count: Ints, node: int) -> int:
     """Return the open node next to this one that has the fewest open nodes next to it, or -1."""
     rarest = -1
@@ -362,7 +345,7 @@ def _rarest(indptr: Ints, indices: SmallInts, status: Marks, count: Ints, node: 
     return rarest
 
 
-@inlined
+@kernel
 def _within(indptr: Ints, indices: SmallInts, status: Marks, node: int, other: int) -> bool:
     """Return whether all open nodes next to `node` are next to `other`."""
     for e in range(indptr[node], indptr[node + 1]):

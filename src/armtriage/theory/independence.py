@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import borrowed, inlined, kernel, lowest_bit
+from armtriage.kernels.jit import kernel, lowest_bit
 
 __all__ = [
     "EDGES",
@@ -311,7 +311,7 @@ def _strangers(graph: GraphArrays) -> Ints:
     return chain
 
 
-@inlined
+@kernel
 def position(indptr: Ints, indices: SmallInts, node: int, other: int) -> int:
     """Return where `other` stands among the neighbours of `node`, or -1."""
     low, end = indptr[node], indptr[node + 1]
@@ -516,7 +516,6 @@ def _list_branches(search: _Search, row: int, need: int) -> None:
 @kernel
 def _explore(search: _Search, depth: int, steps: int) -> int:
     """Look at this many more sets, or at all that are left; return the depth, -1 if nothing is left."""
-    search = borrowed(search)
     words, best = search.near.shape[1], search.size[0]
     if search.pending[0] < 0:
         _list_branches(search, 0, best)

@@ -12,8 +12,7 @@ from armtriage._arguments import as_numbers, check_choice, check_count, check_fl
 from armtriage.decisions import DecisionSet, PartitionMatroid, TopS
 from armtriage.environments import Environment
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.policies.elimination.layers import new_layer
-from armtriage.theory.covers import cover_chvatal, cover_printed, make_ready, smallest_cover, smallest_dominating_set
+from armtriage.theory.covers import greedy_cover, make_ready, smallest_cover, smallest_dominating_set
 from armtriage.theory.independence import EDGES, Clock, largest_independent_set, say_how
 
 __all__ = [
@@ -132,8 +131,7 @@ def greedy_dominating_set(graph: FeedbackGraph) -> Ints:
     >>> greedy_dominating_set(FeedbackGraph.from_edges(5, [(1, 0), (1, 2), (3, 4)]))
     array([1, 3])
     """
-    picks = np.empty(_check_graph(graph).n_arms, np.int64)
-    return picks[: cover_printed(new_layer(graph), graph.arrays, picks)].copy()
+    return greedy_cover(_check_graph(graph).arrays, np.ones(graph.n_arms, np.uint8), True)
 
 
 def chvatal_dominating_set(graph: FeedbackGraph) -> Ints:
@@ -148,7 +146,7 @@ def chvatal_dominating_set(graph: FeedbackGraph) -> Ints:
     >>> chvatal_dominating_set(graph), greedy_dominating_set(graph)
     (array([0, 1]), array([0, 4, 5]))
     """
-    return cover_chvatal(_check_graph(graph).arrays, np.ones(graph.n_arms, np.uint8))
+    return greedy_cover(_check_graph(graph).arrays, np.ones(graph.n_arms, np.uint8), False)
 
 
 def layer_size(n_arms: int, alpha: int | Bracket, *, undirected: bool = False, constants: str = "repaired") -> float:

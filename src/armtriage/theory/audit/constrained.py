@@ -161,7 +161,7 @@ class OracleWatch(Watch):
         super().__init__(ledger, problem, policy, replication)
         self.promise, self.offset = policy.delta, offset_of(policy)
         self.books = Books(problem.means, policy.n_arms, promised_intervals(policy))
-        self.confirmed, self.undecided, self.eliminated = self._sets()
+        self.confirmed, self.undecided, self.eliminated = self.sets()
         self.layer, self.rounds = -1, 0
         # When the incumbent was chosen: how long intervals were, and how often the rarest undecided arm had been seen.
         self.incumbent, self.lengths, self.seen = np.empty(0, np.int64), np.ones(policy.n_arms), 0
@@ -176,17 +176,10 @@ class OracleWatch(Watch):
             return cls.needing_means()
         return dict.fromkeys((_END, _REGRET), "the width has no bound that is known") if problem.scale is None else {}
 
-    def _sets(self) -> tuple[Any, Any, Any]:
-        """Return who is confirmed, undecided and eliminated, as masks."""
-        masks = np.zeros((3, self.policy.n_arms), np.bool_)
-        for mask, arms in zip(masks, self.policy.triage, strict=True):
-            mask[arms] = True
-        return masks[0], masks[1], masks[2]
-
     def _look(self) -> None:
         """Check what was decided since the last look, and note when the incumbent was chosen anew."""
         before = self.confirmed, self.eliminated
-        self.confirmed, self.undecided, self.eliminated = self._sets()
+        self.confirmed, self.undecided, self.eliminated = self.sets()
         if (before[0] | before[1]).any():
             changed = np.flatnonzero((before[0] & ~self.confirmed) | (before[1] & ~self.eliminated))
             self.ledger.check("confirmed and eliminated arms stay so", changed)

@@ -65,7 +65,7 @@ class EliminationWatch(Watch):
         self.reduced = policy.benchmark == "reduced"
         self.factor = 6.0 if self.reduced else 8.0  # half-widths by which active arms may differ
         self.books = Books(problem.means, policy.n_arms, promised_intervals(policy))
-        self.confirmed, self.active, self.eliminated = self._sets()
+        self.confirmed, self.active, self.eliminated = self.sets()
         self.least = least_of(policy)
         self.width = math.inf  # the largest half-width at the last update of N
         self.layer, self.rounds = -1, 0  # the N of a layer, and its rounds before this one
@@ -89,13 +89,6 @@ class EliminationWatch(Watch):
             if bound.value is None:
                 reasons[f"regret is below the {name} bound"] = bound.reason
         return reasons
-
-    def _sets(self) -> tuple[Any, Any, Any]:
-        """Return who is confirmed, active and eliminated, as masks."""
-        masks = np.zeros((3, self.policy.n_arms), np.bool_)
-        for mask, arms in zip(masks, self.policy.triage, strict=True):
-            mask[arms] = True
-        return masks[0], masks[1], masks[2]
 
     def asked(self, number: int, decision: Decision) -> None:
         """Check the decision against the sets that it was made with."""
@@ -134,7 +127,7 @@ class EliminationWatch(Watch):
         missed = self.books.add(decision.revealed, rewards)
         self.good = self.good and not missed.size
         before, least = (self.confirmed, self.active, self.eliminated), self.least
-        self.confirmed, self.active, self.eliminated = self._sets()
+        self.confirmed, self.active, self.eliminated = self.sets()
         self.least = least_of(self.policy)
         self._check_sets(before)
         self._check_counts(least)

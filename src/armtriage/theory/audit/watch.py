@@ -67,11 +67,6 @@ class Books:
             return arms[:0]
         return np.asarray(arms[(low > self.means[arms] + HAIR) | (high < self.means[arms] - HAIR)])
 
-    @property
-    def averages(self) -> Floats:
-        """The mean of what was told of each arm, 0 if nothing was."""
-        return np.asarray(self.sums / np.maximum(self.counts, 1))
-
 
 def promised_intervals(policy: Any) -> Callable[[Ints, Floats, Floats], tuple[Any, Any]]:
     """Return the intervals that an elimination policy was told to use, as functions of counts, sums and squares."""
@@ -119,6 +114,14 @@ class Watch:
         fits = arms.size == policy.budget if allowed is None else distinct and allowed.contains(arms)
         self.ledger.check("decisions are allowed", arms, holds=distinct and fits)
         return distinct and fits
+
+    def sets(self) -> tuple[Any, Any, Any]:
+        """Return which arms are confirmed, active and eliminated, as masks."""
+        policy: Any = self.policy
+        masks = np.zeros((3, policy.n_arms), np.bool_)
+        for mask, arms in zip(masks, policy.triage, strict=True):
+            mask[arms] = True
+        return masks[0], masks[1], masks[2]
 
     def lose(self, number: int, arms: Ints) -> float:
         """Return what a decision loses, and add it to what was lost before."""
