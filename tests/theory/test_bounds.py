@@ -33,7 +33,7 @@ from armtriage import (
 )
 from armtriage.intervals import kl
 from armtriage.theory import bounds
-from armtriage.theory._bound import two_point_regret
+from armtriage.theory.bounds.bound import two_point_regret
 
 # K = 10, S = 2, T = 1000, and delta such that L = ln(2KT/delta) = 10.
 DELTA = 20_000 * math.exp(-10)
@@ -53,7 +53,6 @@ WORLDS = {
 ALPHA = {"semi-bandit": 12, "cliques": 5, "full": 1, "ties": 5, "nothing worse": 4}
 
 
-# --- Values by hand ---
 def test_layer_sizes_by_hand():
     assert bounds.layer_size(10, 5, undirected=True) == 5
     assert bounds.layer_size(100, 5) == 5 + 30  # 10 ln(20) = 29.96
@@ -216,7 +215,6 @@ def test_constrained_bounds_by_hand():
     assert lower == pytest.approx(2 * math.log(500 / (8 * lower)) / kl(0.25, 0.75))
 
 
-# --- The steps of the proofs, in numbers ---
 @pytest.mark.parametrize("gap", [0.02, 0.1, 0.3, 0.5])
 def test_pairs_are_mistaken_as_often_as_the_bound_says(gap):
     # Under full information the best that can be done is to take from each pair the arm with more successes. Its
@@ -326,7 +324,6 @@ def test_instance_bound_is_the_sum_over_layers(number):
     assert bound.value >= expected * (1 - 1e-9)
 
 
-# --- Shape ---
 GRID = [
     {"n_arms": n_arms, "budget": budget, "alpha": alpha, "horizon": horizon}
     for n_arms, budget, alpha in [(4, 1, 2), (20, 5, 20), (20, 5, 1), (100, 3, 40), (1000, 10, 300), (1000, 100, 250)]
@@ -428,7 +425,6 @@ def test_instance_bound_is_zero_where_nothing_can_be_lost():
     assert bounds.instance_upper([0.5, 0.5, 0.5], 2, alpha=3, horizon=1000).value == 0.0
 
 
-# --- Arrays, conditions and errors ---
 def test_arrays_of_horizons_give_the_values_of_each():
     horizons = np.array([10, 1000, 10**6])
     graph = {"n_arms": 40, "budget": 3, "alpha": 18}
@@ -585,7 +581,6 @@ def test_ties_have_a_gap_of_their_own():
     assert bounds.tie_gap([0.5, 0.5, 0.1], 1) == math.inf
 
 
-# --- All bounds of an environment ---
 def listed(found):
     return [(bound.name, bound.constants) for bound in found]
 
@@ -699,7 +694,6 @@ def test_bounds_of_an_environment_refuse():
         bounds.bounds_for(ReplayEnvironment([[0, 1]], FeedbackGraph.semi_bandit(2)), 1, horizon=1)
 
 
-# --- Runs ---
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(
     "options",

@@ -30,7 +30,7 @@ from armtriage import (
 from armtriage.intervals import kl
 from armtriage.theory import cover_number, gap_lower, linear_lower, ucb_lower
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"
 NUMBER = re.compile(r"[GBUKN]\d+")
 LAST = {"G": 18, "B": 8, "U": 7, "K": 8, "N": 22}
@@ -74,10 +74,10 @@ def test_every_erratum_says_how_it_is_known_and_names_its_tests() -> None:
 
 
 def test_named_tests_exist() -> None:
-    tests = {}
-    for path in TESTS.glob("test_*.py"):
+    tests: dict[str, set[str]] = {}
+    for path in TESTS.rglob("test_*.py"):
         body = ast.parse(path.read_text(encoding="utf-8")).body
-        tests[path.name] = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+        tests.setdefault(path.name, set()).update(node.name for node in body if isinstance(node, ast.FunctionDef))
     for number, names in rows("errata.md", "erratum"):
         assert re.fullmatch(r"`test_\w+\.py::test_\w+`(<br>`test_\w+\.py::test_\w+`)*", names), number
     for page in DOCS.glob("*.md"):

@@ -30,18 +30,18 @@ from armtriage import (
 from armtriage.kernels.jit import JIT
 from armtriage.theory import (
     Bracket,
-    _families,
-    _independence,
-    _set_cover,
     active_cover_number,
     chvatal_dominating_set,
     cover_number,
+    covers,
     domination_number,
     gap,
     greedy_dominating_set,
+    independence,
     independence_number,
     independent_set,
     layer_size,
+    numbers,
 )
 
 MANY = 1_000_000 if JIT else 5_000
@@ -87,7 +87,7 @@ def brute_force(matrix):
 
 
 def by_programming(graph):
-    """The same by plain integer programs, an edge or an arm a row."""
+    """The same by plain integer programs, with a row for each edge, or for each arm."""
     matrix = graph.to_sparse().toarray()
     n = graph.n_arms
     pairs = np.argwhere(np.triu(matrix | matrix.T, 1))
@@ -119,7 +119,6 @@ def undirected(graph):
     return FeedbackGraph.from_networkx(nx.convert_node_labels_to_integers(graph))
 
 
-# --- Exact numbers ---
 @pytest.mark.parametrize("seed", range(0, 400, FEW))
 def test_numbers_are_those_of_brute_force(seed):
     matrix = random_matrix(seed)
@@ -212,7 +211,6 @@ def test_parts_add_up():
     assert_exact(undirected(nx.disjoint_union_all(parts)), 4 + 3 + 3 + 1 + 8, 3 + 3 + 2 + 1 + 4)
 
 
-# --- Structure at any size ---
 def tree_numbers(n):
     """Both numbers of the binary tree in which arm a hangs on (a - 1) // 2: from the leaves up, greed is right."""
     taken, picked, seen = [True] * n, [False] * n, [False] * n
@@ -274,7 +272,6 @@ def test_structure_has_its_name(graph, how):
     assert both(graph)[0].how == both(graph)[1].how == f"exact: {how}"
 
 
-# --- Brackets ---
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize(("n", "p"), [(70, 0.05), (70, 0.3), (90, 0.1), (110, 0.2), (140, 0.6)])
 @pytest.mark.skipif(not JIT, reason="the search is slow without compilation")
@@ -299,20 +296,22 @@ def test_a_bracket_that_is_stopped_says_so():
 
 @pytest.mark.parametrize("seed", range(0, 60, FEW))
 def test_every_way_alone_gives_the_same(seed, monkeypatch):
-    """Without reductions, and then without search, integer programming is left; and so on."""
+    """Without reductions search and integer programming are left, then one of them, then none."""
     rng = np.random.default_rng(seed)
     graph = FeedbackGraph.erdos_renyi(int(rng.integers(8, 26)), rng.uniform(0.05, 0.6), seed, directed=seed % 2 == 0)
     truth = by_programming(graph)
-    monkeypatch.setattr(_independence, "_PEELING", 0)
-    monkeypatch.setattr(_set_cover, "_REDUCING", 0)
+    monkeypatch.setattr(independence, "_PEELING", 0)
+    monkeypatch.setattr(covers, "_REDUCING", 0)
     assert_exact(graph, *truth)
-    monkeypatch.setattr(_independence, "_SMALL", 0)
-    assert_exact(graph, *truth)
-    monkeypatch.setattr(_independence, "_SEARCHED", 0)
-    monkeypatch.setattr(_set_cover, "_BITS", 0)
-    assert_exact(graph, *truth)
-    monkeypatch.setattr(_independence, "_PROGRAMMED", 0)
-    monkeypatch.setattr(_set_cover, "_PROGRAMMED", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(independence, "_SEARCHED", 0)
+        assert_exact(graph, *truth)
+    monkeypatch.setattr(independence, "_PROGRAMMED", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(independence, "_DENSE", 0.0)
+        assert_exact(graph, *truth)
+    monkeypatch.setattr(independence, "_SEARCHED", 0)
+    monkeypatch.setattr(covers, "_PROGRAMMED", 0)
     for number, exact in zip(both(graph), truth, strict=True):
         assert number.lower <= exact <= number.upper
         assert number.exact or number.how.endswith(", too large to search")
@@ -320,8 +319,8 @@ def test_every_way_alone_gives_the_same(seed, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(0, 100, FEW))
 def test_graphs_too_large_to_write_out_get_brackets(seed, monkeypatch):
-    monkeypatch.setattr(_independence, "EDGES", 0)
-    monkeypatch.setattr("armtriage.theory._dominating.EDGES", 0)
+    monkeypatch.setattr(independence, "EDGES", 0)
+    monkeypatch.setattr(covers, "EDGES", 0)
     matrix = random_matrix(seed)
     graph = FeedbackGraph.from_sparse(matrix)
     for number, exact in zip(both(graph), brute_force(matrix), strict=True):
@@ -336,7 +335,6 @@ def test_a_bracket_shows_itself():
     assert str(Bracket(3, 5, "bracket: greedy")) == "3 to 5 (bracket: greedy)"
 
 
-# --- Greedy covers ---
 def slow_greedy(matrix, among_all):
     missing, picks = set(range(len(matrix))), []
     reveals = [set(np.flatnonzero(row).tolist()) for row in matrix]
@@ -405,7 +403,6 @@ def test_the_greedy_keeps_the_bound_that_replaces_the_lemma(seed):
     assert chvatal_dominating_set(graph).size <= (1 + math.log(n)) * domination_number(graph).upper
 
 
-# --- Covers by decisions ---
 def random_family(seed, most=7):
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(2, 8)), int(rng.integers(1, most))
@@ -440,12 +437,12 @@ def test_cover_numbers_are_those_of_brute_force(seed, monkeypatch):
     assert active_cover_number(decisions, graph)[:2] == (active, active)
     limits = active_cover_number(decisions, graph, limit=0)
     assert limits.lower <= active <= limits.upper
-    monkeypatch.setattr(_families, "_LISTED", 0)
+    monkeypatch.setattr(numbers, "_LISTED", 0)
     limits = cover_number(decisions, graph)
     assert limits.lower <= kappa <= limits.upper
     stopped = cover_number(decisions, graph, time_limit=0.0)
     assert stopped.lower <= kappa <= stopped.upper
-    monkeypatch.setattr(_families, "EDGES", 0)
+    monkeypatch.setattr(numbers, "EDGES", 0)
     assert cover_number(decisions, graph).lower <= kappa <= cover_number(decisions, graph).upper
     limits = active_cover_number(decisions, graph, limit=0, time_limit=0.0)
     assert limits.lower <= active <= limits.upper
@@ -478,7 +475,7 @@ def test_limits_by_an_oracle_contain_what_a_list_gives(decisions, monkeypatch):
         listed = cover_number(decisions, graph), active_cover_number(decisions, graph)
         assert all(one.exact for one in listed)
         with monkeypatch.context() as patch:
-            patch.setattr(_families, "_LISTED", 0)
+            patch.setattr(numbers, "_LISTED", 0)
             limits = cover_number(decisions, graph), active_cover_number(decisions, graph, limit=0)
         assert all(one.lower <= exact.lower <= one.upper for one, exact in zip(limits, listed, strict=True))
 
@@ -513,7 +510,6 @@ def test_arms_in_no_decision_need_not_be_seen():
     assert cover_number(Explicit([[0, 1]], n_arms=5), FeedbackGraph.semi_bandit(5))[:2] == (1, 1)
 
 
-# --- Gaps ---
 @pytest.mark.parametrize(
     ("means", "budget", "expected"),
     [
@@ -579,7 +575,6 @@ def test_too_many_ties_are_refused():
         gap(env)
 
 
-# --- Refusals ---
 GRAPH = FeedbackGraph.semi_bandit(3)
 
 

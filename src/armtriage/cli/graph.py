@@ -22,7 +22,9 @@ __all__ = ["graph"]
 
 @refusing()
 def graph(
-    file: Annotated[Path, typer.Argument(help="Edges, one a line, or a .graphml, .npz or .mtx file.", metavar="FILE")],
+    file: Annotated[
+        Path, typer.Argument(help="Edges, one per line, or a .graphml, .npz or .mtx file.", metavar="FILE")
+    ],
     undirected: Annotated[bool, typer.Option("--undirected", help="Take edges to go both ways.")] = False,
     arms: Annotated[int | None, typer.Option(help="Arms are 0 to this number - 1; for lists of edges.")] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds of search for each number.")] = 10.0,

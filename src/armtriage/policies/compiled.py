@@ -219,11 +219,22 @@ class CompiledPolicy(_Compiled):
     def _entries(self) -> _Entries:
         return _entries(self.kernels, self._seat.type)
 
+    @cached_property
+    def _asks_at_once(self) -> bool:
+        """Whether one kernel may choose, count and schedule: the arms are what is revealed, and no subclass steps in."""
+        kind, own = type(self), (CompiledPolicy._select, OraclePolicy._select)
+        return self.in_loop and self._plain and kind._select in own and kind._schedule is CompiledPolicy._schedule
+
+    @cached_property
+    def _tells_at_once(self) -> bool:
+        """Whether one kernel may check, count, learn and release."""
+        kind = type(self)
+        return kind._update is CompiledPolicy._update and kind._release is CompiledPolicy._release
+
     def ask(self) -> Decision:
         """Return the next decision; it stays open until it is told."""
-        if not (self.in_loop and self._plain):
+        if not self._asks_at_once:
             return super().ask()
-        # The arms are what is revealed: one kernel chooses, counts and schedules them.
         self._entries.ask(self._seat.handle, self._asked, True)
         return self._begin(np.sort(self._seat.arms))
 
@@ -234,6 +245,9 @@ class CompiledPolicy(_Compiled):
     def _learn(
         self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
     ) -> None:
+        if not self._tells_at_once:
+            super()._learn(number, arms, rewards, missing)
+            return
         seat, told, n = self._seat, arms.size, arms.size + missing.size
         seat.seen[:told], seat.rewards[:told], seat.seen[told:n] = arms, rewards, missing
         bad = self._entries.tell(seat.handle, number, told, n, True)

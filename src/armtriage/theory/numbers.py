@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import as_numbers, check_count, check_number
-from armtriage.decisions import DecisionSet
+from armtriage._arguments import as_numbers, check_choice, check_count, check_flag, check_number
+from armtriage.decisions import DecisionSet, PartitionMatroid, TopS
 from armtriage.environments import Environment
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.policies.elimination.layers import new_layer
-from armtriage.theory._dominating import smallest_dominating_set
-from armtriage.theory._families import active_cover, family_cover
-from armtriage.theory._gaps import gap_of_arms, gap_of_decisions
-from armtriage.theory._greedy import cover_chvatal, cover_printed
-from armtriage.theory._independence import largest_independent_set
+from armtriage.theory.covers import greedy_cover, make_ready, smallest_cover, smallest_dominating_set
+from armtriage.theory.independence import EDGES, Clock, largest_independent_set, say_how
 
 __all__ = [
+    "CONSTANTS",
     "Bracket",
     "active_cover_number",
+    "at_most",
     "chvatal_dominating_set",
     "cover_number",
     "domination_number",
@@ -28,9 +27,18 @@ __all__ = [
     "greedy_dominating_set",
     "independence_number",
     "independent_set",
+    "layer_size",
 ]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+CONSTANTS: tuple[str, ...] = ("repaired", "printed")
+_LISTED = 10_000  # decisions of a family that is listed; larger ones are asked through their oracle
+_TIES = 1000  # decisions that may tie for the best: each takes two questions for every arm
+_ROUNDING = 1e-12
+"""By how much means or totals may differ that were meant to be equal."""
 
 
 class Bracket(NamedTuple):
@@ -60,8 +68,9 @@ def independence_number(graph: FeedbackGraph, *, time_limit: float = 10.0) -> Br
     """Return the largest number of arms none of which reveals another.
 
     A graph of runs (semi-bandit, full information, cliques, ladders, arms along a line) is answered at once at any
-    size, and so is most of what is sparse: trees, rings, bipartite graphs. For the rest there are branch and bound and
-    HiGHS. The lower limit is the size of a set that was found, see `independent_set`.
+    size, and so are trees, rings and scattered cliques. The rest is split into components, which are searched by branch
+    and bound if they are small or dense, and go to HiGHS if they are sparse. The lower limit is the size of a set that
+    was found, see `independent_set`.
 
     Parameters
     ----------
@@ -122,8 +131,7 @@ def greedy_dominating_set(graph: FeedbackGraph) -> Ints:
     >>> greedy_dominating_set(FeedbackGraph.from_edges(5, [(1, 0), (1, 2), (3, 4)]))
     array([1, 3])
     """
-    picks = np.empty(_check_graph(graph).n_arms, np.int64)
-    return picks[: cover_printed(new_layer(graph), graph.arrays, picks)].copy()
+    return greedy_cover(_check_graph(graph).arrays, np.ones(graph.n_arms, np.uint8), True)
 
 
 def chvatal_dominating_set(graph: FeedbackGraph) -> Ints:
@@ -138,7 +146,41 @@ def chvatal_dominating_set(graph: FeedbackGraph) -> Ints:
     >>> chvatal_dominating_set(graph), greedy_dominating_set(graph)
     (array([0, 1]), array([0, 4, 5]))
     """
-    return cover_chvatal(_check_graph(graph).arrays, np.ones(graph.n_arms, np.uint8))
+    return greedy_cover(_check_graph(graph).arrays, np.ones(graph.n_arms, np.uint8), False)
+
+
+def layer_size(n_arms: int, alpha: int | Bracket, *, undirected: bool = False, constants: str = "repaired") -> float:
+    """Return how many arms the greedy of Algorithm 1 picks at most to see every active arm once.
+
+    That is alpha on undirected graphs, ``alpha + ceil(2 alpha ln(K / alpha))`` on directed ones. The printed
+    ``100 alpha ln(K)**2`` follows from a lemma that is false for this greedy, and is far larger.
+
+    Parameters
+    ----------
+    n_arms : int
+        K.
+    alpha : int or Bracket
+        The independence number; of a bracket the upper end counts.
+    undirected : bool
+        Whether every edge goes both ways.
+    constants : {"repaired", "printed"}
+        Which of the two.
+
+    Examples
+    --------
+    >>> layer_size(100, 10), layer_size(100, 10, undirected=True)
+    (57.0, 10.0)
+    >>> round(layer_size(100, 10, constants="printed"))
+    21208
+    """
+    n_arms = check_count("n_arms", n_arms, 1)
+    size = at_most("alpha", alpha, n_arms)
+    if check_choice("constants", constants, CONSTANTS) == "printed":
+        return 100.0 * size * math.log(n_arms) ** 2
+    if check_flag("undirected", undirected):
+        return float(size)
+    # Never more than all arms: a pick is never picked again in a layer.
+    return float(min(size + math.ceil(2.0 * size * math.log(n_arms / size)), n_arms))
 
 
 def cover_number(decisions: DecisionSet, graph: FeedbackGraph, *, time_limit: float = 10.0) -> Bracket:
@@ -160,7 +202,7 @@ def cover_number(decisions: DecisionSet, graph: FeedbackGraph, *, time_limit: fl
     >>> cover_number(Explicit([[0, 1], [1, 2], [3, 4]]), FeedbackGraph.semi_bandit(5))
     Bracket(lower=3, upper=3, how='exact: reductions')
     """
-    return Bracket(*family_cover(*_check_pair(decisions, graph), check_number("time_limit", time_limit)))
+    return Bracket(*_family_cover(*_check_pair(decisions, graph), check_number("time_limit", time_limit)))
 
 
 def active_cover_number(
@@ -188,7 +230,7 @@ def active_cover_number(
     """
     pair = _check_pair(decisions, graph)
     limit = check_count("limit", limit, 0, 20)
-    return Bracket(*active_cover(*pair, limit, check_number("time_limit", time_limit)))
+    return Bracket(*_active_cover(*pair, limit, check_number("time_limit", time_limit)))
 
 
 def gap(means: ArrayLike | Environment, budget: int | None = None) -> float:
@@ -220,10 +262,15 @@ def gap(means: ArrayLike | Environment, budget: int | None = None) -> float:
     if decisions is not None:
         if budget is not None:
             raise ValueError(f"budget must be left out where decisions are given, got {budget!r}")
-        return gap_of_decisions(values, decisions)
+        return _gap_of_decisions(values, decisions)
     if budget is None:
         raise ValueError("budget must be given where there are no decisions, got None")
-    return gap_of_arms(values, check_count("budget", budget, 1, values.size))
+    return _gap_of_arms(values, check_count("budget", budget, 1, values.size))
+
+
+def at_most(name: str, number: Any, most: int) -> int:
+    """Return a graph number from 1 to `most`, or the upper end of what brackets it."""
+    return check_count(name, getattr(number, "upper", number), 1, most)
 
 
 def _check_graph(graph: FeedbackGraph) -> FeedbackGraph:
@@ -238,3 +285,206 @@ def _check_pair(decisions: DecisionSet, graph: FeedbackGraph) -> tuple[DecisionS
     if decisions.n_arms != _check_graph(graph).n_arms:
         raise ValueError(f"decisions must have the {graph.n_arms} arms of graph, got {decisions.n_arms}")
     return decisions, graph
+
+
+def _listed(decisions: DecisionSet, graph: FeedbackGraph) -> list[Ints] | None:
+    """Return the decisions, if there are few enough."""
+    count = decisions.count()
+    if count is None or count > _LISTED or count * graph.n_arms > 10 * EDGES:
+        return None
+    return list(decisions)
+
+
+def _members(decisions: DecisionSet) -> Ints:
+    """Return the arms that are in some decision."""
+    return np.flatnonzero(decisions.maximise_each_including(np.zeros(decisions.n_arms)) > -np.inf)
+
+
+def _shown(graph: FeedbackGraph, listed: list[Ints], arms: Ints) -> Any:
+    """Return which of `arms` each decision reveals, with a row for each decision."""
+    from scipy.sparse import csr_array
+
+    shown = [graph.revealed_by(one) for one in listed]
+    starts = np.append(0, np.cumsum([one.size for one in shown]))
+    data = np.ones(starts[-1], np.int8), np.concatenate(shown), starts
+    return csr_array(data, shape=(len(listed), graph.n_arms))[:, arms]
+
+
+def _gains(graph: FeedbackGraph, wanted: Flags) -> NDArray[np.float64]:
+    """Return how many of the wanted arms each arm reveals."""
+    start, stop, indptr, indices = graph.arrays
+    before = np.append(0, np.cumsum(wanted))
+    rows = np.repeat(np.arange(graph.n_arms), np.diff(indptr))
+    listed = np.bincount(rows, wanted[indices], minlength=graph.n_arms)
+    return np.asarray(before[stop] - before[start] + listed, np.float64)
+
+
+def _family_cover(decisions: DecisionSet, graph: FeedbackGraph, time_limit: float) -> tuple[int, int, str]:
+    """Return limits of how many decisions reveal all arms that are in some decision, and how they were found."""
+    if isinstance(decisions, TopS):
+        arms, bound, how = smallest_dominating_set(graph, time_limit)
+        lower, upper = -(-bound // decisions.budget), -(-arms.size // decisions.budget)
+        met = lower == upper and bound < arms.size
+        return lower, upper, say_how(True, ["domination number over the budget"]) if met else how
+    make_ready()
+    clock = Clock(time_limit)
+    members, listed = _members(decisions), _listed(decisions, graph)
+    if listed is not None:
+        answer = smallest_cover(_shown(graph, listed, members), clock)
+        return answer.bound, answer.chosen.size, answer.how
+    upper = _greedy_cover(decisions, graph, members, clock.part(0.5))
+    arms_needed = 1
+    if graph.n_edges <= EDGES:
+        arms_needed = smallest_cover(graph.to_sparse()[members][:, members], clock).bound
+    lower = -(-arms_needed // decisions.size)
+    return lower, upper, say_how(lower == upper, ["arms needed", "greedy"], "too many decisions to list")
+
+
+def _greedy_cover(decisions: DecisionSet, graph: FeedbackGraph, members: Ints, clock: Clock) -> int:
+    """Return how many decisions cover all members if each is the best for what its arms reveal of those missing."""
+    missing = np.zeros(graph.n_arms, np.bool_)
+    missing[members] = True
+    count = 0
+    while missing.any():
+        if clock.left <= 0:
+            return count + int(missing.sum())
+        best = decisions.maximise(_gains(graph, missing))
+        assert best is not None
+        missing[graph.revealed_by(best)] = False
+        count += 1
+    return count
+
+
+def _active_cover(decisions: DecisionSet, graph: FeedbackGraph, limit: int, time_limit: float) -> tuple[int, int, str]:
+    """Return limits of how many of its own decisions a part of the family needs at most to reveal all its arms."""
+    count = decisions.count()
+    if count is not None and count <= limit:
+        need = _enumerate(graph, list(decisions))
+        return need, need, say_how(True, ["all sub-families"])
+    make_ready()
+    clock = Clock(time_limit)
+    members = _members(decisions)
+    inner = graph
+    if members.size < graph.n_arms and graph.n_edges <= EDGES:
+        inner = FeedbackGraph.from_sparse(graph.to_sparse()[members][:, members])
+    apart, most, _ = largest_independent_set(inner, 0.4 * clock.left)
+    upper = int(layer_size(inner.n_arms, most, undirected=inner.is_undirected))
+    smallest = decisions.maximise(-np.ones(decisions.n_arms))
+    assert smallest is not None
+    # One decision shows itself; each arm that is still missing asks for one more at most.
+    upper = min(upper, 1 + members.size - smallest.size, members.size if count is None else count)
+    order = members
+    if inner.n_arms == members.size:
+        order = np.concatenate([members[apart], np.delete(members, apart)])
+    if decisions.size == 1 and inner.n_arms == members.size:
+        lower = apart.size
+    else:
+        lower = _family_cover(decisions, graph, 0.5 * clock.left)[0]
+    lower = max(lower, _indispensable(decisions, graph, order, clock))
+    how = say_how(lower == upper, ["a sub-family", "independence number"], "too many sub-families to look at")
+    return lower, upper, how
+
+
+def _indispensable(decisions: DecisionSet, graph: FeedbackGraph, order: Ints, clock: Clock) -> int:
+    """Return the size of a family each of whose decisions has an arm that no other one of them reveals."""
+    if graph.n_edges > EDGES:
+        return 1
+    revealing = graph.to_sparse().tocsc()
+    hidden, barred = np.zeros(graph.n_arms, np.bool_), np.zeros(graph.n_arms, np.bool_)
+    hidden[order] = True
+    count = 0
+    for arm in order:
+        if clock.left <= 0:
+            break
+        if not hidden[arm] or barred[arm]:
+            continue
+        one = decisions.maximise(-_gains(graph, hidden), include=[arm], exclude=np.flatnonzero(barred))
+        if one is not None:
+            hidden[graph.revealed_by(one)] = False
+            barred[revealing.indices[revealing.indptr[arm] : revealing.indptr[arm + 1]]] = True
+            count += 1
+    return count
+
+
+def _enumerate(graph: FeedbackGraph, listed: list[Ints]) -> int:
+    """Return the largest number of its own decisions that any sub-family needs.
+
+    Sub-family B does with its part C if B lies between C and all decisions whose arms C reveals.
+    """
+    n = len(listed)
+    arms = [sum(1 << arm for arm in one.tolist()) for one in listed]
+    shows = [sum(1 << arm for arm in graph.revealed_by(one).tolist()) for one in listed]
+    shown = [0] * (1 << n)
+    need = np.zeros(1 << n, np.int8)
+    need[0] = 1
+    for part in range(1, 1 << n):
+        shown[part] = shown[part & (part - 1)] | shows[(part & -part).bit_length() - 1]
+    for part in sorted(range(1, 1 << n), key=int.bit_count):
+        between = np.array([part])
+        for i in range(n):
+            if not part >> i & 1 and not arms[i] & ~shown[part]:
+                between = np.concatenate([between, between | (1 << i)])
+        need[between[need[between] == 0]] = part.bit_count()
+        if need.all():
+            break
+    return int(need.max())
+
+
+def _gap_of_arms(means: Floats, budget: int) -> float:
+    """Return the `budget`-th largest mean minus the next smaller one; infinite if there is none."""
+    last = np.partition(means, means.size - budget)[means.size - budget]
+    below = means[means < last - _ROUNDING]
+    return float(last - below.max()) if below.size else np.inf
+
+
+def _gap_of_decisions(means: Floats, decisions: DecisionSet) -> float:
+    """Return the largest total mean of a decision minus the next smaller one; infinite if there is none."""
+    # Sums of such multiples are exact in floating point, so an oracle cannot mistake the best decision.
+    bits = 50 - decisions.size.bit_length()
+    weights = np.ldexp(np.rint(np.ldexp(means, bits)), -bits)
+    rounding = max(_ROUNDING, decisions.size * 2.0**-bits)
+    if isinstance(decisions, PartitionMatroid):
+        return _gap_by_swaps(weights, decisions, rounding)
+    return _gap_by_oracle(weights, decisions, rounding)
+
+
+def _gap_by_swaps(weights: Floats, slates: PartitionMatroid, rounding: float) -> float:
+    """Return the smallest loss of a swap inside a group: a worse slate differs by swaps, one of which loses no more."""
+    best = slates.maximise(weights)
+    chosen = np.zeros(slates.n_arms, np.bool_)
+    chosen[best] = True
+    gap = np.inf
+    for group in range(slates.capacities.size):
+        inside = np.unique(weights[chosen & (slates.groups == group)])
+        outside = np.unique(weights[~chosen & (slates.groups == group)])
+        below = np.searchsorted(outside, inside - rounding)
+        losses = inside[below > 0] - outside[below[below > 0] - 1]
+        gap = min(gap, float(losses.min(initial=np.inf)))
+    return gap
+
+
+def _gap_by_oracle(weights: Floats, decisions: DecisionSet, rounding: float) -> float:
+    """Return the gap by questions with arms forced in and out.
+
+    If every other decision is worse than the best, then the next best is the best with some arm more or less. Where one
+    ties, the family is split by an arm on which the two differ; there are as many ends as decisions that tie.
+    """
+    best = decisions.maximise(weights)
+    assert best is not None
+    top = float(weights[best].sum())
+    gap, ends = np.inf, 0
+    parts: list[tuple[list[int], list[int]]] = [([], [])]
+    while parts:
+        include, exclude = parts.pop()
+        inside = top - decisions.maximise_each_including(weights, include=include, exclude=exclude)
+        outside = top - decisions.maximise_each_excluding(weights, include=include, exclude=exclude)
+        losses = np.concatenate([inside, outside])
+        gap = min(gap, float(losses[losses > rounding].min(initial=np.inf)))
+        tied = np.flatnonzero((inside <= rounding) & (outside <= rounding))
+        if tied.size:
+            parts += [([*include, int(tied[0])], exclude), (include, [*exclude, int(tied[0])])]
+        else:
+            ends += 1
+        if ends + len(parts) > _TIES:
+            raise ValueError(f"at most {_TIES} decisions may tie for the best, got more in {decisions!r}")
+    return gap

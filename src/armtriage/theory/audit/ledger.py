@@ -1,4 +1,4 @@
-"""Claims of an audit: what is stated, how often it was checked, and where it first broke."""
+"""The ledger of an audit: what is claimed, how often it was checked, and where it first broke."""
 
 from __future__ import annotations
 

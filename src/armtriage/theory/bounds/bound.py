@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LONGEST, check_choice, check_count
 from armtriage.intervals import kl
+from armtriage.theory.numbers import CONSTANTS
 
 __all__ = [
-    "CONSTANTS",
     "Bound",
-    "Bracketed",
     "Floats",
     "as_horizons",
     "at_least",
-    "at_most",
     "check_budget",
     "check_constants",
     "check_gap",
@@ -31,17 +29,9 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-CONSTANTS: tuple[str, ...] = ("repaired", "printed")
 
 divergence = np.vectorize(kl, otypes=[np.float64])
 """The divergence of Bernoulli laws, for arrays."""
-
-
-class Bracketed(Protocol):
-    @property
-    def lower(self) -> int: ...
-    @property
-    def upper(self) -> int: ...
 
 
 class Bound(NamedTuple):
@@ -140,11 +130,6 @@ def check_gap(gap: float, name: str = "gap") -> float:
 def check_constants(constants: str) -> str:
     """Return which constants are asked for."""
     return check_choice("constants", constants, CONSTANTS)
-
-
-def at_most(name: str, number: Any, most: int) -> int:
-    """Return a graph number from 1 to `most`, or the upper end of what brackets it."""
-    return check_count(name, getattr(number, "upper", number), 1, most)
 
 
 def at_least(name: str, number: Any, most: int) -> int:

@@ -18,16 +18,15 @@ from armtriage.policies import (
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import check_match
-from armtriage.theory._claims import NOT_APPLICABLE, VIOLATED, Claim, Ledger
-from armtriage.theory._graph_claims import EliminationWatch
-from armtriage.theory._index_claims import IndexWatch
-from armtriage.theory._linear_claims import StagesWatch
-from armtriage.theory._listed_claims import ListedWatch
-from armtriage.theory._oracle_claims import OracleWatch
-from armtriage.theory._problem import Problem
-from armtriage.theory._watch import ANY_POLICY, EVENT, Watch
+from armtriage.theory.audit.constrained import ListedWatch, OracleWatch
+from armtriage.theory.audit.elimination import EliminationWatch
+from armtriage.theory.audit.index import IndexWatch
+from armtriage.theory.audit.ledger import NOT_APPLICABLE, VIOLATED, Claim, Ledger
+from armtriage.theory.audit.linear import StagesWatch
+from armtriage.theory.audit.problem import Problem
+from armtriage.theory.audit.watch import ANY_POLICY, EVENT, Watch
 
-__all__ = ["Audit", "Claim", "audit"]
+__all__ = ["Audit", "audit", "clopper_pearson"]
 
 LEVEL = 0.99
 """Confidence of the interval for the probability that intervals fail."""
@@ -255,7 +254,7 @@ def _play(watch: Watch) -> list[tuple[int, int]]:
         if not watch.takes(decision, rewards):
             break
         policy.tell(decision, rewards)
-        watch.told(number, decision, policy._to_unit(rewards))
+        watch.told(number, decision, problem.in_units(rewards))
         if not watch.good and not failed:
             failed = [(replication, number)]
     return failed

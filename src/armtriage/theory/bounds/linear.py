@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_choice, check_count, check_number, check_probability
-from armtriage.theory._bound import Bound, Floats, as_horizons, check_budget, check_constants, make_bound, pair_regret
+from armtriage.theory.bounds.bound import (
+    Bound,
+    Floats,
+    as_horizons,
+    check_budget,
+    check_constants,
+    make_bound,
+    pair_regret,
+)
 
 __all__ = ["linear_lower", "linear_upper"]
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_count, check_number, check_probability
-from armtriage.theory._bound import (
+from armtriage.theory.bounds.bound import (
     Bound,
-    Bracketed,
     Floats,
     as_horizons,
     at_least,
@@ -23,6 +22,7 @@ from armtriage.theory._bound import (
     pair_regret,
     two_point_regret,
 )
+from armtriage.theory.numbers import Bracket
 
 __all__ = ["full_information_lower", "gap_lower", "minimax_lower", "ucb_lower"]
 
@@ -33,7 +33,7 @@ _GRID = 96
 def gap_lower(
     *,
     budget: int,
-    alpha: int | Bracketed,
+    alpha: int | Bracket,
     horizon: ArrayLike,
     gap: float,
     n_arms: int | None = None,
@@ -142,7 +142,7 @@ def minimax_lower(
     *,
     n_arms: int,
     budget: int,
-    alpha: int | Bracketed,
+    alpha: int | Bracket,
     horizon: ArrayLike,
     constants: str = "repaired",
 ) -> Bound:
@@ -204,7 +204,7 @@ def ucb_lower(
     *,
     n_arms: int,
     budget: int,
-    alpha: int | Bracketed,
+    alpha: int | Bracket,
     horizon: ArrayLike,
     width: float | None = None,
     delta: float = 0.01,

@@ -1,4 +1,4 @@
-"""Upper bounds under graph feedback: Theorems 1 and 3, and UCB with full information."""
+"""Upper bounds under graph feedback: Theorems 1 and 3, the sharper sum over layers, and UCB with full information."""
 
 from __future__ import annotations
 
@@ -7,70 +7,38 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from armtriage._arguments import check_choice, check_flag, check_probability
+from armtriage._arguments import as_numbers, check_choice, check_flag, check_probability
 from armtriage.intervals import INTERVALS
-from armtriage.theory._bound import (
+from armtriage.theory.bounds.bound import (
     Bound,
-    Bracketed,
     Floats,
     as_horizons,
-    at_most,
     check_budget,
     check_constants,
     check_gap,
     log_term,
     make_bound,
 )
+from armtriage.theory.numbers import Bracket, layer_size
 
 __all__ = [
-    "BELOW",
-    "BENCHMARKS",
-    "Elimination",
     "gap_upper",
-    "layer_size",
+    "instance_upper",
     "minimax_upper",
     "ucb_full_information_upper",
     "width_scale",
 ]
 
-BENCHMARKS = {"reduced": 6.0, "printed": 8.0}
+_BENCHMARKS = {"reduced": 6.0, "printed": 8.0}
 """By how many widths active arms can differ under each benchmark."""
-BELOW = 4.0
+_BELOW = 4.0
 """By how many widths an active arm can be worse than the S-th best, under either."""
 
 
-def layer_size(n_arms: int, alpha: int | Bracketed, *, undirected: bool = False, constants: str = "repaired") -> float:
-    """Return how many arms the greedy of Algorithm 1 picks at most to see every active arm once.
-
-    That is alpha on undirected graphs, ``alpha + ceil(2 alpha ln(K / alpha))`` on directed ones. The printed
-    ``100 alpha ln(K)**2`` follows from a lemma that is false for this greedy, and is far larger.
-
-    Parameters
-    ----------
-    n_arms : int
-        K.
-    alpha : int or Bracket
-        The independence number; of a bracket the upper end counts.
-    undirected : bool
-        Whether every edge goes both ways.
-    constants : {"repaired", "printed"}
-        Which of the two.
-
-    Examples
-    --------
-    >>> layer_size(100, 10), layer_size(100, 10, undirected=True)
-    (57.0, 10.0)
-    >>> round(layer_size(100, 10, constants="printed"))
-    21208
-    """
-    n_arms, _ = check_budget(n_arms, 1)
-    size = at_most("alpha", alpha, n_arms)
-    if check_constants(constants) == "printed":
-        return 100.0 * size * math.log(n_arms) ** 2
-    if check_flag("undirected", undirected):
-        return float(size)
-    # Never more than all arms: a pick is never picked again in a layer.
-    return float(min(size + math.ceil(2.0 * size * math.log(n_arms / size)), n_arms))
+_ABOVE = {8.0: 6.0, 6.0: 4.0}
+"""By how many widths an arm that is not confirmed can be better than the S-th best, by the spread of the benchmark."""
+_SINGLE = 4096
+_FINE = 1.001
 
 
 def width_scale(interval: str, n_arms: int, horizon: Floats, delta: float, anytime: bool) -> Floats | None:
@@ -93,7 +61,7 @@ def gap_upper(
     *,
     n_arms: int,
     budget: int,
-    alpha: int | Bracketed,
+    alpha: int | Bracket,
     horizon: ArrayLike,
     gap: float,
     tie_gap: float | None = None,
@@ -150,11 +118,11 @@ def gap_upper(
     >>> round(printed.value), printed.vacuous
     (644194062, True)
     """
-    said = Elimination(
+    said = _Elimination(
         n_arms, budget, alpha, horizon, rounds, delta, undirected, benchmark, interval, anytime, constants
     )
     gap = check_gap(gap)
-    spread, below = said.spread, 8.0 if constants == "printed" else BELOW
+    spread, below = said.spread, 8.0 if constants == "printed" else _BELOW
     rate = below / gap
     tied = tie_gap is not None
     if tie_gap is not None:
@@ -168,7 +136,7 @@ def minimax_upper(
     *,
     n_arms: int,
     budget: int,
-    alpha: int | Bracketed,
+    alpha: int | Bracket,
     horizon: ArrayLike,
     rounds: ArrayLike | None = None,
     delta: float = 0.01,
@@ -198,7 +166,7 @@ def minimax_upper(
     >>> minimax_upper(**sizes, horizon=10**6, constants="printed").vacuous
     True
     """
-    said = Elimination(
+    said = _Elimination(
         n_arms, budget, alpha, horizon, rounds, delta, undirected, benchmark, interval, anytime, constants
     )
     if constants == "printed":
@@ -209,6 +177,56 @@ def minimax_upper(
         value = said.pulls + 2.0 * said.spread * np.sqrt(said.scale * said.pulls * said.budget * said.rounds)
     words = f"Theorem 3: {said.words}"
     return make_bound("minimax_upper", "upper", constants, words, value, said.most, said.conditions)
+
+
+def instance_upper(
+    means: ArrayLike,
+    budget: int,
+    *,
+    alpha: int | Bracket,
+    horizon: ArrayLike,
+    rounds: ArrayLike | None = None,
+    delta: float = 0.01,
+    undirected: bool = False,
+    benchmark: str = "reduced",
+    interval: str = "mixture",
+    anytime: bool = False,
+) -> Bound:
+    """Return what `CombinatorialElimination` can lose on these means with probability 1 - delta.
+
+    The sum over layers n = 0, 1, ... of what a layer can lose: as many pulls as there are worse arms still active, at
+    most `layer_size` + S - 1; each loses no more than 6 widths w(n), or 8 with the printed benchmark, and no more than
+    there is between the arms that may still be active, which are within 4 widths of the S-th best mean.
+
+    Parameters
+    ----------
+    means : array_like
+        The mean of each arm, in [0, 1].
+    budget : int
+        S.
+    alpha, horizon, rounds, delta, undirected, benchmark, interval, anytime
+        See `gap_upper`.
+
+    Examples
+    --------
+    >>> sizes = {"alpha": 20, "horizon": 10**6, "undirected": True}
+    >>> means = [0.9] * 5 + [0.3] * 15
+    >>> round(instance_upper(means, 5, **sizes).value)
+    3853
+    >>> from armtriage.theory import gap_upper
+    >>> round(gap_upper(n_arms=20, budget=5, gap=0.6, **sizes).value)
+    15227
+    """
+    values = as_numbers("means", means).astype(np.float64)
+    if values.ndim != 1 or not values.size or not ((values >= 0.0) & (values <= 1.0)).all():
+        raise ValueError(f"means must be a list of numbers in [0, 1], got {means!r:.100}")
+    said = _Elimination(
+        values.size, budget, alpha, horizon, rounds, delta, undirected, benchmark, interval, anytime, "repaired"
+    )
+    order, pairs = np.sort(values)[::-1], zip(said.scale.flat, said.rounds.flat, strict=True)
+    value = np.reshape([_sum(order, said, scale, times) for scale, times in pairs], said.rounds.shape)
+    words = f"Theorem 1 with all gaps: {said.words}"
+    return make_bound("instance_upper", "upper", "repaired", words, value, said.most, said.conditions)
 
 
 def ucb_full_information_upper(
@@ -239,14 +257,14 @@ def ucb_full_information_upper(
     return make_bound("ucb_full_information_upper", "upper", constants, words, value, budget * times)
 
 
-class Elimination:
+class _Elimination:
     """What Theorems 1 and 3 are told, checked: pulls of a layer, widths that active arms differ by, and their scale."""
 
     def __init__(
         self,
         n_arms: int,
         budget: int,
-        alpha: int | Bracketed,
+        alpha: int | Bracket,
         horizon: ArrayLike,
         rounds: ArrayLike | None,
         delta: float,
@@ -261,11 +279,11 @@ class Elimination:
         times = as_horizons(horizon)
         self.rounds = times if rounds is None else as_horizons(rounds, "rounds")
         check_probability("delta", delta)
-        check_choice("benchmark", benchmark, tuple(BENCHMARKS))
+        check_choice("benchmark", benchmark, tuple(_BENCHMARKS))
         check_choice("interval", interval, INTERVALS)
         if constants == "printed":
             benchmark, interval, anytime = "printed", "printed", False
-        self.spread = BENCHMARKS[benchmark]
+        self.spread = _BENCHMARKS[benchmark]
         self.pulls = self.layer + self.budget
         scale = width_scale(interval, n_arms, times, delta, check_flag("anytime", anytime))
         self.scale, self.rounds = np.broadcast_arrays(np.nan if scale is None else scale, self.rounds)
@@ -273,3 +291,30 @@ class Elimination:
         self.conditions = [(scale is not None, f"an interval of known width, which {interval} is not here")]
         of = f"CombinatorialElimination with benchmark={benchmark!r} and interval={interval!r}"
         self.words = f"with probability 1 - delta, the regret of {of} is at most this"
+
+
+def _sum(order: Floats, said: _Elimination, scale: float, rounds: float) -> float:
+    """Return the most that can be lost in so many rounds, for means in falling order."""
+    if np.isnan(scale):
+        return float("nan")
+    best, rest = order[: said.budget], order[said.budget :]
+    worse, better = best[-1] - rest, np.unique(best - best[-1])
+    # Layers one by one, then in blocks that are charged at the price of their first one, which is the largest.
+    many = max(int(np.log(rounds / _SINGLE) / np.log(_FINE)), 0) + 1
+    first = np.append(np.arange(_SINGLE), np.ceil(_SINGLE * _FINE ** np.arange(many)))
+    first = np.unique(first[first < rounds])
+    length = np.diff(np.append(first, rounds))
+    width = np.sqrt(np.divide(scale, first, out=np.full(first.size, np.inf), where=first > 0))
+    active = np.searchsorted(worse, _BELOW * width, side="right")
+    excess = better[np.searchsorted(better, _ABOVE[said.spread] * width, side="right") - 1]
+    total = np.append(0.0, np.cumsum(worse))
+    picks, fill = np.minimum(said.layer, active).astype(np.int64), np.minimum(said.budget - 1, active)
+    pulls = (picks + fill).astype(np.float64)
+    furthest = np.where(active > 0, excess + np.append(0.0, worse)[active], 0.0)
+    price = np.minimum(said.spread * width, furthest)
+    layer = np.minimum(
+        pulls * price, pulls * excess + 2.0 * total[active] - total[active - picks] - total[active - fill]
+    )
+    # No layer is skipped, or: the dearest pulls, as many as there are slots.
+    slots = np.minimum(np.cumsum(pulls * length), said.budget * rounds)
+    return float(min((layer * length).sum(), (np.diff(slots, prepend=0.0) * price).sum()))

@@ -1,4 +1,4 @@
-"""All bounds, and those that concern one environment."""
+"""The bounds that concern one environment."""
 
 from __future__ import annotations
 
@@ -16,33 +16,21 @@ from armtriage.policies import (
     HierarchicalElimination,
 )
 from armtriage.policies.policy import Policy
-from armtriage.theory._bound import CONSTANTS, Bound, Bracketed
-from armtriage.theory.constrained_bounds import constrained_lower, constrained_upper, oracle_upper
-from armtriage.theory.graph_bounds import gap_upper, layer_size, minimax_upper, ucb_full_information_upper
-from armtriage.theory.instance_bound import instance_upper
-from armtriage.theory.linear_bounds import linear_lower, linear_upper
-from armtriage.theory.lower_bounds import full_information_lower, gap_lower, minimax_lower, ucb_lower
-from armtriage.theory.numbers import active_cover_number, cover_number, gap, independence_number
+from armtriage.theory.bounds.bound import Bound
+from armtriage.theory.bounds.constrained import constrained_lower, constrained_upper, oracle_upper
+from armtriage.theory.bounds.graph import gap_upper, instance_upper, minimax_upper, ucb_full_information_upper
+from armtriage.theory.bounds.linear import linear_lower, linear_upper
+from armtriage.theory.bounds.lower import full_information_lower, gap_lower, minimax_lower, ucb_lower
+from armtriage.theory.numbers import (
+    CONSTANTS,
+    Bracket,
+    active_cover_number,
+    cover_number,
+    gap,
+    independence_number,
+)
 
-__all__ = [
-    "Bound",
-    "bounds_for",
-    "constrained_lower",
-    "constrained_upper",
-    "full_information_lower",
-    "gap_lower",
-    "gap_upper",
-    "instance_upper",
-    "layer_size",
-    "linear_lower",
-    "linear_upper",
-    "minimax_lower",
-    "minimax_upper",
-    "oracle_upper",
-    "tie_gap",
-    "ucb_full_information_upper",
-    "ucb_lower",
-]
+__all__ = ["bounds_for", "tie_gap"]
 
 Options = dict[str, Any]
 
@@ -53,7 +41,7 @@ def bounds_for(
     *,
     horizon: ArrayLike,
     delta: float = 0.01,
-    alpha: int | Bracketed | None = None,
+    alpha: int | Bracket | None = None,
     policy: Policy | None = None,
 ) -> list[Bound]:
     """Return all bounds that concern an environment, upper ones first.
@@ -133,7 +121,7 @@ def _graph(
     budget: int,
     horizon: ArrayLike,
     delta: float,
-    alpha: int | Bracketed,
+    alpha: int | Bracket,
     policy: Policy | None,
 ) -> list[Bound]:
     graph, means = environment.graph, environment.means
@@ -168,7 +156,7 @@ def _constrained(
     environment: StochasticEnvironment,
     horizon: ArrayLike,
     delta: float,
-    alpha: int | Bracketed,
+    alpha: int | Bracket,
     policy: Policy | None,
 ) -> list[Bound]:
     decisions, graph = environment.decisions, environment.graph

@@ -9,11 +9,9 @@ from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_choice, check_flag, check_probability
 from armtriage.intervals import INTERVALS
-from armtriage.theory._bound import (
+from armtriage.theory.bounds.bound import (
     Bound,
-    Bracketed,
     as_horizons,
-    at_most,
     check_budget,
     check_constants,
     check_gap,
@@ -22,7 +20,8 @@ from armtriage.theory._bound import (
     make_bound,
     two_point_regret,
 )
-from armtriage.theory.graph_bounds import layer_size, width_scale
+from armtriage.theory.bounds.graph import width_scale
+from armtriage.theory.numbers import Bracket, at_most, layer_size
 
 __all__ = ["constrained_lower", "constrained_upper", "oracle_upper"]
 
@@ -33,7 +32,7 @@ def constrained_upper(
     *,
     n_arms: int,
     budget: int,
-    cover: int | Bracketed,
+    cover: int | Bracket,
     horizon: ArrayLike,
     gap: float,
     delta: float = 0.01,
@@ -88,7 +87,7 @@ def oracle_upper(
     *,
     n_arms: int,
     budget: int,
-    alpha: int | Bracketed,
+    alpha: int | Bracket,
     horizon: ArrayLike,
     gap: float,
     delta: float = 0.01,

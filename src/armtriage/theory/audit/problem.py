@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,13 @@ from armtriage.theory.bounds import (
     Bound,
     constrained_upper,
     gap_upper,
-    layer_size,
     linear_upper,
     minimax_upper,
     oracle_upper,
     tie_gap,
     ucb_full_information_upper,
 )
-from armtriage.theory.graph_bounds import width_scale
+from armtriage.theory.bounds.graph import width_scale
 from armtriage.theory.numbers import (
     Bracket,
     active_cover_number,
@@ -32,10 +31,8 @@ from armtriage.theory.numbers import (
     domination_number,
     gap,
     independence_number,
+    layer_size,
 )
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 __all__ = ["Problem"]
 
@@ -60,6 +57,11 @@ class Problem:
             return policy.ask(self.environment.contexts(number, replication))
         return policy.ask()
 
+    def in_units(self, rewards: Floats) -> Floats:
+        """Return rewards on the unit scale."""
+        scaled = (rewards - self.low) / self.unit
+        return scaled if isinstance(self.policy, ContextualPolicy) else np.clip(scaled, 0.0, 1.0)
+
     def regret(self, number: int, arms: Ints, replication: int) -> float:
         """Return what a decision loses in a round."""
         environment = self.environment
@@ -79,25 +81,16 @@ class Problem:
         return np.asarray((np.asarray(means, np.float64) - self.low) / self.unit)
 
     @cached_property
+    def rank(self) -> float:
+        """The mean of rank S."""
+        assert self.means is not None
+        return float(np.partition(self.means, -self.policy.budget)[-self.policy.budget])
+
+    @cached_property
     def gap(self) -> float:
         """How much the arm of rank S, or the best decision, is above the next worse one."""
         environment: Any = self.environment
         return gap(environment, self.policy.budget if self.policy.decisions is None else None) / self.unit
-
-    @cached_property
-    def matrix(self) -> csr_array[np.int32]:
-        """Who reveals whom."""
-        return self.policy.graph.to_sparse().astype(np.int32)
-
-    @cached_property
-    def shows(self) -> NDArray[np.bool_]:
-        """Which arms each decision of a listed family reveals."""
-        assert self.policy.decisions is not None
-        family = list(self.policy.decisions)
-        shows = np.zeros((len(family), self.policy.n_arms), np.bool_)
-        for row, arms in zip(shows, family, strict=True):
-            row[self.policy.graph.revealed_by(arms)] = True
-        return shows
 
     @cached_property
     def alpha(self) -> Bracket:

@@ -1,0 +1,7 @@
+"""audit: play a policy where the truth is known, and check in every round what is claimed of it."""
+
+from armtriage.theory.audit.audit import Audit, audit, clopper_pearson
+from armtriage.theory.audit.ledger import Claim
+from armtriage.theory.audit.linear import slack_rule
+
+__all__ = ["Audit", "Claim", "audit", "clopper_pearson", "slack_rule"]
