@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test test-long bench lint docs docs-figures reproduce-docs clean
+.PHONY: install demo check test test-long bench lint docs docs-figures reproduce-docs clean
 
 install: .venv/.all
 
@@ -27,11 +27,18 @@ lint: .venv/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint
-	$(BIN)/pytest -n 2 -m "not long"
+# The inner loop: make check ARGS="tests/policies -k thompson"
+check: .venv/.dev
+	$(BIN)/ruff check -q .
+	$(BIN)/pytest -q -m "not long" $(ARGS)
 
-test-long: .venv/.dev
-	$(BIN)/pytest -n 2
+test: lint .venv/.ray
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
+
+# What takes too long for every change: the long tests, and the twins and contracts once more without compilation.
+test-long: .venv/.dev .venv/.ray
+	$(BIN)/pytest -n 2 --dist loadgroup
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not long" tests/kernels tests/twins tests/policies/test_contract.py
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)

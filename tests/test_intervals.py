@@ -304,9 +304,9 @@ def test_one_signature_serves_every_kind():
     for kind in range(5):
         interval(kind, 10, 3.0, 3.0, 4, 100.0, 0.1)
         interval(kind, 10, 3.0, 3.0, 4, 0.0, 0.1)
-    assert len(interval.signatures) == 1
+    assert len(interval.outer.signatures) == 1
     half_width(HOEFFDING, 10, 4, 100.0, 0.1)
-    assert len(half_width.signatures) == 1
+    assert len(half_width.outer.signatures) == 1
 
 
 def test_face_broadcasts_and_returns_floats_for_scalars():

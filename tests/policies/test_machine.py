@@ -203,12 +203,9 @@ class Eliminating(Sorting):
 
 def counters(policy: Any) -> dict[str, int]:
     """The numbers that elimination keeps up instead of counting: the only private state that this file reads."""
-    from armtriage.policies.elimination.layers import WAITING
-    from armtriage.policies.elimination.sets import LAGGING, LEAST, UNDERWAY
-
-    whole = policy._state.whole
-    inside = {"underway": whole[UNDERWAY], "lagging": whole[LAGGING], "least": whole[LEAST]}
-    return inside | {"waiting": policy._state.layer.whole[WAITING]}
+    state = policy._state
+    inside = {"underway": state.underway, "lagging": state.n_lagging, "least": state.least}
+    return inside | {"waiting": state.layer.n_waiting}
 
 
 class Fact(NamedTuple):
