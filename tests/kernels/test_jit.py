@@ -10,12 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
 import armtriage
 from armtriage import CombUCB1, ConstrainedElimination, FeedbackGraph, GuardedThompson, Matchings, ThompsonSampling
 from armtriage.kernels import jit
+from armtriage.kernels.normal import normal
+from armtriage.kernels.random import stream
 
 OWN_POLICY = """
 import numba, numpy as np
@@ -140,6 +143,8 @@ def test_what_a_kernel_is_made_of_changes_with_what_it_reaches_and_nothing_else(
 
 COMPILED = """
 from armtriage.kernels import jit
+from armtriage.kernels.normal import normal
+from armtriage.kernels.random import stream
 from armtriage import FeedbackGraph, UniformRandom
 policy = UniformRandom(FeedbackGraph.semi_bandit(5), 2, seed=1)
 policy.tell(policy.ask(), [0, 1])
@@ -207,3 +212,16 @@ def test_whoever_waits_at_a_terminal_is_told_there(
     wait.begin()
     wait.tell()
     assert capsys.readouterr().err.startswith("armtriage: compiling kernels")
+
+
+@numba.njit
+def third_moment(start: np.uint64, n: int) -> float:
+    total = 0.0
+    for column in range(n):
+        total += normal(start, column) ** 3
+    return total
+
+
+def test_functions_that_numba_compiles_may_call_kernels() -> None:
+    start = stream(7, "reward")
+    assert third_moment(start, 50) == pytest.approx(sum(normal(start, column) ** 3 for column in range(50)))

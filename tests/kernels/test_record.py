@@ -72,7 +72,7 @@ def test_python_writes_what_a_kernel_reads() -> None:
 
 def test_bound_kernel_finds_the_record_by_its_handle() -> None:
     one = box()
-    at = bind(_fill_at, "fill_box_at", open_box=opener(one.type))
+    at = bind(_fill_at, "fill_box_at", open_box=opener(one.layout))
     assert at(one.handle, 6) == 7
     assert one.counts.tolist() == [2, 2, 1, 1]
 
@@ -127,6 +127,6 @@ def test_wrong_number_of_values_is_refused(values: tuple[object, ...]) -> None:
         Limits(*values)
 
 
-def test_records_of_the_same_layout_have_equal_types() -> None:
-    assert box().type == box().type
-    assert box().type != box(np.zeros((4, 2), np.int64)[:, 0]).type
+def test_layouts_tell_contiguous_arrays_from_others() -> None:
+    assert box().layout == box().layout
+    assert box().layout != box(np.zeros((4, 2), np.int64)[:, 0]).layout

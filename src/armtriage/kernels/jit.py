@@ -1,8 +1,6 @@
-"""Kernels: functions that are compiled by numba when they are first called, and kept on disk as machine code.
+"""Kernels: functions that are compiled when they are first called, and kept on disk as machine code.
 
-Numba compiles every function by itself, optimises it with all that it calls, and does so again for each caller: a
-policy of a hundred small functions took most of a minute. Here only what Python calls is optimised and becomes
-machine code, once, with all that it reaches; and numba runs only the passes that kernels have any use for.
+The compiler itself, `kernels.compiler`, is imported when something is called: numba takes half a second.
 """
 
 from __future__ import annotations
@@ -14,27 +12,21 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
-from numba.core import caching, cgutils, codegen, compiler, config, typed_passes, untyped_passes
-from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
-from numba.extending import intrinsic
+import numpy as np
 
 from armtriage.kernels.sources import Sources
 
-__all__ = ["JIT", "Kernel", "bind", "cache_folder", "compilations", "compile_now", "kernel", "lowest_bit"]
+__all__ = ["JIT", "WAIT", "Kernel", "bind", "cache_folder", "compilations", "compile_now", "kernel", "lowest_bit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_types: Any = numba.types
-
-JIT: bool = not config.DISABLE_JIT
+JIT: bool = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """Whether kernels are compiled; False under ``NUMBA_DISABLE_JIT=1``, where they run as plain Python."""
 
-_KEEP_SECONDS = 30 * 24 * 3600
 _PATIENCE = 2.0
 
 
@@ -76,92 +68,6 @@ def _sources() -> Sources:
     return Sources(None if folder is None else folder / "sources.json")
 
 
-class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """What Python calls: linked with all that it reaches, and optimised as a whole."""
-
-    _linking_libraries: list[Any]
-
-    def finalize(self) -> None:
-        self._linking_libraries = list(_reached(self._linking_libraries))
-        super().finalize()
-
-
-class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """What kernels call: neither linked nor optimised nor turned into machine code by itself."""
-
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
-
-    def finalize(self) -> None:
-        self._raise_if_finalized()
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        self._ensure_finalized()
-        return 0
-
-    @property
-    def codegen(self) -> Any:
-        return self
-
-    def set_env(self, name: str, env: Any) -> None:
-        """Set nothing: there is no machine code yet that an environment could be for."""
-
-
-def _reached(libraries: Iterable[Any]) -> dict[Any, None]:
-    """Return the libraries and all that they need, in a fixed order."""
-    found: dict[Any, None] = {}
-    for library in libraries:
-        if library not in found:
-            found[library] = None
-            if isinstance(library, _InnerLibrary):
-                found |= _reached(library._linking_libraries)
-    return found
-
-
-@register_pass(mutates_CFG=False, analysis_only=False)
-class _ChooseLibrary(LoweringPass):  # type: ignore[misc]
-    """Say what becomes of the function that is being compiled."""
-
-    _name = "armtriage_choose_library"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:
-        kind = _InnerLibrary if state.flags.no_cpython_wrapper else _Library
-        state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        _WAIT.tell()
-        return False
-
-
-class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
-    """The passes that kernels need, which have no closures, generators, context managers or literals to unroll."""
-
-    def define_pipelines(self) -> list[Any]:
-        passes = PassManager("armtriage")
-        for one in (
-            untyped_passes.TranslateByteCode,
-            untyped_passes.FixupArgs,
-            untyped_passes.IRProcessing,
-            untyped_passes.GenericRewrites,
-            untyped_passes.ReconstructSSA,
-            typed_passes.NopythonTypeInference,
-            typed_passes.PreLowerStripPhis,
-            typed_passes.InlineOverloads,
-            typed_passes.IRLegalization,
-            typed_passes.AnnotateTypes,
-            _ChooseLibrary,
-            typed_passes.NativeLowering,
-            typed_passes.NoPythonBackend,
-        ):
-            passes.add_pass(one, one.__name__)
-        passes.finalize()
-        return [passes]
-
-
 class _Wait:
     """Tells whoever waits for a compilation why, once, when it has taken some time."""
 
@@ -186,73 +92,12 @@ class _Wait:
             logging.getLogger("armtriage").info(text)
 
 
-_WAIT = _Wait()
+WAIT = _Wait()
 
 
 def compilations() -> int:
     """Return how many kernels this process has compiled for calls from Python, and not found on disk."""
-    return _WAIT.compiled
-
-
-class _Locator:
-    """Where a kernel's machine code lies."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def ensure_cache_path(self) -> None:
-        pass
-
-    def get_cache_path(self) -> str:
-        return str(self._folder)
-
-    def get_source_stamp(self) -> str:
-        """Return nothing: the digest is part of the file's name."""
-        return ""
-
-
-class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    """Files that are named after what a kernel is made of."""
-
-    def __init__(self, function: Any) -> None:
-        digest = function.__armtriage_digest__
-        self._locator = _Locator(cache_folder())  # type: ignore[arg-type]
-        name = f"{function.__module__}.{function.__qualname__}".removeprefix("armtriage.")
-        self._filename_base = f"{name[:80]}-{digest}.py{sys.version_info.major}{sys.version_info.minor}"
-
-
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
-    """Machine code on disk."""
-
-    _impl_class = _Files
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = super().load_overload(sig, target_context)
-        if found is None:
-            _WAIT.begin()
-        else:
-            os.utime(self._cache_file._index_path)
-        return found
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        super().save_overload(sig, data)
-        _WAIT.began = None
-        _prune(Path(self._cache_path))
-
-
-def _prune(folder: Path) -> None:
-    """Remove machine code that nobody has used for a month."""
-    oldest = time.time() - _KEEP_SECONDS
-    for index in folder.glob("*.nbi"):
-        try:
-            if index.stat().st_mtime < oldest:
-                for one in folder.glob(f"{index.stem}.*"):
-                    one.unlink(missing_ok=True)
-        except OSError:
-            continue
-
-
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "pipeline_class": _Pipeline}
+    return WAIT.compiled
 
 
 class Kernel:
@@ -265,32 +110,48 @@ class Kernel:
     ----------
     function : callable
         What is compiled.
-    parts : tuple
-        What else it is made of, beside its own syntax: kernels, or whatever else has a digest.
+    names : mapping
+        What global names in it mean, beside those of its module: kernels, and openers of records.
     """
 
-    def __init__(self, function: Callable[..., Any], parts: tuple[Any, ...] = ()) -> None:
+    def __init__(self, function: Callable[..., Any], **names: Any) -> None:
         functools.update_wrapper(self, function)
-        self.py_func, self._parts = function, parts
-        self.inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
-        self._numba_type_ = self.inner._numba_type_
+        self.py_func, self._names = function, names
+
+    @functools.cached_property
+    def _compiled(self) -> types.FunctionType:
+        """The function as the compiler gets it, with the objects behind the names."""
+        own = self.py_func
+        names = {name: value.made() if isinstance(value, Opener) else value for name, value in self._names.items()}
+        copy = types.FunctionType(own.__code__, {**own.__globals__, **names}, own.__name__, own.__defaults__)
+        copy.__qualname__, copy.__module__ = own.__qualname__, own.__module__
+        return copy
 
     @functools.cached_property
     def digest(self) -> str | None:
         """What the kernel is made of; None if a part of it is from outside the package, and may change unseen."""
         own = _sources().digest(self.py_func.__module__, self.py_func.__code__.co_name)
-        digests = [own, *(getattr(part, "digest", None) for part in self._parts)]
+        digests = [own, *(getattr(value, "digest", None) for value in self._names.values())]
         known = [one for one in digests if one is not None]
         return _sources().combine(known) if len(known) == len(digests) else None
 
     @functools.cached_property
+    def _inner(self) -> Any:
+        from armtriage.kernels.compiler import inner_function
+
+        return inner_function(self._compiled if self._names else self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self._inner._numba_type_
+
+    @functools.cached_property
     def outer(self) -> Any:
         """The function for calls from Python."""
-        made = numba.njit(**_OPTIONS)(self.py_func)
-        if cache_folder() is not None and self.digest is not None:
-            self.py_func.__armtriage_digest__ = self.digest  # type: ignore[attr-defined]
-            made._cache = _Cache(self.py_func)
-        return made
+        from armtriage.kernels.compiler import outer_function
+
+        function = self._compiled if self._names else self.py_func
+        return outer_function(function, self.digest if cache_folder() is not None else None)
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function from Python."""
@@ -298,6 +159,23 @@ class Kernel:
 
     def __reduce__(self) -> str:
         return self.py_func.__qualname__
+
+
+class Opener:
+    """Finds a record by its address, in kernels; without compilation the address is the record itself."""
+
+    def __init__(self, layout: Any) -> None:
+        self.layout, self.digest = layout, layout.name
+
+    def made(self) -> Any:
+        """Return the function as the compiler knows it."""
+        from armtriage.kernels.compiler import opener
+
+        return opener(self.layout)
+
+    def __call__(self, record: Any) -> Any:
+        """Return the record."""
+        return record
 
 
 def kernel(function: F) -> F:
@@ -314,27 +192,28 @@ def bind(template: F, name: str, **names: Any) -> F:
     copy = types.FunctionType(template.__code__, {**template.__globals__, **names}, name)
     copy.__qualname__, copy.__module__ = name, template.__module__
     copy.__defaults__, copy.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
-    return Kernel(copy, tuple(names.values())) if JIT else copy  # type: ignore[return-value]
+    return Kernel(copy, **names) if JIT else copy  # type: ignore[return-value]
 
 
 def compile_now(function: Any, *arguments: Any) -> None:
     """Compile a kernel, or fetch it from disk, for arguments of these classes, or of the types of these arrays."""
     if JIT:
-        numbers = {int: _types.int64, float: _types.float64, bool: _types.boolean}
-        kinds = (numbers[one] if isinstance(one, type) else numba.typeof(one) for one in arguments)
-        function.outer.compile(tuple(kinds))
+        from armtriage.kernels.compiler import kind_of
+
+        function.outer.compile(tuple(kind_of(one) for one in arguments))
 
 
 if JIT:
+    # De Bruijn's sequence: its product with a power of two has other upper bits for each; compilers know this idiom.
+    _SEQUENCE, _58, _NONE = np.uint64(0x03F79D71B4CB0A89), np.uint64(58), np.uint64(0)
+    _POSITIONS = np.zeros(64, np.int64)
+    for _place in range(64):
+        _POSITIONS[((0x03F79D71B4CB0A89 << _place) & (2**64 - 1)) >> 58] = _place
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def lowest_bit(typingctx: Any, word: Any) -> Any:
+    @kernel
+    def lowest_bit(word: np.uint64) -> int:
         """Return the position of the lowest bit that is set in a 64-bit word other than 0."""
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.cttz(args[0], cgutils.true_bit)
-
-        return _types.int64(_types.uint64), codegen
+        return _POSITIONS[((word & (_NONE - word)) * _SEQUENCE) >> _58]  # type: ignore[no-any-return]
 
 else:
 

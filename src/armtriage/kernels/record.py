@@ -11,23 +11,14 @@ import hashlib
 import inspect
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar, Self, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils
-from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import NativeValue, intrinsic, models, register_model, typeof_impl, unbox
-from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import JIT
+from armtriage.kernels.jit import JIT, Opener
 
-__all__ = ["Record", "RecordType", "opener"]
-
-_types: Any = numba.types
+__all__ = ["Record", "RecordLayout", "opener"]
 _NUMBERS: dict[str, tuple[str, type]] = {"int": ("whole", int), "bool": ("whole", bool), "float": ("real", float)}
 
 
@@ -87,7 +78,6 @@ class Record:
                 cls._numbers[name] = _Number(bag, sizes[bag], made_by)
                 sizes[bag] += 1
                 setattr(cls, name, cls._numbers[name])
-        typeof_impl.register(cls)(lambda record, context: record.type)
 
     def __init__(self, *values: Any, **named: Any) -> None:
         given = dict(zip(self._fields, values, strict=False)) | named
@@ -110,21 +100,20 @@ class Record:
         self.address: int = self._words.ctypes.data
 
     @cached_property
-    def type(self) -> RecordType:
-        """What the compiler knows of it: names, and where they stand."""
+    def layout(self) -> RecordLayout:
+        """What the compiler must know of it: names, and what stands where."""
         places: list[tuple[str, Any, int]] = []
         place = len(self._numbers)
         for name in self._fields:
             number = self._numbers.get(name)
             if number is None:
                 value = getattr(self, name)
-                kind = value.type if isinstance(value, Record) else numba.typeof(value).copy(readonly=False)
-                places.append((name, kind, place))
+                places.append((name, value.layout if isinstance(value, Record) else _kind_of(value), place))
                 place += _words_of(value)
             else:
-                kind = {int: _types.int64, float: _types.float64, bool: _types.boolean}[number.kind]
-                places.append((name, kind, number.place + (self.whole.size if number.bag == "real" else 0)))
-        return RecordType(type(self).__qualname__, tuple(places), self.frozen)
+                places.append((name, number.kind, number.place + (self.whole.size if number.bag == "real" else 0)))
+        digest = hashlib.sha256(repr((places, self.frozen)).encode()).hexdigest()[:12]
+        return RecordLayout(f"{type(self).__qualname__}_{digest}", tuple(places), self.frozen)
 
     @property
     def handle(self) -> Any:
@@ -154,96 +143,26 @@ def _words_of(value: Any) -> int:
     return 1 + 2 * value.ndim if isinstance(value, np.ndarray) else 1
 
 
-class RecordType(_types.Type):  # type: ignore[misc]
-    """A record as the compiler sees it: each field's type and its place in a block of 64-bit words."""
-
-    def __init__(self, name: str, places: tuple[tuple[str, Any, int], ...], frozen: bool) -> None:
-        self.places = {field: (kind, place) for field, kind, place in places}
-        self.frozen = frozen
-        # A short name: it becomes part of the symbol of every function that takes a record.
-        digest = hashlib.sha256(repr((places, frozen)).encode()).hexdigest()[:12]
-        super().__init__(name=f"{name}_{digest}")
+def _kind_of(array: NDArray[Any]) -> tuple[np.dtype[Any], int, str]:
+    """Return an array's type, its number of dimensions, and C if its items stand side by side."""
+    return array.dtype, array.ndim, "C" if array.flags.c_contiguous else "A"
 
 
-@register_model(RecordType)
-class _RecordModel(models.OpaqueModel):  # type: ignore[misc]
-    pass
+class RecordLayout(NamedTuple):
+    """What stands where in a block of 64-bit words.
+
+    Each field has a name, a kind and a place. A kind is the class of a number, what `_kind_of` says of an array, or the
+    layout of a record.
+    """
+
+    name: str  # with a digest; short, since it becomes part of the symbol of every function that takes the record
+    places: tuple[tuple[str, Any, int], ...]
+    frozen: bool
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
 
-@unbox(RecordType)  # type: ignore[untyped-decorator]
-def _unbox_record(kind: Any, obj: Any, c: Any) -> Any:
-    address = c.pyapi.object_getattr_string(obj, "address")
-    pointer = c.pyapi.long_as_voidptr(address)
-    c.pyapi.decref(address)
-    return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
-
-
-@infer_getattr
-class _RecordAttribute(AttributeTemplate):  # type: ignore[misc]
-    key = RecordType
-
-    def generic_resolve(self, kind: Any, name: str) -> Any:
-        return kind.places[name][0] if name in kind.places else None
-
-
-def _word(builder: Any, record: Any, place: int, fixed: bool) -> Any:
-    """Load a word; one that never changes may stay in a register whatever else is written."""
-    word = builder.load(_at(builder, record, place, ir.IntType(64)))
-    if fixed:
-        word.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return word
-
-
-def _at(builder: Any, record: Any, place: int, kind: Any) -> Any:
-    return builder.gep(builder.bitcast(record, kind.as_pointer()), [ir.Constant(ir.IntType(64), place)])
-
-
-@lower_getattr_generic(RecordType)  # type: ignore[untyped-decorator]
-def _get_field(context: Any, builder: Any, kind: Any, record: Any, name: str) -> Any:
-    field, place = kind.places[name]
-    if isinstance(field, RecordType):
-        return builder.inttoptr(_word(builder, record, place, True), cgutils.voidptr_t)
-    if isinstance(field, _types.Array):
-        return _array_at(context, builder, field, record, place)
-    word = _word(builder, record, place, kind.frozen)
-    if field == _types.float64:
-        return builder.bitcast(word, ir.DoubleType())
-    return cgutils.is_not_null(builder, word) if field == _types.boolean else word
-
-
-def _array_at(context: Any, builder: Any, kind: Any, record: Any, place: int) -> Any:
-    """Return an array that owns nothing: the record keeps it alive, and no reference to it is ever counted."""
-    words = [_word(builder, record, place + i, True) for i in range(1 + 2 * kind.ndim)]
-    item = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-    shape, strides = words[1 : 1 + kind.ndim], words[1 + kind.ndim :]
-    if kind.layout == "C":
-        strides = [context.get_constant(_types.intp, item)]
-        for size in shape[:0:-1]:
-            strides.insert(0, builder.mul(strides[0], size))
-    array = context.make_array(kind)(context, builder)
-    data = builder.inttoptr(words[0], context.get_data_type(kind.dtype).as_pointer())
-    populate_array(array, data, shape, strides, item, None)
-    return array._getvalue()
-
-
-@lower_setattr_generic(RecordType)  # type: ignore[untyped-decorator]
-def _set_field(context: Any, builder: Any, signature: Any, args: Any, name: str) -> None:
-    field, place = signature.args[0].places[name]
-    value = builder.zext(args[1], ir.IntType(64)) if field == _types.boolean else args[1]
-    builder.store(value, _at(builder, args[0], place, value.type))
-
-
-def opener(kind: RecordType) -> Any:
-    """Return a function for kernels that finds a record by its address; without compilation that is the record."""
-    if not JIT:
-        return lambda record: record
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def open_record(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-        return kind(_types.int64), codegen
-
-    open_record.digest = kind.name
-    return open_record
+def opener(layout: RecordLayout) -> Opener:
+    """Return a function for kernels that finds a record of this layout by its address."""
+    return Opener(layout)

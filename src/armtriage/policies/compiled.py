@@ -14,7 +14,7 @@ from armtriage.decisions import Decision, TopS
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import bind, compile_now, kernel
 from armtriage.kernels.random import row, row_of, stream
-from armtriage.kernels.record import Record, RecordType, opener
+from armtriage.kernels.record import Record, RecordLayout, opener
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy, restore_arrays
 from armtriage.triage import TriageLog
@@ -135,7 +135,7 @@ class _Entries(NamedTuple):
 
 
 @cache
-def _entries(kernels: Kernels, kind: RecordType) -> _Entries:
+def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
     name, open_one = name_of(kernels), opener(kind)
     schedule, release = kernels.schedule or _nothing, kernels.release or _nothing
@@ -217,11 +217,11 @@ class CompiledPolicy(_Compiled):
 
     @cached_property
     def _entries(self) -> _Entries:
-        return _entries(self.kernels, self._seat.type)
+        return _entries(self.kernels, self._seat.layout)
 
     @cached_property
     def _asks_at_once(self) -> bool:
-        """Whether one kernel may choose, count and schedule: the arms are what is revealed, and no subclass steps in."""
+        """Whether one kernel may choose, count and schedule: where arms reveal themselves, and no subclass steps in."""
         kind, own = type(self), (CompiledPolicy._select, OraclePolicy._select)
         return self.in_loop and self._plain and kind._select in own and kind._schedule is CompiledPolicy._schedule
 
@@ -330,7 +330,7 @@ class _LinearEntries(NamedTuple):
 
 
 @cache
-def _linear_entries(kernels: Kernels, kind: RecordType) -> _LinearEntries:
+def _linear_entries(kernels: Kernels, kind: RecordLayout) -> _LinearEntries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
     name, open_one = name_of(kernels), opener(kind)
     entries = _LinearEntries(
@@ -370,7 +370,7 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
 
     @cached_property
     def _entries(self) -> _LinearEntries:
-        return _linear_entries(self.kernels, self._seat.type)
+        return _linear_entries(self.kernels, self._seat.layout)
 
     def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
         self._entries.ask(self._seat.handle, contexts, number)

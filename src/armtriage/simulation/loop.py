@@ -27,7 +27,7 @@ from armtriage.environments.tables import (
 from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import bind, kernel
 from armtriage.kernels.random import row
-from armtriage.kernels.record import Record, RecordType, opener
+from armtriage.kernels.record import Record, RecordLayout, opener
 from armtriage.policies.compiled import Kernels, name_of
 
 __all__ = ["Desk", "Game", "LinearGame", "linear_loop", "loop", "settle"]
@@ -199,7 +199,7 @@ def _chosen(params: Any, state: Any, graph: GraphArrays, number: int, luck: np.u
 
 
 @cache
-def loop(kernels: Kernels, kind: RecordType) -> Callable[..., None]:
+def loop(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
     name = name_of(kernels)
     one = bind(_turn, f"turn_{name}", select=kernels.select, update=kernels.update)
@@ -207,7 +207,7 @@ def loop(kernels: Kernels, kind: RecordType) -> Callable[..., None]:
 
 
 @cache
-def settle(kernels: Kernels, kind: RecordType) -> Callable[..., None]:
+def settle(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop for one round at a time, with a decision that is on the desk already."""
     name = name_of(kernels)
     one = bind(_turn, f"settled_{name}", select=_chosen, update=kernels.update)
@@ -215,7 +215,7 @@ def settle(kernels: Kernels, kind: RecordType) -> Callable[..., None]:
 
 
 @cache
-def linear_loop(kernels: Kernels, kind: RecordType) -> Callable[..., None]:
+def linear_loop(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop for rounds with contexts."""
     name = name_of(kernels)
     one = bind(_linear_turn, f"turn_{name}", select=kernels.select, update=kernels.update)

@@ -139,7 +139,7 @@ def _compiled(run: Run, replication: int, track: Track) -> Played:
     policy, desk, watch = run.policy, run.desk(), run.watch()
     assert isinstance(policy, CompiledPolicy)
     game = _game(run, replication, desk, True, policy.n_arms)
-    play = loop(policy.kernels, game.type)
+    play = loop(policy.kernels, game.layout)
 
     def go(first: int, stop: int) -> None:
         play(game.handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop))))
@@ -163,7 +163,7 @@ def _by_oracle(run: Run, replication: int, track: Track) -> Played:
             arms = policy.choose(game.params, game.state, number, row_of(luck, number))
             # Decisions may differ in size: the round is played on a desk with room for just this one.
             one = game._replace(desk=desk._replace(arms=arms))
-            settle(policy.kernels, one.type)(one.handle, number + 1)
+            settle(policy.kernels, one.layout)(one.handle, number + 1)
             desk.whole[:], desk.real[:] = one.desk.whole, one.desk.real
 
     run.in_chunks(replication, desk, go, track, run.horizon, policy.n_arms)
@@ -198,7 +198,7 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
 
     def go(first: int, stop: int) -> None:
         part = game._replace(table=environment.table(replication, first, stop), begun=first)
-        linear_loop(policy.kernels, part.type)(part.handle, stop)
+        linear_loop(policy.kernels, part.layout)(part.handle, stop)
 
     run.in_chunks(replication, desk, go, track, environment.rounds_per_table, n_arms)
     desk.decisions.sort(axis=-1)
