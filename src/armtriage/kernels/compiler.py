@@ -86,7 +86,8 @@ class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
 
 def _link(module: Any, libraries: Iterable[Any]) -> list[Any]:
     """Link every kernel that is reached into a module, once; return the libraries that are not of kernels."""
-    waiting, seen, others = list(libraries), set(), {}
+    waiting, seen = list(libraries), set()
+    others: dict[Any, None] = {}
     while waiting:
         library = waiting.pop(0)
         if not isinstance(library, _InnerLibrary):

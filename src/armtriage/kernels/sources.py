@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 __all__ = ["Sources"]
 
 _PACKAGE = "armtriage"
+_BEGAN = time.time()
 
 
 class _Definition(NamedTuple):
@@ -53,14 +55,20 @@ class Sources:
         self._remembered: dict[str, Any] | None = None
         self._modules: dict[str, _Module] = {}
         self._changed = False
+        self._newest = 0.0
 
     def digest(self, module: str, name: str) -> str | None:
-        """Return the digest of all that a definition reaches; None for one that is not of this package."""
+        """Return the digest of all that a definition reaches; None for one that is not of this package.
+
+        It is None, too, if a file has changed since this process began, which may run the older text.
+        """
         if not _is_ours(module):
             return None
         reached: dict[tuple[str, str], str] = {}
         self._reach(module, name, reached)
         self._remember()
+        if self._newest > _BEGAN:
+            return None
         parts = sorted(f"{where}:{what}:{one}" for (where, what), one in reached.items())
         return _hash("\n".join(parts))
 
@@ -101,6 +109,7 @@ class Sources:
         if path is None:
             return _Module({}, {})
         status = path.stat()
+        self._newest = max(self._newest, status.st_mtime)
         stamp = [str(path), status.st_mtime_ns, status.st_size]
         if self._remembered is None:
             self._remembered = _read(self._memory)
