@@ -38,7 +38,8 @@ test: lint .venv/.ray
 # What takes too long for every change: the long tests, and the twins and contracts once more without compilation.
 test-long: .venv/.dev .venv/.ray
 	$(BIN)/pytest -n 2 --dist loadgroup
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not long" tests/kernels tests/twins tests/policies/test_contract.py
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not long" -W "ignore:overflow:RuntimeWarning" \
+	  tests/kernels tests/twins tests/policies/test_contract.py
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage.kernels.inner import inner
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import inner
 
 __all__ = [
     "LARGEST",

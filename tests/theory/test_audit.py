@@ -40,8 +40,8 @@ from armtriage.policies.elimination.sets import (
     ELIMINATED,
     count_lagging,
 )
-from armtriage.policies.linear.stages import ELIMINATED as DROPPED
-from armtriage.policies.linear.stages import OPEN
+from armtriage.policies.linear.hierarchical import ELIMINATED as DROPPED
+from armtriage.policies.linear.hierarchical import OPEN
 from armtriage.theory import Audit, audit
 from armtriage.theory.audit import clopper_pearson
 from armtriage.theory.audit.constrained import ListedWatch, OracleWatch

@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.beta import beta_quantile
-from armtriage.kernels.inner import inner
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
-from armtriage.kernels.order import kth_largest
+from armtriage.kernels.order import inner, kth_largest
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 

@@ -35,7 +35,7 @@ class Ridge(Record):
     counts: NDArray[np.int64]  # (models, 2) rewards in TOTAL, and whether `weights` is STALE
     scratch: NDArray[np.float64]  # (d, d)
     vector: NDArray[np.float64]  # (d,)
-    block: NDArray[np.float64]  # (d + 4, LANES) contexts of some arms, an arm a column, and their sums
+    block: NDArray[np.float64]  # (d + 4, LANES) contexts of some arms, one arm per column, and their sums
 
 
 def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
@@ -218,7 +218,7 @@ def forms(
 ) -> None:
     """For the first n arms, compute the estimate and the square ``x' inverse x`` of the width.
 
-    Arms go through in blocks of LANES, an arm a column, so that every operation is one on vectors; of the symmetric
+    Arms go through in blocks of LANES, one arm per column, so that every operation is one on vectors; of the symmetric
     inverse only the lower triangle is used, two rows at a time.
     """
     inverse, weights, block, d = ridge.inverse[model], ridge.weights[model], ridge.block, ridge.vector.size

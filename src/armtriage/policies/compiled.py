@@ -179,6 +179,10 @@ class _Compiled(Policy):
     def _stream(self) -> np.uint64:
         return stream(self.seed, "policy")
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Addresses and machine code are of this process; both are made again when they are needed.
+        return {name: value for name, value in vars(self).items() if name not in ("_seat", "_entries")}
+
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self._state)
 

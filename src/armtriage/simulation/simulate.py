@@ -63,7 +63,7 @@ def simulate(
     checkpoints : int or sequence of int
         At how many rounds, spaced on a log scale, the regret is kept; or after which numbers of rounds.
     workers : int, optional
-        Threads; by default one a processor. The numbers do not depend on it.
+        Threads; by default one for each processor. The numbers do not depend on it.
     record_decisions : bool
         Keep every decision: replications x horizon x budget numbers.
     certificate : bool or float

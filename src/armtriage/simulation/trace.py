@@ -33,7 +33,7 @@ class Trace:
         The arms of every round, ascending, if they were recorded. Where decisions differ in size, S is the largest
         and -1 fills the rest of the shorter ones.
     triage : tuple of TriageLog, or None
-        For elimination policies, when each arm was confirmed or eliminated, a log a replication. It ends when the
+        For elimination policies, when each arm was confirmed or eliminated, one log per replication. It ends when the
         decision can never change again.
     certificate : ndarray, (replications, checkpoints), or None
         If asked for, what the regret was at most, by what the policy had pulled and seen.

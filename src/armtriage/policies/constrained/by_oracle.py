@@ -13,6 +13,7 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import BERNSTEIN, interval
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 
 __all__ = ["Limits", "OracleElimination", "next_check"]
 
@@ -22,7 +23,6 @@ Flags = NDArray[np.bool_]
 Status = NDArray[np.uint8]
 
 UNDECIDED, CONFIRMED, ELIMINATED = range(3)
-DUE, MOVED, STRAYS, OPENED, FAILED, CALLS, BATCHES = range(7)
 GUARD = 1e-9
 """By what share two values must differ to count as different: sums in another order do by less."""
 _STRAYS = 8
@@ -48,6 +48,18 @@ class Evidence(NamedTuple):
     centre: Floats  # the mean, inside the interval
     lower: Floats
     upper: Floats
+
+
+class Progress(Record):
+    """Where elimination stands, and what it has asked the oracle."""
+
+    due: int  # observations of every undecided arm at which all are looked at again
+    moved: int  # whether the interval of an undecided arm has moved since
+    strays: int  # arms that left one by one since
+    opened: int  # whether arms in all decisions or none have been decided
+    failures: int  # new intervals that contradicted old ones
+    calls: int  # best decisions that were asked for
+    batches: int  # questions, of which one may ask for many
 
 
 @kernel
@@ -164,7 +176,7 @@ class OracleElimination:
             np.full(n, limits.offset + 1.0),
         )
         self.incumbent = np.empty(0, np.int64)
-        self.whole = np.zeros(7, np.int64)
+        self.progress = Progress(due=0, moved=0, strays=0, opened=0, failures=0, calls=0, batches=0)
         self._layer = -1
         self._bound = np.zeros(n, np.int64)
         self._before = np.zeros(n + 1, np.int64)
@@ -172,8 +184,8 @@ class OracleElimination:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all state but what follows from it."""
-        names = ("status", "pending", "incumbent", "whole")
-        return {name: getattr(self, name) for name in names} | self.evidence._asdict()
+        own = {"status": self.status, "pending": self.pending, "incumbent": self.incumbent}
+        return own | {"whole": self.progress.whole} | self.evidence._asdict()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `arrays` returned."""
@@ -224,8 +236,8 @@ class OracleElimination:
         """Record rewards, and look at all undecided arms when the last of them has been seen often enough."""
         self.pending[arms] -= 1
         moved, failed = _learn(self.limits, self.evidence, self.status, arms, rewards)
-        self.whole[FAILED] += failed
-        self.whole[MOVED] |= moved
+        self.progress.failures += failed
+        self.progress.moved |= moved
         if self._is_due():
             self._check()
 
@@ -247,8 +259,8 @@ class OracleElimination:
         self._shown[self.graph.revealed_by(self.incumbent)] = True
 
     def _open(self) -> None:
-        if not self.whole[OPENED]:
-            self.whole[OPENED] = 1
+        if not self.progress.opened:
+            self.progress.opened = 1
             self._check()
 
     def _estimates(self) -> Floats:
@@ -265,8 +277,8 @@ class OracleElimination:
         return value - GUARD * (1.0 + abs(value))
 
     def _maximise(self, weights: Floats, include: ArrayLike) -> Ints | None:
-        self.whole[CALLS] += 1
-        self.whole[BATCHES] += 1
+        self.progress.calls += 1
+        self.progress.batches += 1
         return self.decisions.maximise(weights, include, self._eliminated)
 
     def _explore(self, arm: int) -> Ints | None:
@@ -285,14 +297,14 @@ class OracleElimination:
         """Take out an arm that no plausible decision has."""
         self.status[arm] = ELIMINATED
         self._refresh()
-        self.whole[STRAYS] += 1
+        self.progress.strays += 1
         outside = ((self.status == UNDECIDED) & ~self._inside).any()
-        if self.whole[STRAYS] == _STRAYS or not outside or self._is_due():
+        if self.progress.strays == _STRAYS or not outside or self._is_due():
             self._check()
 
     def _is_due(self) -> bool:
         """Return whether the undecided arms have been seen often enough for the next check, and intervals moved."""
-        return bool(self.whole[MOVED] and _least(self.status, self.evidence.counts) >= self.whole[DUE])
+        return bool(self.progress.moved and _least(self.status, self.evidence.counts) >= self.progress.due)
 
     def _check(self) -> None:
         """Choose the incumbent anew, and decide all arms that can be."""
@@ -311,8 +323,8 @@ class OracleElimination:
         if inside.size:
             values = self.decisions.maximise_each_excluding(weights, inside, **within)
             self.status[inside[values < benchmark]] = CONFIRMED
-        self.whole[CALLS] += outside.size + inside.size
-        self.whole[BATCHES] += (outside.size > 0) + (inside.size > 0)
-        self.whole[MOVED] = self.whole[STRAYS] = 0
-        self.whole[DUE] = next_check(_least(self.status, self.evidence.counts))
+        self.progress.calls += outside.size + inside.size
+        self.progress.batches += (outside.size > 0) + (inside.size > 0)
+        self.progress.moved = self.progress.strays = 0
+        self.progress.due = next_check(_least(self.status, self.evidence.counts))
         self._refresh()

@@ -15,14 +15,12 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import INTERVALS
 from armtriage.policies.constrained.by_list import ListedElimination
 from armtriage.policies.constrained.by_oracle import (
-    BATCHES,
-    CALLS,
     CONFIRMED,
     ELIMINATED,
-    FAILED,
     UNDECIDED,
     Limits,
     OracleElimination,
+    Progress,
 )
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage
@@ -125,20 +123,22 @@ class ConstrainedElimination(Policy):
     @property
     def oracle_calls(self) -> int:
         """How many best decisions were asked for; a question about many arms counts as one for each of them."""
-        return self._tally(CALLS)
+        return int(self._progress.calls)
 
     @property
     def oracle_batches(self) -> int:
         """How many questions were asked; one about many arms counts once."""
-        return self._tally(BATCHES)
+        return int(self._progress.batches)
 
     @property
     def interval_failures(self) -> int:
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return self._tally(FAILED)
+        return int(self._progress.failures)
 
-    def _tally(self, what: int) -> int:
-        return int(self._core.whole[what]) if isinstance(self._core, OracleElimination) else 0
+    @property
+    def _progress(self) -> Progress:
+        """What elimination by oracle counts; nothing of it where decisions are listed."""
+        return self._core.progress if isinstance(self._core, OracleElimination) else Progress(*[0] * 7)
 
     def _select(self, number: int) -> NDArray[np.int64]:
         return self._core.select()

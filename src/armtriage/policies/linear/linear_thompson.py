@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_optional, check_ridge
-from armtriage.kernels.inner import inner
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
-from armtriage.kernels.order import best_arms
+from armtriage.kernels.order import best_arms, inner
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, back, new_ridge, solve
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
