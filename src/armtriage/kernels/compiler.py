@@ -28,7 +28,7 @@ from numba.np.arrayobj import populate_array
 from armtriage.kernels.jit import WAIT, cache_folder
 from armtriage.kernels.record import Record, RecordLayout
 
-__all__ = ["inner_function", "kind_of", "opener", "outer_function"]
+__all__ = ["inner_function", "kind_of", "opener", "outer_function", "trailing_zeros"]
 
 _types: Any = numba.types
 
@@ -43,6 +43,13 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
     def finalize(self) -> None:
         self._linking_libraries = _link(self._final_module, self._linking_libraries)
         super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        # Nobody else calls what was linked in: a function with one caller is then inlined however long it is.
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage.name == "linkonce_odr":
+                function.linkage = "internal"
+        super()._optimize_final_module()
 
 
 class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
@@ -397,3 +404,13 @@ def opener(layout: RecordLayout) -> Any:
         return kind(_types.int64), codegen
 
     return open_record
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def trailing_zeros(typingctx: Any, word: Any) -> Any:
+    """Return how many bits below the lowest that is set are not, in a 64-bit word other than 0."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], cgutils.true_bit)
+
+    return _types.int64(_types.uint64), codegen

@@ -122,7 +122,7 @@ class Kernel:
     def _compiled(self) -> types.FunctionType:
         """The function as the compiler gets it, with the objects behind the names."""
         own = self.py_func
-        names = {name: value.made() if isinstance(value, Opener) else value for name, value in self._names.items()}
+        names = {name: value.made() if hasattr(value, "made") else value for name, value in self._names.items()}
         copy = types.FunctionType(own.__code__, {**own.__globals__, **names}, own.__name__, own.__defaults__)
         copy.__qualname__, copy.__module__ = own.__qualname__, own.__module__
         return copy
@@ -203,17 +203,28 @@ def compile_now(function: Any, *arguments: Any) -> None:
         function.outer.compile(tuple(kind_of(one) for one in arguments))
 
 
-if JIT:
-    # De Bruijn's sequence: its product with a power of two has other upper bits for each; compilers know this idiom.
-    _SEQUENCE, _58, _NONE = np.uint64(0x03F79D71B4CB0A89), np.uint64(58), np.uint64(0)
-    _POSITIONS = np.zeros(64, np.int64)
-    for _place in range(64):
-        _POSITIONS[((0x03F79D71B4CB0A89 << _place) & (2**64 - 1)) >> 58] = _place
+class _TrailingZeros:
+    """The processor's own instruction, which only the compiler knows."""
 
-    @kernel
-    def lowest_bit(word: np.uint64) -> int:
-        """Return the position of the lowest bit that is set in a 64-bit word other than 0."""
-        return _POSITIONS[((word & (_NONE - word)) * _SEQUENCE) >> _58]  # type: ignore[no-any-return]
+    digest = "trailing zeros"
+
+    def made(self) -> Any:
+        from armtriage.kernels.compiler import trailing_zeros
+
+        return trailing_zeros
+
+
+def trailing_zeros(word: np.uint64) -> int:
+    """Stand for the instruction, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def _lowest_bit(word: np.uint64) -> int:
+    return trailing_zeros(word)
+
+
+if JIT:
+    lowest_bit = bind(_lowest_bit, "lowest_bit", trailing_zeros=_TrailingZeros())
 
 else:
 

@@ -184,7 +184,7 @@ class OracleElimination:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all state but what follows from it."""
-        own = {"status": self.status, "pending": self.pending, "incumbent": self.incumbent}
+        own: dict[str, NDArray[Any]] = {"status": self.status, "pending": self.pending, "incumbent": self.incumbent}
         return own | {"whole": self.progress.whole} | self.evidence._asdict()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
