@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
-from armtriage.cli.app import app as cli
 from typer.testing import CliRunner
 
 from armtriage import FeedbackGraph, __version__
+from armtriage.cli import app as cli
 from armtriage.graphs.files import read_graph
 from armtriage.theory import domination_number, greedy_dominating_set, independence_number
 
@@ -29,7 +29,7 @@ def write(tmp_path):
 
 
 def run(*arguments):
-    return CliRunner().invoke(cli.app, ["graph", *map(str, arguments)])
+    return CliRunner().invoke(cli, ["graph", *map(str, arguments)])
 
 
 def refused(*arguments):

@@ -8,7 +8,9 @@ machine code, once, with all that it reaches; and numba runs only the passes tha
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
+import pickle
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -22,11 +24,11 @@ from numba.core.compiler_machinery import LoweringPass, PassManager, register_pa
 from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
 from numba.core.runtime import rtsys
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import NativeValue, intrinsic, models, register_model, typeof_impl, unbox
+from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 from numba.np.arrayobj import populate_array
 
 from armtriage.kernels.jit import WAIT, cache_folder
-from armtriage.kernels.record import Record, RecordLayout
+from armtriage.kernels.record import RecordLayout
 
 __all__ = ["inner_function", "kind_of", "opener", "outer_function", "trailing_zeros"]
 
@@ -43,13 +45,6 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
     def finalize(self) -> None:
         self._linking_libraries = _link(self._final_module, self._linking_libraries)
         super().finalize()
-
-    def _optimize_final_module(self) -> None:
-        # Nobody else calls what was linked in: a function with one caller is then inlined however long it is.
-        for function in self._final_module.functions:
-            if not function.is_declaration and function.linkage.name == "linkonce_odr":
-                function.linkage = "internal"
-        super()._optimize_final_module()
 
 
 class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
@@ -222,7 +217,10 @@ class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Cache(caching.FunctionCache):  # type: ignore[misc]
-    """Machine code on disk."""
+    """Machine code on disk, one file for each kernel, signature and processor.
+
+    Numba's own index of files is written by every process: two that meet can leave it pointing to the wrong code.
+    """
 
     _impl_class = _Files
 
@@ -230,27 +228,43 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         # Numba would first load all that compiling can need, SciPy's linear algebra included; machine code needs only
         # what allocates memory.
         rtsys.initialize(target_context)
-        found = self._load_overload(sig, target_context)
-        if found is None:
-            WAIT.begin()
-        else:
-            os.utime(self._cache_file._index_path)
-        return found
+        key = repr(self._index_key(sig, target_context.codegen()))
+        try:
+            kept, payload = pickle.loads(self._path(key).read_bytes())
+            os.utime(self._path(key))
+        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
+            kept = None
+        if kept == key:
+            return self._impl.rebuild(target_context, payload)
+        WAIT.begin()
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        super().save_overload(sig, data)
         WAIT.began = None
-        _prune(Path(self._cache_path))
+        if not self._impl.check_cachable(data):
+            return
+        key = repr(self._index_key(sig, data.codegen))
+        path = self._path(key)
+        passing = path.with_name(f"{path.name}.{os.getpid()}")
+        try:
+            passing.write_bytes(caching.dumps((key, self._impl.reduce(data))))
+            os.replace(passing, path)
+        except OSError:
+            passing.unlink(missing_ok=True)
+        _prune(path.parent)
+
+    def _path(self, key: str) -> Path:
+        digest = hashlib.sha256(f"{numba.__version__} {key}".encode()).hexdigest()[:16]
+        return Path(self._cache_path) / f"{self._impl.filename_base}-{digest}.code"
 
 
 def _prune(folder: Path) -> None:
     """Remove machine code that nobody has used for a month."""
     oldest = time.time() - _KEEP_SECONDS
-    for index in folder.glob("*.nbi"):
+    for one in folder.glob("*.code*"):
         try:
-            if index.stat().st_mtime < oldest:
-                for one in folder.glob(f"{index.stem}.*"):
-                    one.unlink(missing_ok=True)
+            if one.stat().st_mtime < oldest:
+                one.unlink()
         except OSError:
             continue
 
@@ -319,9 +333,6 @@ class _RecordType(_types.Type):  # type: ignore[misc]
     def __init__(self, name: str, places: dict[str, tuple[Any, int]], frozen: bool) -> None:
         self.places, self.frozen = places, frozen
         super().__init__(name=name)
-
-
-typeof_impl.register(Record)(lambda record, context: _record_type(record.layout))
 
 
 @register_model(_RecordType)

@@ -100,6 +100,15 @@ def compilations() -> int:
     return WAIT.compiled
 
 
+@functools.cache
+def _compiler_digest() -> str | None:
+    """Return what compilation itself is made of."""
+    names = ("inner_function", "opener", "outer_function", "trailing_zeros")
+    digests = [_sources().digest("armtriage.kernels.compiler", name) for name in names]
+    known = [one for one in digests if one is not None]
+    return _sources().combine(known) if len(known) == len(names) else None
+
+
 class Kernel:
     """A function that is compiled when it is first called.
 
@@ -131,7 +140,7 @@ class Kernel:
     def digest(self) -> str | None:
         """What the kernel is made of; None if a part of it is from outside the package, and may change unseen."""
         own = _sources().digest(self.py_func.__module__, self.py_func.__code__.co_name)
-        digests = [own, *(getattr(value, "digest", None) for value in self._names.values())]
+        digests = [_compiler_digest(), own, *(getattr(value, "digest", None) for value in self._names.values())]
         known = [one for one in digests if one is not None]
         return _sources().combine(known) if len(known) == len(digests) else None
 

@@ -116,6 +116,12 @@ class Record:
         return RecordLayout(f"{type(self).__qualname__}_{digest}", tuple(places), self.frozen)
 
     @property
+    def _numba_type_(self) -> Any:
+        from armtriage.kernels.compiler import kind_of
+
+        return kind_of(self.layout)
+
+    @property
     def handle(self) -> Any:
         """What a bound kernel is called with: the address, or the record itself where nothing is compiled."""
         return self.address if JIT else self
