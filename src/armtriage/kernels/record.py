@@ -58,7 +58,7 @@ class Record:
     ...     total: int
     >>> count = Count(np.zeros(3, np.int64), 5)
     >>> count.total += 1
-    >>> count.total, count.whole
+    >>> int(count.total), count.whole
     (6, array([6]))
     """
 
