@@ -90,7 +90,7 @@ def _expect_refusal(error: type[Exception], policy: Policy, action: str, *given:
 def _check_decisions(case: _Case) -> None:
     policy = case.make()
     for number in range(40):
-        decision = _step(case, policy, number)
+        decision = case.ask(policy, number)
         arms, budget, allowed = decision.arms, case.budget, policy.decisions
         _expect(decision.number == number, policy, f"decision {number} has the number {decision.number}")
         _expect(arms.dtype == np.int64 and arms.ndim == 1, policy, "arms must be a 1-D array of int64")
@@ -98,6 +98,7 @@ def _check_decisions(case: _Case) -> None:
         _expect(bool(np.all(np.diff(arms) > 0)), policy, f"arms must rise, got {arms}")
         _expect(bool(np.all((arms >= 0) & (arms < case.n_arms))), policy, f"arms out of range: {arms}")
         _expect(allowed is None or allowed.contains(arms), policy, f"{arms} is no decision of the set")
+        policy.tell(decision, case.rewards(decision.revealed, number))
 
 
 def _check_determinism(case: _Case) -> None:
