@@ -20,7 +20,18 @@ import numpy as np
 
 from armtriage.kernels.sources import Sources
 
-__all__ = ["JIT", "WAIT", "Kernel", "bind", "cache_folder", "compilations", "compile_now", "kernel", "lowest_bit"]
+__all__ = [
+    "JIT",
+    "WAIT",
+    "Kernel",
+    "Opener",
+    "bind",
+    "cache_folder",
+    "compilations",
+    "compile_now",
+    "kernel",
+    "lowest_bit",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import JIT, Opener
+from armtriage.kernels.jit import JIT
 
-__all__ = ["Record", "RecordLayout", "opener"]
+__all__ = ["Record", "RecordLayout"]
 _NUMBERS: dict[str, tuple[str, type]] = {"int": ("whole", int), "bool": ("whole", bool), "float": ("real", float)}
 
 
@@ -167,8 +167,3 @@ class RecordLayout(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self.name)
-
-
-def opener(layout: RecordLayout) -> Opener:
-    """Return a function for kernels that finds a record of this layout by its address."""
-    return Opener(layout)

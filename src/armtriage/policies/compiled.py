@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from armtriage.decisions import Decision, TopS
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import bind, compile_now, kernel
+from armtriage.kernels.jit import Opener, bind, compile_now, kernel
 from armtriage.kernels.random import row, row_of, stream
-from armtriage.kernels.record import Record, RecordLayout, opener
+from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy, restore_arrays
 from armtriage.triage import TriageLog
@@ -137,7 +137,7 @@ class _Entries(NamedTuple):
 @cache
 def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
-    name, open_one = name_of(kernels), opener(kind)
+    name, open_one = name_of(kernels), Opener(kind)
     schedule, release = kernels.schedule or _nothing, kernels.release or _nothing
     entries = _Entries(
         bind(_ask, f"ask_{name}", open_seat=open_one, select=kernels.select, schedule=schedule),
@@ -336,7 +336,7 @@ class _LinearEntries(NamedTuple):
 @cache
 def _linear_entries(kernels: Kernels, kind: RecordLayout) -> _LinearEntries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
-    name, open_one = name_of(kernels), opener(kind)
+    name, open_one = name_of(kernels), Opener(kind)
     entries = _LinearEntries(
         bind(_ask_linear, f"ask_{name}", open_seat=open_one, select=kernels.select),
         bind(_tell_linear, f"tell_{name}", open_seat=open_one, update=kernels.update),

@@ -25,10 +25,10 @@ from armtriage.environments.tables import (
     means_in,
 )
 from armtriage.graphs.feedback import GraphArrays, reveal
-from armtriage.kernels.jit import bind, kernel
+from armtriage.kernels.jit import Opener, bind, kernel
 from armtriage.kernels.random import row
-from armtriage.kernels.record import Record, RecordLayout, opener
-from armtriage.policies.compiled import Kernels, name_of
+from armtriage.kernels.record import Record, RecordLayout
+from armtriage.policies.compiled import Kernels, name_of, select, update
 
 __all__ = ["Desk", "Game", "LinearGame", "linear_loop", "loop", "settle"]
 
@@ -95,16 +95,6 @@ class LinearGame(Record):
 
 def open_game(address: Any) -> Any:
     """Stand for the function that finds a game by its address, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def select(*arguments: Any) -> bool:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def update(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
     raise NotImplementedError
 
 
@@ -203,7 +193,7 @@ def loop(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
     name = name_of(kernels)
     one = bind(_turn, f"turn_{name}", select=kernels.select, update=kernels.update)
-    return bind(_play, f"play_{name}", open_game=opener(kind), turn=one)
+    return bind(_play, f"play_{name}", open_game=Opener(kind), turn=one)
 
 
 @cache
@@ -211,7 +201,7 @@ def settle(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop for one round at a time, with a decision that is on the desk already."""
     name = name_of(kernels)
     one = bind(_turn, f"settled_{name}", select=_chosen, update=kernels.update)
-    return bind(_play, f"settle_{name}", open_game=opener(kind), turn=one)
+    return bind(_play, f"settle_{name}", open_game=Opener(kind), turn=one)
 
 
 @cache
@@ -219,4 +209,4 @@ def linear_loop(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop for rounds with contexts."""
     name = name_of(kernels)
     one = bind(_linear_turn, f"turn_{name}", select=kernels.select, update=kernels.update)
-    return bind(_play, f"play_{name}", open_game=opener(kind), turn=one)
+    return bind(_play, f"play_{name}", open_game=Opener(kind), turn=one)
