@@ -15,6 +15,8 @@ from armtriage.errors import ExperimentError
 from armtriage.reproduce import STUDIES, Reproduction
 from armtriage.reproduce import reproduce as run
 
+pytestmark = pytest.mark.xdist_group("reproduce")  # the report is made once, so that one process should have it
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:

@@ -112,7 +112,8 @@ class Record:
                 place += _words_of(value)
             else:
                 places.append((name, number.kind, number.place + (self.whole.size if number.bag == "real" else 0)))
-        digest = hashlib.sha256(repr((places, self.frozen)).encode()).hexdigest()[:12]
+        parts = [(name, _short(kind), place) for name, kind, place in places]
+        digest = hashlib.sha256(repr((parts, self.frozen)).encode()).hexdigest()[:12]
         return RecordLayout(f"{type(self).__qualname__}_{digest}", tuple(places), self.frozen)
 
     @property
@@ -152,6 +153,13 @@ def _words_of(value: Any) -> int:
 def _kind_of(array: NDArray[Any]) -> tuple[np.dtype[Any], int, str]:
     """Return an array's type, its number of dimensions, and C if its items stand side by side."""
     return array.dtype, array.ndim, "C" if array.flags.c_contiguous else "A"
+
+
+def _short(kind: Any) -> Any:
+    """Return what tells a kind of field from others."""
+    if isinstance(kind, RecordLayout):
+        return kind.name
+    return kind.__name__ if isinstance(kind, type) else (kind[0].str, *kind[1:])
 
 
 class RecordLayout(NamedTuple):

@@ -157,13 +157,18 @@ def _by_oracle(run: Run, replication: int, track: Track) -> Played:
     assert isinstance(policy, OraclePolicy)
     # With a stamp too many no decision counts as that of all arms, after which there would be no other.
     game, luck = _game(run, replication, desk, False, policy.n_arms + 1), run.luck(replication)
+    play, games = settle(policy.kernels, game.layout), {policy.budget: game}
 
     def go(first: int, stop: int) -> None:
         for number in range(first, stop):
             arms = policy.choose(game.params, game.state, number, row_of(luck, number))
-            # Decisions may differ in size: the round is played on a desk with room for just this one.
-            one = game._replace(desk=desk._replace(arms=arms))
-            settle(policy.kernels, one.layout)(one.handle, number + 1)
+            one = games.get(arms.size)
+            if one is None:
+                # Decisions may differ in size: each size has a desk with room for just so many arms.
+                one = game._replace(desk=desk._replace(arms=np.empty(arms.size, np.int64)))
+                games[arms.size] = one
+            one.desk.arms[:], one.desk.whole[:], one.desk.real[:] = arms, desk.whole, desk.real
+            play(one.handle, number + 1)
             desk.whole[:], desk.real[:] = one.desk.whole, one.desk.real
 
     run.in_chunks(replication, desk, go, track, run.horizon, policy.n_arms)
