@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from armtriage import (
     UniformRandom,
     UnknownDecision,
 )
+from armtriage._files import HOST
 from conftest import POLICIES, play
 from twins import saved
 
@@ -407,6 +409,48 @@ def test_missing_file_is_not_found(path: Path) -> None:
 def test_saving_into_a_missing_folder_is_not_found(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         make("CombUCB1").save(path / "deeper")
+
+
+def test_a_replaced_file_keeps_its_permissions(path: Path) -> None:
+    make("CombUCB1").save(path)
+    for mode in (0o600, 0o640, 0o444):
+        path.chmod(mode)
+        make("CombUCB1").save(path)
+        assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_link_leads_to_the_file(path: Path, tmp_path: Path) -> None:
+    there = tmp_path / "elsewhere" / "real.bin"
+    there.parent.mkdir()
+    path.symlink_to(there)
+    for _ in range(2):
+        make("CombUCB1").save(path)
+        assert path.is_symlink()
+        assert there.is_file()
+        assert not there.is_symlink()
+    assert CombUCB1.load(path).ask().number == 0
+
+
+def test_what_is_no_regular_file_is_not_replaced(path: Path, tmp_path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(FileExistsError, match="is no regular file, and not replaced"):
+        make("CombUCB1").save(path)
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    with pytest.raises(IsADirectoryError):
+        make("CombUCB1").save(tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+
+
+def test_saving_sweeps_what_killed_saves_have_left(path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    gone, own = int(ended.stdout), os.getpid()
+    left = path.with_name(f".{path.name}.{'0' * 16}.{HOST}-{gone}.tmp")
+    kept = [path.with_name(f".{path.name}.{'1' * 16}.{HOST}-{own}.tmp"), path.with_name(f".other.2.{HOST}-{gone}.tmp")]
+    for one in (left, *kept):
+        one.write_bytes(b"")
+    make("CombUCB1").save(path)
+    assert not left.exists()
+    assert all(one.exists() for one in kept)
 
 
 def test_repr_shows_the_arguments() -> None:

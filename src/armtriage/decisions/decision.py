@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +41,10 @@ class Decision:
     policy_id: str = field(repr=False)
     contexts: NDArray[np.float64] | None = field(repr=False, default=None)
 
-    @cached_property
+    @property
     def revealed(self) -> NDArray[np.int64]:
         """The arms whose rewards this decision shows, ascending."""
-        return self.graph.revealed_by(self.arms)
+        # Up to Python 3.11 a cached_property has one lock for all decisions, which a fork can find taken for ever.
+        if "_revealed" not in self.__dict__:
+            self.__dict__["_revealed"] = self.graph.revealed_by(self.arms)
+        return self.__dict__["_revealed"]  # type: ignore[no-any-return]

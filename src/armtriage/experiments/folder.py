@@ -15,16 +15,14 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import secrets
-import time
 import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from armtriage._files import HOST, write_whole
+from armtriage._files import HOST, sweep, write_whole
 from armtriage.errors import DamagedFile, ExperimentError
 from armtriage.experiments.cells import Cell, Outcome, table_digest
 from armtriage.experiments.manifest import Manifest
@@ -32,8 +30,6 @@ from armtriage.experiments.manifest import Manifest
 __all__ = ["Folder"]
 
 _MANIFEST = "experiment.json"
-_TEMPORARY = re.compile(rf"\..*\.{HOST}-(\d+)\.tmp")
-_DAY = 24 * 3600
 _NEEDED = {"cell", "started", "digest", "error"}
 
 
@@ -84,7 +80,8 @@ class Folder:
         try:
             for part in ("cells", "runs"):
                 (self.path / part).mkdir(parents=True, exist_ok=True)
-            self._sweep()
+            for folder in (self.path, self.path / "cells"):
+                sweep(folder)
             if not place.exists() or place.read_bytes() != text:
                 write_whole(place, text, durable=False)
         except OSError as error:
@@ -174,14 +171,6 @@ class Folder:
         say = f"cannot write to {self.path}: {error.strerror or error}"
         return ExperimentError(f"{say}; {self._safe} finished cells are safe, and running it again goes on from them")
 
-    def _sweep(self) -> None:
-        """Remove the temporary files of processes that are no more."""
-        for one in [*(self.path / "cells").glob(".*.tmp"), *self.path.glob(".*.tmp")]:
-            own = _TEMPORARY.fullmatch(one.name)
-            with suppress(FileNotFoundError):
-                if (own and not _is_alive(int(own[1]))) or time.time() - one.stat().st_mtime > _DAY:
-                    one.unlink()
-
 
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
@@ -191,19 +180,6 @@ def _write(file: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(file, rest) :]
-
-
-def _is_alive(process: int) -> bool:
-    """Whether a process of this machine is there; where one cannot ask without ending it, all are."""
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _is_whole(place: Path, cell: Cell, sums: set[str]) -> bool:

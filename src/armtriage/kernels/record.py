@@ -50,6 +50,8 @@ class Record:
     ----------
     whole, real : ndarray
         The whole and the real numbers, in the order of the fields.
+    facts : tuple of str or None
+        The fields that a file keeps, since all others follow from them; None for all. Set it in the class.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Record:
 
     _fields: ClassVar[tuple[str, ...]] = ()
     frozen: ClassVar[bool] = False
+    facts: ClassVar[tuple[str, ...] | None] = None
     _numbers: ClassVar[dict[str, _Number]] = {}
     whole: NDArray[np.int64]
     real: NDArray[np.float64]
@@ -126,6 +129,17 @@ class Record:
     def handle(self) -> Any:
         """What a bound kernel is called with: the address, or the record itself where nothing is compiled."""
         return self.address if JIT else self
+
+    @classmethod
+    def is_fact(cls, name: str) -> bool:
+        """Whether a file keeps the field."""
+        return cls.facts is None or name in cls.facts
+
+    @classmethod
+    def fact_places(cls, bag: str) -> NDArray[np.int64]:
+        """Return where the facts are in `whole` or `real`."""
+        numbers = cls._numbers.items()
+        return np.array([one.place for name, one in numbers if one.bag == bag and cls.is_fact(name)], np.int64)
 
     def __setattr__(self, name: str, value: Any) -> None:
         # The addresses in the block would go on pointing to what the record no longer keeps alive.

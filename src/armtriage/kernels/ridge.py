@@ -24,6 +24,7 @@ TOTAL, STALE = 0, 1
 class Ridge(Record):
     """Several regressions over the same dimension d; the first index is the model's number."""
 
+    facts = ("gram", "carry", "recent", "inverse", "moment", "moment_carry", "weights", "log_det", "counts")
     gram: NDArray[np.float64]  # (models, d, d) ridge I + sum of x x'
     carry: NDArray[np.float64]  # (models, d, d) what rounding kept out of `gram`
     recent: NDArray[np.float64]  # (models, d, d) sum of x x' not yet in `gram`

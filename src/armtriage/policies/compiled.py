@@ -16,10 +16,14 @@ from armtriage.kernels.jit import Opener, bind, compile_now, kernel
 from armtriage.kernels.random import row, row_of, stream
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.contextual import ContextualPolicy
-from armtriage.policies.policy import Policy, restore_arrays
+from armtriage.policies.facts import arrays_of, facts_of, restore_arrays, take_facts, within
+from armtriage.policies.lock import locked
+from armtriage.policies.policy import Policy
 from armtriage.triage import TriageLog
 
-__all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "OraclePolicy", "arrays_of", "name_of"]
+__all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "OraclePolicy", "name_of"]
+
+_FAR = 1e100
 
 
 class Kernels(NamedTuple):
@@ -155,6 +159,8 @@ class _Compiled(Policy):
 
     kernels: ClassVar[Kernels]
     _cached_state: Any = None
+    # Records hold addresses, and views of one array that a copy would part: they are made anew, and filled.
+    _of_this_process = Policy._of_this_process | {"_cached_state", "_params", "_seat", "_entries"}
 
     @abstractmethod
     def params(self) -> Any:
@@ -179,15 +185,30 @@ class _Compiled(Policy):
     def _stream(self) -> np.uint64:
         return stream(self.seed, "policy")
 
+    @locked
     def __getstate__(self) -> dict[str, Any]:
-        # Addresses and machine code are of this process; both are made again when they are needed.
-        return {name: value for name, value in vars(self).items() if name not in ("_seat", "_entries")}
+        state = super().__getstate__()
+        if self._cached_state is not None:
+            state["_kept"] = {name: array.copy() for name, array in arrays_of(self._state).items()}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = state.pop("_kept", None)
+        super().__setstate__(state)
+        if kept is not None:
+            restore_arrays(arrays_of(self._state), kept)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self._state)
+        return facts_of(self._state)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        restore_arrays(arrays_of(self._state), arrays)
+        for name in self._of_this_process - Policy._of_this_process:
+            vars(self).pop(name, None)
+        take_facts(self._state, arrays)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Check the facts of a state that was loaded, and compute from them what follows."""
 
 
 class CompiledPolicy(_Compiled):
@@ -235,6 +256,7 @@ class CompiledPolicy(_Compiled):
         kind = type(self)
         return kind._update is CompiledPolicy._update and kind._release is CompiledPolicy._release
 
+    @locked
     def ask(self) -> Decision:
         """Return the next decision; it stays open until it is told."""
         if not self._asks_at_once:
@@ -390,23 +412,23 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         seat.rewards[:n] = rewards
         self._entries.tell(seat.handle, contexts)
 
+    def _rebuild(self) -> None:
+        ridge = self._state.ridge
+        for name, array in ridge._asdict().items():
+            if ridge.is_fact(name) and name != "counts":
+                # So far from the largest number that no sum or product of a few overflows.
+                within(name, array, -_FAR, _FAR)
+        within("rewards in a regression", ridge.counts[:, 0], 0, self.budget * self._asked)
+        within("whether a regression is stale", ridge.counts[:, 1], 0, 1)
+        for notes in self._notes.values():
+            within("notes", notes, -1, ridge.counts.shape[0] - 1)
+
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
         notes = np.array([self._notes[number] for number in self._open], dtype=np.int64)
         return {**super()._open_arrays(), "notes": notes.reshape(-1, self.budget)}
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._reopen(arrays)
-        if arrays["notes"].dtype != np.int64 or arrays["notes"].shape != (len(self._open), self.budget):
-            raise ValueError(f"notes have shape {arrays['notes'].shape}, expected {(len(self._open), self.budget)}")
-        self._notes = dict(zip(self._open, arrays["notes"], strict=True))
-
-
-def arrays_of(state: Any) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a record, its numbers as `whole` and `real`, and all those of a record inside it."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, value in state._asdict().items():
-        if isinstance(value, Record):
-            arrays |= {f"{name}.{part}": array for part, array in arrays_of(value).items()}
-        elif isinstance(value, np.ndarray):
-            arrays[name] = value
-    return arrays | {name: bag for name, bag in (("whole", state.whole), ("real", state.real)) if bag.size}
+        notes = np.zeros((len(self._open), self.budget), np.int64)
+        restore_arrays({"notes": notes}, arrays)
+        self._notes = dict(zip(self._open, notes, strict=True))

@@ -13,9 +13,13 @@ from armtriage._arguments import check_contexts, check_count, check_number
 from armtriage.certificate import Certificate
 from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.facts import require, restore_arrays
+from armtriage.policies.lock import locked
 from armtriage.policies.policy import Policy
 
 __all__ = ["ContextualPolicy"]
+
+_SMALL = 1024  # dimensions up to which matrices are no burden, whatever a file says
 
 
 class ContextualPolicy(Policy):
@@ -86,6 +90,7 @@ class ContextualPolicy(Policy):
     ) -> None:
         """Learn the rewards, in [-1, 1], of arms of decision `number`, whose contexts are the rows of `contexts`."""
 
+    @locked
     def ask(self, contexts: ArrayLike) -> Decision:  # type: ignore[override]
         """Return the next decision; it stays open, with the contexts of its arms, until it is told.
 
@@ -145,9 +150,20 @@ class ContextualPolicy(Policy):
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._reopen(arrays)
-        for contexts in arrays["contexts"]:
+        kept = np.zeros((len(self._open), self.budget, self.dimension))
+        restore_arrays({"contexts": kept}, arrays)
+        for contexts in kept:
             check_contexts(contexts, self.budget, self.dimension, self.context_bound)
-        self._contexts = dict(zip(self._open, arrays["contexts"], strict=True))
+        self._contexts = dict(zip(self._open, kept, strict=True))
+
+    @classmethod
+    def _check_sizes(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._check_sizes(config, arrays)
+        held = arrays["tally.pulls"].size
+        require(config["n_arms"] == held, f"n_arms is {config['n_arms']!r}, and the tally has {held} arms")
+        room = max((array.size for array in arrays.values()), default=0)
+        dimension = check_count("dimension", config["dimension"], 1)
+        require(dimension**2 <= room or dimension <= _SMALL, f"no array has room for {dimension} dimensions")
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.config.items())

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
+import re
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import as_numbers, check_arms, check_range
+from armtriage._arguments import LONGEST, as_numbers, check_arms, check_range
 from armtriage._files import read_archive, write_archive
 from armtriage.certificate import Certificate, Tally, certificate_of
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.random import check_seed, replication_seed
+from armtriage.policies.facts import require, restore_arrays, within
+from armtriage.policies.lock import locked, new_lock
 
-__all__ = ["Policy", "kinds_of", "restore_arrays"]
+__all__ = ["Policy", "kinds_of"]
 
 _FORMAT = 2
 _EITHER = ("budget", "decisions")
 _NONE = np.empty(0, np.int64)
+_ISOLATED = 64  # nodes that a saved network may have for each of its links: most have fewer than two
 
 
 class Policy(ABC):
@@ -85,6 +90,20 @@ class Policy(ABC):
         self._asked = 0
         self._open: dict[int, NDArray[np.int64]] = {}
         self._last_shown = -1, _NONE
+        self._lock = new_lock()
+
+    @locked
+    def __getstate__(self) -> dict[str, Any]:
+        """Return a copy of all that is known, for pickle and copy: nobody changes it any more."""
+        memo = {id(one): one for one in (self.graph, self.decisions)}
+        return {
+            name: copy.deepcopy(value, memo) for name, value in vars(self).items() if name not in self._of_this_process
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=new_lock())
+
+    _of_this_process: ClassVar[frozenset[str]] = frozenset({"_lock"})
 
     @abstractmethod
     def _select(self, number: int) -> NDArray[np.int64]:
@@ -113,6 +132,7 @@ class Policy(ABC):
         return self.graph.n_arms
 
     @property
+    @locked
     def open_decisions(self) -> tuple[Decision, ...]:
         """The decisions that have been asked and not told, oldest first."""
         return tuple(self._decision(number) for number in self._open)
@@ -120,6 +140,7 @@ class Policy(ABC):
     def _decision(self, number: int) -> Decision:
         return Decision(number, self._open[number].copy(), self.graph, self._id)
 
+    @locked
     def ask(self) -> Decision:
         """Return the next decision; it stays open until it is told."""
         decision = self._begin(self._select(self._asked))
@@ -148,6 +169,7 @@ class Policy(ABC):
             self._last_shown = number, self.graph.revealed_by(self._open[number])
         return self._last_shown[1]
 
+    @locked
     def tell(self, decision: Decision | int, rewards: Mapping[int, float] | ArrayLike) -> None:
         """Learn the rewards of a decision, once.
 
@@ -186,6 +208,7 @@ class Policy(ABC):
         n = self.n_arms
         return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
 
+    @locked
     def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
 
@@ -278,6 +301,7 @@ class Policy(ABC):
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
         return cls(graph, **config)
 
+    @locked
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
         header = {
@@ -305,14 +329,52 @@ class Policy(ABC):
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_open_arrays` returned."""
-        sizes, least = arrays["sizes"], self.budget if self.decisions is None else 0
-        if np.any((sizes < least) | (sizes > self.budget)) or sizes.sum() != arrays["arms"].size:
-            raise ValueError(f"open decisions have {arrays['arms'].size} arms, expected {sizes.sum()}")
-        parts = np.split(arrays["arms"], np.cumsum(sizes))[:-1]
+        own = self._open_arrays()
+        require(set(arrays) == set(own), f"open decisions must have {', '.join(own)}, got {', '.join(arrays)}")
+        numbers, sizes, members = arrays["numbers"], arrays["sizes"], arrays["arms"]
+        for name, array in (("numbers", numbers), ("sizes", sizes), ("arms", members)):
+            require(array.ndim == 1 and array.dtype == np.int64, f"{name} of open decisions must be whole numbers")
+        within("numbers of open decisions", numbers, 0, self._asked - 1)
+        require(np.diff(numbers) > 0, "numbers of open decisions must rise")
+        within("sizes of open decisions", sizes, self.budget if self.decisions is None else 0, self.budget)
+        require(sizes.size == numbers.size and sizes.sum() == members.size, "open decisions have arms too many or few")
+        parts = np.split(members, np.cumsum(sizes))[:-1]
         for arms in parts:
-            if np.any(np.diff(check_arms(arms, self.n_arms)) <= 0):
-                raise ValueError(f"arms of an open decision must rise, got {arms}")
-        self._open = dict(zip(arrays["numbers"].tolist(), parts, strict=True))
+            require(np.diff(check_arms(arms, self.n_arms)) > 0, f"arms of an open decision must rise, got {arms}")
+            if self.decisions is not None:
+                require(self.decisions.contains(arms), f"{arms} is no decision of the set")
+        self._open = dict(zip(numbers.tolist(), parts, strict=True))
+
+    def _awaited(self) -> NDArray[np.int64]:
+        """Return how many rewards of each arm open decisions have still to bring."""
+        shown = [self._shown(number) for number in self._open]
+        return np.bincount(np.concatenate([_NONE, *shown]), minlength=self.n_arms)
+
+    def _restore_tally(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        require(set(arrays) == set(Tally._fields), f"the tally must have {', '.join(Tally._fields)}")
+        restore_arrays(self.tally._asdict(), arrays)
+        pulls, counts, sums = self.tally
+        within("pulls", pulls, 0, self._asked)
+        within("counts", counts, 0, self._asked)
+        within("sums", sums, 0.0, counts)
+        # Contextual policies keep no tally.
+        if self.decisions is None and pulls.any():
+            require(pulls.sum() == self.budget * self._asked, "pulls must be those of all decisions")
+
+    def _check_tallied(self, counts: NDArray[np.int64], sums: NDArray[np.float64] | None = None) -> None:
+        """Refuse counts and sums of rewards that are not those of the tally."""
+        require(np.array_equal(counts, self.tally.counts), "counts must be those of the tally")
+        require(sums is None or np.array_equal(sums, self.tally.sums), "sums must be those of the tally")
+
+    @classmethod
+    def _check_sizes(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse a file that would have more made than it holds, before anything is made."""
+        pulls, starts = arrays["tally.pulls"], arrays["graph.start"]
+        require(pulls.shape == starts.shape, f"the tally has {pulls.size} arms, and the graph {starts.size}")
+        if "decisions.n_arms" in arrays:
+            require(np.array_equal(arrays["decisions.n_arms"], pulls.size), "decisions must be about the graph's arms")
+        for name in {"decisions.left", "decisions.right", "decisions.n_nodes"} & set(arrays):
+            within(name, arrays[name], 1, _ISOLATED * (pulls.size + 16))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -320,21 +382,35 @@ class Policy(ABC):
         header, arrays = read_archive(path)
         if header.get("format") != _FORMAT:
             raise DamagedFile(f"{os.fspath(path)} has format {header.get('format')!r}; this version reads {_FORMAT}")
-        kinds = kinds_of(cls)
-        if header["policy"] not in kinds:
-            raise DamagedFile(f"{os.fspath(path)} holds a {header['policy']}, not a {cls.__name__}")
+        kinds, name = kinds_of(cls), str(header.get("policy"))[:80]
+        if name not in kinds:
+            raise DamagedFile(f"{os.fspath(path)} holds a {name}, not a {cls.__name__}")
         try:
-            graph = FeedbackGraph.from_arrays(_part(arrays, "graph."))
-            config = header["config"]
-            if allowed := _part(arrays, "decisions."):
-                config["decisions"] = DecisionSet.from_arrays(allowed)
-            policy: Self = kinds[header["policy"]]._make(graph, config)
-            policy._id, policy._asked = header["id"], header["asked"]
-            policy._reopen(_part(arrays, "open."))
-            restore_arrays(policy.tally._asdict(), _part(arrays, "tally."))
-            policy._restore(_part(arrays, "state."))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFile(f"{os.fspath(path)} does not hold a whole {header['policy']}: {error}") from error
+            policy: Self = kinds[name]._from_parts(header, arrays)
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+            said = f"{error} is missing" if isinstance(error, KeyError) else str(error) or type(error).__name__
+            raise DamagedFile(f"{os.fspath(path)} does not hold a whole {name}: {said}") from error
+        return policy
+
+    @classmethod
+    def _from_parts(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the policy that a file describes, if everything in it fits together."""
+        parts = {part: _part(arrays, f"{part}.") for part in ("graph", "decisions", "open", "tally", "state")}
+        require(sum(map(len, parts.values())) == len(arrays), f"parts must be {', '.join(parts)}, and no others")
+        config, asked, own = header["config"], header["asked"], header["id"]
+        require(isinstance(config, dict), f"the arguments must have names, got {config!r}")
+        if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked < LONGEST:
+            raise ValueError(f"the number of decisions must be a whole number from 0, got {asked!r}")
+        require(isinstance(own, str) and re.fullmatch("[0-9a-f]{16}", own), f"id must be 16 hex digits, got {own!r}")
+        cls._check_sizes(config, arrays)
+        graph = FeedbackGraph.from_arrays(parts["graph"])
+        if parts["decisions"]:
+            config = {**config, "decisions": DecisionSet.from_arrays(parts["decisions"])}
+        policy = cls._make(graph, config)
+        policy._id, policy._asked = own, asked
+        policy._reopen(parts["open"])
+        policy._restore_tally(parts["tally"])
+        policy._restore(parts["state"])
         return policy
 
     def __repr__(self) -> str:
@@ -349,14 +425,6 @@ def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:
     for child in kind.__subclasses__():
         kinds |= kinds_of(child)
     return kinds
-
-
-def restore_arrays(own: Mapping[str, NDArray[Any]], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write saved arrays into one's own, if they have their shapes and types."""
-    for name, array in own.items():
-        if arrays[name].shape != array.shape or arrays[name].dtype != array.dtype:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, expected {array.shape}")
-        array[...] = arrays[name]
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

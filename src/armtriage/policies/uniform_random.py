@@ -10,6 +10,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy, Kernels
+from armtriage.policies.facts import require
 
 __all__ = ["UniformRandom"]
 
@@ -75,6 +76,9 @@ class UniformRandom(CompiledPolicy):
     def params(self) -> Params:
         """Return the parameters of the kernels."""
         return Params(self.budget)
+
+    def _rebuild(self) -> None:
+        require(np.sort(self._state.order) == np.arange(self.n_arms), "order must have every arm once")
 
     def new_state(self) -> State:
         """Return the state before the first round."""

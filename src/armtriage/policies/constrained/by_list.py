@@ -14,6 +14,7 @@ from armtriage.intervals import half_width
 from armtriage.kernels.jit import kernel
 from armtriage.policies.constrained.by_oracle import CONFIRMED, ELIMINATED, UNDECIDED, Limits, Status
 from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
+from armtriage.policies.facts import require, restore_arrays, within
 
 __all__ = ["ListedElimination"]
 
@@ -67,13 +68,15 @@ class ListedElimination:
         names = ("counts", "pending", "sums", "active", "least", "queue")
         return {name: getattr(self, name) for name in names}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned."""
-        for name, array in self.arrays().items():
-            given = arrays[name]
-            if given.dtype != array.dtype or (given.shape != array.shape and name != "queue"):
-                raise ValueError(f"{name} has shape {given.shape}, expected {array.shape}")
-            setattr(self, name, given.copy())
+    def restore(self, arrays: Mapping[str, NDArray[Any]], awaited: Ints) -> None:
+        """Take back what `arrays` returned, with rewards on their way; refuse what cannot be."""
+        require(set(arrays) == set(self.arrays()), f"the state must have {', '.join(self.arrays())}")
+        self.queue = np.zeros(min(arrays["queue"].size, self.active.size), np.int64)
+        restore_arrays(self.arrays(), arrays)
+        require(self.active.any(), "a decision must be active")
+        within("least", self.least, 0, int(_least_counts(self.family, self.counts)[self.active].min()))
+        within("queue", self.queue, 0, self.active.size - 1)
+        require(self.pending == awaited, "pending must be the rewards that open decisions bring")
 
     @property
     def status_of_arms(self) -> Status:

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from armtriage._arguments import LONGEST, check_arms
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import BERNSTEIN, interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
+from armtriage.policies.facts import require, restore_arrays, within
 
 __all__ = ["Limits", "OracleElimination", "next_check"]
 
@@ -187,16 +189,31 @@ class OracleElimination:
         own: dict[str, NDArray[Any]] = {"status": self.status, "pending": self.pending, "incumbent": self.incumbent}
         return own | {"whole": self.progress.whole} | self.evidence._asdict()
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `arrays` returned."""
-        for name, array in self.arrays().items():
-            given = arrays[name]
-            if given.dtype != array.dtype or (given.shape != array.shape and name != "incumbent"):
-                raise ValueError(f"{name} has shape {given.shape}, expected {array.shape}")
-            if name == "incumbent":
-                self.incumbent = given.copy()
-            else:
-                array[...] = given
+    def restore(self, arrays: Mapping[str, NDArray[Any]], awaited: Ints) -> None:
+        """Take back what `arrays` returned, with rewards on their way; refuse what cannot be."""
+        require(set(arrays) == set(self.arrays()), f"the state must have {', '.join(self.arrays())}")
+        self.incumbent = np.zeros(min(arrays["incumbent"].size, self.decisions.size), np.int64)
+        restore_arrays(self.arrays(), arrays)
+        _, sums, squares, centre, lower, upper = self.evidence
+        offset, progress = self.limits.offset, self.progress
+        within("squares", squares, 0.0, sums[: squares.size])
+        within("lower", lower, offset, offset + 1.0)
+        within("upper", upper, lower, offset + 1.0)
+        within("centre", centre, offset, offset + 1.0)
+        within("status", self.status, UNDECIDED, ELIMINATED)
+        within("the numbers of its progress", progress.whole, 0, LONGEST)
+        within("opened", progress.opened, 0, 1)
+        require(self.pending == awaited, "pending must be the rewards that open decisions bring")
+        require(
+            np.diff(check_arms(self.incumbent, self.status.size, "incumbent")) > 0, "the incumbent's arms must rise"
+        )
+        if progress.opened:
+            require(self.decisions.contains(self.incumbent), "the incumbent must be a decision")
+            inside = np.isin(np.arange(self.status.size), self.incumbent)
+            require(inside[self.status == CONFIRMED], "the incumbent must have the confirmed arms")
+            require(~inside[self.status == ELIMINATED], "the incumbent must not have eliminated arms")
+        else:
+            require(self.status == UNDECIDED, "nothing is decided before the first question")
         self._refresh()
 
     @property

@@ -22,6 +22,7 @@ from armtriage.policies.constrained.by_oracle import (
     OracleElimination,
     Progress,
 )
+from armtriage.policies.lock import locked
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage
 
@@ -115,6 +116,7 @@ class ConstrainedElimination(Policy):
         return ListedElimination(self.graph, self.decisions, limits, printed=printed, exact=exact)
 
     @property
+    @locked
     def triage(self) -> Triage:
         """The confirmed, active and eliminated arms as of what has been told; arms in no decision are eliminated."""
         status = self._core.status_of_arms
@@ -156,4 +158,8 @@ class ConstrainedElimination(Policy):
         return self._core.arrays()
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._core.restore(arrays)
+        vars(self).pop("_core", None)
+        core = self._core
+        core.restore(arrays, self._awaited())
+        counted = core.evidence if isinstance(core, OracleElimination) else core
+        self._check_tallied(counted.counts, counted.sums)

@@ -21,6 +21,7 @@ from armtriage.policies.elimination.layers import (
     new_layer,
     next_pick,
     open_layer,
+    rebuild_layer,
 )
 from armtriage.policies.elimination.sets import (
     ACTIVE,
@@ -33,9 +34,11 @@ from armtriage.policies.elimination.sets import (
     sort_printed,
     sort_reduced,
 )
+from armtriage.policies.facts import require, within
+from armtriage.policies.lock import locked
 from armtriage.triage import Triage, TriageLog
 
-__all__ = ["CombinatorialElimination"]
+__all__ = ["CombinatorialElimination", "rebuild"]
 
 TIE_BREAKS = ("index", "upper", "random")
 FILLS = ("best", "random", "index")
@@ -222,6 +225,39 @@ def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.i
         state.underway -= 1
 
 
+def rebuild(
+    params: Params, state: State, graph: FeedbackGraph, awaited: NDArray[np.int64], asked: int, counted: bool = True
+) -> None:
+    """Check the facts of a state that was loaded, and compute what follows; `counted` if N is kept up."""
+    n, logged = params.n_arms, state.n_logged
+    within("status", state.status, ACTIVE, ELIMINATED)
+    within("lower", state.lower, 0.0, 1.0)
+    within("upper", state.upper, state.lower, 1.0)
+    within("due", state.due, 1, 2 * asked + 2)
+    within("squares", state.squares, 0.0, state.sums[: state.squares.size])
+    within("preference", state.preference, 0.0, 1.0)
+    within("the number of decided arms", logged, 0, n)
+    for name in ("clock", "least", "failures"):
+        within(name, getattr(state, name), 0, n * asked if name == "failures" else asked)
+    for name in ("dirty", "advanced"):
+        within(name, getattr(state, name), 0, 1)
+    arms, rounds = state.log_arms[:logged], state.log_rounds[:logged]
+    active = np.flatnonzero(state.status == ACTIVE)
+    require(np.sort(arms) == np.setdiff1d(np.arange(n), active), "log_arms must be the decided arms")
+    within("log_rounds", rounds, 1, asked + 1)
+    require(np.diff(rounds) >= 0, "log_rounds must not fall")
+    confirmed = arms[state.status[arms] == CONFIRMED]
+    require(active.size + confirmed.size >= params.budget, "too few arms are left")
+    require(not params.reduced or confirmed.size <= params.budget, "too many arms are confirmed")
+    if counted and active.size:
+        require(state.counts[active].min() >= state.least, "no active arm may be behind the others")
+    state.active[: active.size], state.confirmed[: confirmed.size] = active, confirmed
+    state.n_active, state.n_confirmed = active.size, confirmed.size
+    state.n_lagging = int(np.count_nonzero(state.counts[active] == state.least))
+    state.pending[:], state.underway = awaited, int(awaited.sum())
+    rebuild_layer(state.layer, graph, active)
+
+
 class CombinatorialElimination(CompiledPolicy):
     """Algorithm 1: play confirmed arms always, eliminated arms never, and explore the active ones evenly.
 
@@ -318,6 +354,7 @@ class CombinatorialElimination(CompiledPolicy):
             raise ValueError(f"{name} needs intervals, which benchmark='printed' has not, got {value!r}")
 
     @property
+    @locked
     def triage(self) -> Triage:
         """The confirmed, active and eliminated arms as of what has been told."""
         status = self._state.status
@@ -328,6 +365,7 @@ class CombinatorialElimination(CompiledPolicy):
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
         return int(self._state.failures)
 
+    @locked
     def triage_log(self, state: Any = None) -> TriageLog:
         """Return when arms were confirmed or eliminated, in order."""
         state = self._state if state is None else state
@@ -349,6 +387,11 @@ class CombinatorialElimination(CompiledPolicy):
             TIE_BREAKS.index(self.tie_break),
             FILLS.index(self.fill),
         )
+
+    def _rebuild(self) -> None:
+        state = self._state
+        self._check_tallied(state.counts[: self.n_arms], state.sums[: self.n_arms])
+        rebuild(self._params, state, self.graph, self._awaited(), self._asked)
 
     def new_state(self) -> State:
         """Return the state before the first round: every arm active and unobserved."""

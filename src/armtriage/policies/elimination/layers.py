@@ -15,8 +15,9 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.record import Record
+from armtriage.policies.facts import require, within
 
-__all__ = ["Layer", "close_layer", "cover", "leave", "new_layer", "next_pick", "open_layer"]
+__all__ = ["Layer", "close_layer", "cover", "leave", "new_layer", "next_pick", "open_layer", "rebuild_layer"]
 
 _SHIFT = 8  # blocks of 256 arms: their counters stay in the fastest cache up to a million arms
 _HUB = 64  # from this many neighbours on, counting a list anew costs more than keeping its count up to date
@@ -25,6 +26,7 @@ _HUB = 64  # from this many neighbours on, counting a list anew costs more than 
 class Layer(Record):
     """The arms still to be scheduled in the current layer, and the queue of candidates."""
 
+    facts = ("waiting",)
     waiting: NDArray[np.uint8]  # (K,) whether the arm is in A_0
     crowd: NDArray[np.int64]  # how many are, by blocks of 256 arms
     members: NDArray[np.int64]  # the arms that the layer began with, ascending
@@ -70,6 +72,17 @@ def new_layer(graph: FeedbackGraph) -> Layer:
         np.zeros(n, np.int64),
         *(0, 0, 0, 0, 0),
     )
+
+
+def rebuild_layer(layer: Layer, graph: FeedbackGraph, active: NDArray[np.int64]) -> None:
+    """Queue the arms that wait, after a check that they may."""
+    within("waiting", layer.waiting, 0, 1)
+    waiting = np.flatnonzero(layer.waiting)
+    require(np.isin(waiting, active), "only active arms may wait")
+    layer.crowd[:] = np.bincount(waiting >> _SHIFT, minlength=layer.crowd.size)
+    layer.members[: waiting.size] = waiting
+    layer.n_members = layer.n_waiting = waiting.size
+    open_layer(layer, graph.arrays)
 
 
 @kernel

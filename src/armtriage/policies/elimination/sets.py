@@ -50,6 +50,10 @@ class Params(Record, frozen=True):
 class State(Record):
     """What elimination knows; `active` and `confirmed` are lists of `n_active` and `n_confirmed` arms."""
 
+    facts = (
+        *("counts", "sums", "squares", "status", "lower", "upper", "due", "preference", "log_arms", "log_rounds"),
+        *("least", "dirty", "advanced", "clock", "n_logged", "failures"),
+    )
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]  # (K,), or empty where no interval needs them

@@ -13,6 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import LONGEST
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, sort_pairs, top_first
@@ -21,8 +22,9 @@ from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.elimination import select as eliminate
 from armtriage.policies.elimination.layers import close_layer, cover, next_pick, open_layer
 from armtriage.policies.elimination.sets import ACTIVE, judge, least_count, refresh
+from armtriage.policies.facts import require, within
 
-__all__ = ["Book", "GuardParams", "admit", "begin", "new_book", "note"]
+__all__ = ["Book", "GuardParams", "admit", "begin", "new_book", "note", "rebuild_book"]
 
 # How lazily the guard looks: each saves time at the price of tighter certificates, never of their truth, since old
 # intervals stay valid.
@@ -44,6 +46,10 @@ class GuardParams(Record, frozen=True):
 class Book(Record):
     """The guard's account; all loss is in units of the reward range."""
 
+    facts = (
+        *("pulls", "admitted", "marks", "ceiling", "n_admitted", "layers", "time", "cover", "covered", "resume"),
+        *("forced", "n_ceiling", "rest", "spent", "allowed", "gap", "spread", "total"),
+    )
     pulls: NDArray[np.int64]  # (K,) in all decisions
     admitted: NDArray[np.int64]  # (K,) in admitted proposals
     due: NDArray[np.int64]  # arms whose intervals are to be computed anew
@@ -93,6 +99,35 @@ def new_book(n_arms: int, budget: int) -> Book:
         spread=1.0,
         total=0.0,
     )
+
+
+def rebuild_book(book: Book, pulls: NDArray[np.int64], asked: int) -> None:
+    """Check the facts of a book that was loaded, and list the arms that are due."""
+    n, most = book.pulls.size, float(np.finfo(np.float64).max)
+    within("pulls of the guard", book.pulls, 0, pulls)
+    within("admitted pulls", book.admitted, 0, book.pulls)
+    within("marks", book.marks, 0, 1)
+    within("the size of the ceiling", book.n_ceiling, 0, book.ceiling.size)
+    within("ceiling", book.ceiling, 0, n - 1)
+    require(np.unique(book.ceiling[: book.n_ceiling]).size == book.n_ceiling, "ceiling must have different arms")
+    for name, least, largest in (
+        ("n_admitted", 0, asked),
+        ("forced", 0, asked),
+        ("layers", -1, LONGEST),
+        ("time", 0, LONGEST),
+        ("cover", 1 if book.layers >= 0 else 0, n),
+        ("covered", 0, n),
+        ("resume", 0, LONGEST),
+        ("rest", 0, LONGEST),
+        ("spent", 0.0, most),
+        ("allowed", 0.0, most),
+        ("gap", 0.0, 1.0),
+        ("spread", 0.0, 1.0),
+        ("total", 0.0, most),
+    ):
+        within(name, getattr(book, name), least, largest)
+    due = np.flatnonzero(book.marks)
+    book.due[: due.size], book.n_due = due, due.size
 
 
 @kernel

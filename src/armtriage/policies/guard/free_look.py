@@ -18,9 +18,10 @@ from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE
+from armtriage.policies.facts import require, within
 from armtriage.policies.sampling.sampler import BELOW, STALE, draw, follow, luck_needed, won
 
-__all__ = ["Sampler", "learn", "new_sampler", "propose"]
+__all__ = ["Sampler", "learn", "new_sampler", "propose", "rebuild_sampler"]
 
 _NEVER = 2.0
 
@@ -28,6 +29,7 @@ _NEVER = 2.0
 class Sampler(Record):
     """Posteriors, incumbents and the luck that an arm needs to be a candidate."""
 
+    facts = ("wins",)
     wins: NDArray[np.float64]
     means: NDArray[np.float64]  # (K,) of the posteriors
     out: NDArray[np.float64]  # (K,) luck up to here is no candidate
@@ -76,6 +78,13 @@ def new_sampler(n_arms: int, budget: int) -> Sampler:
         least_mean=0.5,
         best_outside=0.5,
     )
+
+
+def rebuild_sampler(sampler: Sampler, counts: NDArray[np.int64]) -> None:
+    """Check the wins that were loaded; the incumbents are found anew before the next decision."""
+    within("wins", sampler.wins, 0.0, counts)
+    require(sampler.wins == np.floor(sampler.wins), "wins must be whole numbers")
+    sampler.means[:] = (sampler.wins + 1.0) / (counts + 2.0)
 
 
 @kernel

@@ -14,13 +14,14 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of, stream
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import arrays_of
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
+from armtriage.policies.facts import arrays_of, facts_of, require, restore_arrays, take_facts
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
-from armtriage.policies.policy import Policy, kinds_of, restore_arrays
+from armtriage.policies.lock import locked
+from armtriage.policies.policy import Policy, kinds_of
 
 __all__ = ["Guard"]
 
@@ -103,7 +104,6 @@ class Guard(GuardedPolicy):
         self._inner = None if not isinstance(proposer, Policy) else self._copy_of(proposer)
         if proposer is not None and not callable(proposer) and self._inner is None:
             raise TypeError(f"proposer must be a Policy or a function that returns arms, got {proposer!r}")
-        self._book_state = self._new_guard()
         self._stream = stream(self.seed, "policy")
 
     def _copy_of(self, proposer: Policy) -> Policy:
@@ -118,6 +118,23 @@ class Guard(GuardedPolicy):
     @cached_property
     def _post(self) -> Post:
         return Post(self._guard_params(), self._elimination.params(), self._book_state, self.graph.arrays)
+
+    # As in `policies.compiled`: records are made anew, and filled.
+    _of_this_process = GuardedPolicy._of_this_process | {"_book_state", "_post"}
+
+    @locked
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: array.copy() for name, array in arrays_of(self._book_state).items()}
+        return {**super().__getstate__(), "_kept": kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = state.pop("_kept")
+        super().__setstate__(state)
+        restore_arrays(arrays_of(self._book_state), kept)
+
+    @cached_property
+    def _book_state(self) -> GuardState:
+        return self._new_guard()
 
     def _guard(self, state: Any = None) -> GuardState:
         return self._book_state if state is None else state
@@ -161,13 +178,21 @@ class Guard(GuardedPolicy):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         inner = {} if self._inner is None else self._inner._arrays()
-        return arrays_of(self._book_state) | {f"proposer.{name}": array for name, array in inner.items()}
+        return facts_of(self._book_state) | {f"proposer.{name}": array for name, array in inner.items()}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        restore_arrays(arrays_of(self._book_state), arrays)
-        if self._inner is not None:
-            own = {name: array for name, array in arrays.items() if name.startswith("proposer.")}
-            self._inner._restore({name.removeprefix("proposer."): array for name, array in own.items()})
+        for name in ("_book_state", "_post"):
+            vars(self).pop(name, None)
+        own = {name: array for name, array in arrays.items() if not name.startswith("proposer.")}
+        take_facts(self._book_state, own)
+        self._rebuild_guard()
+        inner = {name.removeprefix("proposer."): array for name, array in arrays.items() if name not in own}
+        if self._inner is None:
+            require(not inner, "a function that proposes has no state")
+        else:
+            # It has seen what the guard has, and must know the same of it.
+            self._inner.tally, self._inner._open, self._inner._asked = self.tally, self._open, self._asked
+            self._inner._restore(inner)
 
     def _saved_config(self) -> dict[str, Any]:
         recipe = None
@@ -180,5 +205,8 @@ class Guard(GuardedPolicy):
         given = dict(config)
         proposer = given.pop("proposer")
         if isinstance(proposer, Mapping):
-            proposer = kinds_of(Policy)[proposer["policy"]]._make(graph, proposer["config"])
+            kinds, name = kinds_of(Policy), str(proposer["policy"])
+            if name not in kinds or issubclass(kinds[name], GuardedPolicy | ContextualPolicy):
+                raise ValueError(f"proposer must be a policy that chooses budget arms, got {name}")
+            proposer = kinds[name]._make(graph, proposer["config"])
         return cls(proposer, graph, **given)

@@ -14,9 +14,10 @@ from armtriage.certificate import Account, Bounds, Certificate, certificate_of, 
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
-from armtriage.policies.elimination.elimination import CombinatorialElimination
+from armtriage.policies.elimination.elimination import CombinatorialElimination, rebuild
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
-from armtriage.policies.guard.account import Book, GuardParams, new_book
+from armtriage.policies.guard.account import Book, GuardParams, new_book, rebuild_book
+from armtriage.policies.lock import locked
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage, TriageLog
 
@@ -67,7 +68,15 @@ class GuardedPolicy(Policy):
     def _new_guard(self) -> GuardState:
         return GuardState(self._elimination.new_state(), new_book(self.n_arms, self.budget))
 
+    def _rebuild_guard(self) -> None:
+        """Check the facts of a guard that was loaded, and compute what follows."""
+        (sets, book), n = self._guard(), self.n_arms
+        self._check_tallied(sets.counts[:n], sets.sums[:n])
+        rebuild(self._elimination.params(), sets, self.graph, self._awaited(), self._asked, counted=False)
+        rebuild_book(book, self.tally.pulls, self._asked)
+
     @property
+    @locked
     def triage(self) -> Triage:
         """The confirmed, active and eliminated arms, as of the last time that intervals were computed."""
         status = self._guard().sets.status
@@ -79,6 +88,7 @@ class GuardedPolicy(Policy):
         return int(self._guard().sets.failures)
 
     @property
+    @locked
     def account(self) -> Account:
         """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
         book, width = self._guard().book, self.reward_range[1] - self.reward_range[0]
@@ -88,6 +98,7 @@ class GuardedPolicy(Policy):
     def _revealing_pulls(self) -> int:
         return 0
 
+    @locked
     def triage_log(self, state: Any = None) -> TriageLog:
         """Return when arms were confirmed or eliminated, in order."""
         sets = self._guard(state).sets
@@ -95,6 +106,7 @@ class GuardedPolicy(Policy):
         arms = sets.log_arms[:n].copy()
         return TriageLog(arms, sets.log_rounds[:n].copy(), sets.status[arms] == CONFIRMED)
 
+    @locked
     def certificate(self, *, delta: float | None = None, next_decision: ArrayLike | None = None) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost, with the policy's own `delta` by default.
 

@@ -15,9 +15,9 @@ from armtriage.policies.compiled import CompiledPolicy, Kernels
 from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
-from armtriage.policies.guard.free_look import Sampler, learn, new_sampler, propose
+from armtriage.policies.guard.free_look import Sampler, learn, new_sampler, propose, rebuild_sampler
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
-from armtriage.policies.guard.shared_looks import Looks, new_looks, share_looks
+from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
 
 __all__ = ["GuardedThompson"]
 
@@ -148,6 +148,11 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
 
     def _guard(self, state: Any = None) -> GuardState:
         return (self._state if state is None else state).guard  # type: ignore[no-any-return]
+
+    def _rebuild(self) -> None:
+        self._rebuild_guard()
+        rebuild_sampler(self._state.sampler, self.tally.counts)
+        check_looks(self._state.looks, self._asked)
 
     def _revealing_pulls(self) -> int:
         return int(self._state.looks.shared)

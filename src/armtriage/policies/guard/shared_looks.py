@@ -17,15 +17,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import LONGEST
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED
+from armtriage.policies.facts import within
 from armtriage.policies.guard.free_look import Sampler
 
-__all__ = ["Looks", "new_looks", "share_looks"]
+__all__ = ["Looks", "check_looks", "new_looks", "share_looks"]
 
 _MOST = 8  # looks at an arm that may wait: without a limit an arm with a very bad guide would starve
 _PATIENCE = 16  # and for at most this fraction of all rounds
@@ -38,6 +40,7 @@ _NOBODY = -1
 class Looks(Record):
     """Which looks wait, and for whom; scratch for what a pull would show."""
 
+    facts = ("guide", "waits", "since", "price", "resume", "shared")
     guide: NDArray[np.int64]  # (K,) the arm that a look at this one waits for, or -1
     waits: NDArray[np.uint8]  # (K,) how many looks wait
     since: NDArray[np.int64]  # (K,) the round of the first of them
@@ -67,6 +70,16 @@ def new_looks(n_arms: int, budget: int) -> Looks:
         resume=0,
         shared=0,
     )
+
+
+def check_looks(looks: Looks, asked: int) -> None:
+    """Check looks that were loaded."""
+    within("guide", looks.guide, _NOBODY, looks.guide.size - 1)
+    within("waits", looks.waits, 0, _MOST)
+    within("since", looks.since, 0, asked)
+    within("price", looks.price, -1.0, 1.0)
+    within("resume", looks.resume, 0, LONGEST)
+    within("shared", looks.shared, 0, looks.outside.size * asked)
 
 
 @kernel

@@ -41,6 +41,7 @@ _LOWEST = np.finfo(np.float64).min
 class IndexState(Record):
     """State of an index policy; `seats` says where an arm stands in the shortlist, -1 if nowhere."""
 
+    facts = ("counts", "sums")
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     means: NDArray[np.float64]  # -inf until observed
@@ -315,6 +316,17 @@ def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> N
 
 class IndexPolicy(CompiledPolicy):
     """A policy with this state."""
+
+    def _rebuild(self) -> None:
+        state = self._state
+        self._check_tallied(state.counts, state.sums)
+        seen = state.counts > 0
+        state.means[seen] = state.sums[seen] / state.counts[seen]
+        state.radii[seen] = 1.0 / np.sqrt(state.counts[seen])
+        state.pending[:] = self._awaited()
+        state.unseen = np.count_nonzero(~seen)
+        # Few arms are listed for good, in order; many are listed again by the next decision.
+        state.listed_means[:], state.listed_radii[:] = state.means, state.radii
 
     def new_state(self) -> IndexState:
         """Return the state before the first round; few arms are all listed for good."""

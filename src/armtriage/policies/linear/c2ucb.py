@@ -27,6 +27,7 @@ class Params(Record, frozen=True):
 class State(Record):
     """One regression, and scratch."""
 
+    facts = ("ridge",)
     ridge: Ridge
     arms: NDArray[np.int64]  # 0, ..., K - 1
     values: NDArray[np.float64]  # (K,)

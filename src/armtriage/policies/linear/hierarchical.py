@@ -18,6 +18,8 @@ from armtriage.kernels.order import best_arms, inner, kth_largest, top_first
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink, solve
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
+from armtriage.policies.facts import within
+from armtriage.policies.lock import locked
 
 __all__ = ["HierarchicalElimination", "StageTriage"]
 
@@ -38,6 +40,7 @@ class Params(Record, frozen=True):
 class State(Record):
     """A regression for each stage (and one of all rewards, if tight), the fate of each arm in this round, scratch."""
 
+    facts = ("ridge", "fate", "stage")
     ridge: Ridge
     fate: NDArray[np.int64]  # (K,) OPEN, EXPLORED, ...
     stage: NDArray[np.int64]  # (K,) at which that happened, from 1
@@ -317,12 +320,18 @@ class HierarchicalElimination(CompiledContextualPolicy):
         return max(1, math.ceil(0.5 * math.log2(self.budget * self.horizon)))
 
     @property
+    @locked
     def triage(self) -> StageTriage:
         """How the last decision came about; nothing before the first."""
         explored, confirmed, filled, eliminated = (
             np.flatnonzero(self._state.fate == fate) for fate in (EXPLORED, CONFIRMED, FILLED, ELIMINATED)
         )
         return StageTriage(explored, confirmed, filled, eliminated, self._state.stage.copy())
+
+    def _rebuild(self) -> None:
+        super()._rebuild()
+        within("fate", self._state.fate, OPEN, ELIMINATED)
+        within("stage", self._state.stage, 0, self.stages + 1)
 
     def params(self) -> Params:
         """Return the parameters for the kernels."""

@@ -26,6 +26,7 @@ class Params(Record, frozen=True):
 class State(Record):
     """One regression, and scratch."""
 
+    facts = ("ridge",)
     ridge: Ridge
     values: NDArray[np.float64]  # (K,)
 

@@ -17,6 +17,7 @@ from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
+from armtriage.policies.facts import require, within
 from armtriage.policies.sampling.sampler import BELOW, FAR, STALE, band, draw, follow, won
 
 __all__ = ["ThompsonSampling"]
@@ -33,6 +34,7 @@ class Params(Record, frozen=True):
 class State(Record):
     """Posterior and cut-offs of each arm: u below `out` is no candidate, u above `sure` is certainly chosen."""
 
+    facts = ("wins", "losses")
     wins: NDArray[np.float64]
     losses: NDArray[np.float64]
     out: NDArray[np.float64]
@@ -235,6 +237,12 @@ class ThompsonSampling(OraclePolicy):
     def params(self) -> Params:
         """Return the parameters of the kernels."""
         return Params(self.n_arms)
+
+    def _rebuild(self) -> None:
+        wins, losses = self._state.wins, self._state.losses
+        within("wins", wins, 0.0, self.tally.counts)
+        require(wins == np.floor(wins), "wins must be whole numbers")
+        self._check_tallied(wins + losses)
 
     def new_state(self) -> State:
         """Return the state before the first round: uniform posteriors, and levels that rule nobody in or out."""

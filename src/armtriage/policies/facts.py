@@ -1,0 +1,96 @@
+"""What a file keeps of a policy's state, and how it is taken back.
+
+A file is input that anybody may have written, and kernels index with what is in their arrays. So only *facts* are
+kept: what follows from them is computed anew when a policy is loaded, and each policy checks its facts before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.kernels.record import Record
+
+__all__ = ["arrays_of", "facts_of", "require", "restore_arrays", "take_facts", "within"]
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def arrays_of(record: Record) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a record, its numbers as `whole` and `real`, and all those of a record inside it."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, value in record._asdict().items():
+        if isinstance(value, Record):
+            arrays |= {f"{name}.{part}": array for part, array in arrays_of(value).items()}
+        elif isinstance(value, np.ndarray):
+            arrays[name] = value
+    return arrays | {name: bag for name, bag in (("whole", record.whole), ("real", record.real)) if bag.size}
+
+
+def facts_of(record: Record) -> dict[str, NDArray[Any]]:
+    """Return those that are facts; numbers that are none count as 0."""
+    facts: dict[str, NDArray[Any]] = {}
+    for name, value in record._asdict().items():
+        if isinstance(value, Record):
+            facts |= {f"{name}.{part}": array for part, array in facts_of(value).items()}
+        elif isinstance(value, np.ndarray) and record.is_fact(name):
+            facts[name] = value
+    for bag in ("whole", "real"):
+        if (places := record.fact_places(bag)).size:
+            facts[bag] = np.zeros_like(getattr(record, bag))
+            facts[bag][places] = getattr(record, bag)[places]
+    return facts
+
+
+def take_facts(record: Record, arrays: Arrays) -> None:
+    """Write the facts among saved arrays into a record that is otherwise new; refuse what belongs to none."""
+    own = arrays_of(record)
+    if strangers := sorted(set(arrays) - set(own)):
+        raise ValueError(f"the state must have no {strangers[0]}")
+    needed = set(facts_of(record))
+    restore_arrays({name: array for name, array in own.items() if name in needed and not _is_bag(name)}, arrays)
+    _take_numbers(record, arrays, "")
+
+
+def _is_bag(name: str) -> bool:
+    return name.rpartition(".")[2] in ("whole", "real")
+
+
+def _take_numbers(record: Record, arrays: Arrays, prefix: str) -> None:
+    for name, value in record._asdict().items():
+        if isinstance(value, Record):
+            _take_numbers(value, arrays, f"{prefix}{name}.")
+    for bag in ("whole", "real"):
+        if (places := record.fact_places(bag)).size:
+            copy = np.zeros_like(getattr(record, bag))
+            restore_arrays({f"{prefix}{bag}": copy}, arrays)
+            getattr(record, bag)[places] = copy[places]
+
+
+def restore_arrays(own: Arrays, arrays: Arrays) -> None:
+    """Write saved arrays into one's own, if they have their shapes and types."""
+    for name, array in own.items():
+        if name not in arrays:
+            raise ValueError(f"{name} is missing")
+        given = arrays[name]
+        if given.shape != array.shape or given.dtype != array.dtype:
+            expected = f"{array.shape} of {array.dtype}"
+            raise ValueError(f"{name} has shape {given.shape} of {given.dtype}, expected {expected}")
+        array[...] = given
+
+
+def require(right: Any, fact: str) -> None:
+    """Refuse a state of which something is not true that always is."""
+    if not np.all(right):
+        raise ValueError(fact)
+
+
+def within(name: str, values: Any, low: Any, high: Any) -> None:
+    """Refuse numbers outside of a range, and those that are none."""
+    right = np.asarray((values >= low) & (values <= high))
+    if not right.all():
+        found = np.asarray(values)[~right].flat[0]
+        raise ValueError(f"{name} must lie between {np.min(low):g} and {np.max(high):g}, got {found!r}")
