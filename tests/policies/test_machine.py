@@ -81,7 +81,7 @@ def make_contexts(kind: str, n_arms: int, d: int, rng: np.random.Generator) -> n
 
 def held(policy: Policy) -> dict[str, Any]:
     """All that a policy is made of, copied."""
-    arrays = {name: array.copy() for name, array in saved(policy).items()}
+    arrays = {name: array.copy() for name, array in (policy._arrays() | policy.tally._asdict()).items()}
     for one in policy.open_decisions:
         arrays |= {f"arms {one.number}": one.arms, f"contexts {one.number}": one.contexts}
     return arrays | {"asked": np.array(policy._asked)}
@@ -200,10 +200,11 @@ class Eliminating(Sorting):
         assert inside["underway"] == self.pending.sum()
         active = self.counts[self.policy.triage.active]
         assert inside["lagging"] == np.count_nonzero(active == inside["least"])
-        waiting = saved(self.policy)["layer.waiting"]
+        layer = self.policy._state.layer
+        waiting = layer.waiting
         blocks = np.add.reduceat(waiting, np.arange(0, self.policy.n_arms, 256), dtype=np.int64)
         assert inside["waiting"] == waiting.sum()
-        assert saved(self.policy)["layer.crowd"][: blocks.size].tolist() == blocks.tolist()
+        assert layer.crowd[: blocks.size].tolist() == blocks.tolist()
 
 
 def counters(policy: Any) -> dict[str, int]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from armtriage import DecisionSet, FeedbackGraph
+from armtriage.policies.facts import arrays_of
 
 
 class Twin:
@@ -42,8 +43,12 @@ def sets_differ(policy: Any, confirmed: set[int], active: set[int], eliminated: 
 
 
 def saved(policy: Any) -> dict[str, np.ndarray]:
-    """What the file of a policy holds of its state, by name, without writing it."""
-    return {**policy.tally._asdict(), **policy._arrays()}
+    """What a policy holds, by name: its tally, the facts that a file keeps, and what follows from them."""
+    held = {**policy.tally._asdict(), **policy._arrays()}
+    for name in ("_state", "_book_state"):
+        if hasattr(policy, name):
+            held |= arrays_of(getattr(policy, name))
+    return held
 
 
 def reveals_of(graph: FeedbackGraph) -> list[frozenset[int]]:

@@ -46,12 +46,19 @@ class Index(Twin):
         self.budget, self.index, self.reveals = budget, index, graph.to_sparse().toarray().astype(bool)
         n = graph.n_arms
         self.counts, self.sums, self.waiting = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.int64)
+        self.missed = np.zeros(n, np.int64)
         self.shown: dict[int, np.ndarray] = {}
+
+    @property
+    def counted(self) -> np.ndarray:
+        """How many rewards each arm has had; from the eighth in a row on, lost ones count as rewards of 0."""
+        return np.where(self.missed < 8, self.counts, self.counts + self.missed)
 
     def values(self, t: int) -> np.ndarray:
         """The index of each arm with a reward, and 0 for the others."""
-        values, known = np.zeros(self.counts.size), self.counts > 0
-        values[known] = self.index(t, self.sums[known] / self.counts[known], self.counts[known])
+        counts = self.counted
+        values, known = np.zeros(counts.size), counts > 0
+        values[known] = self.index(t, self.sums[known] / counts[known], counts[known])
         return values
 
     def weights(self, t: int, size: int) -> np.ndarray:
@@ -59,10 +66,10 @@ class Index(Twin):
         values = self.values(t)
         unit = 2 * size * (1 + np.abs(values).max())
         lifted = np.where(self.waiting > 0, unit * (1 + 1 / np.maximum(self.waiting, 1)), unit * 4 * size)
-        return np.where(self.counts > 0, values, lifted)
+        return np.where(self.counted > 0, values, lifted)
 
     def select(self, t: int) -> list[int]:
-        known = self.counts > 0
+        known = self.counted > 0
         order = np.lexsort((np.where(known, -self.values(t), self.waiting), known))
         arms = sorted(order[: self.budget].tolist())
         self.play(t, arms)
@@ -73,7 +80,10 @@ class Index(Twin):
         self.waiting += self.shown[t]
 
     def update(self, t: int, rewards: dict[int, float]) -> None:
-        self.waiting -= self.shown.pop(t)
+        shown = self.shown.pop(t)
+        self.waiting -= shown
+        self.missed += shown
+        self.missed[list(rewards)] = 0
         for arm, reward in rewards.items():
             self.counts[arm] += 1
             self.sums[arm] += reward

@@ -43,16 +43,22 @@ class Thompson(Twin):
 
     def __init__(self, graph: FeedbackGraph, budget: int, *, seed: int, replication: int) -> None:
         self.budget, self.luck = budget, Luck(seed, replication)
-        self.wins, self.losses = np.zeros(graph.n_arms), np.zeros(graph.n_arms)
+        self.wins, self.losses, self.missed = np.zeros((3, graph.n_arms))
+        self.reveals = graph.to_sparse().toarray().astype(bool)
+        self.shown: dict[int, np.ndarray] = {}
 
     def weights(self, t: int, size: int) -> np.ndarray:
-        return np.asarray(betaincinv(1 + self.wins, 1 + self.losses, self.luck.uniforms(t, 0, self.wins.size)))
+        # From the eighth in a row on, lost rewards count as losses.
+        losses = np.where(self.missed < 8, self.losses, self.losses + self.missed)
+        return np.asarray(betaincinv(1 + self.wins, 1 + losses, self.luck.uniforms(t, 0, self.wins.size)))
 
     def select(self, t: int) -> list[int]:
-        return sorted(np.argsort(-self.weights(t, self.budget), kind="stable")[: self.budget].tolist())
+        arms = sorted(np.argsort(-self.weights(t, self.budget), kind="stable")[: self.budget].tolist())
+        self.play(t, arms)
+        return arms
 
     def play(self, t: int, arms: list[int]) -> None:
-        pass  # draws go by what has come, not by what is on its way
+        self.shown[t] = self.reveals[arms].any(axis=0)
 
     def differs(self, policy: Any) -> str | None:
         held = saved(policy)
@@ -61,6 +67,8 @@ class Thompson(Twin):
 
     def update(self, t: int, rewards: dict[int, float]) -> None:
         coins = self.luck.uniforms(t, self.wins.size, self.wins.size)
+        self.missed += self.shown.pop(t)
+        self.missed[list(rewards)] = 0
         for arm, reward in rewards.items():
             won = reward == 1 if reward in (0, 1) else coins[arm] < reward
             self.wins[arm] += won

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.record import Record
 
-__all__ = ["arrays_of", "facts_of", "require", "restore_arrays", "take_facts", "within"]
+__all__ = ["arrays_of", "facts_of", "require", "restore_arrays", "take_facts", "with_later", "within"]
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -50,13 +50,18 @@ def take_facts(record: Record, arrays: Arrays) -> None:
     own = arrays_of(record)
     if strangers := sorted(set(arrays) - set(own)):
         raise ValueError(f"the state must have no {strangers[0]}")
-    needed = set(facts_of(record))
-    restore_arrays({name: array for name, array in own.items() if name in needed and not _is_bag(name)}, arrays)
+    needed = {name for name in facts_of(record) if not _is_bag(name) and (name in arrays or not _is_later(name))}
+    restore_arrays({name: own[name] for name in needed}, arrays)
     _take_numbers(record, arrays, "")
 
 
 def _is_bag(name: str) -> bool:
     return name.rpartition(".")[2] in ("whole", "real")
+
+
+def _is_later(name: str) -> bool:
+    """Whether the files of before do not have it: then it stays as it is in a new state."""
+    return name.rpartition(".")[2] in ("missed", "credit")
 
 
 def _take_numbers(record: Record, arrays: Arrays, prefix: str) -> None:
@@ -65,9 +70,12 @@ def _take_numbers(record: Record, arrays: Arrays, prefix: str) -> None:
             _take_numbers(value, arrays, f"{prefix}{name}.")
     for bag in ("whole", "real"):
         if (places := record.fact_places(bag)).size:
-            copy = np.zeros_like(getattr(record, bag))
-            restore_arrays({f"{prefix}{bag}": copy}, arrays)
-            getattr(record, bag)[places] = copy[places]
+            # Numbers are only ever added behind the others: the files of before have fewer.
+            own, name = getattr(record, bag), f"{prefix}{bag}"
+            copy = np.zeros(min(own.size, arrays[name].size if name in arrays else 0), own.dtype)
+            restore_arrays({name: copy}, arrays)
+            places = places[places < copy.size]
+            own[places] = copy[places]
 
 
 def restore_arrays(own: Arrays, arrays: Arrays) -> None:
@@ -82,6 +90,13 @@ def restore_arrays(own: Arrays, arrays: Arrays) -> None:
         array[...] = given
 
 
+def with_later(own: Arrays, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Return saved arrays under the names of one's own, and for names that came later what one has; no others."""
+    given = {**{name: array for name, array in own.items() if _is_later(name)}, **arrays}
+    require(set(given) == set(own), f"the state must have {', '.join(own)}, got {', '.join(arrays)}")
+    return given
+
+
 def require(right: Any, fact: str) -> None:
     """Refuse a state of which something is not true that always is."""
     if not np.all(right):
@@ -92,5 +107,5 @@ def within(name: str, values: Any, low: Any, high: Any) -> None:
     """Refuse numbers outside of a range, and those that are none."""
     right = np.asarray((values >= low) & (values <= high))
     if not right.all():
-        found = np.asarray(values)[~right].flat[0]
+        found = np.asarray(values)[~right].flat[0].item()
         raise ValueError(f"{name} must lie between {np.min(low):g} and {np.max(high):g}, got {found!r}")

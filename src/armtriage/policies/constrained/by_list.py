@@ -14,7 +14,8 @@ from armtriage.intervals import half_width
 from armtriage.kernels.jit import kernel
 from armtriage.policies.constrained.by_oracle import CONFIRMED, ELIMINATED, UNDECIDED, Limits, Status
 from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
-from armtriage.policies.facts import require, restore_arrays, within
+from armtriage.policies.facts import require, restore_arrays, with_later, within
+from armtriage.policies.lost import check_lost, note_lost
 
 __all__ = ["ListedElimination"]
 
@@ -57,7 +58,7 @@ class ListedElimination:
         self.printed, self.exact = printed, exact
         self.family = Rows.of(listed)
         self.shows = Rows.of([graph.revealed_by(arms) for arms in listed])
-        self.counts, self.pending = np.zeros(graph.n_arms, np.int64), np.zeros(graph.n_arms, np.int64)
+        self.counts, self.pending, self.missed, self.credit = np.zeros((4, graph.n_arms), np.int64)
         self.sums = np.zeros(graph.n_arms)
         self.active = np.ones(len(listed), np.bool_)
         self.least = np.zeros(1, np.int64)
@@ -65,16 +66,17 @@ class ListedElimination:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all state."""
-        names = ("counts", "pending", "sums", "active", "least", "queue")
+        names = ("counts", "pending", "missed", "credit", "sums", "active", "least", "queue")
         return {name: getattr(self, name) for name in names}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], awaited: Ints) -> None:
         """Take back what `arrays` returned, with rewards on their way; refuse what cannot be."""
-        require(set(arrays) == set(self.arrays()), f"the state must have {', '.join(self.arrays())}")
+        arrays = with_later(self.arrays(), arrays)
         self.queue = np.zeros(min(arrays["queue"].size, self.active.size), np.int64)
         restore_arrays(self.arrays(), arrays)
         require(self.active.any(), "a decision must be active")
-        within("least", self.least, 0, int(_least_counts(self.family, self.counts)[self.active].min()))
+        check_lost(self)
+        within("least", self.least, 0, int(_least_counts(self.family, self.counts + self.credit)[self.active].min()))
         within("queue", self.queue, 0, self.active.size - 1)
         require(self.pending == awaited, "pending must be the rewards that open decisions bring")
 
@@ -98,6 +100,7 @@ class ListedElimination:
     def update(self, arms: Ints, rewards: Floats) -> None:
         """Record rewards, and let decisions go when all active ones have been observed more often."""
         self.pending[arms] -= 1
+        self.missed[arms] = 0
         self.counts[arms] += 1
         self.sums[arms] += rewards
         self._settle()
@@ -108,7 +111,8 @@ class ListedElimination:
 
     def release(self, arms: Ints) -> None:
         """Note that rewards of these arms will not come."""
-        self.pending[arms] -= 1
+        note_lost(self, arms)
+        self._settle()
 
     def _means(self) -> Floats:
         """Return the empirical value of each decision."""
@@ -116,13 +120,17 @@ class ListedElimination:
 
     def _settle(self) -> None:
         """Raise N to the least count of an active decision, and keep those near the best; printed, between covers."""
-        least = int(_least_counts(self.family, self.counts)[self.active].min())
+        least = int(_least_counts(self.family, self.counts + self.credit)[self.active].min())
         if least <= self.least[0] or self.active.sum() == 1 or (self.printed and self.queue.size):
             return
         self.least[0] = least
         width = half_width(self.limits.kind, least, self.limits.n_arms, self.limits.horizon, self.limits.delta)
         means = self._means()
-        kept = self.active & (means >= means[self.active].max() - 2.0 * self.size * width)
+        # A decision of which rewards were lost has not been observed N times: nothing is known of it so well.
+        known = self.active & (_least_counts(self.family, self.counts) >= least)
+        if not known.any():
+            return
+        kept = self.active & (~known | (means >= means[known].max() - 2.0 * self.size * width))
         if kept.sum() < self.active.sum():
             # With late rewards this can happen within a cover, which may then hold what has left.
             self.active, self.queue = kept, np.empty(0, np.int64)
@@ -132,7 +140,7 @@ class ListedElimination:
         active = np.flatnonzero(self.active)
         if active.size == 1 and not self.printed:
             return active
-        scheduled = self.counts + self.pending
+        scheduled = self.counts + self.credit + self.pending
         seen = _least_counts(self.family, scheduled)
         behind = self.active & (seen == seen[active].min())
         need = np.unique(self.family.arms[np.repeat(behind, np.diff(self.family.starts))])

@@ -15,7 +15,8 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import BERNSTEIN, interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.facts import require, restore_arrays, within
+from armtriage.policies.facts import require, restore_arrays, with_later, within
+from armtriage.policies.lost import check_lost, note_lost
 
 __all__ = ["Limits", "OracleElimination", "next_check"]
 
@@ -168,7 +169,7 @@ class OracleElimination:
         n = graph.n_arms
         self.graph, self.decisions, self.limits = graph, decisions, limits
         self.status = np.zeros(n, np.uint8)
-        self.pending = np.zeros(n, np.int64)
+        self.pending, self.missed, self.credit = np.zeros((3, n), np.int64)
         self.evidence = Evidence(
             np.zeros(n, np.int64),
             np.zeros(n),
@@ -186,12 +187,13 @@ class OracleElimination:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all state but what follows from it."""
-        own: dict[str, NDArray[Any]] = {"status": self.status, "pending": self.pending, "incumbent": self.incumbent}
+        names = ("status", "pending", "missed", "credit", "incumbent")
+        own: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in names}
         return own | {"whole": self.progress.whole} | self.evidence._asdict()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], awaited: Ints) -> None:
         """Take back what `arrays` returned, with rewards on their way; refuse what cannot be."""
-        require(set(arrays) == set(self.arrays()), f"the state must have {', '.join(self.arrays())}")
+        arrays = with_later(self.arrays(), arrays)
         self.incumbent = np.zeros(min(arrays["incumbent"].size, self.decisions.size), np.int64)
         restore_arrays(self.arrays(), arrays)
         _, sums, squares, centre, lower, upper = self.evidence
@@ -204,6 +206,7 @@ class OracleElimination:
         within("the numbers of its progress", progress.whole, 0, LONGEST)
         within("opened", progress.opened, 0, 1)
         require(self.pending == awaited, "pending must be the rewards that open decisions bring")
+        check_lost(self)
         require(
             np.diff(check_arms(self.incumbent, self.status.size, "incumbent")) > 0, "the incumbent's arms must rise"
         )
@@ -226,7 +229,7 @@ class OracleElimination:
         """Return the arms of the next decision."""
         self._open()
         while True:
-            scheduled = self.evidence.counts + self.pending
+            scheduled = self.evidence.counts + self.credit + self.pending
             least = _least(self.status, scheduled)
             if least < 0:
                 return self.incumbent.copy()
@@ -252,6 +255,7 @@ class OracleElimination:
     def update(self, arms: Ints, rewards: Floats) -> None:
         """Record rewards, and look at all undecided arms when the last of them has been seen often enough."""
         self.pending[arms] -= 1
+        self.missed[arms] = 0
         moved, failed = _learn(self.limits, self.evidence, self.status, arms, rewards)
         self.progress.failures += failed
         self.progress.moved |= moved
@@ -264,8 +268,10 @@ class OracleElimination:
 
     def release(self, arms: Ints) -> None:
         """Note that rewards of these arms will not come."""
-        self.pending[arms] -= 1
+        note_lost(self, arms)
         self._layer = -1
+        if self._is_due():
+            self._check()
 
     def _refresh(self) -> None:
         """Compute what follows from status and incumbent."""
@@ -282,7 +288,7 @@ class OracleElimination:
 
     def _estimates(self) -> Floats:
         """Return the means; arms that were never asked count their upper ends, so that they come first."""
-        unasked = self.evidence.counts + self.pending == 0
+        unasked = self.evidence.counts + self.pending + self.missed == 0
         return np.where(unasked, self.evidence.upper, self.evidence.centre)
 
     def _weights(self) -> Floats:
@@ -321,7 +327,9 @@ class OracleElimination:
 
     def _is_due(self) -> bool:
         """Return whether the undecided arms have been seen often enough for the next check, and intervals moved."""
-        return bool(self.progress.moved and _least(self.status, self.evidence.counts) >= self.progress.due)
+        return bool(
+            self.progress.moved and _least(self.status, self.evidence.counts + self.credit) >= self.progress.due
+        )
 
     def _check(self) -> None:
         """Choose the incumbent anew, and decide all arms that can be."""
@@ -343,5 +351,5 @@ class OracleElimination:
         self.progress.calls += outside.size + inside.size
         self.progress.batches += (outside.size > 0) + (inside.size > 0)
         self.progress.moved = self.progress.strays = 0
-        self.progress.due = next_check(_least(self.status, self.evidence.counts))
+        self.progress.due = next_check(_least(self.status, self.evidence.counts + self.credit))
         self._refresh()

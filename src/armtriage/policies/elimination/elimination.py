@@ -33,12 +33,14 @@ from armtriage.policies.elimination.sets import (
     State,
     sort_printed,
     sort_reduced,
+    tries,
 )
 from armtriage.policies.facts import require, within
 from armtriage.policies.lock import locked
+from armtriage.policies.lost import as_tries
 from armtriage.triage import Triage, TriageLog
 
-__all__ = ["CombinatorialElimination", "rebuild"]
+__all__ = ["CombinatorialElimination", "lose", "rebuild"]
 
 TIE_BREAKS = ("index", "upper", "random")
 FILLS = ("best", "random", "index")
@@ -69,9 +71,9 @@ def _renew(params: Params, state: State, graph: GraphArrays, luck: np.uint64) ->
     layer = state.layer
     close_layer(layer)
     n = state.n_active
-    least = state.counts[state.active[0]] + state.pending[state.active[0]]
+    least = tries(state, state.active[0]) + state.pending[state.active[0]]
     for i in range(1, n):
-        least = min(least, state.counts[state.active[i]] + state.pending[state.active[i]])
+        least = min(least, tries(state, state.active[i]) + state.pending[state.active[i]])
     printed_gap = not params.reduced and state.advanced > 0 and state.underway == 0
     state.dirty = 0
     state.advanced = 0
@@ -80,7 +82,7 @@ def _renew(params: Params, state: State, graph: GraphArrays, luck: np.uint64) ->
         return
     for i in range(n):
         arm = state.active[i]
-        if state.counts[arm] + state.pending[arm] == least:
+        if tries(state, arm) + state.pending[arm] == least:
             layer.members[layer.n_members] = arm
             layer.n_members += 1
             layer.waiting[arm] = 1
@@ -170,6 +172,14 @@ def select(
 
 
 @kernel
+def _sort(params: Params, state: State) -> None:
+    if params.reduced:
+        sort_reduced(params, state)
+    else:
+        sort_printed(params, state)
+
+
+@kernel
 def update(
     params: Params,
     state: State,
@@ -189,7 +199,10 @@ def update(
         count = state.counts[arm]
         state.counts[arm] = count + 1
         state.sums[arm] += rewards[i]
-        lagging -= (count == least) & (state.status[arm] == ACTIVE)
+        lagging -= (count + state.credit[arm] == least) & (state.status[arm] == ACTIVE)
+    if state.mute > 0:
+        for i in range(n):
+            state.missed[seen[i]] = 0
     if state.squares.size > 0:
         for i in range(n):
             state.squares[seen[i]] += rewards[i] * rewards[i]
@@ -202,10 +215,7 @@ def update(
             leave(state.layer, seen[i])
     state.n_lagging = lagging
     if lagging == 0:
-        if params.reduced:
-            sort_reduced(params, state)
-        else:
-            sort_printed(params, state)
+        _sort(params, state)
 
 
 @kernel
@@ -218,11 +228,26 @@ def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.
 
 
 @kernel
+def lose(state: State, arms: NDArray[np.int64]) -> None:
+    """Count lost rewards as tries, the more of them in a row the more."""
+    state.mute = 1
+    for i in range(arms.size):
+        arm = arms[i]
+        state.pending[arm] -= 1
+        state.underway -= 1
+        state.missed[arm] += 1
+        more = as_tries(state.missed[arm])
+        if more > 0:
+            state.n_lagging -= (tries(state, arm) == state.least) & (state.status[arm] == ACTIVE)
+            state.credit[arm] += more
+
+
+@kernel
 def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms will not come; the next layer begins with those who are behind."""
-    for i in range(arms.size):
-        state.pending[arms[i]] -= 1
-        state.underway -= 1
+    lose(state, arms)
+    if state.n_lagging == 0:
+        _sort(params, state)
 
 
 def rebuild(
@@ -237,9 +262,11 @@ def rebuild(
     within("squares", state.squares, 0.0, state.sums[: state.squares.size])
     within("preference", state.preference, 0.0, 1.0)
     within("the number of decided arms", logged, 0, n)
-    for name in ("clock", "least", "failures"):
+    for name in ("clock", "failures"):
         within(name, getattr(state, name), 0, n * asked if name == "failures" else asked)
-    for name in ("dirty", "advanced"):
+    within("missed", state.missed, 0, asked)
+    within("credit", state.credit, 0, asked * (asked + 1))
+    for name in ("dirty", "advanced", "mute"):
         within(name, getattr(state, name), 0, 1)
     arms, rounds = state.log_arms[:logged], state.log_rounds[:logged]
     active = np.flatnonzero(state.status == ACTIVE)
@@ -250,10 +277,10 @@ def rebuild(
     require(active.size + confirmed.size >= params.budget, "too few arms are left")
     require(not params.reduced or confirmed.size <= params.budget, "too many arms are confirmed")
     if counted and active.size:
-        require(state.counts[active].min() >= state.least, "no active arm may be behind the others")
+        within("least", state.least, 0, (state.counts[:n] + state.credit)[active].min())
     state.active[: active.size], state.confirmed[: confirmed.size] = active, confirmed
     state.n_active, state.n_confirmed = active.size, confirmed.size
-    state.n_lagging = int(np.count_nonzero(state.counts[active] == state.least))
+    state.n_lagging = int(np.count_nonzero((state.counts[:n] + state.credit)[active] == state.least))
     state.pending[:], state.underway = awaited, int(awaited.sum())
     rebuild_layer(state.layer, graph, active)
 
@@ -406,6 +433,8 @@ class CombinatorialElimination(CompiledPolicy):
             pairs[:, 1],
             np.zeros(n if self.interval == "bernstein" else 0),
             np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
             np.zeros(n, np.uint8),
             np.zeros(n),
             upper,
@@ -429,4 +458,5 @@ class CombinatorialElimination(CompiledPolicy):
             n_logged=0,
             failures=0,
             underway=0,
+            mute=0,
         )

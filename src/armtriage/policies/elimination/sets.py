@@ -26,6 +26,7 @@ __all__ = [
     "refresh",
     "sort_printed",
     "sort_reduced",
+    "tries",
 ]
 
 ACTIVE, CONFIRMED, ELIMINATED, CHOSEN = range(4)
@@ -52,12 +53,14 @@ class State(Record):
 
     facts = (
         *("counts", "sums", "squares", "status", "lower", "upper", "due", "preference", "log_arms", "log_rounds"),
-        *("least", "dirty", "advanced", "clock", "n_logged", "failures"),
+        *("missed", "credit", "least", "dirty", "advanced", "clock", "n_logged", "failures", "mute"),
     )
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]  # (K,), or empty where no interval needs them
     pending: NDArray[np.int64]  # rewards on their way
+    missed: NDArray[np.int64]  # rewards in a row that did not come
+    credit: NDArray[np.int64]  # tries that lost rewards count for, see `policies.lost`
     status: NDArray[np.uint8]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
@@ -81,6 +84,7 @@ class State(Record):
     n_logged: int
     failures: int  # new intervals that contradicted old ones
     underway: int  # rewards on their way, in all
+    mute: int  # whether any reward has been lost
 
 
 @kernel
@@ -110,12 +114,18 @@ def drop_decided(state: State) -> None:
 
 
 @kernel
+def tries(state: State, arm: int) -> int:
+    """Return for how many observations an arm counts in the schedule."""
+    return state.counts[arm] + state.credit[arm]  # type: ignore[no-any-return]
+
+
+@kernel
 def least_count(state: State) -> int:
-    """Return how often the least observed active arm has been."""
-    least = state.counts[state.active[0]]
+    """Return how often the least observed active arm has been, or would have been had no reward been lost."""
+    least = tries(state, state.active[0])
     for i in range(1, state.n_active):
-        least = min(least, state.counts[state.active[i]])
-    return least  # type: ignore[no-any-return]
+        least = min(least, tries(state, state.active[i]))
+    return least
 
 
 @kernel
@@ -123,7 +133,7 @@ def count_lagging(state: State) -> None:
     """Count the active arms that have been observed N times only: while there are any, N stays."""
     n = 0
     for i in range(state.n_active):
-        n += state.counts[state.active[i]] == state.least
+        n += tries(state, state.active[i]) == state.least
     state.n_lagging = n
 
 
@@ -142,12 +152,19 @@ def sort_printed(params: Params, state: State) -> None:
         state.values[n] = state.sums[state.confirmed[i]] / state.counts[state.confirmed[i]]
         n += 1
     for i in range(state.n_active):
-        state.values[n] = state.sums[state.active[i]] / state.counts[state.active[i]]
-        n += 1
+        # Its mean is no narrower than the width below says unless the arm has really been observed N times.
+        if state.counts[state.active[i]] >= least:
+            state.values[n] = state.sums[state.active[i]] / state.counts[state.active[i]]
+            n += 1
+    if n < params.budget:
+        count_lagging(state)
+        return
     benchmark = kth_largest(state.values, n, params.budget)
     width = half_width(params.interval, least, params.n_arms, params.horizon, params.delta)
     for i in range(state.n_active):
         arm = state.active[i]
+        if state.counts[arm] < least:
+            continue
         mean = state.sums[arm] / state.counts[arm]
         if mean > benchmark + 4.0 * width:
             decide(state, arm, CONFIRMED)

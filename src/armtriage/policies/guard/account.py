@@ -21,7 +21,7 @@ from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.elimination import select as eliminate
 from armtriage.policies.elimination.layers import close_layer, cover, next_pick, open_layer
-from armtriage.policies.elimination.sets import ACTIVE, judge, least_count, refresh
+from armtriage.policies.elimination.sets import ACTIVE, judge, refresh
 from armtriage.policies.facts import require, within
 
 __all__ = ["Book", "GuardParams", "admit", "begin", "new_book", "note", "rebuild_book"]
@@ -192,6 +192,9 @@ def note(
         for i in range(n):
             sets.pending[seen[i]] -= 1
         sets.underway -= n
+    if sets.mute > 0:
+        for i in range(n):
+            sets.missed[seen[i]] = 0
     is_open = sets.n_active + sets.n_confirmed > params.budget
     if is_open and sets.clock >= book.rest and _DUE_SHARE * book.n_due >= sets.n_active:
         sort(params, sets, book)
@@ -269,6 +272,15 @@ def _cover_size(sets: triage.State, graph: GraphArrays) -> int:
 
 
 @kernel
+def _least_observed(sets: triage.State) -> int:
+    """Return how often the least observed active arm has really been: a lost reward completes no layer."""
+    least = sets.counts[sets.active[0]]
+    for i in range(1, sets.n_active):
+        least = min(least, sets.counts[sets.active[i]])
+    return least  # type: ignore[no-any-return]
+
+
+@kernel
 def _pay(
     guard: GuardParams, params: triage.Params, sets: triage.State, book: Book, graph: GraphArrays, rounds: int
 ) -> None:
@@ -288,7 +300,7 @@ def _pay(
         book.resume = rounds + guard.pause
     base = math.log(params.n_arms / params.delta) + math.log(2.0)
     if guard.shadow:
-        most = float(least_count(sets))
+        most = float(_least_observed(sets))
         narrow = 1.0
     else:
         most = 8.0 * (base + 0.5 * math.log(rounds))

@@ -19,6 +19,7 @@ from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE
 from armtriage.policies.facts import require, within
+from armtriage.policies.lost import PATIENCE, as_least
 from armtriage.policies.sampling.sampler import BELOW, STALE, draw, follow, luck_needed, won
 
 __all__ = ["Sampler", "learn", "new_sampler", "propose", "rebuild_sampler"]
@@ -34,6 +35,7 @@ class Sampler(Record):
     means: NDArray[np.float64]  # (K,) of the posteriors
     out: NDArray[np.float64]  # (K,) luck up to here is no candidate
     skipped: NDArray[np.uint8]  # losses since `out` was computed
+    overdue: NDArray[np.uint8]  # (K,) whether lost rewards have gone into the mean
     incumbents: NDArray[np.int64]  # (S,) the `size` active ones among them, then the confirmed ones
     inside: NDArray[np.uint8]  # (K,) whether an arm is one of those
     looked: NDArray[np.int64]  # (K,) `mark` if the incumbents reveal the arm
@@ -60,6 +62,7 @@ def new_sampler(n_arms: int, budget: int) -> Sampler:
         np.full(n_arms, 0.5),
         np.zeros(n_arms),
         np.zeros(n_arms, np.uint8),
+        np.zeros(n_arms, np.uint8),
         np.zeros(budget, np.int64),
         np.zeros(n_arms, np.uint8),
         np.zeros(n_arms, np.int64),
@@ -80,11 +83,31 @@ def new_sampler(n_arms: int, budget: int) -> Sampler:
     )
 
 
-def rebuild_sampler(sampler: Sampler, counts: NDArray[np.int64]) -> None:
+def rebuild_sampler(sampler: Sampler, sets: triage.State) -> None:
     """Check the wins that were loaded; the incumbents are found anew before the next decision."""
+    counts = sets.counts[: sampler.wins.size]
     within("wins", sampler.wins, 0.0, counts)
     require(sampler.wins == np.floor(sampler.wins), "wins must be whole numbers")
-    sampler.means[:] = (sampler.wins + 1.0) / (counts + 2.0)
+    sampler.overdue[:] = sets.missed >= PATIENCE
+    sampler.means[:] = (sampler.wins + 1.0) / (counts + sampler.overdue * sets.missed + 2.0)
+
+
+@kernel
+def _counted(sets: triage.State, arm: int) -> int:
+    """Return how many rewards an arm has had, with what lost ones count for."""
+    return sets.counts[arm] + as_least(sets.missed[arm])  # type: ignore[no-any-return]
+
+
+@kernel
+def forget(sets: triage.State, sampler: Sampler, arms: NDArray[np.int64]) -> None:
+    """Note that rewards of these arms will not come; the guard has counted them."""
+    for i in range(arms.size):
+        arm = arms[i]
+        if sets.missed[arm] >= PATIENCE:
+            sampler.means[arm] = (sampler.wins[arm] + 1.0) / (_counted(sets, arm) + 2.0)
+            sampler.overdue[arm] = 1
+            if sampler.out[arm] < _NEVER:
+                _cut(sets, sampler, arm)
 
 
 @kernel
@@ -92,7 +115,7 @@ def _cut(sets: triage.State, sampler: Sampler, arm: int) -> None:
     """Compute the luck that takes an arm's draw to the level."""
     wins = sampler.wins[arm]
     sampler.skipped[arm] = 0
-    sampler.out[arm] = luck_needed(sampler.level, 1.0 + wins, 1.0 + sets.counts[arm] - wins)
+    sampler.out[arm] = luck_needed(sampler.level, 1.0 + wins, 1.0 + _counted(sets, arm) - wins)
 
 
 @kernel
@@ -119,8 +142,9 @@ def learn(
         if sampler.out[arm] < _NEVER:
             # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win.
             sampler.skipped[arm] += 1
-            if (win and sampler.out[arm] > 0.0) or sampler.skipped[arm] > STALE:
+            if (win and sampler.out[arm] > 0.0) or sampler.skipped[arm] > STALE or sampler.overdue[arm] > 0:
                 _cut(sets, sampler, arm)
+        sampler.overdue[arm] = 0
     sampler.best_outside, sampler.best_arm = best, best_arm
 
 
@@ -182,7 +206,7 @@ def _draw(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool
         u = uniform(luck, arm)
         if u > sampler.out[arm]:
             wins = sampler.wins[arm]
-            sampler.values[n] = draw(u, wins, sets.counts[arm] - wins)
+            sampler.values[n] = draw(u, wins, _counted(sets, arm) - wins)
             sampler.chosen[n] = arm
             n += 1
     if free_look:

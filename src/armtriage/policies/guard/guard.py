@@ -54,7 +54,7 @@ def _await(post: Post, arms: NDArray[np.int64], more: bool) -> None:
     if more:
         elimination.schedule(post.params, post.state.sets, post.graph, arms)
     else:
-        elimination.release(post.params, post.state.sets, post.graph, arms)
+        elimination.lose(post.state.sets, arms)
 
 
 class Guard(GuardedPolicy):

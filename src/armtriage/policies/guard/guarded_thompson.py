@@ -15,7 +15,7 @@ from armtriage.policies.compiled import CompiledPolicy, Kernels
 from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
-from armtriage.policies.guard.free_look import Sampler, learn, new_sampler, propose, rebuild_sampler
+from armtriage.policies.guard.free_look import Sampler, forget, learn, new_sampler, propose, rebuild_sampler
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
 
@@ -79,7 +79,8 @@ def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.
 @kernel
 def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms will not come."""
-    elimination.release(params.sets, state.guard.sets, graph, arms)
+    elimination.lose(state.guard.sets, arms)
+    forget(state.guard.sets, state.sampler, arms)
 
 
 class GuardedThompson(GuardedPolicy, CompiledPolicy):
@@ -151,7 +152,7 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
 
     def _rebuild(self) -> None:
         self._rebuild_guard()
-        rebuild_sampler(self._state.sampler, self.tally.counts)
+        rebuild_sampler(self._state.sampler, self._state.guard.sets)
         check_looks(self._state.looks, self._asked)
 
     def _revealing_pulls(self) -> int:

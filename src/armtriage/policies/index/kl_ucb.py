@@ -24,6 +24,7 @@ from armtriage.policies.index.shortlist import (
     take_unseen,
     update,
 )
+from armtriage.policies.lost import as_least
 
 __all__ = ["KLUCB"]
 
@@ -49,8 +50,9 @@ def _keep(state: IndexState, level: float, bonus: float) -> int:
     n = 0
     pinsker = math.sqrt(0.5 * bonus)
     for a in range(state.counts.size):
-        if state.counts[a] > 0 and state.means[a] + pinsker * state.radii[a] >= level - 1e-9:
-            value = kl_upper(state.means[a], bonus / state.counts[a])
+        count = state.counts[a] + as_least(state.missed[a])
+        if count > 0 and state.means[a] + pinsker * state.radii[a] >= level - 1e-9:
+            value = kl_upper(state.means[a], bonus / count)
             if value >= level:
                 state.kept[n] = a
                 state.kept_values[n] = value
@@ -95,8 +97,9 @@ def weigh(
     """Write the index of every arm."""
     bonus = exploration(params, number)
     for a in range(weights.size):
-        if state.counts[a] > 0:
-            weights[a] = kl_upper(state.means[a], bonus / state.counts[a]) + offset
+        count = state.counts[a] + as_least(state.missed[a])
+        if count > 0:
+            weights[a] = kl_upper(state.means[a], bonus / count) + offset
     lift_unseen(state, size, weights)
 
 

@@ -17,6 +17,8 @@ from armtriage.kernels.jit import kernel, lowest_bit
 from armtriage.kernels.order import top_first
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy
+from armtriage.policies.facts import within
+from armtriage.policies.lost import PATIENCE, as_least
 
 __all__ = [
     "IndexPolicy",
@@ -41,12 +43,13 @@ _LOWEST = np.finfo(np.float64).min
 class IndexState(Record):
     """State of an index policy; `seats` says where an arm stands in the shortlist, -1 if nowhere."""
 
-    facts = ("counts", "sums")
+    facts = ("counts", "sums", "missed")
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
-    means: NDArray[np.float64]  # -inf until observed
+    means: NDArray[np.float64]  # -inf until observed; both with what lost rewards count for, see `policies.lost`
     radii: NDArray[np.float64]  # 1 / sqrt(count), 0 until observed
     pending: NDArray[np.int64]  # rewards on their way
+    missed: NDArray[np.int64]  # rewards in a row that did not come
     seats: NDArray[np.int64]
     listed: NDArray[np.int64]
     listed_means: NDArray[np.float64]
@@ -55,7 +58,8 @@ class IndexState(Record):
     kept_values: NDArray[np.float64]
     words: NDArray[np.uint64]  # scratch: a byte for each seat
     length: int  # of the list
-    unseen: int  # arms
+    unseen: int  # arms, but for those that many rewards were lost of
+    mute: int  # whether any reward has been lost
     cursor: int  # into them
     aim: int  # for `length`
     ordered: int  # whether the list is by arm
@@ -84,7 +88,7 @@ def _take_waiting(state: IndexState, taken: int, arms: NDArray[np.int64]) -> int
     """Take unseen arms whose first reward is on its way, the least asked first."""
     n = 0
     for a in range(state.counts.size):
-        if state.counts[a] == 0 and state.pending[a] > 0:
+        if state.counts[a] == 0 and state.pending[a] > 0 and state.missed[a] < PATIENCE:
             state.kept[n] = a
             state.kept_values[n] = -float(state.pending[a])
             n += 1
@@ -102,7 +106,7 @@ def take_unseen(state: IndexState, arms: NDArray[np.int64]) -> int:
     if state.unseen > 0:
         a = state.cursor
         while a < state.counts.size and taken < arms.size:
-            if state.counts[a] == 0 and state.pending[a] == 0:
+            if state.counts[a] == 0 and state.pending[a] == 0 and state.missed[a] < PATIENCE:
                 arms[taken] = a
                 taken += 1
             a += 1
@@ -234,6 +238,23 @@ def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -
 
 
 @kernel
+def _rate(state: IndexState, a: int, mean: float, radius: float) -> None:
+    """Note what an arm's index is made of, and list the arm if it may now be among the best."""
+    state.means[a] = mean
+    state.radii[a] = radius
+    seat = state.seats[a]
+    if seat < 0 and mean + state.end * radius >= state.outside:
+        seat = state.length
+        state.length = seat + 1
+        state.seats[a] = seat
+        state.listed[seat] = a
+        state.ordered = 0
+    if seat >= 0:
+        state.listed_means[seat] = mean
+        state.listed_radii[seat] = radius
+
+
+@kernel
 def update(
     params: object,
     state: IndexState,
@@ -249,27 +270,17 @@ def update(
     for i in range(n):
         a = seen[i]
         count = state.counts[a] + 1
-        if count == 1:
+        if state.mute > 0:
+            state.unseen -= count == 1 and state.missed[a] < PATIENCE
+            state.missed[a] = 0
+        elif count == 1:
             state.unseen -= 1
         total = state.sums[a] + rewards[i]
-        mean = total / count
-        radius = 1.0 / math.sqrt(count)
         state.counts[a] = count
         state.sums[a] = total
-        state.means[a] = mean
-        state.radii[a] = radius
         if scheduled:
             state.pending[a] -= 1
-        seat = state.seats[a]
-        if seat < 0 and mean + state.end * radius >= state.outside:
-            seat = state.length
-            state.length = seat + 1
-            state.seats[a] = seat
-            state.listed[seat] = a
-            state.ordered = 0
-        if seat >= 0:
-            state.listed_means[seat] = mean
-            state.listed_radii[seat] = radius
+        _rate(state, a, total / count, 1.0 / math.sqrt(count))
 
 
 @kernel
@@ -285,8 +296,19 @@ def release(params: object, state: IndexState, graph: GraphArrays, arms: NDArray
     for i in range(arms.size):
         a = arms[i]
         state.pending[a] -= 1
-        if state.counts[a] == 0:
+        state.missed[a] += 1
+        state.mute = 1
+        count = state.counts[a] + as_least(state.missed[a])
+        if count == 0:
             state.cursor = min(state.cursor, a)
+        elif state.missed[a] >= PATIENCE:
+            state.unseen -= state.counts[a] == 0 and state.missed[a] == PATIENCE
+            _rate(state, a, state.sums[a] / count, 1.0 / math.sqrt(count))
+
+
+@kernel
+def _is_unseen(state: IndexState, a: int) -> bool:
+    return state.counts[a] == 0 and state.missed[a] < PATIENCE  # type: ignore[no-any-return]
 
 
 @kernel
@@ -299,7 +321,7 @@ def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> N
     largest = 0.0
     unseen = 0
     for a in range(weights.size):
-        if state.counts[a] == 0:
+        if _is_unseen(state, a):
             unseen += 1
         else:
             largest = max(largest, abs(weights[a]))
@@ -307,7 +329,7 @@ def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> N
         return
     waiting = 2.0 * size * (1.0 + largest)
     for a in range(weights.size):
-        if state.counts[a] == 0:
+        if _is_unseen(state, a):
             if state.pending[a] > 0:
                 weights[a] = waiting * (1.0 + 1.0 / state.pending[a])
             else:
@@ -320,10 +342,12 @@ class IndexPolicy(CompiledPolicy):
     def _rebuild(self) -> None:
         state = self._state
         self._check_tallied(state.counts, state.sums)
-        seen = state.counts > 0
-        state.means[seen] = state.sums[seen] / state.counts[seen]
-        state.radii[seen] = 1.0 / np.sqrt(state.counts[seen])
-        state.pending[:] = self._awaited()
+        within("missed", state.missed, 0, self._asked)
+        counts = state.counts + np.where(state.missed >= PATIENCE, state.missed, 0)
+        seen = counts > 0
+        state.means[seen] = state.sums[seen] / counts[seen]
+        state.radii[seen] = 1.0 / np.sqrt(counts[seen])
+        state.pending[:], state.mute = self._awaited(), int(state.missed.any())
         state.unseen = np.count_nonzero(~seen)
         # Few arms are listed for good, in order; many are listed again by the next decision.
         state.listed_means[:], state.listed_radii[:] = state.means, state.radii
@@ -339,6 +363,7 @@ class IndexPolicy(CompiledPolicy):
             np.full(n, -np.inf),
             np.zeros(n),
             np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
             np.arange(n, dtype=np.int64) if everything else np.full(n, -1, np.int64),
             np.arange(n, dtype=np.int64),
             np.full(n, -np.inf),
@@ -348,6 +373,7 @@ class IndexPolicy(CompiledPolicy):
             np.zeros((n + 7) // 8, np.uint64),
             length=n if everything else 0,
             unseen=n,
+            mute=0,
             cursor=0,
             aim=aim,
             ordered=1,

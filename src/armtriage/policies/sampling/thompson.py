@@ -18,6 +18,7 @@ from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
 from armtriage.policies.facts import require, within
+from armtriage.policies.lost import PATIENCE, as_least
 from armtriage.policies.sampling.sampler import BELOW, FAR, STALE, band, draw, follow, won
 
 __all__ = ["ThompsonSampling"]
@@ -34,9 +35,10 @@ class Params(Record, frozen=True):
 class State(Record):
     """Posterior and cut-offs of each arm: u below `out` is no candidate, u above `sure` is certainly chosen."""
 
-    facts = ("wins", "losses")
+    facts = ("wins", "losses", "missed")
     wins: NDArray[np.float64]
     losses: NDArray[np.float64]
+    missed: NDArray[np.int64]  # rewards in a row that did not come
     out: NDArray[np.float64]
     sure: NDArray[np.float64]
     skipped: NDArray[np.uint8]  # rewards since the cut-offs were computed
@@ -51,10 +53,16 @@ class State(Record):
 
 
 @kernel
+def _losses(state: State, arm: int) -> float:
+    """Return an arm's losses, with what lost rewards count for."""
+    return state.losses[arm] + as_least(state.missed[arm])  # type: ignore[no-any-return]
+
+
+@kernel
 def _cut(state: State, arm: int) -> None:
     """Compute an arm's cut-offs; for one that is far from the levels a Chernoff bound will do."""
     state.skipped[arm] = 0
-    a, b = 1.0 + state.wins[arm], 1.0 + state.losses[arm]
+    a, b = 1.0 + state.wins[arm], 1.0 + _losses(state, arm)
     rounding = band(a, b)
     above = beta_tail_bound(state.low, a, b)
     if above < FAR:
@@ -74,7 +82,7 @@ def _draw_all(state: State, luck: np.uint64, arms: NDArray[np.int64]) -> None:
     n = state.wins.size
     for a in range(n):
         state.chosen[a] = a
-        state.values[a] = draw(uniform(luck, a), state.wins[a], state.losses[a])
+        state.values[a] = draw(uniform(luck, a), state.wins[a], _losses(state, a))
     top_first(state.values, state.chosen, n, arms.size)
     for i in range(arms.size):
         arms[i] = state.chosen[i]
@@ -105,7 +113,7 @@ def _settle(state: State, arms: NDArray[np.int64], sure: int, n: int) -> float:
     passed = sure
     for i in range(n):
         a = state.chosen[i]
-        state.values[i] = draw(state.luck[i], state.wins[a], state.losses[a])
+        state.values[i] = draw(state.luck[i], state.wins[a], _losses(state, a))
         passed += state.values[i] > state.high
     if sure > 0 and passed > arms.size:
         return -1.0
@@ -175,8 +183,18 @@ def update(
             state.losses[a] += 1.0
             safe = state.sure[a] >= 1.0
         state.skipped[a] += 1
-        if not safe or state.skipped[a] > STALE:
+        if not safe or state.skipped[a] > STALE or state.missed[a] > 0:
+            state.missed[a] = 0
             _cut(state, a)
+
+
+@kernel
+def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
+    """Note that rewards of these arms will not come."""
+    for i in range(arms.size):
+        state.missed[arms[i]] += 1
+        if state.missed[arms[i]] >= PATIENCE:
+            _cut(state, arms[i])
 
 
 @kernel
@@ -191,7 +209,7 @@ def weigh(
 ) -> None:
     """Draw every arm."""
     for a in range(weights.size):
-        weights[a] = draw(uniform(luck, a), state.wins[a], state.losses[a]) + offset
+        weights[a] = draw(uniform(luck, a), state.wins[a], _losses(state, a)) + offset
 
 
 class ThompsonSampling(OraclePolicy):
@@ -221,7 +239,7 @@ class ThompsonSampling(OraclePolicy):
     array([2])
     """
 
-    kernels = Kernels(select, update, weigh=weigh)
+    kernels = Kernels(select, update, release=release, weigh=weigh)
 
     def __init__(
         self,
@@ -243,6 +261,7 @@ class ThompsonSampling(OraclePolicy):
         within("wins", wins, 0.0, self.tally.counts)
         require(wins == np.floor(wins), "wins must be whole numbers")
         self._check_tallied(wins + losses)
+        within("missed", self._state.missed, 0, self._asked)
 
     def new_state(self) -> State:
         """Return the state before the first round: uniform posteriors, and levels that rule nobody in or out."""
@@ -250,6 +269,7 @@ class ThompsonSampling(OraclePolicy):
         return State(
             np.zeros(n),
             np.zeros(n),
+            np.zeros(n, np.int64),
             np.zeros(n),
             np.ones(n),
             np.zeros(n, np.uint8),

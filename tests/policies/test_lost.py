@@ -1,0 +1,78 @@
+"""Rewards that never come: a mute arm is tried ever more rarely, and everything else goes on without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from armtriage import FeedbackGraph, PartitionMatroid, Policy, StochasticEnvironment
+from armtriage.policies.lost import PATIENCE, as_least, as_tries
+from conftest import POLICIES, with_face
+
+MEANS = [0.9, 0.5, 0.1, 0.4, 0.3]
+MUTE = 2
+ROUNDS = 3000
+IDLE = {"UniformRandom"}
+STUBBORN = {"Greedy", "CombUCB1-no-exploration", "CombinatorialUCB-width"}
+"""Without exploration, or with too little of it, an arm that looks bad is not tried again, for whatever reason."""
+PLAYED = [name for name in with_face("arms") + with_face("set") if name not in IDLE]
+
+
+def make(name: str) -> Any:
+    graph = FeedbackGraph.semi_bandit(len(MEANS))
+    if POLICIES[name].face == "set":
+        return POLICIES[name].make(graph=graph, decisions=PartitionMatroid([0] * len(MEANS), [1]))
+    return POLICIES[name].make(graph=graph, budget=1)
+
+
+def play(policy: Any, rounds: int, mute: int = MUTE, since: int = 0, until: int = 10**9) -> np.ndarray:
+    """Play with an arm whose rewards are lost for some time; return what was chosen."""
+    env = StochasticEnvironment(MEANS, policy.graph, seed=4)
+    chosen = np.zeros(rounds, np.int64)
+    for number in range(rounds):
+        decision = policy.ask()
+        chosen[number] = decision.arms[0]
+        rewards = dict(zip(decision.arms.tolist(), env.rewards(number, decision.arms).tolist(), strict=True))
+        if since <= number < until:
+            rewards.pop(mute, None)
+        policy.tell(decision, rewards)
+    return chosen
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_mute_arm_is_tried_ever_more_rarely(name: str) -> None:
+    policy = make(name)
+    chosen = play(policy, ROUNDS)
+    pulls = np.bincount(chosen, minlength=len(MEANS))
+    assert pulls[MUTE] <= 150
+    assert pulls[0] > ROUNDS / 2
+    late = np.count_nonzero(chosen[ROUNDS // 2 :] == MUTE)
+    assert late <= pulls[MUTE] / 2 + 10
+    if hasattr(policy, "triage"):
+        assert MUTE in policy.triage.active
+        assert 0 not in policy.triage.eliminated
+
+
+@pytest.mark.parametrize("name", [name for name in PLAYED if name not in STUBBORN])
+def test_an_arm_that_speaks_again_is_learned(name: str) -> None:
+    policy = make(name)
+    play(policy, ROUNDS, mute=0, until=300)
+    assert policy.tally.counts[0] > 100
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_mute_arm_is_kept_in_files(name: str, tmp_path: Any) -> None:
+    policy = make(name)
+    play(policy, 200)
+    policy.save(tmp_path / "policy.bin")
+    loaded = Policy.load(tmp_path / "policy.bin")
+    assert play(loaded, 100).tolist() == play(policy, 100).tolist()
+
+
+def test_lost_rewards_count_from_the_eighth_in_a_row_on() -> None:
+    assert [as_least(n) for n in (0, 7, 8, 9)] == [0, 0, 8, 9]
+    assert [as_tries(n) for n in (0, 7, 8, 9, 10, 12)] == [0, 0, 1, 1, 2, 3]
+    tries = np.cumsum([as_tries(n) for n in range(1, 200)])
+    assert np.all(tries[PATIENCE:] >= (np.arange(PATIENCE, 199) - PATIENCE) ** 2 / 4)
