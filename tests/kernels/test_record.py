@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import bind, kernel
-from armtriage.kernels.record import Record, opener
+from armtriage.kernels.jit import Opener, bind, kernel
+from armtriage.kernels.record import Record
 
 
 class Limits(Record, frozen=True):
@@ -72,7 +72,7 @@ def test_python_writes_what_a_kernel_reads() -> None:
 
 def test_bound_kernel_finds_the_record_by_its_handle() -> None:
     one = box()
-    at = bind(_fill_at, "fill_box_at", open_box=opener(one.layout))
+    at = bind(_fill_at, "fill_box_at", open_box=Opener(one.layout))
     assert at(one.handle, 6) == 7
     assert one.counts.tolist() == [2, 2, 1, 1]
 
