@@ -139,15 +139,16 @@ def test_disk_that_is_full_ends_with_1(file: Path, monkeypatch: pytest.MonkeyPat
         (["--workers", "0"], "workers must be a whole number from 1, got 0"),
     ],
 )
-def test_command_refuses(arguments: list[str], says: str, file: Path) -> None:
-    result = run(file, *arguments)
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["played", "dry"])
+def test_command_refuses(dry: tuple[str, ...], arguments: list[str], says: str, file: Path) -> None:
+    result = run(file, *arguments, *dry)
     assert result.exit_code == 2
     assert says in result.stderr
     assert result.stdout == ""
 
 
 def test_command_refuses_files(tmp_path: Path, file: Path) -> None:
-    assert "No such file" in run(tmp_path / "none.toml").stderr
+    assert run(tmp_path / "none.toml").stderr == f"armtriage: {tmp_path / 'none.toml'}: No such file or directory\n"
     bare = tmp_path / "bare"
     bare.write_text(file.read_text())
     assert "--folder must be given for a file without an ending" in run(bare).stderr

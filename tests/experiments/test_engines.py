@@ -440,7 +440,7 @@ def test_closing_leaves_no_task_of_ray(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["loky", "cloudpickle"])
 def test_missing_library_for_processes_is_said(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=f"engine 'processes' needs the extra 'experiments': pip install {library}"):
+    with pytest.raises(ImportError, match=rf"'processes' needs {library}: pip install 'armtriage\[experiments\]'"):
         list(run([cell(policy=policy(policy=First))], "processes"))
 
 

@@ -638,7 +638,7 @@ def test_load_refuses_what_is_no_folder_of_an_experiment(tmp_path: Path) -> None
 
 def test_load_says_which_extra_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ImportError, match="extra 'experiments'"):
+    with pytest.raises(ImportError, match=r"pip install 'armtriage\[experiments\]'"):
         Results.load(tmp_path)
 
 

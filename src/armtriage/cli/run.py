@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from armtriage import __version__
+from armtriage._arguments import check_choice, check_count
 from armtriage.cli.terminal import plain_warnings, refusing, say, stopping
 from armtriage.experiments.engines import ENGINES, processors
 from armtriage.experiments.experiment import Experiment, read_file
@@ -41,10 +42,10 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be played, and play nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    r"""Run an experiment, or what is left of it: cells that are in the folder are not played again.
+    """Run an experiment, or what is left of it.
 
-    A file says which environments, which policies and how long; any option may be a list, and every combination of
-    them is played:
+    Cells that are in the folder are not played again. A file says which environments, which policies and how long;
+    any option may be a list, and every combination of them is played:
 
     \b
     horizon = 10000
@@ -60,8 +61,11 @@ def run(
 
     Ctrl+C stops it, and the same command goes on. For a batch queue, give each job --shard 1/8 to --shard 8/8 and
     one --folder, or copy their folders together afterwards.
-    """
+    """  # noqa: D301 - the character \b keeps the lines of the example apart
     with refusing(), plain_warnings():
+        check_choice("engine", engine, ENGINES)
+        if workers is not None:
+            check_count("workers", workers, 1)
         place = _folder(file, folder)
         part = None if shard is None else _shard(shard)
         experiment = _experiment(file, place, seed, alone=part is None)

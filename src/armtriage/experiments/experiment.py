@@ -251,7 +251,7 @@ def _manifest(given: Mapping[str, Any]) -> Manifest:
 
         from armtriage.experiments.rehearsal import manifest_of
     except ImportError as error:
-        raise ImportError("experiments need the extra 'experiments': pip install pydantic polars") from error
+        raise ImportError("experiments need pydantic and polars: pip install 'armtriage[experiments]'") from error
     return manifest_of(given)
 
 

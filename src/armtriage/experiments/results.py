@@ -107,7 +107,7 @@ class Results:
         try:
             import polars  # noqa: F401
         except ImportError as error:
-            raise ImportError("results need polars, of the extra 'experiments': pip install polars") from error
+            raise ImportError("results need polars: pip install 'armtriage[experiments]'") from error
         return cls(Folder(folder))
 
     @property
