@@ -14,6 +14,7 @@ from rich.table import Table
 from armtriage import __version__
 from armtriage.cli.terminal import plain_warnings, progress_bar, refusing, say, stopping
 from armtriage.experiments import Results
+from armtriage.experiments.manifest import MAX_CELLS
 
 if TYPE_CHECKING:
     from armtriage.reproduce import Reproduction
@@ -27,6 +28,7 @@ def report(
     baseline: Annotated[
         str | None, typer.Option(help="Policy that others are held against; by default the best of each environment.")
     ] = None,
+    max_cells: Annotated[int, typer.Option(help="Refuse an experiment of more cells.")] = MAX_CELLS,
 ) -> None:
     """Write one page about an experiment.
 
@@ -37,7 +39,7 @@ def report(
     from armtriage.report import experiment_page
 
     with refusing():
-        results = Results.load(folder)
+        results = Results.load(folder, max_cells=max_cells)
         plots.require()
         page = folder / "report.html" if out is None else out
         text = experiment_page(results, baseline=baseline, folder=folder.resolve().name)

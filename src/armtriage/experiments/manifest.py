@@ -10,8 +10,10 @@ from typing import Any, Self
 from armtriage.experiments.cells import FORMAT, Cell, Spec, blocks
 from armtriage.experiments.identity import canonical, place_of, versions
 
-__all__ = ["Manifest", "toml_text"]
+__all__ = ["MAX_CELLS", "Manifest", "toml_text"]
 
+MAX_CELLS = 1_000_000
+"""How many cells an experiment may have unless more are asked for."""
 _LINE = 64  # a longer list has a line for each of its values
 
 
@@ -51,6 +53,11 @@ class Manifest:
     redraw: bool
     definition: Mapping[str, Any]
     certificate: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """How many cells it has, without making them."""
+        return len(self.pairs) * -(-self.replications // self.block)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
