@@ -81,9 +81,12 @@ def outcome(one: Cell) -> Outcome:
 
 
 def played(one: Cell) -> polars.DataFrame:
+    """Return the table of a cell without the cell's name, which is in every row."""
     made = outcome(one)
     assert made.record["error"] is None
-    return polars.read_parquet(io.BytesIO(made.table))
+    table = polars.read_parquet(io.BytesIO(made.table))
+    assert table["cell"].unique().to_list() == [one.id]
+    return table.drop("cell")
 
 
 class First(Policy):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import platform
 import subprocess
@@ -15,9 +17,9 @@ import pytest
 
 from armtriage import _files
 from armtriage.errors import DamagedFile, ExperimentError
-from armtriage.experiments.cells import Cell, failure
+from armtriage.experiments.cells import Cell, failure, table_digest
 from armtriage.experiments.folder import Folder
-from experiments.small_cells import cell, manifest, outcome
+from experiments.small_cells import cell, manifest, outcome, played, policy
 
 CELLS = [cell(first=first) for first in range(0, 20, 4)]
 
@@ -44,7 +46,10 @@ def test_folder_without_a_manifest_is_none(tmp_path: Path) -> None:
         Folder(tmp_path).manifest()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\x00\xff", b'{"format": 99}'])
+DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\x00\xff", b'{"format": 99}', b"[" * 100_000, DEEP])
 def test_damaged_manifest_is_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "experiment.json").write_bytes(content)
     for ask in (lambda: Folder(tmp_path).manifest(), lambda: Folder(tmp_path).begin(manifest())):
@@ -127,6 +132,47 @@ def test_whole_cells_need_no_records(tmp_path: Path) -> None:
     assert folder.whole(CELLS) == ids(CELLS)
 
 
+@pytest.mark.parametrize("records", ["with", "without"])
+def test_tables_renamed_among_each_other_are_missing(records: str, tmp_path: Path) -> None:
+    # The same replications, rounds and columns: nothing but its name tells one from the other.
+    twins = [cell(policy=policy(label, label)) for label in ("comb_ucb1", "thompson")]
+    folder = filled(tmp_path, [*twins, CELLS[1]])
+    first, second = map(folder.place, twins)
+    one, other = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other)
+    second.write_bytes(one)
+    if records == "without":
+        for log in tmp_path.glob("runs/*"):
+            log.unlink()
+    with pytest.warns(UserWarning, match="2 damaged files count as missing"):
+        assert folder.whole([*twins, CELLS[1]]) == {CELLS[1].id}
+
+
+def test_table_that_does_not_name_its_cell_needs_a_record(tmp_path: Path) -> None:
+    folder, one = filled(tmp_path, []), CELLS[0]
+    buffer = io.BytesIO()
+    played(one).write_parquet(buffer)
+    made = outcome(one)
+    with folder:
+        folder.keep(one, made._replace(table=buffer.getvalue(), record={**made.record, "digest": None}))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert folder.whole([one]) == set()
+    with folder:
+        record = {**made.record, "digest": table_digest(buffer.getvalue())}
+        folder.keep(one, made._replace(table=buffer.getvalue(), record=record))
+    assert folder.whole([one]) == {one.id}
+
+
+def test_table_of_many_rows_is_not_unpacked(tmp_path: Path) -> None:
+    folder = filled(tmp_path, CELLS[:1])
+    for log in tmp_path.glob("runs/*"):
+        log.unlink()
+    row = polars.read_parquet(folder.place(CELLS[0])).head(1)
+    polars.concat([row] * 1000).select(polars.all().repeat_by(10_000).explode()).write_parquet(folder.place(CELLS[0]))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert folder.whole(CELLS) == set()
+
+
 def test_table_that_was_never_renamed_is_missing(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     folder.place(CELLS[0]).unlink()
@@ -159,11 +205,45 @@ def test_torn_line_is_skipped(cut: int, tmp_path: Path) -> None:
     assert folder.whole(CELLS) == ids(CELLS)
 
 
-@pytest.mark.parametrize("line", [b"", b"7", b"[]", b"{}", b"\xff\xfe", b'{"cell": "a"}'])
+@pytest.mark.parametrize("line", [b"", b"7", b"[]", b"{}", b"\xff\xfe", b'{"cell": "a"}', b"[" * 100_000, DEEP])
 def test_line_that_is_no_record_is_skipped(line: bytes, tmp_path: Path) -> None:
     folder = filled(tmp_path)
     (tmp_path / "runs" / "other.jsonl").write_bytes(line + b"\n")
     assert len(folder.records()) == len(CELLS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cell": ["a"]},
+        {"cell": {}},
+        {"cell": None},
+        {"digest": ["a"]},
+        {"error": 7},
+        {"error": "\ud800"},
+        {"started": 3},
+        {"started": "yesterday"},
+        {"started": "2026-01-02T03:04:05"},
+        {"started": "0001-01-01T00:00:00+23:00"},
+        {"seconds": "1"},
+        {"seconds": -1.0},
+        {"seconds": math.nan},
+        {"seconds": 10**400},
+        {"count": []},
+        {"n_arms": {}},
+        {"environment_key": ["a"]},
+        {"versions": 3},
+        {"versions": {"numpy": 2}},
+        {"host": 3},
+    ],
+    ids=str,
+)
+def test_record_of_other_kinds_of_values_is_skipped(change: dict[str, object], tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    [record, *_] = folder.records()
+    (tmp_path / "runs" / "other.jsonl").write_text(json.dumps({**record, **change}) + "\n")
+    assert len(folder.records()) == len(CELLS)
+    assert folder.whole(CELLS) == ids(CELLS)
 
 
 def test_nothing_played_leaves_no_log(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from armtriage.catalogue import (
     policy_parameters,
     split,
 )
-from armtriage.experiments.cells import Spec
+from armtriage.experiments.cells import MOST, Spec
 from armtriage.experiments.identity import canonical, place_of
 from armtriage.experiments.manifest import MAX_CELLS
 from armtriage.instances import GRAPHS
@@ -115,9 +115,8 @@ _Seed = Annotated[
     Field(description="a whole number from 0, or none"),
 ]
 _List = Annotated[list[_Positive], Field(min_length=1)]
-# What one cell holds in memory; larger ones would fill it before anything is said.
-_Million = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10**6)]
-_TO_MILLION = "a whole number from 1 to 1,000,000"
+_Bounded = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=MOST)]
+_TO_MOST = f"a whole number from 1 to {MOST:,}"
 
 
 class Settings(BaseModel):
@@ -129,8 +128,8 @@ class Settings(BaseModel):
     replications: _Positive = Field(16)
     seed: _Seed = None
     name: Annotated[str, Field(min_length=1)] = Field("experiment", description="text")
-    checkpoints: _Million | _List = Field(50, description=f"{_TO_MILLION}, or a list of rounds")
-    block: _Million = Field(4, description=_TO_MILLION)
+    checkpoints: _Bounded | _List = Field(50, description=f"{_TO_MOST}, or a list of rounds")
+    block: _Bounded = Field(4, description=_TO_MOST)
     redraw: bool = Field(False, description="true or false")
     certificate: bool | Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
         False, description="true, false or a number strictly between 0 and 1"
