@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,3 +47,20 @@ class Decision:
     def revealed(self) -> NDArray[np.int64]:
         """The arms whose rewards this decision shows, ascending."""
         return self.graph.revealed_by(self.arms)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return number, arms, revealed and contexts as JSON knows them; `Policy.tell` takes the number.
+
+        Examples
+        --------
+        >>> from armtriage import CombUCB1, FeedbackGraph
+        >>> CombUCB1(FeedbackGraph.cliques([2, 2]), budget=1).ask().to_dict()
+        {'number': 0, 'arms': [0], 'revealed': [0, 1], 'contexts': None}
+        """
+        contexts = None if self.contexts is None else self.contexts.tolist()
+        return {
+            "number": int(self.number),
+            "arms": self.arms.tolist(),
+            "revealed": self.revealed.tolist(),
+            "contexts": contexts,
+        }
