@@ -9,7 +9,9 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars
@@ -184,6 +186,25 @@ def test_records_come_in_the_order_of_their_beginning(tmp_path: Path) -> None:
     filled(tmp_path, CELLS[2:])
     assert len(list(tmp_path.glob("runs/*.jsonl"))) == 2
     assert [record["cell"] for record in Folder(tmp_path).records()] == [one.id for one in CELLS]
+
+
+def test_threads_that_keep_the_same_cell_at_a_time_do_no_harm(tmp_path: Path) -> None:
+    filled(tmp_path, [])
+    one, made, together = CELLS[0], outcome(CELLS[0]), threading.Barrier(3)
+
+    def keep(_: int) -> None:
+        with Folder(tmp_path) as folder:
+            for _ in range(100):
+                together.wait(timeout=10)
+                folder.begin(manifest())
+                folder.keep(one, made)
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(keep, range(3)))
+    assert Folder(tmp_path).whole([one]) == {one.id}
+    assert len(Folder(tmp_path).records()) == 300
+    assert len(list(tmp_path.glob("runs/*.jsonl"))) == 3
+    assert temporary(tmp_path) == []
 
 
 def test_failure_leaves_a_record_and_no_table(tmp_path: Path) -> None:
