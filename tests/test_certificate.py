@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -333,3 +335,28 @@ def test_certificate_of_simulate_is_a_probability() -> None:
     env = random_bernoulli(FeedbackGraph.semi_bandit(3), seed=7)
     with pytest.raises(ValueError, match="certificate must be a number strictly between 0 and 1"):
         simulate(Greedy(env.graph, budget=1), env, horizon=5, certificate=1.5)
+
+
+@pytest.mark.parametrize("kind", [CombUCB1, GuardedThompson])
+def test_certificate_is_a_dictionary_that_json_keeps(kind: type[Policy]) -> None:
+    environment = random_bernoulli(FeedbackGraph.semi_bandit(6), seed=7)
+    policy = kind(environment.graph, 2, seed=7)  # type: ignore[call-arg]
+    for number in range(50):
+        decision = policy.ask()
+        policy.tell(decision, environment.rewards(number, decision.revealed))
+    made = policy.certificate()
+    said = made.to_dict()
+    assert json.loads(json.dumps(said, allow_nan=False)) == said
+    assert list(said) == [*(one.name for one in dataclasses.fields(Certificate)), "text"]
+    assert said["next_decision"] == made.next_decision.tolist()
+    assert said["exchanges"] == [one._asdict() for one in made.exchanges]
+    assert said["triage"] == {name: arms.tolist() for name, arms in made.triage._asdict().items()}
+    assert said["account"] == (None if made.account is None else made.account._asdict())
+    assert (said["gap"], said["regret_bound"], said["text"]) == (list(made.gap), made.regret_bound, str(made))
+
+
+def test_what_is_not_finite_in_a_certificate_is_none() -> None:
+    made = certify(pulls=[6, 4], counts=[6, 4], sums=[3.0, 1.0], budget=1)
+    said = dataclasses.replace(made, gap=(0.0, np.inf), regret_bound=np.float64(2.0)).to_dict()
+    assert said["gap"] == [0.0, None]
+    assert type(said["regret_bound"]) is float

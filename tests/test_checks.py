@@ -263,6 +263,86 @@ BROKEN: dict[type[Policy], str] = {
 }
 
 
+class ReturnsAList(Plain):
+    def _select(self, number: int) -> Any:
+        return super()._select(number).tolist()
+
+
+class ReturnsNothing(Plain):
+    def _select(self, number: int) -> Any:
+        return None
+
+
+class ReturnsFloats(Plain):
+    def _select(self, number: int) -> Any:
+        return super()._select(number).astype(float)
+
+
+class LosesAnArgument(Plain):
+    def __init__(self, graph: FeedbackGraph, budget: int, *, eps: float = 0.1, seed: int | None = None) -> None:
+        super().__init__(graph, budget, seed=seed)
+
+
+class TakesNoSeed(Plain):
+    def __init__(self, graph: FeedbackGraph, budget: int) -> None:
+        super().__init__(graph, budget)
+
+
+class MissesAMethod(Policy):
+    def _select(self, number: int) -> Any:
+        return np.arange(self.budget)
+
+
+class FailsToLearn(Plain):
+    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
+        raise KeyError(number)
+
+
+class KeepsAnObject(Plain):
+    def _arrays(self) -> Any:
+        return {"counts": None}
+
+
+class RestoresWhatIsNotThere(Plain):
+    def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self.counts[:] = arrays["cuonts"]
+
+
+class IsNoPolicy:
+    def __init__(self, graph: FeedbackGraph, budget: int, seed: int | None = None) -> None:
+        pass
+
+
+OBSCURE: dict[Any, str] = {
+    ReturnsAList: "arms must be a 1-D array of int64|raised .* while it was asked and told",
+    ReturnsNothing: "ReturnsNothing raised .* while it was asked and told",
+    ReturnsFloats: "arms must be a 1-D array of int64|raised .* while it was asked and told",
+    LosesAnArgument: "must keep each argument of its constructor in an attribute of the same name: .*'eps'",
+    TakesNoSeed: "TakesNoSeed raised TypeError when it was made with a graph and budget and a seed: .*'seed'",
+    MissesAMethod: "MissesAMethod raised TypeError when it was made .*_update",
+    FailsToLearn: "FailsToLearn raised KeyError while it was asked and told",
+    KeepsAnObject: "KeepsAnObject raised .* while it was saved and loaded",
+    RestoresWhatIsNotThere: "RestoresWhatIsNotThere raised .* while it was saved and loaded",
+    IsNoPolicy: "it must be a subclass of Policy, or return one, got <",
+    dict: "dict raised .* when",
+    (lambda graph, budget, seed: None): "it must be a subclass of Policy, or return one, got None",
+}
+
+
+@pytest.mark.parametrize("kind", OBSCURE, ids=lambda kind: kind.__name__)
+def test_contract_check_says_in_words_what_is_wrong_with_a_class_that(kind: Any) -> None:
+    with pytest.raises(AssertionError, match=re.compile(OBSCURE[kind], re.DOTALL)):
+        check_policy(kind)
+
+
+@pytest.mark.parametrize(
+    "given", [None, "greedy", 3, Plain(FeedbackGraph.semi_bandit(3), 1)], ids=lambda one: type(one).__name__
+)
+def test_contract_check_refuses_what_makes_no_policies(given: Any) -> None:
+    with pytest.raises(TypeError, match="policy_class must be a class, or a function that makes policies, got"):
+        check_policy(given)
+
+
 @pytest.mark.parametrize("kind", [Plain, PlainContextual, Roundabout])
 def test_contract_is_kept_by_a_policy_in_plain_python(kind: type[Policy]) -> None:
     check_policy(kind)

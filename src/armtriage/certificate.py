@@ -8,8 +8,9 @@ decisions does not matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import math
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -151,6 +152,29 @@ class Certificate:
             f"Of the {confirmed + active + eliminated:,} arms, {_are(confirmed)} certain to be among {best}, "
             f"{_are(eliminated)} certain not to be, and {_are(active)} still open."
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes as JSON knows them, with the sentences of `print` under ``"text"``.
+
+        What is not finite is None: JSON has no word for it.
+
+        Examples
+        --------
+        >>> log = certify(pulls=[60, 40], counts=[60, 40], sums=[30.0, 10.0], budget=1).to_dict()
+        >>> log["rounds"], log["next_decision"], sorted(log["triage"])
+        (100, [0], ['active', 'confirmed', 'eliminated'])
+        """
+        return {**{one.name: _in_json(getattr(self, one.name)) for one in fields(self)}, "text": str(self)}
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _in_json(one) for name, one in value._asdict().items()}
+    if isinstance(value, tuple | list):
+        return [_in_json(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _are(number: int) -> str:

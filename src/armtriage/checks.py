@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,8 @@ _IN_REWARD_UNITS = ("noise_scale", "scale")
 def check_policy(policy_class: Callable[..., Policy], **options: Any) -> None:
     """Put a policy through the contract of ask and tell; raise `AssertionError` saying what it breaks.
 
+    What the policy raises by itself is told the same way, with what it was doing.
+
     Parameters
     ----------
     policy_class : class, or callable
@@ -49,19 +52,46 @@ def check_policy(policy_class: Callable[..., Policy], **options: Any) -> None:
     >>> check_policy(CombUCB1)
     >>> check_policy(C2UCB, width=0.5)
     """
+    if not callable(policy_class) or isinstance(policy_class, Policy):
+        raise TypeError(f"policy_class must be a class, or a function that makes policies, got {policy_class!r:.100}")
+    name = getattr(policy_class, "__name__", repr(policy_class))
     with tempfile.TemporaryDirectory() as folder:
-        for case in _cases(policy_class, options):
-            _check_decisions(case)
-            _check_determinism(case)
-            _check_late_tells(case)
-            _check_refused_tells(case)
-            _check_refused_questions(case)
-            _check_saving(case, Path(folder, "policy"))
-            _check_simulation(case)
-            for stretch in case.stretches(case.make()):
-                _check_units(case, stretch)
+        with _doing(name, "when its signature was read"):
+            cases = _cases(policy_class, options)
+        for case in cases:
+            with _doing(name, f"when it was made with {case.given} and a seed"):
+                _check_making(case)
+            with _doing(name, "while it was asked and told"):
+                _check_decisions(case)
+            with _doing(name, "while fresh() was called, and others were made with its seed"):
+                _check_determinism(case)
+            with _doing(name, "while it was told late and in part"):
+                _check_late_tells(case)
+            with _doing(name, "while it was told what it must refuse"):
+                _check_refused_tells(case)
+            with _doing(name, "while it was asked what it must refuse"):
+                _check_refused_questions(case)
+            with _doing(name, "while it was saved and loaded"):
+                _check_saving(case, Path(folder, "policy"))
+            with _doing(name, "while it was simulated"):
+                _check_simulation(case)
+            with _doing(name, "while it played in other units"):
+                for stretch in case.stretches(case.make()):
+                    _check_units(case, stretch)
             if isinstance(case, _LinearCase):
-                _check_contexts(case)
+                with _doing(name, "while it was asked with contexts"):
+                    _check_contexts(case)
+
+
+@contextmanager
+def _doing(name: str, what: str) -> Iterator[None]:
+    """Say in an AssertionError what the policy called `name` was doing when anything else was raised."""
+    try:
+        yield
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise AssertionError(f"{name} raised {type(error).__name__} {what}: {error}") from error
 
 
 def _step(case: _Case, policy: Policy, number: int) -> Decision:
@@ -87,13 +117,25 @@ def _expect_refusal(error: type[Exception], policy: Policy, action: str, *given:
     raise AssertionError(f"{policy!r}: {action}({', '.join(map(repr, given))}) should raise {error.__name__}")
 
 
+def _check_making(case: _Case) -> None:
+    policy: Any = case.make()
+    if not isinstance(policy, Policy):
+        raise AssertionError(f"it must be a subclass of Policy, or return one, got {policy!r:.100}")
+    try:
+        policy.config  # noqa: B018 - it may raise
+    except AttributeError as error:
+        what = "each argument of its constructor in an attribute of the same name"
+        raise AssertionError(f"{type(policy).__name__} must keep {what}: {error}") from error
+
+
 def _check_decisions(case: _Case) -> None:
     policy = case.make()
     for number in range(40):
         decision = case.ask(policy, number)
         arms, budget, allowed = decision.arms, case.budget, policy.decisions
         _expect(decision.number == number, policy, f"decision {number} has the number {decision.number}")
-        _expect(arms.dtype == np.int64 and arms.ndim == 1, policy, "arms must be a 1-D array of int64")
+        right = isinstance(arms, np.ndarray) and arms.dtype == np.int64 and arms.ndim == 1
+        _expect(right, policy, f"arms must be a 1-D array of int64, got {arms!r:.100}")
         _expect(allowed is not None or arms.size == budget, policy, f"a decision must have {budget} arms")
         _expect(bool(np.all(np.diff(arms) > 0)), policy, f"arms must rise, got {arms}")
         _expect(bool(np.all((arms >= 0) & (arms < case.n_arms))), policy, f"arms out of range: {arms}")
@@ -176,7 +218,9 @@ def _check_saving(case: _Case, path: Path) -> None:
     rewards = case.rewards(waiting.revealed, 12)
     policy.tell(waiting, rewards)
     loaded.tell(waiting, rewards)
-    _expect(_future(case, loaded, 13) == _future(case, policy, 13), policy, "the loaded policy went another way")
+    same = _future(case, loaded, 13) == _future(case, policy, 13)
+    how = "_arrays must hand out all that it learns, _restore take it back, and chance come from seed and number"
+    _expect(same, policy, f"the loaded policy went another way: {how}")
 
 
 def _check_simulation(case: _Case) -> None:
@@ -245,6 +289,11 @@ class _Case(ABC):
         """Number of arms."""
         return self.environment.n_arms
 
+    @property
+    @abstractmethod
+    def given(self) -> str:
+        """What a policy is made with, besides a seed and the options."""
+
     @abstractmethod
     def make(self, seed: int = 7, **more: Any) -> Policy:
         """Return a policy for the problem."""
@@ -288,6 +337,11 @@ class _GraphCase(_Case):
             np.linspace(0.1, 0.9, graph.n_arms), graph, seed=5, decisions=decisions
         )
 
+    @property
+    def given(self) -> str:
+        """What a policy is made with, besides a seed and the options."""
+        return f"a graph and {'budget' if self.environment.decisions is None else 'decisions'}"
+
     def make(self, seed: int = 7, **more: Any) -> Policy:
         decisions = self.environment.decisions
         within = {"budget": self.budget} if decisions is None else {"decisions": decisions}
@@ -318,6 +372,11 @@ class _LinearCase(_Case):
         super().__init__(policy_class, options, budget)
         theta = np.linspace(1.0, -0.5, dimension)
         self.environment = LinearEnvironment(0.9 * theta / np.linalg.norm(theta), "cube", n_arms, seed=5)
+
+    @property
+    def given(self) -> str:
+        """What a policy is made with, besides a seed and the options."""
+        return "n_arms, dimension, budget"
 
     def make(self, seed: int = 7, **more: Any) -> ContextualPolicy:
         sizes = self.n_arms, self.environment.dimension

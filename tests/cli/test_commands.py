@@ -1,12 +1,24 @@
 """The command line as a whole."""
 
+import os
+import re
 import subprocess
 import sys
+import tomllib
 
+import pytest
 from typer.testing import CliRunner
 
-from armtriage import __version__
+from armtriage import Experiment, __version__
 from armtriage.cli import app
+
+COMMANDS = ["demo", "simulate", "run", "report", "graph", "reproduce", "warm"]
+
+
+def shown(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def test_version():
@@ -14,9 +26,38 @@ def test_version():
     assert (result.exit_code, result.stdout) == (0, f"armtriage {__version__}\n")
 
 
-def test_every_command_is_listed():
-    text = CliRunner().invoke(app, ["--help"]).stdout
-    assert all(name in text for name in ("simulate", "run", "report", "reproduce", "graph", "demo", "warm"))
+def test_commands_are_listed_in_the_order_a_newcomer_needs_them():
+    text = shown("--help").partition("Commands:")[2]
+    lines = re.findall(r"^  (\w+)  +(.*)$", text, re.M)
+    assert [name for name, _ in lines] == COMMANDS
+    assert not [about for _, about in lines if about.endswith("...")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_a_short_form_and_flags_take_no_value(command):
+    text = shown(command, "-h")
+    assert text == shown(command, "--help")
+    assert "bool" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_example_in_the_help_of_run_is_an_experiment():
+    example = shown("run", "--help").partition("is played:\n\n")[2].partition("\n\n")[0]
+    said = tomllib.loads(example)
+    assert len(Experiment(**said).cells) == 2 * 3 * 4
+
+
+def test_module_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "armtriage", "-h"], check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("Usage: armtriage [OPTIONS] COMMAND")
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("armtriage si", "simulate"), ("armtriage run --dr", "--dry-run")])
+def test_shells_complete_commands_and_options(typed, offered):
+    asked = {"_ARMTRIAGE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    command = [sys.executable, "-m", "armtriage"]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True)
+    assert done.stdout.split() == [offered]
 
 
 def test_start_up_imports_nothing_heavy():

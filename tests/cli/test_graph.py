@@ -214,7 +214,7 @@ def test_graphml_without_networkx_says_what_to_install(tmp_path, monkeypatch):
         return real(name, *rest, **others)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match="GraphML needs networkx, of the extra 'graphs'"):
+    with pytest.raises(ImportError, match=r"GraphML needs networkx: pip install 'armtriage\[graphs\]'"):
         read_graph(tmp_path / "g.graphml")
 
 

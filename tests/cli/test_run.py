@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_dry_run_plays_nothing(file: Path, tmp_path: Path) -> None:
     said = json.loads(run(file, "--dry-run", "--json").stdout)
     assert (said["cells"], said["done"], said["missing"]) == (CELLS, 0, CELLS)
     assert sum(row["missing"] for row in said["rows"]) == CELLS
+    assert said["unseen"] == []
     assert set(said["rows"][0]) == {"environment", "policy", "cells", "done", "missing", "seconds"}
 
 
@@ -93,18 +95,18 @@ def failing(tmp_path: Path, policy: str, seed: str = "seed = 1") -> Path:
 
 def test_failed_cells_are_told_and_end_with_1(tmp_path: Path) -> None:
     file = failing(tmp_path, "experiments.small_cells:Raising")
-    result = run(file)
+    result = run(file, "--code")
     assert result.exit_code == 1
     assert f"2 failed, such as Raising in {SMALL}: ZeroDivisionError: no arm is good enough" in result.stdout
     assert "2 cells failed; the next run tries them again" in result.stdout
-    said = json.loads(run(file, "--json").stdout)
+    said = json.loads(run(file, "--json", "--code").stdout)
     assert said["failed"] == len(said["errors"]) == 2
     assert said["errors"][0]["error"].startswith("Traceback")
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     file = failing(tmp_path, "experiments.small_cells:Impatient")
-    result = run(file)
+    result = run(file, "--code")
     assert result.exit_code == 130
     assert "stopped; 2 of 4 cells are done and kept in" in result.stderr
     assert "The same command goes on from there." in result.stderr
@@ -113,9 +115,9 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_seed_that_was_drawn_is_kept(tmp_path: Path) -> None:
     file = failing(tmp_path, "experiments.small_cells:First", seed="")
-    seeds = {json.loads(run(file, "--json").stdout)["seed"] for _ in range(2)}
+    seeds = {json.loads(run(file, "--json", "--code").stdout)["seed"] for _ in range(2)}
     assert len(seeds) == 1
-    again = json.loads(run(file, "--json", "--folder", tmp_path / "other", "--seed", 5).stdout)
+    again = json.loads(run(file, "--json", "--code", "--folder", tmp_path / "other", "--seed", 5).stdout)
     assert again["seed"] == 5
 
 
@@ -139,15 +141,16 @@ def test_disk_that_is_full_ends_with_1(file: Path, monkeypatch: pytest.MonkeyPat
         (["--workers", "0"], "workers must be a whole number from 1, got 0"),
     ],
 )
-def test_command_refuses(arguments: list[str], says: str, file: Path) -> None:
-    result = run(file, *arguments)
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["played", "dry"])
+def test_command_refuses(dry: tuple[str, ...], arguments: list[str], says: str, file: Path) -> None:
+    result = run(file, *arguments, *dry)
     assert result.exit_code == 2
     assert says in result.stderr
     assert result.stdout == ""
 
 
 def test_command_refuses_files(tmp_path: Path, file: Path) -> None:
-    assert "No such file" in run(tmp_path / "none.toml").stderr
+    assert run(tmp_path / "none.toml").stderr == f"armtriage: {tmp_path / 'none.toml'}: No such file or directory\n"
     bare = tmp_path / "bare"
     bare.write_text(file.read_text())
     assert "--folder must be given for a file without an ending" in run(bare).stderr
@@ -165,6 +168,85 @@ def test_folder_of_another_experiment_is_refused(file: Path) -> None:
     result = run(file)
     assert result.exit_code == 2
     assert "holds the experiment 'experiment', and this one is 'other'" in result.stderr
+
+
+def naming_code(tmp_path: Path) -> tuple[Path, Path]:
+    """Return a file that names code of every kind, and what is there once any of it was run."""
+    mark = tmp_path / "run"
+    (tmp_path / "lies_beside_run.py").write_text(f"open({str(mark)!r}, 'w').close()\n")
+    file = tmp_path / "program.toml"
+    file.write_text(
+        f'horizon = 20\nreplications = 4\nseed = 1\npolicies = ["greedy", {{ policy = "lies_beside_run:Mine" }}]\n'
+        f'[[environments]]\ninstance = "os:system"\ncommand = "touch {mark}"\n'
+        '[[environments]]\ninstance = "random"\nn_arms = 4\nbudget = 2\n'
+    )
+    return file, mark
+
+
+@pytest.mark.parametrize("flags", [("--dry-run",), ("--dry-run", "--code")], ids=" ".join)
+def test_dry_run_runs_no_code_and_says_so(flags: tuple[str, ...], tmp_path: Path) -> None:
+    file, mark = naming_code(tmp_path)
+    before = list(sys.path)
+    result = run(file, *flags)
+    assert result.exit_code == 0, result.output
+    where = "environments[0] (os:system), policies[1] (lies_beside_run:Mine)"
+    assert f"Not looked at, since a dry run runs no code: {where}" in result.stdout
+    assert "1 cells, 0 done, 1 missing" in result.stdout
+    assert json.loads(run(file, *flags, "--json").stdout)["unseen"] == where.split(", ")
+    assert not mark.exists()
+    assert (sys.path, "lies_beside_run" in sys.modules) == (before, False)
+
+
+def test_code_is_not_run_unless_it_is_allowed(tmp_path: Path) -> None:
+    file, mark = naming_code(tmp_path)
+    result = run(file)
+    assert result.exit_code == 2
+    assert "2 problems" in result.stderr
+    assert "environments[0].instance: 'os:system' is code, which a file runs only if you say so" in result.stderr
+    assert "policies[1].policy: 'lies_beside_run:Mine' is code" in result.stderr
+    assert not mark.exists()
+
+
+def test_dry_run_of_nothing_but_code_has_nothing_to_show(tmp_path: Path) -> None:
+    file = failing(tmp_path, "experiments.small_cells:First")
+    file.write_text(file.read_text().replace('"greedy", ', ""))
+    result = run(file, "--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "0 cells" in result.stdout
+    assert "policies[0] (experiments.small_cells:First)" in result.stdout
+
+
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)], ids=["played", "dry"])
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"replications": "1_000_000_000_000"}, "250,000,000,000 blocks of replications make"),
+        ({"budget": f"{list(range(1000))}\nlow = {list(range(1000))}\nhigh = {list(range(1000))}"}, "1,000,000,001"),
+        ({f"k{number}": "[1, 2]" for number in range(20_000)}, "about 10^6021 environments"),
+    ],
+)
+def test_too_many_cells_are_refused_with_their_number(
+    flags: tuple[str, ...], change: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    said = {"replications": "4", "budget": "2", **change}
+    file = tmp_path / "large.toml"
+    file.write_text(
+        f'horizon = 20\nreplications = {said.pop("replications")}\npolicies = ["greedy", "thompson"]\n'
+        '[[environments]]\ninstance = "random"\nn_arms = 6\nbudget = 3\n'
+        '[[environments]]\ninstance = "random"\nn_arms = 6\n' + "".join(f"{key} = {said[key]}\n" for key in said)
+    )
+    result = run(file, *flags)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "more than 1,000,000; raise it if you mean them" in result.stderr
+
+
+def test_number_of_cells_can_be_limited_by_flag_and_file(file: Path) -> None:
+    most = f"make {CELLS} cells, more than {CELLS - 1}"
+    assert most in run(file, "--max-cells", CELLS - 1).stderr
+    file.write_text(f"max_cells = {CELLS - 1}\n" + file.read_text())
+    assert most in run(file).stderr
+    assert run(file, "--max-cells", CELLS, "--dry-run").exit_code == 0
 
 
 @pytest.mark.filterwarnings("default:.*damaged:UserWarning")

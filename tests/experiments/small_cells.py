@@ -34,6 +34,7 @@ __all__ = [
     "cell",
     "environment",
     "manifest",
+    "numbers",
     "other_two_arms",
     "outcome",
     "played",
@@ -81,9 +82,17 @@ def outcome(one: Cell) -> Outcome:
 
 
 def played(one: Cell) -> polars.DataFrame:
+    """Return the table of a cell without the cell's name, which is in every row."""
     made = outcome(one)
     assert made.record["error"] is None
-    return polars.read_parquet(io.BytesIO(made.table))
+    return numbers(one, made.table)
+
+
+def numbers(one: Cell, content: bytes) -> polars.DataFrame:
+    """Return what the file of a cell's table holds besides the cell's name."""
+    table = polars.read_parquet(io.BytesIO(content))
+    assert table["cell"].unique().to_list() == [one.id]
+    return table.drop("cell")
 
 
 class First(Policy):

@@ -173,7 +173,7 @@ def test_table_holds_what_simulate_returns() -> None:
     made = build_policy("comb_ucb1", {}, env, budget, 60, one.policy_seed)
     trace = simulate(made, env, horizon=60, replications=7, checkpoints=10)
     table = played(one)
-    assert tuple(table.columns) == COLUMNS
+    assert ("cell", *table.columns) == COLUMNS
     assert table.dtypes == [polars.Int64, polars.Int64, polars.Float64, polars.Int64]
     assert table["regret"].to_list() == trace.regret[4:].ravel().tolist()
     assert table["round"].to_list() == trace.rounds.tolist() * 3
@@ -185,7 +185,7 @@ def test_table_holds_what_simulate_returns() -> None:
 def test_certificates_are_those_of_simulate(redraw: bool) -> None:
     one = cell(count=2, certificate=0.1, redraw=redraw)
     table = played(one)
-    assert table.columns == [*COLUMNS, "certificate"]
+    assert ["cell", *table.columns] == [*COLUMNS, "certificate"]
     assert table.drop("certificate").equals(played(cell(count=2, redraw=redraw)))
     for number in range(2):
         env, budget = build_instance("random", RANDOM, 60, one.environment_seed(number))

@@ -30,7 +30,9 @@ from experiments.small_cells import (
     Slow,
     cell,
     environment,
+    numbers,
     outcome,
+    played,
     policy,
     two_arms,
 )
@@ -218,9 +220,8 @@ def test_cell_whose_process_died_once_is_played_again(tmp_path: Path) -> None:
 
 def test_what_users_read_and_print_harms_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     one = cell(policy=policy(policy=Loud), count=1)
-    assert (
-        tables([one, cell()], "processes")[one.id] == outcome(cell(policy=policy(policy=First), count=1)).table != b""
-    )
+    made = numbers(one, tables([one, cell()], "processes")[one.id])
+    assert made.equals(played(cell(policy=policy(policy=First), count=1)))
 
 
 def test_what_cannot_be_sent_is_refused() -> None:
@@ -236,7 +237,7 @@ def test_processes_play_what_is_defined_anywhere() -> None:
         pass
 
     one = cell(policy=policy(policy=Local))
-    assert tables([one], "processes")[one.id] == outcome(cell(policy=policy(policy=First))).table
+    assert numbers(one, tables([one], "processes")[one.id]).equals(played(cell(policy=policy(policy=First))))
 
 
 def test_what_cannot_be_found_in_the_process_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,7 +426,7 @@ def test_ray_plays_what_is_defined_anywhere() -> None:
         pass
 
     one = cell(policy=policy(policy=Local))
-    assert tables([one], "ray")[one.id] == outcome(cell(policy=policy(policy=First))).table
+    assert numbers(one, tables([one], "ray")[one.id]).equals(played(cell(policy=policy(policy=First))))
 
 
 @pytest.mark.usefixtures("cluster")
@@ -440,7 +441,7 @@ def test_closing_leaves_no_task_of_ray(tmp_path: Path) -> None:
 @pytest.mark.parametrize("library", ["loky", "cloudpickle"])
 def test_missing_library_for_processes_is_said(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=f"engine 'processes' needs the extra 'experiments': pip install {library}"):
+    with pytest.raises(ImportError, match=rf"'processes' needs {library}: pip install 'armtriage\[experiments\]'"):
         list(run([cell(policy=policy(policy=First))], "processes"))
 
 

@@ -270,7 +270,8 @@ def test_file_finds_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.Monk
         'horizon = 20\npolicies = ["greedy", { policy = "lies_beside:Mine" }]\n'
         'environments = [{ instance = "lies_beside:build", n = [3, 4], budget = 1 }]\n'
     )
-    experiment = Experiment.from_file(file, replications=2)
+    experiment = Experiment.from_file(file, code=True, replications=2)
+    assert experiment.unseen == ()
     assert labels(experiment.environments) == ["build:n=3,budget=1", "build:n=4,budget=1"]
     assert labels(experiment.policies) == ["greedy", "Mine"]
     assert {cell.count for cell in experiment.cells} == {2}
@@ -468,7 +469,7 @@ def test_policy_without_an_environment_is_named() -> None:
         ({"replications": "many"}, "replications: must be a whole number from 1, got 'many'"),
         ({"seed": -1}, "seed: must be a whole number from 0, or none, got -1"),
         ({"name": ""}, "name: must be text, got ''"),
-        ({"block": 1.5}, "block: must be a whole number from 1, got 1.5"),
+        ({"block": 1.5}, "block: must be a whole number from 1 to 1,000,000, got 1.5"),
         ({"redraw": 1}, "redraw: must be true or false, got 1"),
         ({"certificate": 1}, "certificate: must be true, false or a number strictly between 0 and 1, got 1"),
         ({"certificate": "yes"}, "certificate: must be true, false or a number strictly between 0 and 1, got 'yes'"),
@@ -488,9 +489,9 @@ def test_all_problems_are_told_at_once() -> None:
     )
     assert re.findall(r"^  ([^:]+):", text, re.M) == [
         "replications",
+        "policies[1]",
         "environments[2].right",
         "environments[3].gap",
-        "policies[1]",
         "policies[2].delta",
         "environments[1].budget",
     ]
@@ -520,6 +521,80 @@ def test_file_that_is_no_toml_is_told_by_its_line(tmp_path: Path) -> None:
         Experiment.from_file(file)
 
 
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * DEEP + "]" * DEEP,
+        "a = " + "{ a = " * DEEP + "1" + " }" * DEEP,
+        ".".join("a" * 5_000) + " = 1",
+        'policies = ["greedy"]\n[[environments]]\ninstance = "random"\n' + ".".join(["graph"] * 5_000) + " = 1",
+    ],
+    ids=["lists", "tables", "keys", "options"],
+)
+def test_file_that_is_nested_too_deeply_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "deep.toml"
+    file.write_text(f"horizon = 10\n{text}\n")
+    with pytest.raises(ValueError, match=r"deep\.toml") as caught:
+        Experiment.from_file(file)
+    assert len(str(caught.value)) < 1_000
+
+
+def test_definition_that_is_nested_too_deeply_is_refused() -> None:
+    deep: Any = 1
+    for _ in range(DEEP):
+        deep = [deep]
+    for environment in (deep, {"instance": "random", "n_arms": deep, "budget": 2}):
+        assert "nested too deeply" in refused([environment])
+
+
+def test_code_of_a_file_is_left_out_or_refused_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    file = tmp_path / "own.toml"
+    file.write_text(
+        f'horizon = 20\nenvironments = ["{SMALL}"]\n'
+        'policies = ["greedy", { policy = "experiments.small_cells:First" }]\n'
+    )
+    with pytest.raises(ValueError, match="small_cells:First' is code, which a file runs only if you say"):
+        Experiment.from_file(file)
+    part = Experiment.from_file(file, code=None)
+    assert (labels(part.policies), part.unseen) == (["greedy"], ("policies[1] (experiments.small_cells:First)",))
+    assert part.plan().cells == 4
+    with pytest.raises(ValueError, match="code must be True in from_file to play policies"):
+        part.run()
+    assert len(Experiment.from_file(file, code=True).cells) == 8
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"replications": 10**12}, "1 environments, 1 policies, 250,000,000,000 blocks of replications make 250,000"),
+        ({"horizon": list(range(1, 1002)), "policies": [{"policy": "ucb", "delta": [0.1] * 1000}]}, "1,001,000 cells"),
+        ({"environments": [{"instance": "linear", "norm": [0.5] * 1000, "n_arms": [1] * 1001}]}, "1,001,000 cells"),
+        ({"environments": [{"instance": two_arms, "gap": [0.1] * 1000, "seed": [1] * 1001}]}, "1,001,000 cells"),
+        ({"policies": [], "environments": [{"instance": "star", "n_leaves": [2] * 1000001}]}, "1,000,001 cells"),
+        ({"horizon": "x", "environments": [{"instance": "star", "n_leaves": [2] * 1000001}]}, "4,000,004 cells"),
+        ({"max_cells": 0}, "max_cells: must be a whole number from 1, got 0"),
+        ({"block": 10**12}, "block: must be a whole number from 1 to 1,000,000, got 1000000000000"),
+        ({"checkpoints": 10**9}, "checkpoints: must be a whole number from 1 to 1,000,000, or a list of rounds"),
+    ],
+)
+def test_experiment_that_is_too_large_is_refused_with_its_size(given: dict[str, Any], says: str) -> None:
+    assert says in refused(**given)
+
+
+def test_limit_of_cells_can_be_raised_and_lowered() -> None:
+    assert made(replications=4_000_004, max_cells=1_000_001).definition["max_cells"] == 1_000_001
+    assert "2 cells, more than 1" in refused(replications=8, max_cells=1)
+
+
+def test_kinds_that_do_not_meet_are_not_counted() -> None:
+    environments = [{"instance": "random", "n_arms": [4, 5], "budget": 2}, "linear:n_arms=4,dimension=2,budget=2"]
+    assert len(made(environments, ["greedy", "thompson", "c2ucb"], max_cells=5).cells) == 5
+
+
 def test_file_with_problems_is_named(tmp_path: Path) -> None:
     file = tmp_path / "bad.toml"
     file.write_text('horizon = 10\nenvironment = ["random:n_arms=3,budget=1"]\npolicies = ["greedy"]\n')
@@ -537,7 +612,7 @@ def test_missing_library_is_said(library: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, library, None)
     for name in ("definition", "rehearsal"):
         monkeypatch.delitem(sys.modules, f"armtriage.experiments.{name}", raising=False)
-    with pytest.raises(ImportError, match="extra 'experiments': pip install pydantic polars"):
+    with pytest.raises(ImportError, match=r"pip install 'armtriage\[experiments\]'"):
         made()
 
 

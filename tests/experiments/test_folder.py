@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
 import platform
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars
@@ -15,9 +19,9 @@ import pytest
 
 from armtriage import _files
 from armtriage.errors import DamagedFile, ExperimentError
-from armtriage.experiments.cells import Cell, failure
+from armtriage.experiments.cells import Cell, failure, table_digest
 from armtriage.experiments.folder import Folder
-from experiments.small_cells import cell, manifest, outcome
+from experiments.small_cells import cell, manifest, outcome, played, policy
 
 CELLS = [cell(first=first) for first in range(0, 20, 4)]
 
@@ -44,7 +48,10 @@ def test_folder_without_a_manifest_is_none(tmp_path: Path) -> None:
         Folder(tmp_path).manifest()
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\x00\xff", b'{"format": 99}'])
+DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\x00\xff", b'{"format": 99}', b"[" * 100_000, DEEP])
 def test_damaged_manifest_is_named(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "experiment.json").write_bytes(content)
     for ask in (lambda: Folder(tmp_path).manifest(), lambda: Folder(tmp_path).begin(manifest())):
@@ -127,6 +134,47 @@ def test_whole_cells_need_no_records(tmp_path: Path) -> None:
     assert folder.whole(CELLS) == ids(CELLS)
 
 
+@pytest.mark.parametrize("records", ["with", "without"])
+def test_tables_renamed_among_each_other_are_missing(records: str, tmp_path: Path) -> None:
+    # The same replications, rounds and columns: nothing but its name tells one from the other.
+    twins = [cell(policy=policy(label, label)) for label in ("comb_ucb1", "thompson")]
+    folder = filled(tmp_path, [*twins, CELLS[1]])
+    first, second = map(folder.place, twins)
+    one, other = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other)
+    second.write_bytes(one)
+    if records == "without":
+        for log in tmp_path.glob("runs/*"):
+            log.unlink()
+    with pytest.warns(UserWarning, match="2 damaged files count as missing"):
+        assert folder.whole([*twins, CELLS[1]]) == {CELLS[1].id}
+
+
+def test_table_that_does_not_name_its_cell_needs_a_record(tmp_path: Path) -> None:
+    folder, one = filled(tmp_path, []), CELLS[0]
+    buffer = io.BytesIO()
+    played(one).write_parquet(buffer)
+    made = outcome(one)
+    with folder:
+        folder.keep(one, made._replace(table=buffer.getvalue(), record={**made.record, "digest": None}))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert folder.whole([one]) == set()
+    with folder:
+        record = {**made.record, "digest": table_digest(buffer.getvalue())}
+        folder.keep(one, made._replace(table=buffer.getvalue(), record=record))
+    assert folder.whole([one]) == {one.id}
+
+
+def test_table_of_many_rows_is_not_unpacked(tmp_path: Path) -> None:
+    folder = filled(tmp_path, CELLS[:1])
+    for log in tmp_path.glob("runs/*"):
+        log.unlink()
+    row = polars.read_parquet(folder.place(CELLS[0])).head(1)
+    polars.concat([row] * 1000).select(polars.all().repeat_by(10_000).explode()).write_parquet(folder.place(CELLS[0]))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert folder.whole(CELLS) == set()
+
+
 def test_table_that_was_never_renamed_is_missing(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     folder.place(CELLS[0]).unlink()
@@ -138,6 +186,25 @@ def test_records_come_in_the_order_of_their_beginning(tmp_path: Path) -> None:
     filled(tmp_path, CELLS[2:])
     assert len(list(tmp_path.glob("runs/*.jsonl"))) == 2
     assert [record["cell"] for record in Folder(tmp_path).records()] == [one.id for one in CELLS]
+
+
+def test_threads_that_keep_the_same_cell_at_a_time_do_no_harm(tmp_path: Path) -> None:
+    filled(tmp_path, [])
+    one, made, together = CELLS[0], outcome(CELLS[0]), threading.Barrier(3)
+
+    def keep(_: int) -> None:
+        with Folder(tmp_path) as folder:
+            for _ in range(100):
+                together.wait(timeout=10)
+                folder.begin(manifest())
+                folder.keep(one, made)
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(keep, range(3)))
+    assert Folder(tmp_path).whole([one]) == {one.id}
+    assert len(Folder(tmp_path).records()) == 300
+    assert len(list(tmp_path.glob("runs/*.jsonl"))) == 3
+    assert temporary(tmp_path) == []
 
 
 def test_failure_leaves_a_record_and_no_table(tmp_path: Path) -> None:
@@ -159,11 +226,45 @@ def test_torn_line_is_skipped(cut: int, tmp_path: Path) -> None:
     assert folder.whole(CELLS) == ids(CELLS)
 
 
-@pytest.mark.parametrize("line", [b"", b"7", b"[]", b"{}", b"\xff\xfe", b'{"cell": "a"}'])
+@pytest.mark.parametrize("line", [b"", b"7", b"[]", b"{}", b"\xff\xfe", b'{"cell": "a"}', b"[" * 100_000, DEEP])
 def test_line_that_is_no_record_is_skipped(line: bytes, tmp_path: Path) -> None:
     folder = filled(tmp_path)
     (tmp_path / "runs" / "other.jsonl").write_bytes(line + b"\n")
     assert len(folder.records()) == len(CELLS)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cell": ["a"]},
+        {"cell": {}},
+        {"cell": None},
+        {"digest": ["a"]},
+        {"error": 7},
+        {"error": "\ud800"},
+        {"started": 3},
+        {"started": "yesterday"},
+        {"started": "2026-01-02T03:04:05"},
+        {"started": "0001-01-01T00:00:00+23:00"},
+        {"seconds": "1"},
+        {"seconds": -1.0},
+        {"seconds": math.nan},
+        {"seconds": 10**400},
+        {"count": []},
+        {"n_arms": {}},
+        {"environment_key": ["a"]},
+        {"versions": 3},
+        {"versions": {"numpy": 2}},
+        {"host": 3},
+    ],
+    ids=str,
+)
+def test_record_of_other_kinds_of_values_is_skipped(change: dict[str, object], tmp_path: Path) -> None:
+    folder = filled(tmp_path)
+    [record, *_] = folder.records()
+    (tmp_path / "runs" / "other.jsonl").write_text(json.dumps({**record, **change}) + "\n")
+    assert len(folder.records()) == len(CELLS)
+    assert folder.whole(CELLS) == ids(CELLS)
 
 
 def test_nothing_played_leaves_no_log(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import random
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from armtriage.errors import DamagedFile
 from armtriage.experiments.cells import Cell, Outcome, Spec, failure, table_digest
 from armtriage.experiments.folder import Folder
 from armtriage.experiments.manifest import Manifest
+from armtriage.experiments.plan import make_plan
 from armtriage.experiments.statistics import ratio_interval, slope_interval
 from armtriage.graphs.feedback import FeedbackGraph
 
@@ -50,6 +53,7 @@ def table_of(cell: Cell, regret: Regret) -> bytes:
     buffer = io.BytesIO()
     polars.DataFrame(
         {
+            "cell": [cell.id] * rows.size,
             "replication": np.repeat(np.array(cell.replications), ROUNDS.size),
             "round": np.tile(ROUNDS, cell.count),
             "regret": rows.ravel(),
@@ -323,6 +327,114 @@ def test_damaged_file_counts_as_missing(tmp_path: Path) -> None:
         made = Results.load(tmp_path)
     assert made.missing == 1
     assert made.summary()["runs"].to_list() == [4, 6, 6, 6]
+
+
+def forged(path: Path, change: Callable[[polars.DataFrame], polars.DataFrame]) -> Path:
+    """Write a folder in which one table was altered, and the log with it."""
+    manifest = manifest_of(ENVIRONMENTS, POLICIES)
+    one = manifest.cells[3]
+    keep(path, manifest, missing=[one])
+    made, buffer = outcome_of(one), io.BytesIO()
+    change(polars.read_parquet(io.BytesIO(made.table))).write_parquet(buffer)
+    with Folder(path) as folder:
+        record = {**made.record, "digest": table_digest(buffer.getvalue())}
+        folder.keep(one, Outcome(buffer.getvalue(), record))
+        return folder.place(one)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.head(3),
+        lambda table: polars.concat([table] * 2),
+        lambda table: table.drop("regret"),
+        lambda table: table.with_columns(polars.col("regret").cast(polars.String)),
+        lambda table: table.with_columns(polars.lit(None, polars.Float64).alias("regret")),
+        lambda table: table.with_columns(polars.col("round") + 1),
+        lambda table: table.with_columns(polars.col("replication") - 1),
+    ],
+    ids=["short", "long", "column", "kind", "nulls", "rounds", "replications"],
+)
+def test_table_that_its_log_was_forged_for_is_named(change: Any, tmp_path: Path) -> None:
+    place = forged(tmp_path, change)
+    with pytest.raises(DamagedFile, match=f"{place.name} is not the table of its cell: remove it"):
+        Results.load(tmp_path)
+
+
+def test_garbage_that_its_log_was_forged_for_is_named(tmp_path: Path) -> None:
+    place = forged(tmp_path, lambda table: table)
+    garbage = place.read_bytes()[:-30] + bytes(30)
+    with Folder(tmp_path) as folder:
+        cell = next(one for one in folder.manifest().cells if one.id == place.stem)
+        folder.keep(cell, Outcome(garbage, {**outcome_of(cell).record, "digest": table_digest(garbage)}))
+    with pytest.raises(DamagedFile, match="is not the table of its cell"):
+        Results.load(tmp_path)
+
+
+def test_results_of_more_cells_than_wanted_are_refused(tmp_path: Path) -> None:
+    keep(tmp_path, manifest_of(ENVIRONMENTS, POLICIES))
+    with pytest.raises(ValueError, match=r"max_cells must be at least the 12 cells of .*, got 11"):
+        Results.load(tmp_path, max_cells=11)
+    assert Results.load(tmp_path, max_cells=12).missing == 0
+    Folder(tmp_path).begin(manifest_of(ENVIRONMENTS, POLICIES, replications=10**12))
+    with pytest.raises(ValueError, match="at least the 2,000,000,000,000 cells"):
+        Results.load(tmp_path)
+
+
+VALUES: tuple[Any, ...] = (None, True, -1, 0, 1, 7, 10**30, 0.5, math.nan, "", "x", "\ud800", [], [1], {}, {"a": [1]})
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """Return a JSON value with one thing in it that is otherwise: another value, one left out, or one doubled."""
+    if not isinstance(value, dict | list) or not value or chance.random() < 0.1:
+        return chance.choice(VALUES)
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    key, made = chance.choice(keys), value.copy()
+    what = chance.random()
+    if what < 0.1:
+        del made[key]
+    elif what < 0.15 and isinstance(made, list):
+        made.append(made[key])
+    else:
+        made[key] = mutated(value[key], chance)
+    return made
+
+
+def test_mutated_manifests_are_refused_or_read(tmp_path: Path) -> None:
+    keep(tmp_path, replace(manifest_of(ENVIRONMENTS, POLICIES), definition={"horizon": 100}, certificate=0.0))
+    place = tmp_path / "experiment.json"
+    right, chance = json.loads(place.read_text(encoding="utf-8")), random.Random(5)
+    damaged, large = [], []
+    for _ in range(400):
+        place.write_text(json.dumps(mutated(right, chance)), encoding="utf-8")
+        try:
+            made = Results.load(tmp_path)
+        except DamagedFile as error:
+            damaged.append(str(error))
+        except ValueError as error:
+            large.append(str(error))
+        else:
+            assert made.regret.height + made.summary().height + made.runs.height >= 0
+            assert repr(made)
+    assert 100 < len(damaged) < 400
+    assert all(one.startswith(f"{place} is not the manifest of an experiment: ") for one in damaged)
+    assert all(one.startswith("max_cells must be at least") for one in large)
+
+
+def test_mutated_logs_are_skipped_or_read(tmp_path: Path) -> None:
+    manifest = manifest_of(ENVIRONMENTS, POLICIES)
+    keep(tmp_path, manifest, failed=manifest.cells[:2])
+    [log] = tmp_path.glob("runs/*.jsonl")
+    lines, chance = log.read_text(encoding="utf-8").splitlines(), random.Random(5)
+    for _ in range(200):
+        changed = [json.dumps(mutated(json.loads(line), chance)) for line in lines]
+        log.write_text("\n".join(changed), encoding="utf-8")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*damaged files count as missing")
+            made = Results.load(tmp_path)
+            make_plan(manifest.cells, [one.id for one in manifest.cells], Folder(tmp_path).records())
+        assert made.summary().height == 4
+        assert repr(made)
 
 
 def test_tables_without_their_logs_are_read(tmp_path: Path, results: Results) -> None:
@@ -638,7 +750,7 @@ def test_load_refuses_what_is_no_folder_of_an_experiment(tmp_path: Path) -> None
 
 def test_load_says_which_extra_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(ImportError, match="extra 'experiments'"):
+    with pytest.raises(ImportError, match=r"pip install 'armtriage\[experiments\]'"):
         Results.load(tmp_path)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +194,28 @@ def test_same_sweep_twice_at_a_time_does_no_harm(tmp_path: Path, unbroken: Path)
     for twin in twins:
         twin.communicate(timeout=300)
     assert [twin.returncode for twin in twins] == [0, 0]
+    assert_same(tmp_path, unbroken)
+
+
+def test_three_threads_of_one_process_fill_one_folder(tmp_path: Path, unbroken: Path) -> None:
+    made = [sweep() for _ in range(3)]
+    with ThreadPoolExecutor(3) as threads:
+        results = list(threads.map(lambda one: one.run(tmp_path, engine="serial"), made))
+    assert [(one.missing, one.failed, one.stale) for one in results] == [(0, 0, 0)] * 3
+    assert_same(tmp_path, unbroken)
+    assert not [one for one in tmp_path.rglob("*") if one.name.startswith(".")]
+    assert len(Folder(tmp_path).records()) >= 44
+
+
+def test_tables_renamed_among_each_other_are_played_again(tmp_path: Path, unbroken: Path) -> None:
+    sweep().run(tmp_path, engine="serial")
+    shutil.rmtree(tmp_path / "runs")
+    places = sorted((tmp_path / "cells").iterdir())
+    contents = [place.read_bytes() for place in places]
+    for place, content in zip(places, contents[1:] + contents[:1], strict=True):
+        place.write_bytes(content)
+    with pytest.warns(UserWarning, match="44 damaged files count as missing"):
+        sweep().run(tmp_path, engine="serial")
     assert_same(tmp_path, unbroken)
 
 

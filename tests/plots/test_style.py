@@ -50,5 +50,5 @@ def test_files_are_checked_before_any_is_written(tmp_path):
 
 def test_a_missing_matplotlib_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"plots need matplotlib, of the extra 'plots': pip install matplotlib"):
+    with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'armtriage\[plots\]'"):
         plots.regret_curves({"one": trace(5.0)})

@@ -28,6 +28,12 @@ def test_page_escapes_what_it_is_given():
     assert all(word not in text for word in ("<b>", "<i>", "<script>", "<u>", "a & b"))
 
 
+def test_braces_in_a_title_are_text():
+    text = document("{body} {name} %s", "lead", [], "")
+    assert "<title>{body} {name} %s</title>" in text
+    assert text.count("<h1>") == 1
+
+
 def test_the_style_is_part_of_the_page():
     text = document("a", "b", [], "c")
     assert "prefers-color-scheme: dark" in text[text.index("<style>") : text.index("</style>")]

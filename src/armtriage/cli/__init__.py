@@ -17,16 +17,17 @@ __all__ = ["app", "main"]
 app = typer.Typer(
     help="Combinatorial bandits: choose S of K arms each round.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for _command in (run, report, graph, reproduce, simulate, demo, warm):
+for _command in (demo, simulate, run, report, graph, reproduce, warm):
     app.command(_command.__name__)(_command)
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    app(prog_name="armtriage")
 
 
 def _version(wanted: bool) -> None:

@@ -63,7 +63,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page and the figures.")] = Path("armtriage-demo"),
     quick: Annotated[bool, typer.Option("--quick", help="A small form that takes seconds.")] = False,
 ) -> None:
-    """Play two contests and a counter-check; print tables, write figures and a page about who wins where and why."""
+    """Play contests, and write a page about who wins where and why."""
 
     def show(title: str, results: Sequence[Result], text: Sequence[str]) -> None:
         console = Console()

@@ -14,6 +14,7 @@ from rich.table import Table
 from armtriage import __version__
 from armtriage.cli.terminal import plain_warnings, progress_bar, refusing, say, stopping
 from armtriage.experiments import Results
+from armtriage.experiments.manifest import MAX_CELLS
 
 if TYPE_CHECKING:
     from armtriage.reproduce import Reproduction
@@ -27,17 +28,19 @@ def report(
     baseline: Annotated[
         str | None, typer.Option(help="Policy that others are held against; by default the best of each environment.")
     ] = None,
+    max_cells: Annotated[int, typer.Option(help="Refuse an experiment of more cells.")] = MAX_CELLS,
 ) -> None:
-    """Write one page about an experiment: tables, figures, configuration, versions and seeds.
+    """Write one page about an experiment.
 
-    The page needs no network and no other file. Cells that are missing or failed are named; the rest is shown.
+    It has tables, figures, configuration, versions and seeds, and needs no network and no other file. Cells that
+    are missing or failed are named; the rest is shown.
     """
     from armtriage import plots
     from armtriage.report import experiment_page
 
     with refusing():
+        results = Results.load(folder, max_cells=max_cells)
         plots.require()
-        results = Results.load(folder)
         page = folder / "report.html" if out is None else out
         text = experiment_page(results, baseline=baseline, folder=folder.resolve().name)
         page.write_text(text, encoding="utf-8")
@@ -56,10 +59,11 @@ def reproduce(
     workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one for each processor.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Measure what each theorem of the paper claims, and write one page about it.
+    """Measure what each theorem of the paper claims.
 
-    For each claim: the instances that it speaks of, regret with intervals, the fitted power beside the predicted
-    one, bounds in the same figure, and a verdict. Ctrl+C stops it, and the same command goes on.
+    It writes one page about it, with for each claim the instances that it speaks of, regret with intervals, the fitted
+    power beside the predicted one, bounds in the same figure, and a verdict. Ctrl+C stops it, and the same command
+    goes on.
 
     Studies are gap-rates, minimax-rates, ucb-failure, full-information, linear, constrained, counterexamples,
     tightenings, families, guarded and certificates.

@@ -16,10 +16,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from armtriage import __version__
+from armtriage._arguments import check_choice, check_count
 from armtriage.cli.terminal import plain_warnings, refusing, say, stopping
 from armtriage.experiments.engines import ENGINES, processors
 from armtriage.experiments.experiment import Experiment, read_file
 from armtriage.experiments.folder import Folder
+from armtriage.experiments.manifest import MAX_CELLS
 from armtriage.experiments.plan import Plan, duration
 from armtriage.experiments.results import Results
 from armtriage.simulation.comparison import short
@@ -39,12 +41,18 @@ def run(
     shard: Annotated[str | None, typer.Option(help="Play the i-th of n parts only.", metavar="I/N")] = None,
     seed: Annotated[int | None, typer.Option(help="The root of all seeds, instead of the one in FILE.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be played, and play nothing.")] = False,
+    code: Annotated[
+        bool, typer.Option("--code", help="Run the code that FILE names as module:name: then it is a program.")
+    ] = False,
+    max_cells: Annotated[
+        int | None, typer.Option(help=f"Refuse more cells than that; by default {MAX_CELLS:,}, or what FILE says.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    r"""Run an experiment, or what is left of it: cells that are in the folder are not played again.
+    """Run an experiment, or what is left of it.
 
-    A file says which environments, which policies and how long; any option may be a list, and every combination of
-    them is played:
+    Cells that are in the folder are not played again. A file says which environments, which policies and how long;
+    any option may be a list, and every combination of them is played:
 
     \b
     horizon = 10000
@@ -59,12 +67,19 @@ def run(
     budget = 5
 
     Ctrl+C stops it, and the same command goes on. For a batch queue, give each job --shard 1/8 to --shard 8/8 and
-    one --folder, or copy their folders together afterwards.
-    """
+    one --folder, or copy their folders together afterwards. A dry run plays some rounds to tell the time, but runs no
+    code that FILE names.
+    """  # noqa: D301 - the character \b keeps the lines of the example apart
     with refusing(), plain_warnings():
+        check_choice("engine", engine, ENGINES)
+        if workers is not None:
+            check_count("workers", workers, 1)
         place = _folder(file, folder)
         part = None if shard is None else _shard(shard)
-        experiment = _experiment(file, place, seed, alone=part is None)
+        changes = {} if max_cells is None else {"max_cells": max_cells}
+        if (root := _seed(file, place, seed, alone=part is None)) is not None:
+            changes["seed"] = root
+        experiment = Experiment.from_file(file, code=None if dry_run else code, **changes)
         if dry_run:
             _show_plan(experiment, experiment.plan(place, shard=part), engine, workers, as_json)
             return
@@ -90,17 +105,17 @@ def _shard(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def _experiment(file: Path, folder: Path, seed: int | None, alone: bool) -> Experiment:
-    """Return the experiment; where no seed is given it has that of the folder, or a fresh one."""
+def _seed(file: Path, folder: Path, seed: int | None, alone: bool) -> int | None:
+    """Return the seed that is given here, or else, if the file has none, that of the folder; None for a fresh one."""
     if seed is None and read_file(file).get("seed") is None:
         try:
-            seed = Folder(folder).manifest().seed
+            return Folder(folder).manifest().seed
         except FileNotFoundError:
             if not alone:
                 raise ValueError(
                     "--shard needs a seed, in the file or by --seed: all parts must have the same"
                 ) from None
-    return Experiment.from_file(file, **({} if seed is None else {"seed": seed}))
+    return seed
 
 
 def _played(
@@ -136,7 +151,7 @@ def _show_plan(experiment: Experiment, plan: Plan, engine: str, workers: int | N
         facts = [{**vars(row), "missing": row.missing} for row in plan.rows]
         whole = {"version": __version__, "name": experiment.name, "seed": experiment.seed, "cells": plan.cells}
         whole |= {"done": plan.done, "missing": plan.missing, "seconds": plan.seconds}
-        whole |= {"workers": at_once, "rows": facts}
+        whole |= {"workers": at_once, "unseen": experiment.unseen, "rows": facts}
         typer.echo(json.dumps(whole, indent=2))
         return
     rows = [
@@ -145,6 +160,8 @@ def _show_plan(experiment: Experiment, plan: Plan, engine: str, workers: int | N
     ]
     _print(("cells", "done", "missing", "time"), rows)
     say(f"{plan}, with {at_once} at a time: {duration(plan.seconds / at_once)}; seed {experiment.seed}")
+    if experiment.unseen:
+        say(f"Not looked at, since a dry run runs no code: {', '.join(experiment.unseen)}")
 
 
 def _errors(results: Results) -> list[dict[str, Any]]:

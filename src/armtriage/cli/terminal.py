@@ -21,7 +21,8 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
-        typer.echo(f"armtriage: {error}", err=True)
+        text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        typer.echo(f"armtriage: {text}", err=True)
         raise typer.Exit(2) from error
 
 

@@ -33,7 +33,7 @@ def warm(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
-    """Compile the kernels of policies ahead, so that no first decision has to wait for them.
+    """Compile policies ahead: no first decision has to wait.
 
     The machine code is kept in a folder that is printed last, for this version of armtriage, of numba and this kind of
     processor. In a container image, run it while the image is built. An example:

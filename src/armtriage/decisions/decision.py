@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,3 +49,20 @@ class Decision:
         if "_revealed" not in self.__dict__:
             self.__dict__["_revealed"] = self.graph.revealed_by(self.arms)
         return self.__dict__["_revealed"]  # type: ignore[no-any-return]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return number, arms, revealed and contexts as JSON knows them; `Policy.tell` takes the number.
+
+        Examples
+        --------
+        >>> from armtriage import CombUCB1, FeedbackGraph
+        >>> CombUCB1(FeedbackGraph.cliques([2, 2]), budget=1).ask().to_dict()
+        {'number': 0, 'arms': [0], 'revealed': [0, 1], 'contexts': None}
+        """
+        contexts = None if self.contexts is None else self.contexts.tolist()
+        return {
+            "number": int(self.number),
+            "arms": self.arms.tolist(),
+            "revealed": self.revealed.tolist(),
+            "contexts": contexts,
+        }

@@ -17,16 +17,18 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from armtriage.catalogue import build_instance, build_policy, instance_parameters, policy_parameters
 from armtriage.environments import Environment, LinearEnvironment
 from armtriage.experiments.identity import canonical, code_version, digest, identity, named_seed, versions
-from armtriage.simulation.simulate import simulate
+from armtriage.simulation.simulate import check_points, simulate
 from armtriage.simulation.trace import Trace
 
 __all__ = [
     "COLUMNS",
     "FORMAT",
+    "MOST",
     "Cell",
     "Outcome",
     "Spec",
@@ -38,8 +40,10 @@ __all__ = [
 
 FORMAT = 1
 """The number of the form in which cells are named and kept."""
-COLUMNS = ("replication", "round", "regret", "committed_at")
-"""The columns of a cell's table without certificates."""
+MOST = 1_000_000
+"""The most replications in a cell, and the most checkpoints: more would fill the memory."""
+COLUMNS = ("cell", "replication", "round", "regret", "committed_at")
+"""The columns of a cell's table without certificates; the first names the cell in every row."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,11 @@ class Cell:
     def columns(self) -> tuple[str, ...]:
         """The columns of its table."""
         return (*COLUMNS, "certificate") if self.certificate else COLUMNS
+
+    @property
+    def rounds(self) -> NDArray[np.int64]:
+        """The rounds after which its regret is kept."""
+        return check_points(self.checkpoints, self.environment.horizon)
 
     @property
     def replications(self) -> range:
@@ -313,7 +322,8 @@ def _parquet(cell: Cell, traces: list[Trace]) -> bytes:
     import polars
 
     rounds = traces[0].rounds
-    columns = [
+    columns: list[Any] = [
+        polars.repeat(cell.id, cell.count * rounds.size, eager=True),
         np.repeat(np.arange(cell.first, cell.first + cell.count), rounds.size),
         np.tile(rounds, cell.count),
         np.concatenate([trace.regret.ravel() for trace in traces]),

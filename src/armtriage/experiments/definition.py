@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 import json
+import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,19 +31,23 @@ from armtriage.catalogue import (
     policy_parameters,
     split,
 )
-from armtriage.experiments.cells import Spec
+from armtriage.experiments.cells import MOST, Spec
 from armtriage.experiments.identity import canonical, place_of
+from armtriage.experiments.manifest import MAX_CELLS
 from armtriage.instances import GRAPHS
 from armtriage.policies.policy import Policy
 
 __all__ = [
     "ENVIRONMENT",
     "POLICY",
+    "Entry",
     "Problems",
     "Role",
     "Settings",
     "Wrong",
     "check",
+    "counted",
+    "entries",
     "expand",
     "in_json",
     "specs",
@@ -110,6 +115,8 @@ _Seed = Annotated[
     Field(description="a whole number from 0, or none"),
 ]
 _List = Annotated[list[_Positive], Field(min_length=1)]
+_Bounded = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=MOST)]
+_TO_MOST = f"a whole number from 1 to {MOST:,}"
 
 
 class Settings(BaseModel):
@@ -121,12 +128,13 @@ class Settings(BaseModel):
     replications: _Positive = Field(16)
     seed: _Seed = None
     name: Annotated[str, Field(min_length=1)] = Field("experiment", description="text")
-    checkpoints: _Positive | _List = Field(50, description=f"{_FROM_1}, or a list of them")
-    block: _Positive = Field(4)
+    checkpoints: _Bounded | _List = Field(50, description=f"{_TO_MOST}, or a list of rounds")
+    block: _Bounded = Field(4, description=_TO_MOST)
     redraw: bool = Field(False, description="true or false")
     certificate: bool | Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
         False, description="true, false or a number strictly between 0 and 1"
     )
+    max_cells: _Positive = Field(MAX_CELLS)
 
 
 def check(model: type[_Model], values: Mapping[str, Any], path: str, also: tuple[str, ...]) -> _Model:
@@ -207,6 +215,21 @@ def _words(kind: Any) -> str:
     return _PLAIN.get(kind, "a value")
 
 
+def counted(value: Any) -> int:
+    """Return how many values a grid stands for, without writing them out.
+
+    Examples
+    --------
+    >>> counted({"n_arms": [10, 20], "graph": ["star", {"family": "cliques", "size": [2, 5]}], "means": [[0.9, 0.5]]})
+    6
+    """
+    if isinstance(value, Mapping):
+        return math.prod(map(counted, value.values()))
+    if isinstance(value, list | tuple):
+        return sum(1 if isinstance(one, list | tuple) else counted(one) for one in value)
+    return 1
+
+
 def expand(value: Any) -> list[Any]:
     """Return all values that a grid stands for, the first key's changing last.
 
@@ -279,23 +302,59 @@ POLICY = Role(
 )
 
 
-class _Entry(NamedTuple):
-    """What one place of a definition says: a thing, and the grid of its options."""
+class Entry(NamedTuple):
+    """What one place of a definition says: a thing, and the grid of its options.
+
+    `own_horizon` is whether an environment says how long it is played.
+    """
 
     path: str
     label: str | None
     what: Any
     grid: dict[str, Any]
     as_text: bool
+    own_horizon: bool = True
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it names code that was not looked at."""
+        return isinstance(self.what, str) and ":" in self.what
 
 
-def specs(role: Role, given: Any, problems: Problems, horizon: int | list[int] | None = None) -> list[Spec]:
-    """Return the environments or the policies of a definition, every grid written out."""
-    made: list[Spec] = []
+def entries(
+    role: Role, given: Any, problems: Problems, code: bool | None, horizon: int | list[int] | None = None
+) -> list[Entry]:
+    """Return what a definition says of environments or of policies; `code` is that of `Experiment.from_file`."""
+    made: list[Entry] = []
     with problems.noting():
         for path, label, said in _places(role, given):
             with problems.noting():
-                made += _members(role, _entry(role, path, label, said), problems, horizon)
+                one = _entry(role, path, label, said, code)
+                grid = _grid(one)
+                if role is ENVIRONMENT and "horizon" not in grid:
+                    one, grid = one._replace(own_horizon=False), {**grid, "horizon": horizon}
+                made.append(one._replace(grid=grid))
+    return made
+
+
+def _grid(entry: Entry) -> dict[str, Any]:
+    grid = {}
+    for key, value in entry.grid.items():
+        try:
+            grid[key] = canonical(key, value)
+        except TypeError as error:
+            raise Wrong.about(entry.path, (key,), str(error)) from error
+        if grid[key] == []:
+            raise Wrong.at(f"{entry.path}.{key}", "must hold at least one value, got []")
+    return grid
+
+
+def specs(role: Role, given: Iterable[Entry], problems: Problems) -> list[Spec]:
+    """Return the environments or the policies that entries stand for, every grid written out."""
+    made: list[Spec] = []
+    for one in given:
+        with problems.noting():
+            made += _members(role, one, problems)
     return made
 
 
@@ -307,31 +366,36 @@ def _places(role: Role, given: Any) -> list[tuple[str, str | None, Any]]:
     raise Wrong.at(role.plural, f"must be a list of one or more, or a mapping from labels, got {given!r:.100}")
 
 
-def _entry(role: Role, path: str, label: str | None, given: Any) -> _Entry:
+def _entry(role: Role, path: str, label: str | None, given: Any, code: bool | None) -> Entry:
     if isinstance(given, str):
         try:
             name, options = split(given)
         except ValueError as error:
             raise Wrong.at(path, str(error)) from error
-        return _Entry(path, label, _thing(role, path, name), dict(options), as_text=True)
+        return Entry(path, label, _thing(role, path, name, code), dict(options), as_text=True)
     said = dict(given) if isinstance(given, Mapping) else {role.word: given}
     if role.word not in said:
         raise Wrong.at(f"{path}.{role.word}", f"must be given; {role.choice}")
-    what = _thing(role, f"{path}.{role.word}", said.pop(role.word))
+    what = _thing(role, f"{path}.{role.word}", said.pop(role.word), code)
     if "label" in said:
         if label is not None or not isinstance(said["label"], str) or not said["label"]:
             raise Wrong.at(f"{path}.label", f"must be text, and given once, got {said['label']!r:.100}")
         label = said.pop("label")
-    return _Entry(path, label, what, said, as_text=False)
+    return Entry(path, label, what, said, as_text=False)
 
 
-def _thing(role: Role, path: str, given: Any) -> Any:
-    """Return the name or the object that is meant."""
+def _thing(role: Role, path: str, given: Any, code: bool | None) -> Any:
+    """Return the name or the object that is meant; nothing is imported unless `code` says so."""
     made = given
     if isinstance(given, str) and given not in role.names:
         module, colon, inside = given.partition(":")
         if not colon:
             raise Wrong.at(path, f"unknown {role.word} {given!r}; {role.choice}")
+        if code is None:
+            return given
+        if not code:
+            how = "code=True in Python, --code on the command line"
+            raise Wrong.at(path, f"{given!r} is code, which a file runs only if you say so: {how}")
         try:
             made = functools.reduce(getattr, inside.split("."), importlib.import_module(module))
         except Exception as error:
@@ -341,19 +405,10 @@ def _thing(role: Role, path: str, given: Any) -> Any:
     return made
 
 
-def _members(role: Role, entry: _Entry, problems: Problems, horizon: int | list[int] | None) -> list[Spec]:
+def _members(role: Role, entry: Entry, problems: Problems) -> list[Spec]:
     """Return what an entry stands for: one environment or policy for each member of its grid."""
-    grid, name = {}, entry.label or _short(entry.what)
-    for key, value in entry.grid.items():
-        try:
-            grid[key] = canonical(key, value)
-        except TypeError as error:
-            raise Wrong.about(entry.path, (key,), str(error)) from error
-        if grid[key] == []:
-            raise Wrong.at(f"{entry.path}.{key}", "must hold at least one value, got []")
-    silent = role is ENVIRONMENT and "horizon" not in grid
-    members = []
-    for member in expand({**grid, "horizon": horizon} if silent else grid):
+    name, silent, members = entry.label or _short(entry.what), not entry.own_horizon, []
+    for member in expand(entry.grid):
         with problems.noting():
             members.append(_checked(role, entry, member))
     differing, made = varied(members), []
@@ -374,7 +429,7 @@ def _members(role: Role, entry: _Entry, problems: Problems, horizon: int | list[
     return made
 
 
-def _checked(role: Role, entry: _Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(role: Role, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of one member in their types."""
     options = _flat(entry, given) if role is ENVIRONMENT and isinstance(entry.what, str) else dict(given)
     try:
@@ -389,7 +444,7 @@ def _checked(role: Role, entry: _Entry, given: Mapping[str, Any]) -> dict[str, A
     return made.model_dump(by_alias=True, exclude_unset=True)
 
 
-def _flat(entry: _Entry, given: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options with those of a graph's table beside the others, as they are written in text."""
     if "graph" not in given:
         return dict(given)

@@ -212,7 +212,7 @@ def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ImportError(f"engine 'processes' needs the extra 'experiments': pip install {name}") from error
+        raise ImportError(f"engine 'processes' needs {name}: pip install 'armtriage[experiments]'") from error
 
 
 def _ending(error: RuntimeError) -> str:
@@ -267,7 +267,7 @@ def _on_ray(cells: Sequence[Cell], workers: int | None) -> _Played:
     try:
         import ray
     except ImportError as error:
-        raise ImportError("engine 'ray' needs Ray, of the extra 'ray': pip install 'armtriage[ray]'") from error
+        raise ImportError("engine 'ray' needs Ray: pip install 'armtriage[ray]'") from error
     own = not ray.is_initialized()
     if own and os.environ.get("RAY_ADDRESS"):
         ray.init()

@@ -16,7 +16,7 @@ from armtriage._arguments import check_choice, check_count
 from armtriage.experiments import engines
 from armtriage.experiments.cells import Cell, Spec
 from armtriage.experiments.folder import Folder
-from armtriage.experiments.manifest import Manifest
+from armtriage.experiments.manifest import MAX_CELLS, Manifest
 from armtriage.experiments.plan import Plan, make_plan
 from armtriage.experiments.results import Results
 from armtriage.simulation.progress import progress_bar
@@ -64,6 +64,13 @@ class Experiment:
     certificate : bool or float
         Keep a bound on the regret beside it, from pulls and rewards alone; see `armtriage.simulate`. Not for contexts
         and sets of decisions.
+    max_cells : int
+        An experiment of more cells is refused with its size, before any grid is written out.
+
+    Attributes
+    ----------
+    unseen : tuple of str
+        Entries that name code and were not looked at; see `from_file`.
 
     Examples
     --------
@@ -96,21 +103,27 @@ class Experiment:
         block: int = 4,
         redraw: bool = False,
         certificate: bool | float = False,
+        max_cells: int = MAX_CELLS,
     ) -> None:
         given: dict[str, Any] = {"horizon": horizon, "replications": replications, "seed": seed, "name": name}
         given |= {"checkpoints": checkpoints, "block": block, "redraw": redraw, "certificate": certificate}
-        self._manifest = _manifest({**given, "environments": environments, "policies": policies})
+        given |= {} if max_cells == MAX_CELLS else {"max_cells": max_cells}
+        self._manifest, self.unseen = _manifest({**given, "environments": environments, "policies": policies}, True)
 
     @classmethod
-    def from_file(cls, path: _Path, **changes: Any) -> Self:
-        """Return the experiment that a TOML file defines, in the words of the constructor.
+    def from_file(cls, path: _Path, *, code: bool | None = False, **changes: Any) -> Self:
+        r"""Return the experiment that a TOML file defines, in the words of the constructor.
 
-        Functions and classes of one's own are given as ``"module:name"``, and found beside the file too.
+        Functions and classes of one's own are given as ``"module:name"``, and found beside the file too. A file that
+        names them is a program: it can do whatever you can, so read it, and what it names, before you allow it.
 
         Parameters
         ----------
         path : path
             The file.
+        code : bool or None
+            Whether to import and call what the file names as ``"module:name"``. If not, a file that names any is
+            refused; None leaves such entries out, named in `unseen`, to plan the others.
         **changes
             What is to be otherwise than the file says, such as ``replications=64``.
 
@@ -118,14 +131,23 @@ class Experiment:
         ------
         ValueError
             If it is no TOML, or has problems as a definition; all are named.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        ...     _ = file.write('horizon = 9\npolicies = ["greedy"]\nenvironments = ["random:n_arms=5,budget=2"]')
+        ...     file.flush()
+        ...     len(Experiment.from_file(file.name, replications=64).cells)
+        16
         """
         made = cls.__new__(cls)
         given = {**read_file(path), **changes}
         beside = str(Path(path).resolve().parent)
-        if beside not in sys.path:
+        if code and beside not in sys.path:
             sys.path.append(beside)
         try:
-            made._manifest = _manifest(given)
+            made._manifest, made.unseen = _manifest(given, code)
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
         return made
@@ -215,6 +237,8 @@ class Experiment:
         check_choice("engine", engine, engines.ENGINES)
         if workers is not None:
             check_count("workers", workers, 1)
+        if self.unseen:
+            raise ValueError(f"code must be True in from_file to play {', '.join(self.unseen)}")
         if folder is None:
             with tempfile.TemporaryDirectory(prefix="armtriage-") as temporary:
                 return self.run(temporary, engine=engine, workers=workers, shard=shard, progress=progress)
@@ -230,7 +254,7 @@ class Experiment:
                     kept.keep(cell, outcome)
                     finished, failed = finished + 1, failed + (outcome.record["error"] is not None)
                     report(finished, failed, len(wanted))
-        return Results.load(folder)
+        return Results.load(folder, max_cells=max(len(self.cells), MAX_CELLS))
 
     def __repr__(self) -> str:
         parts = f"{len(self.environments)} environments, {len(self.policies)} policies, {len(self.cells)} cells"
@@ -243,16 +267,21 @@ def read_file(path: _Path) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)} is not a TOML file: {error}") from error
+    except RecursionError:
+        raise ValueError(f"{os.fspath(path)} is nested too deeply to be an experiment") from None
 
 
-def _manifest(given: Mapping[str, Any]) -> Manifest:
+def _manifest(given: Mapping[str, Any], code: bool | None) -> tuple[Manifest, tuple[str, ...]]:
     try:
         import polars  # noqa: F401 - or every cell would fail for it
 
         from armtriage.experiments.rehearsal import manifest_of
     except ImportError as error:
-        raise ImportError("experiments need the extra 'experiments': pip install pydantic polars") from error
-    return manifest_of(given)
+        raise ImportError("experiments need pydantic and polars: pip install 'armtriage[experiments]'") from error
+    try:
+        return manifest_of(given, code)
+    except RecursionError:
+        raise ValueError("the definition is nested too deeply to be an experiment") from None
 
 
 def _part(cells: tuple[Cell, ...], shard: tuple[int, int] | None) -> tuple[Cell, ...]:

@@ -3,7 +3,7 @@
 ::
 
     experiment.json          what the experiment is; replaced as a whole
-    cells/<id>.parquet       the table of a cell; it appears under this name only when it is whole
+    cells/<id>.parquet       the table of a cell, which it names; it appears only when it is whole
     runs/<run>.jsonl         one line for each play, appended before the table appears; each process has its own file
 
 Nothing is ever written twice by different processes, so several can share a folder, and folders can be merged by
@@ -19,8 +19,11 @@ import secrets
 import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 from armtriage._files import HOST, sweep, write_whole
 from armtriage.errors import DamagedFile, ExperimentError
@@ -31,6 +34,8 @@ __all__ = ["Folder"]
 
 _MANIFEST = "experiment.json"
 _NEEDED = {"cell", "started", "digest", "error"}
+_TEXTS = ("digest", "error", "environment_key", "policy_key", "host", "engine")
+_NUMBERS = ("seconds", "count", "n_arms")
 
 
 class Folder:
@@ -68,7 +73,9 @@ class Folder:
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.path} is no folder of an experiment: it has no {_MANIFEST}") from None
         except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFile(f"{place} is not the manifest of an experiment: {error}") from error
+            raise DamagedFile(f"{place} is not the manifest of an experiment: {error!s:.500}") from error
+        except RecursionError:
+            raise DamagedFile(f"{place} is not the manifest of an experiment: it is nested too deeply") from None
 
     def begin(self, manifest: Manifest) -> None:
         """Make the folder ready for the cells of an experiment; refuse that of another one."""
@@ -98,13 +105,16 @@ class Folder:
         return self.path / "cells" / f"{cell.id}.parquet"
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the records of all plays, in the order they began; what a killed process left in a line is skipped."""
+        """Return the records of all plays, in the order they began.
+
+        A line that is none is skipped: a killed process may leave half of one, and anybody may write to a file.
+        """
         found = []
         for log in (self.path / "runs").glob("*.jsonl"):
             for line in log.read_bytes().splitlines():
-                with suppress(ValueError):
+                with suppress(ValueError, RecursionError):
                     record = json.loads(line)
-                    if isinstance(record, dict) and record.keys() >= _NEEDED:
+                    if _is_record(record):
                         found.append(record)
         return sorted(found, key=lambda record: str(record["started"]))
 
@@ -191,11 +201,39 @@ def _is_whole(place: Path, cell: Cell, sums: set[str]) -> bool:
 
 
 def _is_table(content: bytes, cell: Cell) -> bool:
-    """Whether it is a table of the cell, as far as one can tell without a record of it."""
+    """Whether it is the table of the cell, which it must name, as far as one can tell without a record of it."""
     import polars
 
+    rounds = cell.rounds
     try:
-        table = polars.read_parquet(io.BytesIO(content))
-    except (polars.exceptions.PolarsError, OSError):
+        table = polars.scan_parquet(io.BytesIO(content))
+        if tuple(table.collect_schema()) != cell.columns:
+            return False
+        # The number of rows is known before any is unpacked.
+        if table.select(polars.len()).collect().item() != cell.count * rounds.size:
+            return False
+        rows = table.select("cell", "replication", "round").collect()
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError):
         return False
-    return tuple(table.columns) == cell.columns and set(table["replication"].unique()) == set(cell.replications)
+    return (
+        rows["cell"].unique().to_list() == [cell.id]
+        and np.array_equal(rows["replication"], np.repeat(cell.replications, rounds.size))
+        and np.array_equal(rows["round"], np.tile(rounds, cell.count))
+    )
+
+
+def _is_record(record: Any) -> bool:
+    """Whether a line of a log is the record of a play, with what tables are made of as they expect it."""
+    if not isinstance(record, dict) or not record.keys() >= _NEEDED:
+        return False
+    json.dumps(record, ensure_ascii=False).encode()  # refuses half a character, which no table can hold
+    started, versions, numbers = record["started"], record.get("versions", {}), [record.get(one) for one in _NUMBERS]
+    return (
+        isinstance(record["cell"], str)
+        and isinstance(started, str)
+        and datetime.fromisoformat(started).utcoffset() == timedelta(0)
+        and all(one is None or isinstance(one, str) for one in map(record.get, _TEXTS))
+        and isinstance(versions, dict)
+        and all(isinstance(one, str) for one in versions.values())
+        and all(one is None or (isinstance(one, int | float) and 0 <= one <= 2**53) for one in numbers)
+    )

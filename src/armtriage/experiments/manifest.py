@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self
 
-from armtriage.experiments.cells import FORMAT, Cell, Spec, blocks
+from armtriage._arguments import LONGEST, check_count, check_flag, check_kind
+from armtriage.experiments.cells import FORMAT, MOST, Cell, Spec, blocks
 from armtriage.experiments.identity import canonical, place_of, versions
+from armtriage.simulation.simulate import check_points
 
-__all__ = ["Manifest", "toml_text"]
+__all__ = ["MAX_CELLS", "Manifest", "toml_text"]
 
+MAX_CELLS = 1_000_000
+"""How many cells an experiment may have unless more are asked for."""
 _LINE = 64  # a longer list has a line for each of its values
+_DEEPEST = 32  # tables within tables
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,11 @@ class Manifest:
     definition: Mapping[str, Any]
     certificate: float = 0.0
 
+    @property
+    def size(self) -> int:
+        """How many cells it has, without making them."""
+        return len(self.pairs) * -(-self.replications // self.block)
+
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The cells, in the order of environments, policies and replications."""
@@ -72,17 +83,46 @@ class Manifest:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return what `to_json` was called on, but that users' functions and classes are names now."""
+        """Return what `to_json` was called on, but that users' functions and classes are names now.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If `to_json` cannot have returned it: nothing is taken on trust that a cell or a table is made of.
+        """
+        check_kind("a manifest", values, dict)
         if values["format"] != FORMAT:
             raise ValueError(f"it has format {values['format']!r}, and this version of armtriage reads {FORMAT}")
-        points = values["checkpoints"]
-        made = {
-            **{part: tuple(map(_spec_of, values[part])) for part in ("environments", "policies")},
-            "pairs": tuple((environment, policy) for environment, policy in values["pairs"]),
-            "checkpoints": points if isinstance(points, int) else tuple(points),
-            "certificate": values.get("certificate", 0.0),
-        }
-        return cls(**{one.name: values[one.name] for one in fields(cls) if one.name not in made}, **made)
+        _check_depth(values, _DEEPEST)
+        json.dumps(values, ensure_ascii=False).encode()  # refuses half a character, which no table can hold
+        environments = tuple(
+            _spec_of(one, "instance") for one in check_kind("environments", values["environments"], list)
+        )
+        policies = tuple(_spec_of(one, "policy") for one in check_kind("policies", values["policies"], list))
+        pairs = tuple(
+            (check_count("pairs", one, 0, len(environments) - 1), check_count("pairs", other, 0, len(policies) - 1))
+            for one, other in check_kind("pairs", values["pairs"], list)
+        )
+        points, certificate = values["checkpoints"], values.get("certificate", 0.0)
+        if not pairs or not isinstance(certificate, int | float) or not 0.0 <= certificate < 1.0:
+            raise ValueError(f"pairs must not be empty and certificate from 0 to 1, got {certificate!r:.100}")
+        made = cls(
+            name=check_kind("name", values["name"], str),
+            seed=_check_seed(values["seed"]),
+            code=check_kind("code", values["code"], str),
+            environments=environments,
+            policies=policies,
+            pairs=pairs,
+            replications=check_count("replications", values["replications"], 1, LONGEST),
+            block=check_count("block", values["block"], 1, MOST),
+            checkpoints=tuple(points) if isinstance(points, list) else check_count("checkpoints", points, 1, MOST),
+            redraw=check_flag("redraw", values["redraw"]),
+            definition=check_kind("definition", values["definition"], dict),
+            certificate=certificate,
+        )
+        for one in environments:
+            check_points(made.checkpoints, one.horizon)
+        return made
 
 
 def _values_of(spec: Spec) -> dict[str, Any]:
@@ -91,9 +131,29 @@ def _values_of(spec: Spec) -> dict[str, Any]:
     return {**about, **rounds, "key": spec.key}
 
 
-def _spec_of(values: Mapping[str, Any]) -> Spec:
-    what = values["instance" if "instance" in values else "policy"]
-    return Spec(values["label"], what, values["options"], values.get("horizon", 0), values["key"])
+def _spec_of(values: Mapping[str, Any], word: str) -> Spec:
+    """Return an environment or a policy, by the word for what makes it."""
+    horizon = check_count("horizon", values["horizon"], 1, LONGEST) if word == "instance" else 0
+    label, what, key = (check_kind(one, values[one], str) for one in ("label", word, "key"))
+    options = check_kind("options", values["options"], dict)
+    if not key or not label:
+        raise ValueError("label and key must be text that is not empty")
+    if options.get("seed") is not None:
+        _check_seed(options["seed"])
+    return Spec(label, what, options, horizon, key)
+
+
+def _check_seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed must be a whole number from 0, got {seed!r:.100}")
+    return seed
+
+
+def _check_depth(values: Any, room: int) -> None:
+    if not room:
+        raise ValueError("it is nested too deeply")
+    for one in values.values() if isinstance(values, dict) else values if isinstance(values, list) else ():
+        _check_depth(one, room - 1)
 
 
 def toml_text(definition: Mapping[str, Any]) -> str:

@@ -113,8 +113,9 @@ def _costs(wanted: Mapping[_Pair, Cell], records: Iterable[Mapping[str, Any]]) -
     """Return the seconds of a replication for each pair."""
     told: dict[_Pair, list[float]] = defaultdict(list)
     for record in records:
-        if record["error"] is None:
-            told[record["environment_key"], record["policy_key"]].append(record["seconds"] / record["count"])
+        if record["error"] is None and (count := record.get("count")):
+            pair = record.get("environment_key", ""), record.get("policy_key", "")
+            told[pair].append((record.get("seconds") or 0.0) / count)
     costs = {pair: mean(told[pair]) for pair in wanted if pair in told}
     # A trial for each policy first, then a second one, and so on: none is left to a guess from others.
     seen: Counter[str] = Counter()

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from armtriage.catalogue import INSTANCES, build_instance, build_policy, kind_of, names, policy_kinds
 from armtriage.environments import Environment, LinearEnvironment
 from armtriage.experiments.cells import Spec
-from armtriage.experiments.definition import ENVIRONMENT, POLICY, Problems, Settings, Wrong, check, in_json, specs
+from armtriage.experiments.definition import (
+    ENVIRONMENT,
+    POLICY,
+    Entry,
+    Problems,
+    Settings,
+    Wrong,
+    check,
+    counted,
+    entries,
+    in_json,
+    specs,
+)
 from armtriage.experiments.identity import code_version
 from armtriage.experiments.manifest import Manifest
 from armtriage.kernels.random import check_seed
@@ -18,13 +31,22 @@ from armtriage.simulation.simulate import certificate_delta, check_certificate, 
 __all__ = ["manifest_of"]
 
 
-def manifest_of(given: Mapping[str, Any]) -> Manifest:
-    """Return the experiment that a definition stands for, or raise all that is wrong with it."""
+def manifest_of(given: Mapping[str, Any], code: bool | None = True) -> tuple[Manifest, tuple[str, ...]]:
+    """Return the experiment that a definition stands for, or raise all that is wrong with it.
+
+    `code` is that of `Experiment.from_file`; besides the experiment come the entries that were not looked at for it.
+    """
     problems = Problems()
     settings = _settings(given, problems)
     horizons = settings.horizon if settings else 1
-    environments = specs(ENVIRONMENT, given.get("environments"), problems, horizons)
-    policies = specs(POLICY, given.get("policies"), problems)
+    places = entries(ENVIRONMENT, given.get("environments"), problems, code, horizons)
+    players = entries(POLICY, given.get("policies"), problems, code)
+    if excess := _excess(settings or check(Settings, {"horizon": 1}, "", ()), places, players):
+        problems.found[excess] = None
+        raise problems.error()
+    unseen = tuple(f"{one.path} ({one.what})" for one in (*places, *players) if one.unseen)
+    environments = specs(ENVIRONMENT, (one for one in places if not one.unseen), problems)
+    policies = specs(POLICY, (one for one in players if not one.unseen), problems)
     for those in (environments, policies):
         _check_apart(those, problems)
     if settings is None:
@@ -33,10 +55,10 @@ def manifest_of(given: Mapping[str, Any]) -> Manifest:
     for one in environments:
         with problems.noting():
             _check_settings(settings, one)
-    pairs = _rehearse(environments, policies, settings, seed, problems)
+    pairs = _rehearse(environments, policies, settings, seed, problems, whole=not unseen)
     if problems.found:
         raise problems.error()
-    return Manifest(
+    manifest = Manifest(
         name=settings.name,
         seed=seed,
         code=code_version(),
@@ -50,6 +72,30 @@ def manifest_of(given: Mapping[str, Any]) -> Manifest:
         definition={key: in_json(key, value) for key, value in given.items()},
         certificate=certificate_delta(settings.certificate),
     )
+    return manifest, unseen
+
+
+def _excess(settings: Settings, environments: list[Entry], policies: list[Entry]) -> str:
+    """Say it if there are too many cells, before any grid is written out; code is taken to play everywhere."""
+    blocks = -(-settings.replications // settings.block)
+    sizes = [counted(one.grid) for one in environments], [counted(one.grid) for one in policies]
+    able = [None if one.unseen else policy_kinds(one.what) for one in policies]
+    cells = 0
+    for one, size in zip(environments, sizes[0], strict=True):
+        kind = INSTANCES.get(one.what) if isinstance(one.what, str) else None
+        fit = (own is None or kind is None or kind in own for own in able)
+        cells += size * sum(many for many, fits in zip(sizes[1], fit, strict=True) if fits)
+    # Each environment and each policy plays somewhere, or is refused.
+    cells = blocks * max(cells, *map(sum, sizes))
+    if cells <= settings.max_cells:
+        return ""
+    parts = zip((*map(sum, sizes), blocks), ("environments", "policies", "blocks of replications"), strict=True)
+    what = ", ".join(f"{_many(number)} {name}" for number, name in parts)
+    return f"max_cells: {what} make {_many(cells)} cells, more than {settings.max_cells:,}; raise it if you mean them"
+
+
+def _many(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"about 10^{round(math.log10(number))}"
 
 
 def _settings(given: Mapping[str, Any], problems: Problems) -> Settings | None:
@@ -98,23 +144,26 @@ def _check_apart(given: list[Spec], problems: Problems) -> None:
 
 
 def _rehearse(
-    environments: list[Spec], policies: list[Spec], settings: Settings, seed: int, problems: Problems
+    environments: list[Spec], policies: list[Spec], settings: Settings, seed: int, problems: Problems, whole: bool
 ) -> list[tuple[int, int]]:
-    """Return which policies play in which environments, by their positions; each plays in all of its kind."""
+    """Return which policies play in which environments, by their positions; each plays in all of its kind.
+
+    Unless the experiment is `whole`, what has nobody to play with may have it in what was not looked at.
+    """
     pairs = []
     for place, one in enumerate(environments):
         with problems.noting():
             environment, budget = _environment(one, seed)
             kind = kind_of(environment)
             fit = [number for number, policy in enumerate(policies) if kind in policy_kinds(policy.what)]
-            if policies and not fit:
+            if policies and not fit and whole:
                 raise Wrong.at(one.path, f"no policy can play it; accepted are {', '.join(names(kind))}")
             for number in fit:
                 pairs.append((place, number))
                 with problems.noting():
                     made = _try_policy(policies[number], one, environment, budget, seed)
                     _try_certificate(settings, made, environment)
-    if not problems.found:
+    if whole and not problems.found:
         idle = set(range(len(policies))) - {number for _, number in pairs}
         for number in sorted(idle):
             with problems.noting():

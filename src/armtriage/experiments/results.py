@@ -13,6 +13,7 @@ import numpy as np
 from armtriage._arguments import check_choice, check_count, check_probability
 from armtriage.experiments.cells import Cell
 from armtriage.experiments.folder import Folder
+from armtriage.experiments.manifest import MAX_CELLS
 from armtriage.experiments.statistics import INTERVALS, slope_interval
 from armtriage.experiments.tables import (
     Runs,
@@ -77,9 +78,12 @@ class Results:
     (20, 'random', 7, 1000)
     """
 
-    def __init__(self, folder: Folder) -> None:
-        self.manifest, records = folder.manifest(), folder.records()
-        cells = self.manifest.cells
+    def __init__(self, folder: Folder, max_cells: int = MAX_CELLS) -> None:
+        self.manifest = folder.manifest()
+        if self.manifest.size > check_count("max_cells", max_cells, 1):
+            say = f"max_cells must be at least the {self.manifest.size:,} cells of {folder.path}"
+            raise ValueError(f"{say}, got {max_cells:,}")
+        cells, records = self.manifest.cells, folder.records()
         whole = folder.whole(cells, records)
         latest = {record["cell"]: record for record in records}
         failed = {name: record for name, record in latest.items() if record["error"] and name not in whole}
@@ -96,19 +100,28 @@ class Results:
         self._options = options_table(self.manifest)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Self:
+    def load(cls, folder: str | os.PathLike[str], *, max_cells: int = MAX_CELLS) -> Self:
         """Return the results that a folder holds so far; the code that made them is not needed.
+
+        Parameters
+        ----------
+        folder : path
+            The folder.
+        max_cells : int
+            An experiment of more cells is refused with its size.
 
         Raises
         ------
         FileNotFoundError
             If it is not the folder of an experiment.
+        DamagedFile
+            If it was altered in a way that cannot be mended by playing cells again.
         """
         try:
             import polars  # noqa: F401
         except ImportError as error:
-            raise ImportError("results need polars, of the extra 'experiments': pip install polars") from error
-        return cls(Folder(folder))
+            raise ImportError("results need polars: pip install 'armtriage[experiments]'") from error
+        return cls(Folder(folder), max_cells)
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.errors import DamagedFile
 from armtriage.experiments.cells import Cell
 from armtriage.experiments.folder import Folder
 from armtriage.experiments.manifest import Manifest
@@ -69,27 +70,57 @@ class Runs(NamedTuple):
 
 
 def read_runs(folder: Folder, cells: Sequence[Cell], played: _Records) -> Iterator[Runs]:
-    """Return the runs of each cell; many files are read at once, which takes a fraction of the time."""
-    import polars
+    """Return the runs of each cell; many files are read at once, which takes a fraction of the time.
 
+    Raises
+    ------
+    DamagedFile
+        If a table is not that of its cell, whatever the logs say of it.
+    """
     for first in range(0, len(cells), _FILES):
         some = cells[first : first + _FILES]
-        table = polars.read_parquet([folder.place(cell) for cell in some], include_file_paths="file")
-        ends = np.cumsum(table["file"].rle().struct.field("len").to_numpy())
-        rounds, replications, regret, committed = (
-            np.split(table[name].to_numpy(), ends[:-1]) for name in ("round", "replication", "regret", "committed_at")
-        )
-        kept = np.split(table["certificate"].to_numpy(), ends[:-1]) if some[0].certificate else None
+        table = _read(folder, some)
+        ends = np.cumsum([cell.count * cell.rounds.size for cell in some])[:-1]
+        regret, committed = (np.split(table[name].to_numpy(), ends) for name in ("regret", "committed_at"))
+        kept = np.split(table["certificate"].to_numpy(), ends) if some[0].certificate else None
         for place, cell in enumerate(some):
-            points = rounds[place].size // cell.count
+            rounds = cell.rounds
             yield Runs(
-                rounds[place][:points],
-                replications[place][::points],
-                regret[place].reshape(cell.count, points),
-                committed[place][::points],
+                rounds,
+                np.array(cell.replications),
+                regret[place].reshape(cell.count, rounds.size),
+                committed[place][:: rounds.size],
                 played.get(cell.id, {}).get("n_arms") or 0,
-                None if kept is None else kept[place].reshape(cell.count, points),
+                None if kept is None else kept[place].reshape(cell.count, rounds.size),
             )
+
+
+def _read(folder: Folder, cells: Sequence[Cell]) -> polars.DataFrame:
+    """Return the tables of cells one after another, each as long as its cell says and of the right numbers."""
+    import polars
+
+    places, rounds = [folder.place(cell) for cell in cells], [cell.rounds for cell in cells]
+    whole, real = polars.Int64(), polars.Float64()
+    kinds = {"replication": whole, "round": whole, "regret": real, "committed_at": whole}
+    kinds |= {"certificate": real} if cells[0].certificate else {}
+    try:
+        tables = polars.scan_parquet(places)
+        # The number of rows is known before any is unpacked.
+        if tables.select(polars.len()).collect().item() == sum(
+            cell.count * one.size for cell, one in zip(cells, rounds, strict=True)
+        ):
+            table = tables.select(*kinds).collect()
+            pairs = list(zip(cells, rounds, strict=True))
+            numbers = np.concatenate([np.repeat(cell.replications, one.size) for cell, one in pairs])
+            points = np.concatenate([np.tile(one, cell.count) for cell, one in pairs])
+            same = np.array_equal(table["replication"], numbers) and np.array_equal(table["round"], points)
+            if same and table.schema == kinds and not sum(table.null_count().row(0)):
+                return table
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError):
+        pass
+    if len(cells) > 1:
+        return polars.concat([_read(folder, [cell]) for cell in cells])
+    raise DamagedFile(f"{places[0]} is not the table of its cell: remove it, and run the experiment again")
 
 
 def joined(parts: Sequence[Runs]) -> Runs | None:
@@ -183,7 +214,7 @@ def _column(name: str, values: Sequence[Any]) -> polars.Series:
         return polars.Series(name, values, polars.Boolean)
     if kinds == {int} and all(value is None or _fits(value) for value in values):
         return polars.Series(name, values, polars.Int64)
-    if float in kinds and kinds <= {int, float}:
+    if float in kinds and kinds <= {int, float} and all(map(_fits, (one for one in values if type(one) is int))):
         return polars.Series(name, [None if value is None else float(value) for value in values], polars.Float64)
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     return polars.Series(name, texts, polars.String)

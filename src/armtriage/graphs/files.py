@@ -94,7 +94,7 @@ def _read_graphml(file: Path, undirected: bool) -> NamedGraph:
     try:
         import networkx
     except ImportError as error:
-        raise ImportError("GraphML needs networkx, of the extra 'graphs': pip install networkx") from error
+        raise ImportError("GraphML needs networkx: pip install 'armtriage[graphs]'") from error
     found = networkx.read_graphml(file)
     if undirected:
         found = found.to_undirected()

@@ -77,7 +77,7 @@ def require() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError as error:
-        raise ImportError("plots need matplotlib, of the extra 'plots': pip install matplotlib") from error
+        raise ImportError("plots need matplotlib: pip install 'armtriage[plots]'") from error
 
 
 def new_axes(width: float = _WIDTH, height: float = _HEIGHT) -> Axes:

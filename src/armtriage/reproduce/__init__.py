@@ -10,7 +10,7 @@ from typing import NamedTuple
 try:
     import polars  # noqa: F401
 except ImportError as error:
-    raise ImportError("reproduce needs polars, of the extra 'experiments': pip install polars") from error
+    raise ImportError("reproduce needs polars: pip install 'armtriage[experiments]'") from error
 
 from armtriage import plots
 from armtriage._arguments import check_choice

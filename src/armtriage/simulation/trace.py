@@ -99,7 +99,7 @@ class Trace:
         try:
             import polars
         except ImportError as error:
-            raise ImportError("to_polars needs polars, of the extra 'tables': pip install polars") from error
+            raise ImportError("to_polars needs polars: pip install 'armtriage[tables]'") from error
         replications, points = self.regret.shape
         columns = {
             "policy": [self.policy] * (replications * points),

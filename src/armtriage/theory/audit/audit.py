@@ -202,6 +202,8 @@ def audit(
 def clopper_pearson(failures: int, runs: int) -> tuple[float, float]:
     """Return the exact interval, of confidence 99%, of the probability of what happened in so many runs.
 
+    Examples
+    --------
     >>> [round(end, 3) for end in clopper_pearson(0, 100)]
     [0.0, 0.052]
     """
