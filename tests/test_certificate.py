@@ -20,6 +20,7 @@ from armtriage import (
     Explicit,
     FeedbackGraph,
     Greedy,
+    Guard,
     GuardedThompson,
     Policy,
     ReplayEnvironment,
@@ -333,3 +334,48 @@ def test_certificate_of_simulate_is_a_probability() -> None:
     env = random_bernoulli(FeedbackGraph.semi_bandit(3), seed=7)
     with pytest.raises(ValueError, match="certificate must be a number strictly between 0 and 1"):
         simulate(Greedy(env.graph, budget=1), env, horizon=5, certificate=1.5)
+
+
+@pytest.mark.parametrize("kind", ["thompson", "function"])
+def test_one_arm_is_certified_alone(kind: str) -> None:
+    """The guard's counts and sums have a second row when there is one arm; it is nobody's."""
+    graph = FeedbackGraph.semi_bandit(1)
+    policy = GuardedThompson(graph, budget=1, seed=7) if kind == "thompson" else Guard(lambda number: [0], graph, 1)
+    policy.tell(policy.ask(), [0.25])
+    one = policy.certificate()
+    assert (one.regret_bound, one.next_bound, one.exchanges) == (0.0, 0.0, ())
+    assert sum(arms.size for arms in one.triage) == 1
+    assert "arm 1" not in str(one)
+
+
+@pytest.mark.parametrize("kind", [ThompsonSampling, CombinatorialElimination, GuardedThompson])
+@pytest.mark.parametrize("range_", [(1e16, 1e16 + 2.0), (-1e16 - 2.0, -1e16), (1e100 - 2e84, 1e100)])
+def test_narrow_ranges_far_from_0_are_certified_as_the_unit_range(kind: Any, range_: tuple[float, float]) -> None:
+    low, high = range_
+    graph = FeedbackGraph.semi_bandit(3)
+    far, near = kind(graph, budget=1, seed=7, reward_range=range_), kind(graph, budget=1, seed=7)
+    for t in range(200):
+        there, here = far.ask(), near.ask()
+        assert there.arms.tolist() == here.arms.tolist()
+        far.tell(there, [low if t % 2 else high])
+        near.tell(here, [0.0 if t % 2 else 1.0])
+    one, other = far.certificate(), near.certificate()
+    width = high - low
+    assert one.regret_bound == pytest.approx(width * other.regret_bound)
+    assert one.next_bound == pytest.approx(width * other.next_bound)
+    assert one.gap == pytest.approx([width * end for end in other.gap])
+    assert one.regret_bound <= 200 * width
+    assert [arms.tolist() for arms in one.triage] == [arms.tolist() for arms in other.triage]
+
+
+def test_log_whose_sums_are_too_coarse_is_refused() -> None:
+    with pytest.raises(ValueError, match=re.escape("take off the same number from every reward")):
+        certify(**{**GOOD, "sums": [6e16, 5e16], "reward_range": (1e16, 1e16 + 2)})
+
+
+def test_empty_slots_lose_what_the_best_arm_pays_in_its_own_units() -> None:
+    """A slot that stays empty earns 0, not the least reward."""
+    counts, sums = np.array([400, 400]), np.array([400.0, 0.0])
+    one = certify([400, 0], counts, sums, budget=1, rounds=500)
+    dear = certify([400, 0], counts, 2.0 * sums + 10.0 * counts, budget=1, rounds=500, reward_range=(10.0, 12.0))
+    assert dear.regret_bound == pytest.approx(2.0 * one.regret_bound + 10.0 * 100)

@@ -194,7 +194,7 @@ def certify(
     delta : float
         The probability with which any certificate of this log, now or later, may fail.
     reward_range : tuple of float
-        Smallest and largest possible reward.
+        Smallest and largest possible reward, from -1e100 to 1e100 and no farther from 0 than a million widths.
     rounds : int, optional
         Number of decisions; needed only if some had fewer than `budget` arms.
     next_decision : array_like of int, optional
@@ -213,6 +213,9 @@ def certify(
     tally = Tally(given, observed, check_per_arm("sums", sums, n_arms))
     made = _rounds(given, size, rounds)
     low, high = check_range(reward_range)
+    if max(-low, high) > 1e6 * (high - low):
+        accepted = "reward_range must not lie 1e6 widths from 0, where sums are too coarse: take off the same number"
+        raise ValueError(f"{accepted} from every reward, got {reward_range!r}")
     slack = 1e-9 * (1.0 + tally.counts) * max(abs(low), abs(high))
     short, long = tally.sums < low * tally.counts - slack, tally.sums > high * tally.counts + slack
     for arm in np.flatnonzero(short | long)[:1]:
@@ -220,7 +223,8 @@ def certify(
         raise ValueError(
             f"sums must lie in {most} for the {tally.counts[arm]} rewards of arm {arm}, got {tally.sums[arm]!r}"
         )
-    return certificate_of(tally, made, size, delta=delta, reward_range=(low, high), next_decision=next_decision)
+    unit = tally._replace(sums=(tally.sums - low * tally.counts) / (high - low))
+    return certificate_of(unit, made, size, delta=delta, reward_range=(low, high), next_decision=next_decision)
 
 
 def certificate_of(
@@ -236,11 +240,14 @@ def certificate_of(
     contradictions: int = 0,
     account: Account | None = None,
 ) -> Certificate:
-    """Return the certificate of a tally; `bounds` on the unit scale, if a policy has better ones than the tally."""
-    low, high = reward_range
+    """Return the certificate of a tally, with sums and `bounds`, if a policy has better ones, on the unit scale.
+
+    All is computed there and mapped once: a range far from 0 would swallow its own width.
+    """
+    low, width = reward_range[0], reward_range[1] - reward_range[0]
     delta = check_probability("delta", delta)
     n_arms = tally.counts.size
-    unit = np.clip((tally.sums - low * tally.counts) / (high - low), 0.0, tally.counts)
+    unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
         bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=n_arms, delta=delta))
     if next_decision is None:
@@ -250,9 +257,11 @@ def certificate_of(
         arms = np.sort(check_arms(next_decision, n_arms, "next_decision"))
         if arms.size != budget or np.any(np.diff(arms) == 0):
             raise ValueError(f"next_decision must be {budget} different arms, got {next_decision!r}")
-    own = Bounds(low + (high - low) * bounds.lower, low + (high - low) * bounds.upper)
-    exchanges = _exchanges(arms, own)
-    past = _log_bound(tally.pulls, rounds, budget, own)
+    exchanges = tuple(one._replace(amount=width * one.amount) for one in _exchanges(arms, bounds))
+    past = width * _log_bound(tally.pulls, rounds, budget, bounds)
+    if unplayed := budget * rounds - int(tally.pulls.sum()):
+        past += low * unplayed
+    past, gap = max(past, 0.0), _gap(bounds, budget)
     return Certificate(
         confidence=1.0 - delta,
         rounds=rounds,
@@ -264,7 +273,7 @@ def certificate_of(
         next_bound=float(sum(one.amount for one in exchanges)),
         exchanges=exchanges,
         triage=_decided(bounds, budget),
-        gap=_gap(own, budget),
+        gap=(width * gap[0], width * gap[1]),
         contradictions=contradictions,
         least_observed=int(tally.counts.min()),
         account=account,
@@ -290,7 +299,7 @@ def _log_bound(pulls: NDArray[np.int64], rounds: int, budget: int, bounds: Bound
     kept = pulls * bounds.lower
     gains = (rounds - pulls) * bounds.upper + kept
     best = np.partition(gains, gains.size - budget)[gains.size - budget :]
-    return max(float(best.sum() - kept.sum()), 0.0)
+    return float(best.sum() - kept.sum())
 
 
 class Watch:
@@ -303,7 +312,7 @@ class Watch:
     def bound(self, tally: Tally, rounds: int) -> float:
         """Return what `rounds` decisions have lost at most, on the unit scale of the rewards."""
         self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta)[0]
-        return _log_bound(tally.pulls, rounds, self.budget, self.bounds)
+        return max(_log_bound(tally.pulls, rounds, self.budget, self.bounds), 0.0)
 
 
 def narrowed(bounds: Bounds, counts: NDArray[np.int64], sums: NDArray[np.float64], delta: float) -> tuple[Bounds, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import secrets
 from abc import ABC, abstractmethod
@@ -49,7 +50,7 @@ class Policy(ABC):
     seed : int, optional
         Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
     reward_range : tuple of float
-        Smallest and largest possible reward; rewards are mapped from it to [0, 1].
+        Smallest and largest possible reward, from -1e100 to 1e100; rewards are mapped from it to [0, 1].
 
     Examples
     --------
@@ -81,6 +82,10 @@ class Policy(ABC):
         self.budget = _check_size(graph, budget, decisions)
         self.seed = check_seed(seed)
         self.reward_range = check_range(reward_range)
+        low, high = self.reward_range
+        if decisions is not None and max(-low, high) > 1e9 * (high - low):
+            # Decisions of different sizes are compared in units of the width, counted from 0.
+            raise ValueError(f"reward_range must not lie 1e9 widths from 0 with decisions, got {reward_range!r}")
         self._id = secrets.token_hex(8)
         self._asked = 0
         self._open: dict[int, NDArray[np.int64]] = {}
@@ -203,10 +208,8 @@ class Policy(ABC):
         """
         if self.decisions is not None:
             raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
-        low, high = self.reward_range
-        tally = self.tally._replace(sums=(high - low) * self.tally.sums + low * self.tally.counts)
         return certificate_of(
-            tally,
+            self.tally,
             self._asked,
             self.budget,
             delta=delta,
@@ -398,10 +401,20 @@ def _from_mapping(
         raise ValueError(f"rewards has arm {stranger}, which the decision does not reveal")
     missing = np.ones(revealed.size, bool)
     missing[places] = False
-    return arms, np.array([float(rewards[arm]) for arm in arms.tolist()]), revealed[missing]
+    return arms, np.array([_as_float(rewards[arm]) for arm in arms.tolist()]), revealed[missing]
+
+
+def _as_float(reward: float) -> float:
+    """Return the reward; an int that no float can hold is infinite, and out of every range."""
+    try:
+        return float(reward)
+    except OverflowError:
+        return math.inf if reward > 0 else -math.inf
 
 
 def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
+    if isinstance(rewards, np.ma.MaskedArray) and np.ma.is_masked(rewards):
+        raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
     array = as_numbers("rewards", rewards)
     if array.shape != revealed.shape:
         raise ValueError(

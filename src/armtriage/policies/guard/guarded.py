@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_choice, check_number, check_probability
-from armtriage.certificate import Account, Bounds, Certificate, certificate_of, narrowed
+from armtriage.certificate import Account, Bounds, Certificate, Tally, certificate_of, narrowed
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
@@ -108,10 +108,12 @@ class GuardedPolicy(Policy):
         if delta is not None and delta != self.delta:
             return super().certificate(delta=delta, next_decision=next_decision)
         sets, book = self._guard()
-        bounds, empty = narrowed(Bounds(sets.lower, sets.upper), sets.counts, sets.sums, self.delta)
-        low, high = self.reward_range
+        n, (low, high) = self.n_arms, self.reward_range
+        # For one arm, the arrays of counts and sums have a second row that means nothing.
+        tally = Tally(self.tally.pulls, sets.counts[:n], sets.sums[:n])
+        bounds, empty = narrowed(Bounds(sets.lower, sets.upper), tally.counts, tally.sums, self.delta)
         return certificate_of(
-            self.tally._replace(sums=(high - low) * sets.sums + low * sets.counts),
+            tally,
             self._asked,
             self.budget,
             delta=self.delta,
