@@ -224,10 +224,10 @@ def test_bad_logs_are_refused_by_name(change: dict[str, Any], error: type[Except
 
 def test_sentences_say_what_was_lost_what_will_be_and_what_is_known() -> None:
     text = str(certify([60, 60, 80], [60, 60, 80], [40.0, 20.0, 10.0], budget=2))
-    assert text.count(". ") == 2
+    assert text.count(". ") == 3
     assert text.startswith("With 95% confidence, the 100 decisions so far have lost at most ")
     assert "Playing arms 0 and 1 next loses at most " in text
-    assert text.endswith("are still open.")
+    assert "are still open. All this takes an arm's mean to be constant" in text
 
 
 def test_sentences_before_the_first_decision_promise_nothing() -> None:
@@ -239,8 +239,103 @@ def test_contradictions_void_the_certificate() -> None:
     for t in range(400):
         rewards = [0.5, 0.5, float(t < 200)]
         policy.tell(policy.ask(), rewards)
-    assert policy.certificate().contradictions > 0
-    assert str(policy.certificate()).startswith("Nothing can be certified")
+    one = policy.certificate()
+    assert one.contradictions > 0
+    assert str(one).startswith("Nothing can be certified")
+    assert_withdrawn(one)
+    assert policy.certificate(delta=0.1).regret_bound == np.inf
+
+
+def assert_withdrawn(one: Certificate) -> None:
+    assert {one.regret_bound, one.retrospective, one.next_bound} == {np.inf}
+    assert one.sum_of_certificates in (None, np.inf)
+    assert one.account is None or one.account.spent == np.inf
+    assert one.gap == (0.0, np.inf)
+    assert one.exchanges == ()
+    assert one.triage.active.tolist() == list(range(3))
+
+
+def test_elimination_withdraws_when_its_intervals_fail() -> None:
+    """Means that jump after 1,500 rounds; nobody but the policy's own intervals can tell."""
+    policy = CombinatorialElimination(FeedbackGraph.full_information(3), budget=1, seed=7)
+    for t in range(4000):
+        policy.tell(policy.ask(), [float(t % 2) if t < 1500 else float(t % 5 == 0)] * 3)
+    assert policy.interval_failures > 0
+    one = policy.certificate()
+    assert one.contradictions == policy.interval_failures
+    assert_withdrawn(one)
+
+
+def test_contradictions_that_a_certificate_finds_stay() -> None:
+    """The look comes between two of the guard's own, and a later one finds nothing of its own."""
+    graph = FeedbackGraph.full_information(3)
+    policy = GuardedThompson(graph, budget=1, seed=7)
+    for t in range(4000):
+        policy.tell(policy.ask(), [0.5, 0.5, 0.9 if t < 3000 else 0.1])
+        if policy.interval_failures == 0 and policy.certificate().contradictions:
+            break
+    found = policy.interval_failures
+    assert found > 0
+    for _ in range(20):
+        policy.tell(policy.ask(), [0.5, 0.5, 0.9])
+    assert policy.certificate().contradictions >= found
+
+
+def test_looking_changes_no_decision() -> None:
+    env = random_bernoulli(FeedbackGraph.cliques([3] * 3), seed=7)
+    looked, left = (GuardedThompson(env.graph, budget=2, factor=0.02, seed=7) for _ in range(2))
+    for t in range(300):
+        mine, other = looked.ask(), left.ask()
+        assert mine.arms.tolist() == other.arms.tolist()
+        looked.tell(mine, env.rewards(t, mine.revealed))
+        left.tell(other, env.rewards(t, other.revealed))
+        looked.certificate()
+        looked.start_window()
+
+
+@pytest.mark.parametrize("kind", [ThompsonSampling, GuardedThompson, CombinatorialElimination, UniformRandom])
+def test_window_is_certified_by_its_own_decisions_alone(kind: Any, tmp_path: Path) -> None:
+    graph = FeedbackGraph.full_information(3)
+    policy = kind(graph, budget=1, seed=7)
+    for _ in range(400):
+        policy.tell(policy.ask(), [1.0, 0.0, 0.5])
+    late = policy.ask()
+    since = policy.start_window()
+    assert since == 401
+    pulls = np.zeros(3, int)
+    for t in range(300):
+        decision = policy.ask()
+        pulls[decision.arms] += 1
+        policy.tell(decision, [0.0, 1.0, float(t % 2)])
+        if t == 100:
+            policy.save(tmp_path / "policy")
+            policy = kind.load(tmp_path / "policy")
+            policy.tell(late.number, [1.0, 0.0, 1.0])  # of a decision before the window
+    expected = certify(pulls, [300] * 3, [0.0, 300.0, 150.0], budget=1, delta=0.03)
+    one = policy.certificate(delta=0.03, since=since)
+    assert (one.rounds, one.since, one.contradictions) == (300, 401, 0)
+    assert one.regret_bound == pytest.approx(expected.regret_bound)
+    assert one.triage.confirmed.tolist() == [1]
+    assert "the 300 decisions since number 401 have lost at most " in str(one)
+    with pytest.raises(ValueError, match="since must be 0 or 401, where the last window starts, got 7"):
+        policy.certificate(since=7)
+
+
+def test_numbers_in_sentences_are_those_of_people_and_still_bounds() -> None:
+    one = certify([90_000, 10_000], [90_000, 10_000], [45_000.0, 100.0], budget=1)
+    stated = re.search(r"at most ([\d,.]+) in all, ([\d,.]+) each", str(one))
+    assert stated is not None
+    said, each = (float(number.replace(",", "")) for number in stated.groups())
+    assert "," in stated.group(1)
+    assert one.regret_bound <= said <= one.regret_bound + 1
+    assert one.regret_bound / 1e5 <= each <= 1.01 * one.regret_bound / 1e5
+    assert "e+" not in str(one)
+
+
+def test_one_best_arm_is_not_a_group() -> None:
+    text = str(certify([30, 30, 30], [30, 30, 30], [15.0, 14.0, 0.0], budget=1))
+    assert "Of the 3 arms, 1 is certain not to be the best, and 2 are still open." in text
+    assert "none is certain to be among the best 2 arms" in str(certify([5] * 4, [5] * 4, [1.0] * 4, budget=2))
 
 
 def test_one_decision_of_all_arms_has_lost_nothing() -> None:
@@ -248,7 +343,7 @@ def test_one_decision_of_all_arms_has_lost_nothing() -> None:
     policy.tell(policy.ask(), [0.0, 1.0])
     text = str(policy.certificate())
     assert text.startswith("With 50% confidence, the first decision has lost at most 0 in all")
-    assert text.endswith("The best 2 arms are known for certain.")
+    assert "The best 2 arms are known for certain." in text
 
 
 @pytest.mark.parametrize("kind", ANY_POLICY)

@@ -8,13 +8,14 @@ decisions does not matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_numbers, check_arms, check_count, check_per_arm, check_probability, check_range
+from armtriage._numbers import at_most
 from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage
 
@@ -62,7 +63,9 @@ class Certificate:
     """What is known for certain, but for the stated confidence, about what was and will be lost.
 
     All statements hold together and at all times, so they may be read as often as one likes. They need rewards inside
-    `reward_range` and a constant mean for each arm, whatever was observed before.
+    `reward_range`, a mean for each arm that is constant given all that whoever chose could see, and rewards that are
+    told whatever their values. Where intervals contradict each other that is not so, and the certificate withdraws:
+    bounds are infinite, so that no comparison with them succeeds, the gap may be anything, and every arm is open.
 
     Attributes
     ----------
@@ -87,17 +90,20 @@ class Certificate:
     gap : tuple of float
         Bounds on the distance between the last of the best arms and the first of the others.
     contradictions : int
-        Intervals that excluded their own past: if not 0, means are not constant, and nothing here can be trusted.
+        Intervals that excluded their own past: if not 0, means are not constant, and the certificate is withdrawn.
     least_observed : int
         Observations of the arm that has fewest.
     account : Account or None
         The guard's book, for policies inside one.
+    since : int
+        The number of the first decision that counts; see `armtriage.Policy.start_window`.
 
     Examples
     --------
     >>> print(certify(pulls=[900, 80, 20], counts=[900, 80, 20], sums=[720.0, 24.0, 3.0], budget=1))
-    With 95% confidence, the 1,000 decisions so far have lost at most 73.31 in all, 0.07331 each, against always playing
-    the best arm. Playing arm 0 next is a best decision. The best arm is known for certain.
+    With 95% confidence, the 1,000 decisions so far have lost at most 73.4 in all, 0.0734 each, against always playing
+    the best arm. Playing arm 0 next is a best decision. The best arm is known for certain. All this takes an arm's mean
+    to be constant, whatever was known when it was chosen, and rewards to be told whatever they are.
     """
 
     confidence: float
@@ -114,24 +120,27 @@ class Certificate:
     contradictions: int
     least_observed: int
     account: Account | None = None
+    since: int = 0
 
     def __str__(self) -> str:
         if self.contradictions:
+            times = "once" if self.contradictions == 1 else f"{self.contradictions:,} times"
             return (
-                f"Nothing can be certified: new intervals contradicted earlier ones, {self.contradictions:,} times, so "
-                "an arm's mean has changed, or rewards are not what they are taken for."
+                f"Nothing can be certified: new intervals contradicted earlier ones, {times}, so an arm's mean has "
+                "changed, or rewards are not what they are taken for. Decisions to come can be: see start_window."
             )
         best = "the best arm" if self.budget == 1 else f"the best {self.budget:,} arms"
         past = (
             f"With {100 * self.confidence:.10g}% confidence: no decision has been made yet, so none has lost anything."
         )
         if self.rounds:
-            made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions so far have"
+            when = f"since number {self.since:,}" if self.since else "so far"
+            made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions {when} have"
             past = (
-                f"With {100 * self.confidence:.10g}% confidence, {made} lost at most {self.regret_bound:.4g} in all, "
-                f"{self.regret_bound / self.rounds:.4g} each, against always playing {best}."
+                f"With {100 * self.confidence:.10g}% confidence, {made} lost at most {at_most(self.regret_bound)} in "
+                f"all, {at_most(self.regret_bound / self.rounds)} each, against always playing {best}."
             )
-        return " ".join([past, self._of_next(), self._of_arms(best)])
+        return " ".join([past, self._of_next(), self._of_arms(best), _ASSUMED])
 
     def _of_next(self) -> str:
         arms = _listed(self.next_decision.tolist())
@@ -139,22 +148,31 @@ class Certificate:
             return f"Playing {arms} next is a best decision."
         widest = max(self.exchanges, key=lambda one: one.amount)
         return (
-            f"Playing {arms} next loses at most {self.next_bound:.4g}, mostly because arm {widest.outside} may still "
-            f"be better than arm {widest.inside}, by up to {widest.amount:.4g}."
+            f"Playing {arms} next loses at most {at_most(self.next_bound)}, mostly because arm {widest.outside} may "
+            f"still be better than arm {widest.inside}, by up to {at_most(widest.amount)}."
         )
 
     def _of_arms(self, best: str) -> str:
         confirmed, active, eliminated = (arms.size for arms in self.triage)
         if confirmed + active == self.budget:
             return f"{best[0].upper()}{best[1:]} {'is' if self.budget == 1 else 'are'} known for certain."
+        arms = f"Of the {confirmed + active + eliminated:,} arms, "
+        if self.budget == 1:
+            return f"{arms}{_are(eliminated)} certain not to be the best, and {_are(active)} still open."
         return (
-            f"Of the {confirmed + active + eliminated:,} arms, {_are(confirmed)} certain to be among {best}, "
-            f"{_are(eliminated)} certain not to be, and {_are(active)} still open."
+            f"{arms}{_are(confirmed)} certain to be among {best}, {_are(eliminated)} certain not to be, and "
+            f"{_are(active)} still open."
         )
 
 
+_ASSUMED = (
+    "All this takes an arm's mean to be constant, whatever was known when it was chosen, and rewards to be told "
+    "whatever they are."
+)
+
+
 def _are(number: int) -> str:
-    return f"{number:,} {'is' if number == 1 else 'are'}"
+    return "none is" if number == 0 else f"{number:,} {'is' if number == 1 else 'are'}"
 
 
 def _listed(arms: list[int], most: int = 10) -> str:
@@ -239,6 +257,7 @@ def certificate_of(
     sum_of_certificates: float | None = None,
     contradictions: int = 0,
     account: Account | None = None,
+    since: int = 0,
 ) -> Certificate:
     """Return the certificate of a tally, with sums and `bounds`, if a policy has better ones, on the unit scale.
 
@@ -262,7 +281,7 @@ def certificate_of(
     if unplayed := budget * rounds - int(tally.pulls.sum()):
         past += low * unplayed
     past, gap = max(past, 0.0), _gap(bounds, budget)
-    return Certificate(
+    certificate = Certificate(
         confidence=1.0 - delta,
         rounds=rounds,
         budget=budget,
@@ -277,6 +296,24 @@ def certificate_of(
         contradictions=contradictions,
         least_observed=int(tally.counts.min()),
         account=account,
+        since=since,
+    )
+    return _withdrawn(certificate) if contradictions else certificate
+
+
+def _withdrawn(certificate: Certificate) -> Certificate:
+    """Return the certificate without what it can no longer promise."""
+    n_arms, none = sum(arms.size for arms in certificate.triage), np.empty(0, np.int64)
+    return replace(
+        certificate,
+        regret_bound=np.inf,
+        retrospective=np.inf,
+        sum_of_certificates=None if certificate.sum_of_certificates is None else np.inf,
+        next_bound=np.inf,
+        exchanges=(),
+        triage=Triage(none, np.arange(n_arms), none),
+        gap=(0.0, np.inf),
+        account=None if certificate.account is None else certificate.account._replace(spent=np.inf),
     )
 
 
@@ -315,12 +352,14 @@ class Watch:
         return max(_log_bound(tally.pulls, rounds, self.budget, self.bounds), 0.0)
 
 
-def narrowed(bounds: Bounds, counts: NDArray[np.int64], sums: NDArray[np.float64], delta: float) -> tuple[Bounds, int]:
-    """Return the bounds inside both the old ones and new intervals, and how many arms have none: the new ones stand."""
+def narrowed(
+    bounds: Bounds, counts: NDArray[np.int64], sums: NDArray[np.float64], delta: float
+) -> tuple[Bounds, NDArray[np.bool_]]:
+    """Return the bounds inside both the old ones and new intervals, and which arms have none: the new ones stand."""
     lower, upper = confidence_interval(counts, sums, n_arms=counts.size, delta=delta)
     both = np.maximum(lower, bounds.lower), np.minimum(upper, bounds.upper)
     kept = both[0] <= both[1]
-    return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), int(np.count_nonzero(~kept))
+    return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), ~kept
 
 
 def _decided(bounds: Bounds, budget: int) -> Triage:

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import as_numbers, check_arms, check_range
+from armtriage._arguments import as_numbers, check_arms, check_count, check_range
 from armtriage._files import read_archive, write_archive
 from armtriage.certificate import Certificate, Tally, certificate_of
 from armtriage.decisions import Decision, DecisionSet
@@ -89,6 +89,8 @@ class Policy(ABC):
         self._id = secrets.token_hex(8)
         self._asked = 0
         self._open: dict[int, NDArray[np.int64]] = {}
+        self._since = 0
+        self._before: Tally | None = None
         self._last_shown = -1, _NONE
 
     @abstractmethod
@@ -172,6 +174,9 @@ class Policy(ABC):
         else:
             seen, values, missing = revealed, _from_array(rewards, revealed), _NONE
         self._learn(number, seen, values, missing)
+        if number < self._since and self._before is not None:
+            self._before.counts[seen] += 1
+            self._before.sums[seen] += self._to_unit(values)
 
     def _learn(
         self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
@@ -191,10 +196,41 @@ class Policy(ABC):
         n = self.n_arms
         return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
 
-    def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
+    @property
+    def interval_failures(self) -> int:
+        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck.
+
+        0 for policies that keep no intervals, which notice nothing.
+        """
+        return 0
+
+    def start_window(self) -> int:
+        """Begin a window with a certificate of its own, and return the number of its first decision, the next one.
+
+        ``certificate(since=number)`` then is that of the decisions from there on, by their own rewards alone: also
+        after the whole run's has withdrawn. Given all that came before, it fails with probability at most `delta`;
+        so n windows fail with probability at most n `delta`. It knows sums only, and notices no drift inside the
+        window. The last window is kept; start it before you know what it will show.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> policy.tell(policy.ask(), [1])
+        >>> policy.certificate(since=policy.start_window()).rounds
+        0
+        """
+        pulls, counts, sums = self.tally
+        self._since, self._before = self._asked, Tally(pulls.copy(), counts.copy(), sums.copy())
+        return self._since
+
+    def certificate(
+        self, *, delta: float = 0.05, next_decision: ArrayLike | None = None, since: int = 0
+    ) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
 
-        Decisions that are still open count as made, and nothing is assumed of their rewards.
+        Decisions that are still open count as made. When a reward is told, and whether, must not depend on its value.
+        With `since`, the number that `start_window` returned, only the decisions from there on count.
 
         Examples
         --------
@@ -208,13 +244,21 @@ class Policy(ABC):
         """
         if self.decisions is not None:
             raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
+        tally = self.tally
+        if since:
+            if since != self._since or self._before is None:
+                raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
+            then = self._before
+            tally = Tally(tally.pulls - then.pulls, tally.counts - then.counts, tally.sums - then.sums)
         return certificate_of(
-            self.tally,
-            self._asked,
+            tally,
+            self._asked - since,
             self.budget,
             delta=delta,
             reward_range=self.reward_range,
             next_decision=next_decision,
+            contradictions=0 if since else self.interval_failures,
+            since=since,
         )
 
     def _find(self, decision: Decision | int) -> int:
@@ -289,11 +333,14 @@ class Policy(ABC):
             "config": self._saved_config(),
             "id": self._id,
             "asked": self._asked,
+            "since": self._since,
         }
         arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
         if self.decisions is not None:
             arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
         arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items()}
+        if self._before is not None:
+            arrays |= {f"window.{name}": array for name, array in self._before._asdict().items()}
         arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
         write_archive(path, header, arrays)
@@ -317,6 +364,18 @@ class Policy(ABC):
                 raise ValueError(f"arms of an open decision must rise, got {arms}")
         self._open = dict(zip(arrays["numbers"].tolist(), parts, strict=True))
 
+    def _restore_window(self, since: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.start_window()
+        self._since, before = since, self._before
+        assert before is not None
+        restore_arrays(before._asdict(), arrays)
+        for name in ("pulls", "counts"):
+            then, now = getattr(before, name), getattr(self.tally, name)
+            if np.any((then < 0) | (then > now)):
+                raise ValueError(f"{name} before the window must be from 0 to those of the tally")
+        if not np.all(np.isfinite(before.sums)):
+            raise ValueError("sums before the window must be finite")
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
@@ -335,6 +394,8 @@ class Policy(ABC):
             policy._id, policy._asked = header["id"], header["asked"]
             policy._reopen(_part(arrays, "open."))
             restore_arrays(policy.tally._asdict(), _part(arrays, "tally."))
+            if window := _part(arrays, "window."):
+                policy._restore_window(check_count("since", header["since"], 0, policy._asked), window)
             policy._restore(_part(arrays, "state."))
         except (KeyError, TypeError, ValueError) as error:
             raise DamagedFile(f"{os.fspath(path)} does not hold a whole {header['policy']}: {error}") from error
