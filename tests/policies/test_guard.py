@@ -127,6 +127,38 @@ def test_budget_of_nothing_leaves_only_elimination() -> None:
     assert done.policy.account.forced_rounds == 200
 
 
+def test_shadow_budget_is_within_the_bound_with_many_arms() -> None:
+    """Sets of 25,000 arms rest for 1,562 rounds, in which counts grow; means are 1 and 0, so that nothing can fail."""
+    n, factor, delta, rounds = 25_000, 0.9, 0.13, 1580
+    rewards = np.zeros(n)
+    rewards[0] = 1.0
+
+    def patient(number: int) -> list[int]:
+        """The worst while it is let, and never so much of it that the guard would look."""
+        return [n - 1] if number < 18 or policy.account.spent + 1.0 <= policy.account.allowed else [0]
+
+    graph = FeedbackGraph.full_information(n)
+    policy = Guard(patient, graph, budget=1, mode="shadow", factor=factor, delta=delta, seed=7)
+    for _ in range(rounds):
+        policy.tell(policy.ask(), rewards)
+    level = np.log(n / delta) + 0.5 * np.log(rounds) + np.log(2.0)
+    assert policy.account.allowed <= factor * 2.0 * (1.0 + 24.0 * level)
+
+
+def test_guard_goes_on_watching_when_all_is_decided() -> None:
+    """The arms trade places for a while after the commitment, and are seen all the time."""
+    graph = FeedbackGraph.full_information(2)
+    policy = Guard(lambda number: [0], graph, budget=1, seed=7)
+    for rounds, means in ((300, (0.9, 0.1)), (600, (0.3, 0.7)), (1000, (0.97, 0.1))):
+        for _ in range(rounds):
+            policy.tell(policy.ask(), means)
+        if means[0] == 0.9:
+            assert policy.triage.confirmed.tolist() == [0]
+            assert policy.interval_failures == 0
+    assert policy.interval_failures > 0
+    assert policy.certificate().regret_bound == np.inf
+
+
 def test_function_must_be_given_again_after_load(tmp_path: Path) -> None:
     policy = Guard(lambda number: [0, 1], GRAPHS["star"], budget=2, seed=7)
     policy.tell(policy.ask(), {0: 1.0})
