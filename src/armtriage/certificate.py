@@ -3,7 +3,7 @@
 With every mean inside its interval, no decision beats V by more than the largest sum of upper bounds outside V minus
 lower bounds inside it that an exchange of arms can reach. The same exchange, weighted by how often each arm was
 pulled, bounds the loss of a whole log, and today's intervals price yesterday's decisions. Which rule made the
-decisions does not matter.
+decisions does not matter, if it saw nothing that moves the rewards of the round.
 """
 
 from __future__ import annotations
@@ -194,10 +194,11 @@ def certify(
     rounds: int | None = None,
     next_decision: ArrayLike | None = None,
 ) -> Certificate:
-    """Certify the decisions of any log, whoever made them, against always playing the best `budget` arms.
+    """Certify the decisions of a log against always playing the best `budget` arms.
 
-    What was observed may depend on the past in any way, but not on the rewards of the same round. An arm's mean must be
-    the same in every round.
+    It assumes that an arm's mean is constant given all that whoever chose could see: a recommender that personalises
+    breaks it, and its log must be certified for each segment of visitors by itself. When a reward was recorded, and
+    whether, must not depend on its value. See `docs/what-must-be-true.md`.
 
     Parameters
     ----------

@@ -168,6 +168,32 @@ def test_function_must_be_given_again_after_load(tmp_path: Path) -> None:
         loaded.ask()
     loaded.proposer = lambda number: [2, 3]
     assert loaded.ask().arms.tolist() == [2, 3]
+    loaded.proposer = Greedy(GRAPHS["star"], 2)
+    assert loaded.ask().arms.size == 2
+
+
+def personal(number: int, visitor: Any = None) -> list[int]:
+    return [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("proposer", "name"),
+    [(personal, "visitor"), (lambda context: [0, 1], "context"), (lambda number, model: [0, 1], "model")],
+)
+def test_proposer_that_wants_a_context_is_warned_of_once(proposer: Any, name: str, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=f"proposer asks for '{name}'"):
+        policy = Guard(proposer, GRAPHS["star"], budget=2, seed=7)
+    if name != "model":
+        policy.ask()  # warnings are errors: it says nothing more
+    policy.save(tmp_path / "guard")
+    loaded = Guard.load(tmp_path / "guard")
+    with pytest.warns(UserWarning, match=f"proposer asks for '{name}'"):
+        loaded.proposer = proposer
+
+
+@pytest.mark.parametrize("proposer", [lambda number, rng=None: [0, 1], lambda *given: [0, 1], np.zeros(2).tolist])
+def test_proposer_that_wants_the_number_alone_is_not(proposer: Any) -> None:
+    Guard(proposer, GRAPHS["star"], budget=2, seed=7)
 
 
 def test_policy_that_proposes_is_not_changed() -> None:

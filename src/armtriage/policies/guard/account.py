@@ -1,7 +1,7 @@
 """The guard: admit proposals while what they can have lost, certified, stays within a budget; otherwise eliminate.
 
 The budget grows by what elimination itself might lose, layer by layer, so that the whole keeps twice its guarantee
-whatever is proposed. Intervals, sets and certificates stand still between two sorts: old intervals stay valid. A sort
+for any proposals. Intervals, sets and certificates stand still between two sorts: old intervals stay valid. A sort
 waits until the intervals of a 32nd of the open arms are due and, since it looks at all arms, for some rounds if there
 are many. Before elimination chooses there is always one.
 """
