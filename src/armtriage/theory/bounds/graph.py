@@ -154,8 +154,8 @@ def minimax_upper(
     It is ``B + c sqrt(L B S T)`` with ``B = layer_size + S`` and L as for `gap_upper`, and holds with probability
     1 - delta; c is 16 with the printed benchmark and interval, 16 / sqrt(2) with Hoeffding's interval, and 8.62, which
     is 12 sqrt(33 / 64), with the reduced benchmark. The printed form is
-    ``B (1 + 16 sqrt(L min(T, S + S T / (B - S))))`` with the printed layer size. No smaller form is printed, and it says
-    nothing at any size that can be simulated.
+    ``B (1 + 16 sqrt(L min(T, S + S T / (B - S))))`` with the printed layer size. No smaller form is printed, and it
+    says nothing at any size that can be simulated.
 
     Parameters
     ----------
