@@ -99,6 +99,22 @@ def test_saboteur_is_stopped(graph: str) -> None:
     assert total[-1] == total[-500]
 
 
+@pytest.mark.parametrize("late", [0, 5, 40])
+@pytest.mark.parametrize("mode", ["time", "shadow"])
+def test_late_rewards_add_no_more_than_a_slate_for_each_round_that_they_are_late(mode: str, late: int) -> None:
+    """Regret within S late + (1 + factor) F; fails with probability at most 1e-6 a run."""
+    env, factor, rounds = StochasticEnvironment(MEANS, GRAPHS["semi-bandit"], seed=5), 0.05, 1500
+    policy = Guard(hostile("saboteur", env.graph, MEANS), env.graph, 2, delta=NEVER, mode=mode, factor=factor, seed=7)
+    done = run(policy, env, rounds, late=late)
+    times, picks, slots = np.arange(1, rounds + 1), 8, 2
+    level = np.log(8 / NEVER) + 0.5 * np.log(times) + np.log(2.0)
+    flat = picks + slots + 9.0 * np.sqrt(level) * (np.sqrt(picks * slots * times + picks**2) + slots * np.sqrt(times))
+    bound = np.minimum(flat, (picks + slots) * (1.0 + 27.0 * level / 0.45))
+    assert done.policy.account.forced_rounds > 0
+    assert np.all(done.allowed <= factor * bound)
+    assert np.all(done.forced <= slots * late + bound)
+
+
 def test_good_proposer_is_left_alone() -> None:
     env = StochasticEnvironment(np.linspace(0.1, 0.9, 12), FeedbackGraph.semi_bandit(12), seed=5)
     alone = ThompsonSampling(env.graph, budget=3, seed=7)
