@@ -22,6 +22,7 @@ from armtriage import (
     Explicit,
     FeedbackGraph,
     Greedy,
+    Guard,
     GuardedThompson,
     Policy,
     ReplayEnvironment,
@@ -225,10 +226,10 @@ def test_bad_logs_are_refused_by_name(change: dict[str, Any], error: type[Except
 
 def test_sentences_say_what_was_lost_what_will_be_and_what_is_known() -> None:
     text = str(certify([60, 60, 80], [60, 60, 80], [40.0, 20.0, 10.0], budget=2))
-    assert text.count(". ") == 2
+    assert text.count(". ") == 3
     assert text.startswith("With 95% confidence, the 100 decisions so far have lost at most ")
     assert "Playing arms 0 and 1 next loses at most " in text
-    assert text.endswith("are still open.")
+    assert "are still open. All this takes an arm's mean to be constant" in text
 
 
 def test_sentences_before_the_first_decision_promise_nothing() -> None:
@@ -240,8 +241,103 @@ def test_contradictions_void_the_certificate() -> None:
     for t in range(400):
         rewards = [0.5, 0.5, float(t < 200)]
         policy.tell(policy.ask(), rewards)
-    assert policy.certificate().contradictions > 0
-    assert str(policy.certificate()).startswith("Nothing can be certified")
+    one = policy.certificate()
+    assert one.contradictions > 0
+    assert str(one).startswith("Nothing can be certified")
+    assert_withdrawn(one)
+    assert policy.certificate(delta=0.1).regret_bound == np.inf
+
+
+def assert_withdrawn(one: Certificate) -> None:
+    assert {one.regret_bound, one.retrospective, one.next_bound} == {np.inf}
+    assert one.sum_of_certificates in (None, np.inf)
+    assert one.account is None or one.account.spent == np.inf
+    assert one.gap == (0.0, np.inf)
+    assert one.exchanges == ()
+    assert one.triage.active.tolist() == list(range(3))
+
+
+def test_elimination_withdraws_when_its_intervals_fail() -> None:
+    """Means that jump after 1,500 rounds; nobody but the policy's own intervals can tell."""
+    policy = CombinatorialElimination(FeedbackGraph.full_information(3), budget=1, seed=7)
+    for t in range(4000):
+        policy.tell(policy.ask(), [float(t % 2) if t < 1500 else float(t % 5 == 0)] * 3)
+    assert policy.interval_failures > 0
+    one = policy.certificate()
+    assert one.contradictions == policy.interval_failures
+    assert_withdrawn(one)
+
+
+def test_contradictions_that_a_certificate_finds_stay() -> None:
+    """The look comes between two of the guard's own, and a later one finds nothing of its own."""
+    graph = FeedbackGraph.full_information(3)
+    policy = GuardedThompson(graph, budget=1, seed=7)
+    for t in range(4000):
+        policy.tell(policy.ask(), [0.5, 0.5, 0.9 if t < 3000 else 0.1])
+        if policy.interval_failures == 0 and policy.certificate().contradictions:
+            break
+    found = policy.interval_failures
+    assert found > 0
+    for _ in range(20):
+        policy.tell(policy.ask(), [0.5, 0.5, 0.9])
+    assert policy.certificate().contradictions >= found
+
+
+def test_looking_changes_no_decision() -> None:
+    env = random_bernoulli(FeedbackGraph.cliques([3] * 3), seed=7)
+    looked, left = (GuardedThompson(env.graph, budget=2, factor=0.02, seed=7) for _ in range(2))
+    for t in range(300):
+        mine, other = looked.ask(), left.ask()
+        assert mine.arms.tolist() == other.arms.tolist()
+        looked.tell(mine, env.rewards(t, mine.revealed))
+        left.tell(other, env.rewards(t, other.revealed))
+        looked.certificate()
+        looked.start_window()
+
+
+@pytest.mark.parametrize("kind", [ThompsonSampling, GuardedThompson, CombinatorialElimination, UniformRandom])
+def test_window_is_certified_by_its_own_decisions_alone(kind: Any, tmp_path: Path) -> None:
+    graph = FeedbackGraph.full_information(3)
+    policy = kind(graph, budget=1, seed=7)
+    for _ in range(400):
+        policy.tell(policy.ask(), [1.0, 0.0, 0.5])
+    late = policy.ask()
+    since = policy.start_window()
+    assert since == 401
+    pulls = np.zeros(3, int)
+    for t in range(300):
+        decision = policy.ask()
+        pulls[decision.arms] += 1
+        policy.tell(decision, [0.0, 1.0, float(t % 2)])
+        if t == 100:
+            policy.save(tmp_path / "policy")
+            policy = kind.load(tmp_path / "policy")
+            policy.tell(late.number, [1.0, 0.0, 1.0])  # of a decision before the window
+    expected = certify(pulls, [300] * 3, [0.0, 300.0, 150.0], budget=1, delta=0.03)
+    one = policy.certificate(delta=0.03, since=since)
+    assert (one.rounds, one.since, one.contradictions) == (300, 401, 0)
+    assert one.regret_bound == pytest.approx(expected.regret_bound)
+    assert one.triage.confirmed.tolist() == [1]
+    assert "the 300 decisions since number 401 have lost at most " in str(one)
+    with pytest.raises(ValueError, match="since must be 0 or 401, where the last window starts, got 7"):
+        policy.certificate(since=7)
+
+
+def test_numbers_in_sentences_are_those_of_people_and_still_bounds() -> None:
+    one = certify([90_000, 10_000], [90_000, 10_000], [45_000.0, 100.0], budget=1)
+    stated = re.search(r"at most ([\d,.]+) in all, ([\d,.]+) each", str(one))
+    assert stated is not None
+    said, each = (float(number.replace(",", "")) for number in stated.groups())
+    assert "," in stated.group(1)
+    assert one.regret_bound <= said <= one.regret_bound + 1
+    assert one.regret_bound / 1e5 <= each <= 1.01 * one.regret_bound / 1e5
+    assert "e+" not in str(one)
+
+
+def test_one_best_arm_is_not_a_group() -> None:
+    text = str(certify([30, 30, 30], [30, 30, 30], [15.0, 14.0, 0.0], budget=1))
+    assert "Of the 3 arms, 1 is certain not to be the best, and 2 are still open." in text
+    assert "none is certain to be among the best 2 arms" in str(certify([5] * 4, [5] * 4, [1.0] * 4, budget=2))
 
 
 def test_one_decision_of_all_arms_has_lost_nothing() -> None:
@@ -249,7 +345,7 @@ def test_one_decision_of_all_arms_has_lost_nothing() -> None:
     policy.tell(policy.ask(), [0.0, 1.0])
     text = str(policy.certificate())
     assert text.startswith("With 50% confidence, the first decision has lost at most 0 in all")
-    assert text.endswith("The best 2 arms are known for certain.")
+    assert "The best 2 arms are known for certain." in text
 
 
 @pytest.mark.parametrize("kind", ANY_POLICY)
@@ -360,3 +456,48 @@ def test_what_is_not_finite_in_a_certificate_is_none() -> None:
     said = dataclasses.replace(made, gap=(0.0, np.inf), regret_bound=np.float64(2.0)).to_dict()
     assert said["gap"] == [0.0, None]
     assert type(said["regret_bound"]) is float
+
+
+@pytest.mark.parametrize("kind", ["thompson", "function"])
+def test_one_arm_is_certified_alone(kind: str) -> None:
+    """The guard's counts and sums have a second row when there is one arm; it is nobody's."""
+    graph = FeedbackGraph.semi_bandit(1)
+    policy = GuardedThompson(graph, budget=1, seed=7) if kind == "thompson" else Guard(lambda number: [0], graph, 1)
+    policy.tell(policy.ask(), [0.25])
+    one = policy.certificate()
+    assert (one.regret_bound, one.next_bound, one.exchanges) == (0.0, 0.0, ())
+    assert sum(arms.size for arms in one.triage) == 1
+    assert "arm 1" not in str(one)
+
+
+@pytest.mark.parametrize("kind", [ThompsonSampling, CombinatorialElimination, GuardedThompson])
+@pytest.mark.parametrize("range_", [(1e16, 1e16 + 2.0), (-1e16 - 2.0, -1e16), (1e100 - 2e84, 1e100)])
+def test_narrow_ranges_far_from_0_are_certified_as_the_unit_range(kind: Any, range_: tuple[float, float]) -> None:
+    low, high = range_
+    graph = FeedbackGraph.semi_bandit(3)
+    far, near = kind(graph, budget=1, seed=7, reward_range=range_), kind(graph, budget=1, seed=7)
+    for t in range(200):
+        there, here = far.ask(), near.ask()
+        assert there.arms.tolist() == here.arms.tolist()
+        far.tell(there, [low if t % 2 else high])
+        near.tell(here, [0.0 if t % 2 else 1.0])
+    one, other = far.certificate(), near.certificate()
+    width = high - low
+    assert one.regret_bound == pytest.approx(width * other.regret_bound)
+    assert one.next_bound == pytest.approx(width * other.next_bound)
+    assert one.gap == pytest.approx([width * end for end in other.gap])
+    assert one.regret_bound <= 200 * width
+    assert [arms.tolist() for arms in one.triage] == [arms.tolist() for arms in other.triage]
+
+
+def test_log_whose_sums_are_too_coarse_is_refused() -> None:
+    with pytest.raises(ValueError, match=re.escape("take off the same number from every reward")):
+        certify(**{**GOOD, "sums": [6e16, 5e16], "reward_range": (1e16, 1e16 + 2)})
+
+
+def test_empty_slots_lose_what_the_best_arm_pays_in_its_own_units() -> None:
+    """A slot that stays empty earns 0, not the least reward."""
+    counts, sums = np.array([400, 400]), np.array([400.0, 0.0])
+    one = certify([400, 0], counts, sums, budget=1, rounds=500)
+    dear = certify([400, 0], counts, 2.0 * sums + 10.0 * counts, budget=1, rounds=500, reward_range=(10.0, 12.0))
+    assert dear.regret_bound == pytest.approx(2.0 * one.regret_bound + 10.0 * 100)

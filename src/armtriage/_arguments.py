@@ -48,6 +48,9 @@ LARGEST = 2**31 - 1
 LONGEST = 2**53
 """The longest horizon: rounds up to here are exact as floating-point numbers."""
 
+FARTHEST = 1e100
+"""The largest reward: widths of ranges, and sums over a longest horizon, stay far from infinity."""
+
 Kind = TypeVar("Kind")
 
 
@@ -155,19 +158,25 @@ def check_ridge(ridge: float) -> float:
 
 
 def check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
-    """Return the range of rewards as two finite floats, the smaller first."""
+    """Return the range of rewards as two floats from -1e100 to 1e100, the smaller first."""
     message = f"reward_range must be two finite numbers, the smaller first, got {reward_range!r}"
     try:
         ends = [float(end) for end in reward_range]
     except (TypeError, ValueError):
         raise TypeError(message) from None
+    except OverflowError:
+        raise ValueError(message) from None
     if len(ends) != 2 or not -np.inf < ends[0] < ends[1] < np.inf:
         raise ValueError(message)
+    if max(-ends[0], ends[1]) > FARTHEST:
+        raise ValueError(f"reward_range must lie within [-{FARTHEST:g}, {FARTHEST:g}], got {reward_range!r}")
     return ends[0], ends[1]
 
 
 def as_array(name: str, value: object, where: str = "") -> NDArray[Any]:
-    """Return `value` as an array of whatever it holds; `where` ends the message of a refusal."""
+    """Return `value` as an array of whatever it holds, none of it masked; `where` ends the message of a refusal."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(f"{name} must have no masked entries, got {value!r:.100}{where}")
     try:
         return np.asarray(value)
     except ValueError as error:

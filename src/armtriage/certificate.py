@@ -3,19 +3,20 @@
 With every mean inside its interval, no decision beats V by more than the largest sum of upper bounds outside V minus
 lower bounds inside it that an exchange of arms can reach. The same exchange, weighted by how often each arm was
 pulled, bounds the loss of a whole log, and today's intervals price yesterday's decisions. Which rule made the
-decisions does not matter.
+decisions does not matter, if it saw nothing that moves the rewards of the round.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_numbers, check_arms, check_count, check_per_arm, check_probability, check_range
+from armtriage._numbers import at_most
 from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage
 
@@ -63,7 +64,9 @@ class Certificate:
     """What is known for certain, but for the stated confidence, about what was and will be lost.
 
     All statements hold together and at all times, so they may be read as often as one likes. They need rewards inside
-    `reward_range` and a constant mean for each arm, whatever was observed before.
+    `reward_range`, a mean for each arm that is constant given all that whoever chose could see, and rewards that are
+    told whatever their values. Where intervals contradict each other that is not so, and the certificate withdraws:
+    bounds are infinite, so that no comparison with them succeeds, the gap may be anything, and every arm is open.
 
     Attributes
     ----------
@@ -88,17 +91,22 @@ class Certificate:
     gap : tuple of float
         Bounds on the distance between the last of the best arms and the first of the others.
     contradictions : int
-        Intervals that excluded their own past: if not 0, means are not constant, and nothing here can be trusted.
+        Intervals that excluded their own past: if not 0, means are not constant, and the certificate is withdrawn.
     least_observed : int
         Observations of the arm that has fewest.
     account : Account or None
         The guard's book, for policies inside one.
+    since : int
+        The number of the first decision that counts; see `armtriage.Policy.start_window`.
+    silent : tuple of int
+        Arms whose last eight rewards or more did not come: they are hardly tried any more, and may stay open for ever.
 
     Examples
     --------
     >>> print(certify(pulls=[900, 80, 20], counts=[900, 80, 20], sums=[720.0, 24.0, 3.0], budget=1))
-    With 95% confidence, the 1,000 decisions so far have lost at most 73.31 in all, 0.07331 each, against always playing
-    the best arm. Playing arm 0 next is a best decision. The best arm is known for certain.
+    With 95% confidence, the 1,000 decisions so far have lost at most 73.4 in all, 0.0734 each, against always playing
+    the best arm. Playing arm 0 next is a best decision. The best arm is known for certain. All this takes an arm's mean
+    to be constant, whatever was known when it was chosen, and rewards to be told whatever they are.
     """
 
     confidence: float
@@ -115,24 +123,35 @@ class Certificate:
     contradictions: int
     least_observed: int
     account: Account | None = None
+    since: int = 0
+    silent: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         if self.contradictions:
+            times = "once" if self.contradictions == 1 else f"{self.contradictions:,} times"
             return (
-                f"Nothing can be certified: new intervals contradicted earlier ones, {self.contradictions:,} times, so "
-                "an arm's mean has changed, or rewards are not what they are taken for."
+                f"Nothing can be certified: new intervals contradicted earlier ones, {times}, so an arm's mean has "
+                "changed, or rewards are not what they are taken for. Decisions to come can be: see start_window."
             )
         best = "the best arm" if self.budget == 1 else f"the best {self.budget:,} arms"
         past = (
             f"With {100 * self.confidence:.10g}% confidence: no decision has been made yet, so none has lost anything."
         )
         if self.rounds:
-            made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions so far have"
+            when = f"since number {self.since:,}" if self.since else "so far"
+            made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions {when} have"
             past = (
-                f"With {100 * self.confidence:.10g}% confidence, {made} lost at most {self.regret_bound:.4g} in all, "
-                f"{self.regret_bound / self.rounds:.4g} each, against always playing {best}."
+                f"With {100 * self.confidence:.10g}% confidence, {made} lost at most {at_most(self.regret_bound)} in "
+                f"all, {at_most(self.regret_bound / self.rounds)} each, against always playing {best}."
             )
-        return " ".join([past, self._of_next(), self._of_arms(best)])
+        return " ".join([past, self._of_next(), self._of_arms(best), *self._of_silent(), _ASSUMED])
+
+    def _of_silent(self) -> list[str]:
+        if not self.silent:
+            return []
+        its = "its" if len(self.silent) == 1 else "their"
+        arms = _listed(list(self.silent))
+        return [f"Nothing has been heard of {arms} for some time: {its} last rewards did not come."]
 
     def _of_next(self) -> str:
         arms = _listed(self.next_decision.tolist())
@@ -140,17 +159,20 @@ class Certificate:
             return f"Playing {arms} next is a best decision."
         widest = max(self.exchanges, key=lambda one: one.amount)
         return (
-            f"Playing {arms} next loses at most {self.next_bound:.4g}, mostly because arm {widest.outside} may still "
-            f"be better than arm {widest.inside}, by up to {widest.amount:.4g}."
+            f"Playing {arms} next loses at most {at_most(self.next_bound)}, mostly because arm {widest.outside} may "
+            f"still be better than arm {widest.inside}, by up to {at_most(widest.amount)}."
         )
 
     def _of_arms(self, best: str) -> str:
         confirmed, active, eliminated = (arms.size for arms in self.triage)
         if confirmed + active == self.budget:
             return f"{best[0].upper()}{best[1:]} {'is' if self.budget == 1 else 'are'} known for certain."
+        arms = f"Of the {confirmed + active + eliminated:,} arms, "
+        if self.budget == 1:
+            return f"{arms}{_are(eliminated)} certain not to be the best, and {_are(active)} still open."
         return (
-            f"Of the {confirmed + active + eliminated:,} arms, {_are(confirmed)} certain to be among {best}, "
-            f"{_are(eliminated)} certain not to be, and {_are(active)} still open."
+            f"{arms}{_are(confirmed)} certain to be among {best}, {_are(eliminated)} certain not to be, and "
+            f"{_are(active)} still open."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,8 +199,14 @@ def _in_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+_ASSUMED = (
+    "All this takes an arm's mean to be constant, whatever was known when it was chosen, and rewards to be told "
+    "whatever they are."
+)
+
+
 def _are(number: int) -> str:
-    return f"{number:,} {'is' if number == 1 else 'are'}"
+    return "none is" if number == 0 else f"{number:,} {'is' if number == 1 else 'are'}"
 
 
 def _listed(arms: list[int], most: int = 10) -> str:
@@ -200,10 +228,11 @@ def certify(
     rounds: int | None = None,
     next_decision: ArrayLike | None = None,
 ) -> Certificate:
-    """Certify the decisions of any log, whoever made them, against always playing the best `budget` arms.
+    """Certify the decisions of a log against always playing the best `budget` arms.
 
-    What was observed may depend on the past in any way, but not on the rewards of the same round. An arm's mean must be
-    the same in every round.
+    It assumes that an arm's mean is constant given all that whoever chose could see: a recommender that personalises
+    breaks it, and its log must be certified for each segment of visitors by itself. When a reward was recorded, and
+    whether, must not depend on its value. See `docs/what-must-be-true.md`.
 
     Parameters
     ----------
@@ -218,7 +247,7 @@ def certify(
     delta : float
         The probability with which any certificate of this log, now or later, may fail.
     reward_range : tuple of float
-        Smallest and largest possible reward.
+        Smallest and largest possible reward, from -1e100 to 1e100 and no farther from 0 than a million widths.
     rounds : int, optional
         Number of decisions; needed only if some had fewer than `budget` arms.
     next_decision : array_like of int, optional
@@ -237,6 +266,9 @@ def certify(
     tally = Tally(given, observed, check_per_arm("sums", sums, n_arms))
     made = _rounds(given, size, rounds)
     low, high = check_range(reward_range)
+    if max(-low, high) > 1e6 * (high - low):
+        accepted = "reward_range must not lie 1e6 widths from 0, where sums are too coarse: take off the same number"
+        raise ValueError(f"{accepted} from every reward, got {reward_range!r}")
     slack = 1e-9 * (1.0 + tally.counts) * max(abs(low), abs(high))
     short, long = tally.sums < low * tally.counts - slack, tally.sums > high * tally.counts + slack
     for arm in np.flatnonzero(short | long)[:1]:
@@ -244,7 +276,8 @@ def certify(
         raise ValueError(
             f"sums must lie in {most} for the {tally.counts[arm]} rewards of arm {arm}, got {tally.sums[arm]!r}"
         )
-    return certificate_of(tally, made, size, delta=delta, reward_range=(low, high), next_decision=next_decision)
+    unit = tally._replace(sums=(tally.sums - low * tally.counts) / (high - low))
+    return certificate_of(unit, made, size, delta=delta, reward_range=(low, high), next_decision=next_decision)
 
 
 def certificate_of(
@@ -259,12 +292,17 @@ def certificate_of(
     sum_of_certificates: float | None = None,
     contradictions: int = 0,
     account: Account | None = None,
+    since: int = 0,
+    silent: tuple[int, ...] = (),
 ) -> Certificate:
-    """Return the certificate of a tally; `bounds` on the unit scale, if a policy has better ones than the tally."""
-    low, high = reward_range
+    """Return the certificate of a tally, with sums and `bounds`, if a policy has better ones, on the unit scale.
+
+    All is computed there and mapped once: a range far from 0 would swallow its own width.
+    """
+    low, width = reward_range[0], reward_range[1] - reward_range[0]
     delta = check_probability("delta", delta)
     n_arms = tally.counts.size
-    unit = np.clip((tally.sums - low * tally.counts) / (high - low), 0.0, tally.counts)
+    unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
         bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=n_arms, delta=delta))
     if next_decision is None:
@@ -274,10 +312,12 @@ def certificate_of(
         arms = np.sort(check_arms(next_decision, n_arms, "next_decision"))
         if arms.size != budget or np.any(np.diff(arms) == 0):
             raise ValueError(f"next_decision must be {budget} different arms, got {next_decision!r}")
-    own = Bounds(low + (high - low) * bounds.lower, low + (high - low) * bounds.upper)
-    exchanges = _exchanges(arms, own)
-    past = _log_bound(tally.pulls, rounds, budget, own)
-    return Certificate(
+    exchanges = tuple(one._replace(amount=width * one.amount) for one in _exchanges(arms, bounds))
+    past = width * _log_bound(tally.pulls, rounds, budget, bounds)
+    if unplayed := budget * rounds - int(tally.pulls.sum()):
+        past += low * unplayed
+    past, gap = max(past, 0.0), _gap(bounds, budget)
+    certificate = Certificate(
         confidence=1.0 - delta,
         rounds=rounds,
         budget=budget,
@@ -288,10 +328,29 @@ def certificate_of(
         next_bound=float(sum(one.amount for one in exchanges)),
         exchanges=exchanges,
         triage=_decided(bounds, budget),
-        gap=_gap(own, budget),
+        gap=(width * gap[0], width * gap[1]),
         contradictions=contradictions,
         least_observed=int(tally.counts.min()),
         account=account,
+        since=since,
+        silent=silent,
+    )
+    return _withdrawn(certificate) if contradictions else certificate
+
+
+def _withdrawn(certificate: Certificate) -> Certificate:
+    """Return the certificate without what it can no longer promise."""
+    n_arms, none = sum(arms.size for arms in certificate.triage), np.empty(0, np.int64)
+    return replace(
+        certificate,
+        regret_bound=np.inf,
+        retrospective=np.inf,
+        sum_of_certificates=None if certificate.sum_of_certificates is None else np.inf,
+        next_bound=np.inf,
+        exchanges=(),
+        triage=Triage(none, np.arange(n_arms), none),
+        gap=(0.0, np.inf),
+        account=None if certificate.account is None else certificate.account._replace(spent=np.inf),
     )
 
 
@@ -314,7 +373,7 @@ def _log_bound(pulls: NDArray[np.int64], rounds: int, budget: int, bounds: Bound
     kept = pulls * bounds.lower
     gains = (rounds - pulls) * bounds.upper + kept
     best = np.partition(gains, gains.size - budget)[gains.size - budget :]
-    return max(float(best.sum() - kept.sum()), 0.0)
+    return float(best.sum() - kept.sum())
 
 
 class Watch:
@@ -327,15 +386,17 @@ class Watch:
     def bound(self, tally: Tally, rounds: int) -> float:
         """Return what `rounds` decisions have lost at most, on the unit scale of the rewards."""
         self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta)[0]
-        return _log_bound(tally.pulls, rounds, self.budget, self.bounds)
+        return max(_log_bound(tally.pulls, rounds, self.budget, self.bounds), 0.0)
 
 
-def narrowed(bounds: Bounds, counts: NDArray[np.int64], sums: NDArray[np.float64], delta: float) -> tuple[Bounds, int]:
-    """Return the bounds inside both the old ones and new intervals, and how many arms have none: the new ones stand."""
+def narrowed(
+    bounds: Bounds, counts: NDArray[np.int64], sums: NDArray[np.float64], delta: float
+) -> tuple[Bounds, NDArray[np.bool_]]:
+    """Return the bounds inside both the old ones and new intervals, and which arms have none: the new ones stand."""
     lower, upper = confidence_interval(counts, sums, n_arms=counts.size, delta=delta)
     both = np.maximum(lower, bounds.lower), np.minimum(upper, bounds.upper)
     kept = both[0] <= both[1]
-    return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), int(np.count_nonzero(~kept))
+    return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), ~kept
 
 
 def _decided(bounds: Bounds, budget: int) -> Triage:

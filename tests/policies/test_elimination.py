@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,7 +19,8 @@ from armtriage import (
     confidence_interval,
     simulate,
 )
-from twins import independence
+from armtriage.theory import minimax_upper
+from twins import independence, saved
 from twins.elimination import Elimination
 
 DELTA, ROUNDS, RUNS = 0.1, 2000, 18
@@ -440,3 +441,36 @@ def test_ucb_loses_less_than_elimination_on_cliques_of_independent_noise() -> No
 def test_ucb_loses_as_much_on_identical_arms_as_the_lower_bound_says() -> None:
     scale = math.sqrt(math.log(2 * SIDE * SIDE * LONG / 0.01))
     assert clique_regret("deterministic", ucb=True) >= scale * SIDE * math.sqrt(SIDE * LONG) / 32
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_late_rewards_cost_no_more_than_the_rounds_that_they_are_late(number: int) -> None:
+    """The steps of the proof on the page of what must be true, and its bound; fails with probability 1e-6 a run."""
+    rng = np.random.default_rng([8, number])
+    n, late, rounds, delta = 10, int(rng.integers(1, 30)), 600, 1e-6
+    graph, budget, means = make_graph(number, n), int(rng.integers(1, 4)), rng.integers(0, 11, n) / 10
+    env = StochasticEnvironment(means, graph, seed=number)
+    policy = CombinatorialElimination(graph, budget=budget, delta=delta, seed=7)
+    waiting: dict[int, Any] = {}
+    layers, picks, lost = [], dict[int, int](), 0.0
+    for t in range(rounds):
+        known, active, free = saved(policy), policy.triage.active, budget - policy.triage.confirmed.size
+        done = active.size <= free
+        told = n * rounds if done else int(known["counts"][active].min())
+        layers.append(n * rounds if done else int((known["counts"] + known["pending"])[active].min()))
+        waiting[t] = policy.ask()
+        loss = env.regret(waiting[t].arms)
+        assert t < late or told >= layers[t - late]  # what was asked then has been told
+        if not done:
+            # All picks of a layer are one greedy run, and only its last round has slots to fill.
+            assert picks.get(layers[t], 0) < layer_size(graph)
+            picks[layers[t]] = picks.get(layers[t], 0) + free
+        level = math.log(2 * n / delta) + 0.5 * math.log(max(told, 1))
+        assert loss <= free * min(1.0, 6.0 * math.sqrt(33 / 64 * level / max(told, 1))) + 1e-9
+        lost += loss
+        for one in [one for one in waiting if one <= t - late or rng.random() < 0.05]:
+            decision = waiting.pop(one)
+            policy.tell(decision, env.rewards(one, decision.revealed))
+    assert layers == sorted(layers)
+    bound = minimax_upper(n_arms=n, budget=budget, alpha=independence(graph), horizon=rounds, delta=delta)
+    assert lost <= budget * late + bound.value

@@ -99,6 +99,22 @@ def test_saboteur_is_stopped(graph: str) -> None:
     assert total[-1] == total[-500]
 
 
+@pytest.mark.parametrize("late", [0, 5, 40])
+@pytest.mark.parametrize("mode", ["time", "shadow"])
+def test_late_rewards_add_no_more_than_a_slate_for_each_round_that_they_are_late(mode: str, late: int) -> None:
+    """Regret within S late + (1 + factor) F; fails with probability at most 1e-6 a run."""
+    env, factor, rounds = StochasticEnvironment(MEANS, GRAPHS["semi-bandit"], seed=5), 0.05, 1500
+    policy = Guard(hostile("saboteur", env.graph, MEANS), env.graph, 2, delta=NEVER, mode=mode, factor=factor, seed=7)
+    done = run(policy, env, rounds, late=late)
+    times, picks, slots = np.arange(1, rounds + 1), 8, 2
+    level = np.log(8 / NEVER) + 0.5 * np.log(times) + np.log(2.0)
+    flat = picks + slots + 9.0 * np.sqrt(level) * (np.sqrt(picks * slots * times + picks**2) + slots * np.sqrt(times))
+    bound = np.minimum(flat, (picks + slots) * (1.0 + 27.0 * level / 0.45))
+    assert done.policy.account.forced_rounds > 0
+    assert np.all(done.allowed <= factor * bound)
+    assert np.all(done.forced <= slots * late + bound)
+
+
 def test_good_proposer_is_left_alone() -> None:
     env = StochasticEnvironment(np.linspace(0.1, 0.9, 12), FeedbackGraph.semi_bandit(12), seed=5)
     alone = ThompsonSampling(env.graph, budget=3, seed=7)
@@ -127,6 +143,38 @@ def test_budget_of_nothing_leaves_only_elimination() -> None:
     assert done.policy.account.forced_rounds == 200
 
 
+def test_shadow_budget_is_within_the_bound_with_many_arms() -> None:
+    """Sets of 25,000 arms rest for 1,562 rounds, in which counts grow; means are 1 and 0, so that nothing can fail."""
+    n, factor, delta, rounds = 25_000, 0.9, 0.13, 1580
+    rewards = np.zeros(n)
+    rewards[0] = 1.0
+
+    def patient(number: int) -> list[int]:
+        """The worst while it is let, and never so much of it that the guard would look."""
+        return [n - 1] if number < 18 or policy.account.spent + 1.0 <= policy.account.allowed else [0]
+
+    graph = FeedbackGraph.full_information(n)
+    policy = Guard(patient, graph, budget=1, mode="shadow", factor=factor, delta=delta, seed=7)
+    for _ in range(rounds):
+        policy.tell(policy.ask(), rewards)
+    level = np.log(n / delta) + 0.5 * np.log(rounds) + np.log(2.0)
+    assert policy.account.allowed <= factor * 2.0 * (1.0 + 24.0 * level)
+
+
+def test_guard_goes_on_watching_when_all_is_decided() -> None:
+    """The arms trade places for a while after the commitment, and are seen all the time."""
+    graph = FeedbackGraph.full_information(2)
+    policy = Guard(lambda number: [0], graph, budget=1, seed=7)
+    for rounds, means in ((300, (0.9, 0.1)), (600, (0.3, 0.7)), (1000, (0.97, 0.1))):
+        for _ in range(rounds):
+            policy.tell(policy.ask(), means)
+        if means[0] == 0.9:
+            assert policy.triage.confirmed.tolist() == [0]
+            assert policy.interval_failures == 0
+    assert policy.interval_failures > 0
+    assert policy.certificate().regret_bound == np.inf
+
+
 def test_function_must_be_given_again_after_load(tmp_path: Path) -> None:
     policy = Guard(lambda number: [0, 1], GRAPHS["star"], budget=2, seed=7)
     policy.tell(policy.ask(), {0: 1.0})
@@ -136,6 +184,32 @@ def test_function_must_be_given_again_after_load(tmp_path: Path) -> None:
         loaded.ask()
     loaded.proposer = lambda number: [2, 3]
     assert loaded.ask().arms.tolist() == [2, 3]
+    loaded.proposer = Greedy(GRAPHS["star"], 2)
+    assert loaded.ask().arms.size == 2
+
+
+def personal(number: int, visitor: Any = None) -> list[int]:
+    return [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("proposer", "name"),
+    [(personal, "visitor"), (lambda context: [0, 1], "context"), (lambda number, model: [0, 1], "model")],
+)
+def test_proposer_that_wants_a_context_is_warned_of_once(proposer: Any, name: str, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=f"proposer asks for '{name}'"):
+        policy = Guard(proposer, GRAPHS["star"], budget=2, seed=7)
+    if name != "model":
+        policy.ask()  # warnings are errors: it says nothing more
+    policy.save(tmp_path / "guard")
+    loaded = Guard.load(tmp_path / "guard")
+    with pytest.warns(UserWarning, match=f"proposer asks for '{name}'"):
+        loaded.proposer = proposer
+
+
+@pytest.mark.parametrize("proposer", [lambda number, rng=None: [0, 1], lambda *given: [0, 1], np.zeros(2).tolist])
+def test_proposer_that_wants_the_number_alone_is_not(proposer: Any) -> None:
+    Guard(proposer, GRAPHS["star"], budget=2, seed=7)
 
 
 def test_policy_that_proposes_is_not_changed() -> None:

@@ -23,6 +23,7 @@ from armtriage import (
     FeedbackGraph,
     Policy,
     StochasticEnvironment,
+    TopS,
     UniformRandom,
     UnknownDecision,
 )
@@ -176,6 +177,38 @@ def test_arm_that_two_chosen_arms_reveal_counts_once() -> None:
 @pytest.mark.parametrize("name", ["CombUCB1", "tight"])
 def test_rewards_are_mapped_from_their_range_to_the_unit_interval(name: str) -> None:
     assert told(name, [-1.0, 2.0], reward_range=(-2, 6)) == [0.125, 0.5]
+
+
+@pytest.mark.parametrize("name", ["CombUCB1", "GuardedThompson", "UniformRandom"])
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ({0: 1.0, 1: 10**400}, "rewards must lie in [0.0, 1.0] (reward_range), got inf for arm 1"),
+        ({1: -(10**5000)}, "rewards must lie in [0.0, 1.0] (reward_range), got -inf for arm 1"),
+        (np.ma.masked_array([1.0, 0.0], [False, True]), "rewards has masked entries: tell {arm: reward} instead"),
+    ],
+    ids=["large", "below", "masked"],
+)
+def test_numbers_that_are_none_are_refused_and_change_nothing(name: str, rewards: Any, message: str) -> None:
+    policy, other = make(name), make(name)
+    decision = policy.ask()
+    if isinstance(rewards, dict):
+        rewards = {int(decision.arms[arm]): reward for arm, reward in rewards.items()}
+        message = message.replace("arm 1", f"arm {decision.arms[1]}")
+    with pytest.raises(ValueError, match=re.escape(message)):
+        policy.tell(decision, rewards)
+    policy.tell(decision, [1.0, 0.0])
+    other.tell(other.ask(), [1.0, 0.0])
+    assert all(np.array_equal(mine, saved(other)[key]) for key, mine in saved(policy).items())
+
+
+def test_masked_array_without_masked_entries_is_an_array() -> None:
+    assert told("CombUCB1", np.ma.masked_array([1.0, 0.5], [False, False])) == [1.0, 0.5]
+
+
+def test_range_far_from_0_is_refused_where_decisions_are_summed() -> None:
+    with pytest.raises(ValueError, match="reward_range must not lie 1e9 widths from 0 with decisions"):
+        CombUCB1(GRAPH, decisions=TopS(6, 2), reward_range=(1e16, 1e16 + 2))
 
 
 def test_ends_of_the_reward_range_are_mapped_to_zero_and_one() -> None:

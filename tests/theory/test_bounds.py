@@ -68,11 +68,11 @@ def test_layer_sizes_by_hand():
         # B = 5 + 2 = 7 and L / gap = 20.
         ({"benchmark": "printed", "interval": "printed"}, 7 * (1 + 64 * 20)),
         ({"benchmark": "printed", "interval": "hoeffding"}, 7 * (1 + 32 * 20)),
-        ({"benchmark": "reduced", "interval": "printed"}, 7 * (1 + 48 * 20)),
-        ({"benchmark": "reduced", "interval": "hoeffding"}, 7 * (1 + 24 * 20)),
-        ({"benchmark": "reduced", "interval": "kl"}, 7 * (1 + 24 * 20)),
+        ({"benchmark": "reduced", "interval": "printed"}, 7 * (1 + 49.5 * 20)),
+        ({"benchmark": "reduced", "interval": "hoeffding"}, 7 * (1 + 24.75 * 20)),
+        ({"benchmark": "reduced", "interval": "kl"}, 7 * (1 + 24.75 * 20)),
         # ln(2K/delta) + ln(T)/2 = 10 - ln(1000)/2 in place of L.
-        ({}, 7 * (1 + 24 * 2 * (10 - 0.5 * math.log(1000)))),
+        ({}, 7 * (1 + 24.75 * 2 * (10 - 0.5 * math.log(1000)))),
         ({"constants": "printed"}, (PRINTED_LAYER + 2) * (1 + 128 * 20)),
     ],
 )
@@ -98,8 +98,8 @@ def test_gap_bound_with_ties_by_hand():
         # L B S T = 10 * 7 * 2000 = 140000.
         ({"benchmark": "printed", "interval": "printed"}, 7 + 16 * math.sqrt(140_000)),
         ({"benchmark": "printed", "interval": "hoeffding"}, 7 + 16 * math.sqrt(70_000)),
-        ({"interval": "hoeffding"}, 7 + 12 * math.sqrt(70_000)),
-        ({}, 7 + 12 * math.sqrt(14_000 * (10 - 0.5 * math.log(1000)) / 2)),
+        ({"interval": "hoeffding"}, 7 + 12 * math.sqrt(33 / 32) * math.sqrt(70_000)),
+        ({}, 7 + 12 * math.sqrt(33 / 32) * math.sqrt(14_000 * (10 - 0.5 * math.log(1000)) / 2)),
         (
             {"constants": "printed"},
             (PRINTED_LAYER + 2) * (1 + 16 * math.sqrt(10 * (2 + 2000 / PRINTED_LAYER))),
@@ -116,7 +116,7 @@ def test_time_uniform_widths_by_hand():
     peeled = 1.1 * math.log(16 * 10 * 10 * 11 / DELTA) / 2  # 2^9 <= 1000 < 2^10
     for interval, scale in (("hoeffding", stitched), ("kl", peeled)):
         bound = bounds.minimax_upper(**SIZES, undirected=True, interval=interval, anytime=True)
-        assert bound.value == pytest.approx(7 + 12 * math.sqrt(14_000 * scale))
+        assert bound.value == pytest.approx(7 + 12 * math.sqrt(33 / 32 * 14_000 * scale))
     uniform = bounds.minimax_upper(**SIZES, undirected=True, anytime=True)
     assert uniform.value == bounds.minimax_upper(**SIZES, undirected=True).value  # the mixture always is
 
@@ -317,7 +317,7 @@ def test_instance_bound_is_the_sum_over_layers(number):
     horizon = (50, 500, 5000)[number % 3]
     rule = {"benchmark": ("reduced", "printed")[number % 2], "interval": "hoeffding"}
     spread, above = ((6, 4), (8, 6))[number % 2]
-    scale = math.log(2 * n_arms * horizon / 0.05) / 2
+    scale = (33 / 32, 1)[number % 2] * math.log(2 * n_arms * horizon / 0.05) / 2
     bound = bounds.instance_upper(means, budget, alpha=n_arms, undirected=True, horizon=horizon, delta=0.05, **rule)
     expected = layers(means, budget, n_arms, scale, horizon, spread, above)
     assert bound.value == pytest.approx(expected, rel=1e-3)

@@ -231,7 +231,6 @@ class Oracle(ConstrainedTwin):
         self.counted = True
         self.incumbent = frozenset[int]()
         self.checked_at = 0  # N after the last check
-        self.moved = True
         self.dropped = 0  # arms eliminated since the last check
         self.check()
 
@@ -260,12 +259,12 @@ class Oracle(ConstrainedTwin):
         return math.ceil(1.1**j)
 
     def check_is_due(self) -> bool:
-        return bool(self.undecided) and self.moved and self.least() >= self.due()
+        return bool(self.undecided) and self.least() >= self.due()
 
     def check(self) -> None:
         """Compare all decisions with the incumbent, by weights that favour the others."""
         self.checks += 1
-        self.moved, self.dropped = False, 0
+        self.dropped = 0
         means = np.array([self.base + self.mean(arm) for arm in range(self.n_arms)])
         found = self.decisions.maximise(means, include=sorted(self.confirmed), exclude=sorted(self.eliminated))
         assert found is not None
@@ -364,4 +363,3 @@ class Oracle(ConstrainedTwin):
         else:
             self.failures += 1
         self.lower[arm], self.upper[arm] = lower, upper
-        self.moved = self.moved or (arm in self.undecided and (lower, upper) != before)

@@ -108,10 +108,9 @@ class GuardedThompson(Twin):
             self.recount = rounds + (self.K + self.listed) // (64 * self.S)
             self.cover, self.covered = max(1, len(self.greedy(set(self.active), self.K))), len(self.active)
         base = math.log(self.K / self.delta) + math.log(2)
-        if self.mode == "time":
-            most = 8 * (base + math.log(rounds) / 2) / self.gap**2 if self.gap > 0 else math.inf
-        else:
-            most = min(map(self.count, self.active))
+        most = 8 * (base + math.log(rounds) / 2) / self.gap**2 if self.gap > 0 else math.inf
+        if self.mode == "shadow":
+            most = min(most, *map(self.count, self.active))
         while self.layers + 1 <= most and self.time <= rounds:
             self.layers += 1
             self.time += math.ceil(self.cover / self.free())
@@ -252,11 +251,12 @@ class GuardedThompson(Twin):
             often = self.count(a) % 4 == 0 or self.count(a) >= 128
             if self.count(a) >= self.due[a] and often and a not in self.waiting_boxes:
                 self.waiting_boxes.append(a)
-        if not self.committed() and self.clock >= self.rest and 32 * len(self.waiting_boxes) >= len(self.active):
+        if self.committed():
+            self.compute_boxes()
+        elif self.clock >= self.rest and 32 * len(self.waiting_boxes) >= len(self.active):
             self.sort()
 
-    def sort(self) -> None:
-        self.rest = self.clock + self.pause
+    def compute_boxes(self) -> None:
         for a in self.waiting_boxes:
             self.due[a] = self.count(a) + 1 + self.count(a) // 32
             lower, upper = bounds("mixture", self.seen[a], self.sums[a], self.K, None, self.delta)
@@ -266,6 +266,10 @@ class GuardedThompson(Twin):
                 self.failures += 1
             self.lower[a], self.upper[a] = lower, upper
         self.waiting_boxes = []
+
+    def sort(self) -> None:
+        self.rest = self.clock + self.pause
+        self.compute_boxes()
         while not self.committed():
             k = self.free()
             lowers = sorted((self.lower[a] for a in self.active), reverse=True)

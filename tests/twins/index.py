@@ -51,8 +51,8 @@ class Index(Twin):
 
     @property
     def counted(self) -> np.ndarray:
-        """How many rewards each arm has had; from the eighth in a row on, lost ones count as rewards of 0."""
-        return np.where(self.missed < 8, self.counts, self.counts + self.missed)
+        """How many rewards each arm has had; from the eighth lost in a row on, four count as one of 0."""
+        return np.where(self.missed < 8, self.counts, self.counts + self.missed // 4)
 
     def values(self, t: int) -> np.ndarray:
         """The index of each arm with a reward, and 0 for the others."""

@@ -48,8 +48,8 @@ class Thompson(Twin):
         self.shown: dict[int, np.ndarray] = {}
 
     def weights(self, t: int, size: int) -> np.ndarray:
-        # From the eighth in a row on, lost rewards count as losses.
-        losses = np.where(self.missed < 8, self.losses, self.losses + self.missed)
+        # From the eighth in a row on, every four lost rewards count as a loss.
+        losses = np.where(self.missed < 8, self.losses, self.losses + self.missed // 4)
         return np.asarray(betaincinv(1 + self.wins, 1 + losses, self.luck.uniforms(t, 0, self.wins.size)))
 
     def select(self, t: int) -> list[int]:

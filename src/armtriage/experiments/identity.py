@@ -21,6 +21,7 @@ __all__ = ["ROOMS", "canonical", "code_version", "counts", "digest", "identity",
 ROOMS = (
     "_arguments",
     "_files",
+    "_numbers",
     "catalogue",
     "certificate",
     "decisions",

@@ -106,7 +106,9 @@ class ContextualPolicy(Policy):
         self._schedule(arms)
         return decision
 
-    def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
+    def certificate(
+        self, *, delta: float = 0.05, next_decision: ArrayLike | None = None, since: int = 0
+    ) -> Certificate:
         """Refuse: with contexts an arm has no mean of its own to certify."""
         raise NotImplementedError("certificates need a constant mean for each arm, which arms with contexts have not")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import os
 import re
 import secrets
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import LONGEST, as_numbers, check_arms, check_range
+from armtriage._arguments import LONGEST, as_numbers, check_arms, check_count, check_range
 from armtriage._files import read_archive, write_archive
 from armtriage.certificate import Certificate, Tally, certificate_of
 from armtriage.decisions import Decision, DecisionSet
@@ -24,6 +25,7 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lock import locked, new_lock
+from armtriage.policies.lost import PATIENCE
 
 __all__ = ["Policy", "kinds_of"]
 
@@ -54,7 +56,7 @@ class Policy(ABC):
     seed : int, optional
         Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
     reward_range : tuple of float
-        Smallest and largest possible reward; rewards are mapped from it to [0, 1].
+        Smallest and largest possible reward, from -1e100 to 1e100; rewards are mapped from it to [0, 1].
 
     Examples
     --------
@@ -86,9 +88,16 @@ class Policy(ABC):
         self.budget = _check_size(graph, budget, decisions)
         self.seed = check_seed(seed)
         self.reward_range = check_range(reward_range)
+        low, high = self.reward_range
+        if decisions is not None and max(-low, high) > 1e9 * (high - low):
+            # Decisions of different sizes are compared in units of the width, counted from 0.
+            raise ValueError(f"reward_range must not lie 1e9 widths from 0 with decisions, got {reward_range!r}")
         self._id = secrets.token_hex(8)
         self._asked = 0
         self._open: dict[int, NDArray[np.int64]] = {}
+        self._since = 0
+        self._before: Tally | None = None
+        self._missed: NDArray[np.int64] | None = None  # rewards in a row that did not come, once one did not
         self._last_shown = -1, _NONE
         self._lock = new_lock()
 
@@ -189,6 +198,14 @@ class Policy(ABC):
         else:
             seen, values, missing = revealed, _from_array(rewards, revealed), _NONE
         self._learn(number, seen, values, missing)
+        if number < self._since and self._before is not None:
+            self._before.counts[seen] += 1
+            self._before.sums[seen] += self._to_unit(values)
+        if missing.size and self._missed is None:
+            self._missed = np.zeros(self.n_arms, np.int64)
+        if self._missed is not None:
+            self._missed[seen] = 0
+            self._missed[missing] += 1
 
     def _learn(
         self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
@@ -208,11 +225,48 @@ class Policy(ABC):
         n = self.n_arms
         return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
 
+    @property
+    def interval_failures(self) -> int:
+        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck.
+
+        0 for policies that keep no intervals, which notice nothing.
+        """
+        return 0
+
+    @property
+    def _silent(self) -> tuple[int, ...]:
+        """The arms whose rewards have not come for some time."""
+        return () if self._missed is None else tuple(np.flatnonzero(self._missed >= PATIENCE).tolist())
+
     @locked
-    def certificate(self, *, delta: float = 0.05, next_decision: ArrayLike | None = None) -> Certificate:
+    def start_window(self) -> int:
+        """Begin a window with a certificate of its own, and return the number of its first decision, the next one.
+
+        ``certificate(since=number)`` then is that of the decisions from there on, by their own rewards alone: also
+        after the whole run's has withdrawn. Given all that came before, it fails with probability at most `delta`;
+        so n windows fail with probability at most n `delta`. It knows sums only, and notices no drift inside the
+        window. The last window is kept; start it before you know what it will show.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> policy.tell(policy.ask(), [1])
+        >>> policy.certificate(since=policy.start_window()).rounds
+        0
+        """
+        pulls, counts, sums = self.tally
+        self._since, self._before = self._asked, Tally(pulls.copy(), counts.copy(), sums.copy())
+        return self._since
+
+    @locked
+    def certificate(
+        self, *, delta: float = 0.05, next_decision: ArrayLike | None = None, since: int = 0
+    ) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
 
-        Decisions that are still open count as made, and nothing is assumed of their rewards.
+        Decisions that are still open count as made. When a reward is told, and whether, must not depend on its value.
+        With `since`, the number that `start_window` returned, only the decisions from there on count.
 
         Examples
         --------
@@ -226,15 +280,22 @@ class Policy(ABC):
         """
         if self.decisions is not None:
             raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
-        low, high = self.reward_range
-        tally = self.tally._replace(sums=(high - low) * self.tally.sums + low * self.tally.counts)
+        tally = self.tally
+        if since:
+            if since != self._since or self._before is None:
+                raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
+            then = self._before
+            tally = Tally(tally.pulls - then.pulls, tally.counts - then.counts, tally.sums - then.sums)
         return certificate_of(
             tally,
-            self._asked,
+            self._asked - since,
             self.budget,
             delta=delta,
             reward_range=self.reward_range,
             next_decision=next_decision,
+            contradictions=0 if since else self.interval_failures,
+            since=since,
+            silent=self._silent,
         )
 
     def _find(self, decision: Decision | int) -> int:
@@ -310,11 +371,16 @@ class Policy(ABC):
             "config": self._saved_config(),
             "id": self._id,
             "asked": self._asked,
+            "since": self._since,
         }
         arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
         if self.decisions is not None:
             arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
         arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items()}
+        if self._missed is not None:
+            arrays["tally.missed"] = self._missed
+        if self._before is not None:
+            arrays |= {f"window.{name}": array for name, array in self._before._asdict().items()}
         arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
         write_archive(path, header, arrays)
@@ -351,8 +417,12 @@ class Policy(ABC):
         return np.bincount(np.concatenate([_NONE, *shown]), minlength=self.n_arms)
 
     def _restore_tally(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        require(set(arrays) == set(Tally._fields), f"the tally must have {', '.join(Tally._fields)}")
-        restore_arrays(self.tally._asdict(), arrays)
+        own: dict[str, NDArray[Any]] = self.tally._asdict()
+        if "missed" in arrays:
+            self._missed = own["missed"] = np.zeros(self.n_arms, np.int64)
+        require(set(arrays) == set(own), f"the tally must have {', '.join(own)}")
+        restore_arrays(own, arrays)
+        within("missed", own.get("missed", _NONE), 0, self._asked)
         pulls, counts, sums = self.tally
         within("pulls", pulls, 0, self._asked)
         within("counts", counts, 0, self._asked)
@@ -376,6 +446,16 @@ class Policy(ABC):
         for name in {"decisions.left", "decisions.right", "decisions.n_nodes"} & set(arrays):
             within(name, arrays[name], 1, _ISOLATED * (pulls.size + 16))
 
+    def _restore_window(self, since: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.start_window()
+        self._since, before = since, self._before
+        assert before is not None
+        require(set(arrays) == set(Tally._fields), f"a window must have {', '.join(Tally._fields)}")
+        restore_arrays(before._asdict(), arrays)
+        within("pulls before the window", before.pulls, 0, self.tally.pulls)
+        within("counts before the window", before.counts, 0, self.tally.counts)
+        within("sums before the window", before.sums, 0.0, before.counts)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
@@ -395,7 +475,7 @@ class Policy(ABC):
     @classmethod
     def _from_parts(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the policy that a file describes, if everything in it fits together."""
-        parts = {part: _part(arrays, f"{part}.") for part in ("graph", "decisions", "open", "tally", "state")}
+        parts = {part: _part(arrays, f"{part}.") for part in ("graph", "decisions", "open", "tally", "window", "state")}
         require(sum(map(len, parts.values())) == len(arrays), f"parts must be {', '.join(parts)}, and no others")
         config, asked, own = header["config"], header["asked"], header["id"]
         require(isinstance(config, dict), f"the arguments must have names, got {config!r}")
@@ -410,6 +490,8 @@ class Policy(ABC):
         policy._id, policy._asked = own, asked
         policy._reopen(parts["open"])
         policy._restore_tally(parts["tally"])
+        if parts["window"]:
+            policy._restore_window(check_count("since", header["since"], 0, asked), parts["window"])
         policy._restore(parts["state"])
         return policy
 
@@ -466,10 +548,20 @@ def _from_mapping(
         raise ValueError(f"rewards has arm {stranger}, which the decision does not reveal")
     missing = np.ones(revealed.size, bool)
     missing[places] = False
-    return arms, np.array([float(rewards[arm]) for arm in arms.tolist()]), revealed[missing]
+    return arms, np.array([_as_float(rewards[arm]) for arm in arms.tolist()]), revealed[missing]
+
+
+def _as_float(reward: float) -> float:
+    """Return the reward; an int that no float can hold is infinite, and out of every range."""
+    try:
+        return float(reward)
+    except OverflowError:
+        return math.inf if reward > 0 else -math.inf
 
 
 def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
+    if isinstance(rewards, np.ma.MaskedArray) and np.ma.is_masked(rewards):
+        raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
     array = as_numbers("rewards", rewards)
     if array.shape != revealed.shape:
         raise ValueError(

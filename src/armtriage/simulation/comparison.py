@@ -13,6 +13,7 @@ import numpy as np
 from rich.markup import escape
 from rich.table import Table
 
+from armtriage._numbers import short
 from armtriage.environments import Environment, LinearEnvironment
 from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import simulate
@@ -63,20 +64,6 @@ class Result:
         else:
             spread = f"{short(self.interval[0])} to {short(self.interval[1])}"
         return self.label, short(self.mean), spread, f"{self.rounds_per_second:,.0f}", f"{self.committed:.0%}"
-
-
-def short(value: float, digits: int = 3) -> str:
-    """Return a number as people write it: in three digits or more, with commas, and from a million on with a power.
-
-    Examples
-    --------
-    >>> short(1234.6), short(0.0), short(6.54321), short(2.5e9), short(0.000021)
-    ('1,235', '0', '6.54', '2.5e9', '2.1e-5')
-    """
-    if 10**digits - 0.5 <= abs(value) < 999_999.5:
-        return f"{value:,.0f}"
-    mantissa, _, power = f"{value:,.{digits}g}".partition("e")
-    return f"{mantissa}e{int(power)}" if power else mantissa
 
 
 def compare(

@@ -57,7 +57,6 @@ class Progress(Record):
     """Where elimination stands, and what it has asked the oracle."""
 
     due: int  # observations of every undecided arm at which all are looked at again
-    moved: int  # whether the interval of an undecided arm has moved since
     strays: int  # arms that left one by one since
     opened: int  # whether arms in all decisions or none have been decided
     failures: int  # new intervals that contradicted old ones
@@ -66,9 +65,8 @@ class Progress(Record):
 
 
 @kernel
-def _learn(limits: Limits, evidence: Evidence, status: Status, arms: Ints, rewards: Floats) -> tuple[bool, int]:
-    """Record rewards; return whether an undecided arm's interval moved, and how many contradicted themselves."""
-    moved = False
+def _learn(limits: Limits, evidence: Evidence, arms: Ints, rewards: Floats) -> int:
+    """Record rewards; return how many intervals contradicted themselves."""
     failed = 0
     for i in range(arms.size):
         arm = arms[i]
@@ -86,10 +84,9 @@ def _learn(limits: Limits, evidence: Evidence, status: Status, arms: Ints, rewar
         else:
             # The good event has failed, or the rewards are not stationary: trust the newest interval.
             failed += 1
-        moved = moved or (status[arm] == UNDECIDED and (low != before[0] or high != before[1]))
         evidence.lower[arm], evidence.upper[arm] = low, high
         evidence.centre[arm] = min(max(total / count + limits.offset, low), high)
-    return moved, failed
+    return failed
 
 
 @kernel
@@ -179,7 +176,7 @@ class OracleElimination:
             np.full(n, limits.offset + 1.0),
         )
         self.incumbent = np.empty(0, np.int64)
-        self.progress = Progress(due=0, moved=0, strays=0, opened=0, failures=0, calls=0, batches=0)
+        self.progress = Progress(due=0, strays=0, opened=0, failures=0, calls=0, batches=0)
         self._layer = -1
         self._bound = np.zeros(n, np.int64)
         self._before = np.zeros(n + 1, np.int64)
@@ -194,6 +191,9 @@ class OracleElimination:
     def restore(self, arrays: Mapping[str, NDArray[Any]], awaited: Ints) -> None:
         """Take back what `arrays` returned, with rewards on their way; refuse what cannot be."""
         arrays = with_later(self.arrays(), arrays)
+        if arrays["whole"].size == self.progress.whole.size + 1:
+            # The files of before have whether an interval has moved, which nobody asks any more.
+            arrays["whole"] = np.delete(arrays["whole"], 1)
         self.incumbent = np.zeros(min(arrays["incumbent"].size, self.decisions.size), np.int64)
         restore_arrays(self.arrays(), arrays)
         _, sums, squares, centre, lower, upper = self.evidence
@@ -256,9 +256,7 @@ class OracleElimination:
         """Record rewards, and look at all undecided arms when the last of them has been seen often enough."""
         self.pending[arms] -= 1
         self.missed[arms] = 0
-        moved, failed = _learn(self.limits, self.evidence, self.status, arms, rewards)
-        self.progress.failures += failed
-        self.progress.moved |= moved
+        self.progress.failures += _learn(self.limits, self.evidence, arms, rewards)
         if self._is_due():
             self._check()
 
@@ -326,10 +324,11 @@ class OracleElimination:
             self._check()
 
     def _is_due(self) -> bool:
-        """Return whether the undecided arms have been seen often enough for the next check, and intervals moved."""
-        return bool(
-            self.progress.moved and _least(self.status, self.evidence.counts + self.credit) >= self.progress.due
-        )
+        """Return whether the undecided arms have been seen often enough for the next check.
+
+        Also where no interval has moved: averages have, and with them the incumbent that the regret bound counts on.
+        """
+        return _least(self.status, self.evidence.counts + self.credit) >= self.progress.due
 
     def _check(self) -> None:
         """Choose the incumbent anew, and decide all arms that can be."""
@@ -350,6 +349,6 @@ class OracleElimination:
             self.status[inside[values < benchmark]] = CONFIRMED
         self.progress.calls += outside.size + inside.size
         self.progress.batches += (outside.size > 0) + (inside.size > 0)
-        self.progress.moved = self.progress.strays = 0
+        self.progress.strays = 0
         self.progress.due = next_check(_least(self.status, self.evidence.counts + self.credit))
         self._refresh()

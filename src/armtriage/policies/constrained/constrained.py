@@ -140,7 +140,7 @@ class ConstrainedElimination(Policy):
     @property
     def _progress(self) -> Progress:
         """What elimination by oracle counts; nothing of it where decisions are listed."""
-        return self._core.progress if isinstance(self._core, OracleElimination) else Progress(*[0] * 7)
+        return self._core.progress if isinstance(self._core, OracleElimination) else Progress(*[0] * 6)
 
     def _select(self, number: int) -> NDArray[np.int64]:
         return self._core.select()

@@ -1,7 +1,7 @@
 """The guard: admit proposals while what they can have lost, certified, stays within a budget; otherwise eliminate.
 
 The budget grows by what elimination itself might lose, layer by layer, so that the whole keeps twice its guarantee
-whatever is proposed. Intervals, sets and certificates stand still between two sorts: old intervals stay valid. A sort
+for any proposals. Intervals, sets and certificates stand still between two sorts: old intervals stay valid. A sort
 waits until the intervals of a 32nd of the open arms are due and, since it looks at all arms, for some rounds if there
 are many. Before elimination chooses there is always one.
 """
@@ -131,13 +131,19 @@ def rebuild_book(book: Book, pulls: NDArray[np.int64], asked: int) -> None:
 
 
 @kernel
-def sort(params: triage.Params, sets: triage.State, book: Book) -> None:
-    """Compute the intervals that are due, and confirm and eliminate until nothing changes."""
+def _refresh_due(params: triage.Params, sets: triage.State, book: Book) -> None:
+    """Compute the intervals that are due."""
     for i in range(book.n_due):
         arm = book.due[i]
         book.marks[arm] = 0
         refresh(params, sets, arm)
     book.n_due = 0
+
+
+@kernel
+def sort(params: triage.Params, sets: triage.State, book: Book) -> None:
+    """Compute the intervals that are due, and confirm and eliminate until nothing changes."""
+    _refresh_due(params, sets, book)
     while sets.n_active > params.budget - sets.n_confirmed:
         ranks = judge(params, sets)
         if not ranks.changed:
@@ -177,7 +183,10 @@ def note(
     n: int,
     scheduled: bool,
 ) -> None:
-    """Record the rewards of the first n arms of `seen`; sort when enough intervals are due."""
+    """Record the rewards of the first n arms of `seen`; sort when enough intervals are due.
+
+    When all is decided nothing is sorted any more, but intervals that contradict their past are still noticed.
+    """
     for i in range(n):
         arm = seen[i]
         count = sets.counts[arm] + 1
@@ -195,8 +204,9 @@ def note(
     if sets.mute > 0:
         for i in range(n):
             sets.missed[seen[i]] = 0
-    is_open = sets.n_active + sets.n_confirmed > params.budget
-    if is_open and sets.clock >= book.rest and _DUE_SHARE * book.n_due >= sets.n_active:
+    if sets.n_active + sets.n_confirmed <= params.budget:
+        _refresh_due(params, sets, book)
+    elif sets.clock >= book.rest and _DUE_SHARE * book.n_due >= sets.n_active:
         sort(params, sets, book)
 
 
@@ -287,7 +297,8 @@ def _pay(
     """Add to the budget what elimination can lose in the layers that it could have opened by now.
 
     It cannot have opened more than it had rounds for, nor need more than the least gap that is still possible asks
-    for; the shadow budget pays for a layer only when every active arm has been seen that often.
+    for; the shadow budget pays for a layer only when every active arm has been seen that often, too. Counts alone
+    would not do: sets may be older than they are.
     """
     if book.time > rounds:
         return
@@ -299,14 +310,10 @@ def _pay(
         book.covered = sets.n_active
         book.resume = rounds + guard.pause
     base = math.log(params.n_arms / params.delta) + math.log(2.0)
-    if guard.shadow:
-        most = float(_least_observed(sets))
-        narrow = 1.0
-    else:
-        most = 8.0 * (base + 0.5 * math.log(rounds))
-        narrow = book.gap**2
+    most = _least_observed(sets) if guard.shadow else rounds
+    needed, narrow = 8.0 * (base + 0.5 * math.log(rounds)), book.gap**2
     size = book.cover
-    while (book.layers + 1) * narrow <= most and book.time <= rounds:
+    while book.layers < most and (book.layers + 1) * narrow <= needed and book.time <= rounds:
         book.layers += 1
         layer = book.layers
         book.time += (size + free - 1) // free

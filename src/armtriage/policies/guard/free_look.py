@@ -89,7 +89,7 @@ def rebuild_sampler(sampler: Sampler, sets: triage.State) -> None:
     within("wins", sampler.wins, 0.0, counts)
     require(sampler.wins == np.floor(sampler.wins), "wins must be whole numbers")
     sampler.overdue[:] = sets.missed >= PATIENCE
-    sampler.means[:] = (sampler.wins + 1.0) / (counts + sampler.overdue * sets.missed + 2.0)
+    sampler.means[:] = (sampler.wins + 1.0) / (counts + sampler.overdue * (sets.missed // 4) + 2.0)
 
 
 @kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self
@@ -24,6 +26,8 @@ from armtriage.policies.lock import locked
 from armtriage.policies.policy import Policy, kinds_of
 
 __all__ = ["Guard"]
+
+_OF_A_ROUND = {"context", "contexts", "feature", "features", "user", "users", "visitor", "visitors"}
 
 
 class Post(Record):
@@ -60,9 +64,10 @@ def _await(post: Post, arms: NDArray[np.int64], more: bool) -> None:
 class Guard(GuardedPolicy):
     """Play what a proposer wants while it certainly loses little enough, and rounds of elimination otherwise.
 
-    With probability 1 - delta the regret is at most the budget, which is no more than `factor` times the bound of
-    `CombinatorialElimination`, plus the regret of its own rounds, whatever is proposed: your recommender may be
-    brilliant, stuck, or broken.
+    It assumes that an arm's mean is constant given all that the proposer sees: one that looks at the visitor of this
+    round breaks it, and is warned of if its parameters tell. Then, when every reward is told before the next ask, the
+    regret is at most ``1 + factor`` times the bound of `CombinatorialElimination` with probability 1 - delta, for any
+    proposals: brilliant, stuck, or broken. `docs/what-must-be-true.md` has the rest, late and lost rewards too.
 
     Parameters
     ----------
@@ -101,10 +106,30 @@ class Guard(GuardedPolicy):
     ) -> None:
         super().__init__(graph, budget, delta=delta, mode=mode, factor=factor, seed=seed, reward_range=reward_range)
         self.proposer = proposer
-        self._inner = None if not isinstance(proposer, Policy) else self._copy_of(proposer)
-        if proposer is not None and not callable(proposer) and self._inner is None:
-            raise TypeError(f"proposer must be a Policy or a function that returns arms, got {proposer!r}")
         self._stream = stream(self.seed, "policy")
+
+    @property
+    def proposer(self) -> Policy | Callable[[int], ArrayLike] | None:
+        """Who proposes; after `load`, set the function that was not saved."""
+        return self._proposer
+
+    @proposer.setter
+    def proposer(self, proposer: Policy | Callable[[int], ArrayLike] | None) -> None:
+        inner = self._copy_of(proposer) if isinstance(proposer, Policy) else None
+        if proposer is not None and not callable(proposer) and inner is None:
+            raise TypeError(f"proposer must be a Policy or a function that returns arms, got {proposer!r}")
+        self._proposer, self._inner = proposer, inner
+        if inner is not None:
+            for number in self._open:
+                inner._schedule(self._shown(number))
+        if (asked := _beyond_the_number(proposer)) is not None:
+            warnings.warn(
+                f"proposer asks for {asked!r}, but the guard hands over the number of the decision only, and what "
+                "depends on this round's visitor breaks its guarantee and its certificate: use a policy with contexts, "
+                "or a guard for each segment of visitors",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _copy_of(self, proposer: Policy) -> Policy:
         if isinstance(proposer, ContextualPolicy) or proposer.decisions is not None:
@@ -210,3 +235,16 @@ class Guard(GuardedPolicy):
                 raise ValueError(f"proposer must be a policy that chooses budget arms, got {name}")
             proposer = kinds[name]._make(graph, proposer["config"])
         return cls(proposer, graph, **given)
+
+
+def _beyond_the_number(proposer: object) -> str | None:
+    """Return the name of a parameter that the guard has nothing for: of this round, or without a default."""
+    if isinstance(proposer, Policy) or not callable(proposer):
+        return None
+    try:
+        parameters = list(inspect.signature(proposer).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    named = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    asks = (one.name for i, one in enumerate(named) if one.name in _OF_A_ROUND or (i > 0 and one.default is one.empty))
+    return next(asks, None)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_choice, check_number, check_probability
-from armtriage.certificate import Account, Bounds, Certificate, certificate_of, narrowed
+from armtriage.certificate import Account, Bounds, Certificate, Tally, certificate_of, narrowed
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
@@ -107,7 +107,9 @@ class GuardedPolicy(Policy):
         return TriageLog(arms, sets.log_rounds[:n].copy(), sets.status[arms] == CONFIRMED)
 
     @locked
-    def certificate(self, *, delta: float | None = None, next_decision: ArrayLike | None = None) -> Certificate:
+    def certificate(
+        self, *, delta: float | None = None, next_decision: ArrayLike | None = None, since: int = 0
+    ) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost, with the policy's own `delta` by default.
 
         Examples
@@ -117,13 +119,20 @@ class GuardedPolicy(Policy):
         >>> policy.certificate().confidence
         0.99
         """
-        if delta is not None and delta != self.delta:
-            return super().certificate(delta=delta, next_decision=next_decision)
+        if since or (delta is not None and delta != self.delta):
+            delta = self.delta if delta is None else delta
+            return super().certificate(delta=delta, next_decision=next_decision, since=since)
         sets, book = self._guard()
-        bounds, empty = narrowed(Bounds(sets.lower, sets.upper), sets.counts, sets.sums, self.delta)
-        low, high = self.reward_range
+        n, (low, high) = self.n_arms, self.reward_range
+        # For one arm, the arrays of counts and sums have a second row that means nothing.
+        tally = Tally(self.tally.pulls, sets.counts[:n], sets.sums[:n])
+        bounds, empty = narrowed(Bounds(sets.lower, sets.upper), tally.counts, tally.sums, self.delta)
+        if empty.any():
+            # Kept, so that it does not vanish again; where nothing is contradicted, looking changes nothing.
+            sets.lower[empty], sets.upper[empty] = bounds.lower[empty], bounds.upper[empty]
+            sets.failures += int(empty.sum())
         return certificate_of(
-            self.tally._replace(sums=(high - low) * sets.sums + low * sets.counts),
+            tally,
             self._asked,
             self.budget,
             delta=self.delta,
@@ -131,6 +140,7 @@ class GuardedPolicy(Policy):
             next_decision=next_decision,
             bounds=bounds,
             sum_of_certificates=(high - low) * float(book.total),
-            contradictions=self.interval_failures + empty,
+            contradictions=self.interval_failures,
             account=self.account,
+            silent=self._silent,
         )

@@ -89,7 +89,8 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
     Use it first. It needs no horizon. On ordinary instances it loses about what `ThompsonSampling` does, less
     where arms reveal each other, and far less where a bad arm reveals many. With probability 1 - delta its regret
     is at most ``1 + factor`` times the bound of `CombinatorialElimination`, O(ln(KT/delta) (alpha ln K + S) / gap)
-    and O(sqrt(alpha S T) + S sqrt(T)) up to logarithms, whatever the noise that arms share.
+    and O(sqrt(alpha S T) + S sqrt(T)) up to logarithms, whatever the noise that arms share, when means are constant and
+    every reward is told before the next ask; a delay of tau rounds adds S tau. See `docs/what-must-be-true.md`.
 
     Parameters
     ----------

@@ -343,7 +343,7 @@ class IndexPolicy(CompiledPolicy):
         state = self._state
         self._check_tallied(state.counts, state.sums)
         within("missed", state.missed, 0, self._asked)
-        counts = state.counts + np.where(state.missed >= PATIENCE, state.missed, 0)
+        counts = state.counts + np.where(state.missed >= PATIENCE, state.missed // 4, 0)
         seen = counts > 0
         state.means[seen] = state.sums[seen] / counts[seen]
         state.radii[seen] = 1.0 / np.sqrt(counts[seen])

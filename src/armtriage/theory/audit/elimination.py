@@ -108,9 +108,7 @@ class EliminationWatch(Watch):
             self.check_good("losses end", arms, f"lost {loss:.4g}", loss <= 0.0)
         for name, bound in (("gap", self.problem.gap_bound), ("minimax", self.problem.minimax_bound)):
             if bound.value is not None:
-                # An interval of the reduced benchmark may wait until its count has grown by 1/32.
-                most = bound.value * (33.0 / 32.0 if self.reduced else 1.0)
-                self.check_bound(f"regret is below the {name} bound", arms, most)
+                self.check_bound(f"regret is below the {name} bound", arms, bound.value)
 
     def _check_layer(self, decision: Decision, free: int) -> None:
         """Count the picks of a layer, the rounds of equal N: all free slots of those before the last, and one more."""

@@ -60,7 +60,7 @@ class Bound(NamedTuple):
     >>> from armtriage.theory import gap_upper
     >>> bound = gap_upper(n_arms=20, budget=4, alpha=20, horizon=1000, gap=0.2)
     >>> round(bound.value), bound.most, bound.vacuous
-    (33858, 4000.0, True)
+    (34915, 4000.0, True)
     """
 
     name: str

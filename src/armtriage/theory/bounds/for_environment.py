@@ -73,11 +73,11 @@ def bounds_for(
     >>> for bound in bounds_for(env, 3, horizon=10**5):
     ...     shown = bound.reason if bound.value is None else f"{bound.value:.0f}"
     ...     print(f"{bound.name:26} {bound.constants:8} {shown}")
-    gap_upper                  repaired 99772
+    gap_upper                  repaired 102890
     gap_upper                  printed  384981350
-    minimax_upper              repaired 46099
+    minimax_upper              repaired 46813
     minimax_upper              printed  2383960
-    instance_upper             repaired 21222
+    instance_upper             repaired 21738
     gap_lower                  repaired needs alpha >= 2 S
     full_information_lower     repaired 6
     minimax_lower              repaired 66
