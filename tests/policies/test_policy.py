@@ -486,6 +486,24 @@ def test_saving_sweeps_what_killed_saves_have_left(path: Path) -> None:
     assert all(one.exists() for one in kept)
 
 
+FORMAT_2 = {
+    "GuardedThompson": [[7, 8], [7, 8], [7, 8], [7, 8]],
+    "ThompsonSampling": [[7, 8], [7, 8], [7, 8], [7, 8]],
+    "CombUCB1": [[5, 8], [5, 8], [5, 8], [5, 8]],
+    "CombinatorialElimination": [[4, 8], [1, 8], [1, 4], [4, 8]],
+    "Guard": [[7, 8], [7, 8], [7, 8], [7, 8]],
+    "ConstrainedElimination": [[2, 4], [0, 5], [1, 3], [2, 4]],
+}
+"""What policies that the first files of format 2 hold went on to choose."""
+
+
+@pytest.mark.parametrize("name", FORMAT_2)
+def test_files_of_before_are_read(name: str) -> None:
+    policy: Any = Policy.load(Path(__file__).parent / "format_2" / f"{name}.armtriage")
+    assert type(policy).__name__ == name
+    assert [policy.ask().arms.tolist() for _ in range(4)] == FORMAT_2[name]
+
+
 def test_repr_shows_the_arguments() -> None:
     shown = "CombUCB1(FeedbackGraph(n_arms=6, n_edges=6), budget=2, exploration=1.5, seed=7, reward_range=(0.0, 1.0))"
     assert repr(make("CombUCB1")) == shown
