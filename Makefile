@@ -36,10 +36,13 @@ test: lint .venv/.ray
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
 
 # What takes too long for every change: the long tests, and the twins and contracts once more without compilation.
+# The scoreboard of docs/reliability.md is made on the way.
 test-long: .venv/.dev .venv/.ray
-	$(BIN)/pytest -n 2 --dist loadgroup
+	rm -rf build/scores
+	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n 2 --dist loadgroup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not long" -W "ignore:overflow:RuntimeWarning" \
 	  tests/kernels tests/twins tests/policies/test_contract.py
+	$(BIN)/python tests/scoreboard.py build/scores | tee build/scoreboard.md
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)

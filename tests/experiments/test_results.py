@@ -27,6 +27,7 @@ from armtriage.experiments.manifest import Manifest
 from armtriage.experiments.plan import make_plan
 from armtriage.experiments.statistics import ratio_interval, slope_interval
 from armtriage.graphs.feedback import FeedbackGraph
+from conftest import score
 
 ROUNDS = np.array([1, 10, 100])
 VERSIONS = {"armtriage": "0.1", "python": "3.11", "numpy": "2.0", "numba": "0.61", "scipy": "1.13", "polars": "1.20"}
@@ -419,6 +420,7 @@ def test_mutated_manifests_are_refused_or_read(tmp_path: Path) -> None:
     assert 100 < len(damaged) < 400
     assert all(one.startswith(f"{place} is not the manifest of an experiment: ") for one in damaged)
     assert all(one.startswith("max_cells must be at least") for one in large)
+    score("manifests of experiments, mutated", 400, "a sentence that says why, or tables")
 
 
 def test_mutated_logs_are_skipped_or_read(tmp_path: Path) -> None:
@@ -435,6 +437,7 @@ def test_mutated_logs_are_skipped_or_read(tmp_path: Path) -> None:
             make_plan(manifest.cells, [one.id for one in manifest.cells], Folder(tmp_path).records())
         assert made.summary().height == 4
         assert repr(made)
+    score("logs of experiments, mutated", 200, "lines that are not records are passed over")
 
 
 def test_tables_without_their_logs_are_read(tmp_path: Path, results: Results) -> None:

@@ -19,6 +19,7 @@ from armtriage import Experiment, ExperimentError, Results
 from armtriage.experiments import cells as cells_module
 from armtriage.experiments import rehearsal
 from armtriage.experiments.folder import Folder
+from conftest import score
 from experiments.small_cells import First, Moody, Raising, two_arms
 
 HERE = str(Path(__file__).parents[1])
@@ -113,6 +114,7 @@ def test_killed_sweep_goes_on_as_if_nothing_had_happened(
     assert_same(tmp_path, unbroken)
     [last] = set(tmp_path.glob("runs/*")) - logs
     assert len(last.read_text(encoding="utf-8").splitlines()) == 44 - len(before)
+    score("sweeps killed and run again", 3, "the bytes of one that was never killed")
 
 
 def test_finished_sweep_is_not_played_again(tmp_path: Path) -> None:

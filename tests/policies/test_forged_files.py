@@ -28,7 +28,7 @@ from armtriage import (
 )
 from armtriage import _files as files
 from armtriage._files import read_archive, write_archive
-from conftest import POLICIES, ask, every_policy, play, used
+from conftest import POLICIES, ask, every_policy, play, score, used
 
 Header = dict[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -148,6 +148,8 @@ def test_many_forged_files_are_refused_or_play_on(name: str, tmp_path: Path) -> 
     refused, accepted = forge_many(name, tmp_path / "policy.bin", 450, seed=2)
     assert refused >= 150
     assert accepted >= 1
+    score("saved policies, forged and sealed: refused", refused, "a sentence that says why")
+    score("saved policies, forged and sealed: played on", accepted, "valid decisions")
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from armtriage import (
     UnknownDecision,
 )
 from armtriage._files import HOST
-from conftest import POLICIES, play
+from conftest import POLICIES, play, score
 from twins import saved
 
 GRAPH = FeedbackGraph.semi_bandit(6)
@@ -369,6 +369,7 @@ def test_process_killed_while_saving_leaves_a_file_that_loads(path: Path) -> Non
         [sys.executable, "-c", KILLED, str(path)], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stderr, int(done.stdout or 0) > 1) == (0, "", True)
+    score("processes killed while they save", 25, "a whole file, the old or the new one")
 
 
 def survivors(path: Path, damaged: dict[int, bytes]) -> list[int]:

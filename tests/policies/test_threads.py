@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from armtriage import CombinatorialElimination, ContextualPolicy, Decision, FeedbackGraph, Policy
-from conftest import POLICIES, each_kind, every_policy, play, snapshot, used
+from conftest import POLICIES, each_kind, every_policy, play, score, snapshot, used
 
 THREADS = 8
 
@@ -123,9 +123,10 @@ def test_threads_take_turns(name: str) -> None:
 
 
 @pytest.mark.long
-@every_policy
+@each_kind
 def test_threads_take_turns_for_long(name: str) -> None:
     share(name, 20_000)
+    score("rounds by eight threads on one policy", 20_000, "as in some serial order")
 
 
 def test_threads_that_share_a_large_policy_decide_no_arm_twice() -> None:
