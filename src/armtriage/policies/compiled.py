@@ -412,7 +412,8 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         seat.rewards[:n] = rewards
         self._entries.tell(seat.handle, contexts)
 
-    def _rebuild(self) -> None:
+    def _check_ridge(self) -> None:
+        """Check regressions that were loaded."""
         ridge = self._state.ridge
         for name, array in ridge._asdict().items():
             if ridge.is_fact(name) and name != "counts":

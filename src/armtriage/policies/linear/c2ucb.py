@@ -138,6 +138,9 @@ class C2UCB(CompiledContextualPolicy):
         width = float("nan") if self.width is None else self.width
         return Params(self.ridge, width, self.noise_in_units(self.noise_scale), float(np.log(self.delta)))
 
+    def _rebuild(self) -> None:
+        self._check_ridge()
+
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
         n = self.n_arms

@@ -329,7 +329,7 @@ class HierarchicalElimination(CompiledContextualPolicy):
         return StageTriage(explored, confirmed, filled, eliminated, self._state.stage.copy())
 
     def _rebuild(self) -> None:
-        super()._rebuild()
+        self._check_ridge()
         within("fate", self._state.fate, OPEN, ELIMINATED)
         within("stage", self._state.stage, 0, self.stages + 1)
 

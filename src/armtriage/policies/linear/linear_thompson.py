@@ -130,6 +130,9 @@ class LinearThompsonSampling(CompiledContextualPolicy):
         """Return the parameters for the kernels."""
         return Params(self.ridge, self.noise_in_units(self.noise_scale if self.scale is None else self.scale))
 
+    def _rebuild(self) -> None:
+        self._check_ridge()
+
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
         return State(new_ridge(1, self.dimension, self.ridge), np.zeros(self.n_arms))
