@@ -62,7 +62,7 @@ def run(code: str, folder: Path, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, **environment},
+        env={**os.environ, "NUMBA_DISABLE_JIT": "0", **environment},
         capture_output=True,
         text=True,
         check=True,
