@@ -46,6 +46,24 @@ def together(work: Callable[[int], None], threads: int = THREADS) -> None:
         raise error
 
 
+def while_others_play(policy: Any, look: Callable[[], None], times: int) -> None:
+    """Look at a policy again and again, while two other threads play it."""
+    stop = threading.Event()
+
+    def work(place: int) -> None:
+        if place:
+            while not stop.is_set():
+                play(policy, POLICIES["GuardedThompson"].environment, 5)
+            return
+        try:
+            for _ in range(times):
+                look()
+        finally:
+            stop.set()
+
+    together(work, 3)
+
+
 class Diary:
     """Notes what is asked and told, in the order in which the policy itself gets to it."""
 
@@ -167,50 +185,33 @@ def test_a_copy_compiles_nothing(name: str) -> None:
 
 
 def test_a_copy_is_taken_between_two_calls() -> None:
-    entry = POLICIES["GuardedThompson"]
-    policy, stop = entry.make(), threading.Event()
+    policy = POLICIES["GuardedThompson"].make()
 
-    def work(place: int) -> None:
-        if place:
-            while not stop.is_set():
-                play(policy, entry.environment, 5)
-            return
-        try:
-            for _ in range(50):
-                other = pickle.loads(pickle.dumps(policy))
-                # Every pull has been asked: no copy stands between the two.
-                assert other.tally.pulls.sum() == other.budget * other._asked
-                assert other._guard().sets.counts[: other.n_arms].tolist() == other.tally.counts.tolist()
-        finally:
-            stop.set()
+    def look() -> None:
+        other = pickle.loads(pickle.dumps(policy))
+        # Every pull has been asked: no copy stands between the two.
+        assert other.tally.pulls.sum() == other.budget * other._asked
+        assert other._guard().sets.counts[: other.n_arms].tolist() == other.tally.counts.tolist()
 
-    together(work, 3)
+    while_others_play(policy, look, 50)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_process_goes_on_with_a_whole_policy() -> None:
     entry = POLICIES["GuardedThompson"]
-    policy, stop = entry.make(), threading.Event()
+    policy = entry.make()
     play(policy, entry.environment, 2)
 
-    def work(place: int) -> None:
-        if place:
-            while not stop.is_set():
-                play(policy, entry.environment, 5)
-            return
-        try:
-            for _ in range(20):
-                child = os.fork()
-                if child == 0:
-                    sound = policy.tally.pulls.sum() == policy.budget * policy._asked
-                    play(policy, entry.environment, 5)
-                    os._exit(0 if sound else 1)
-                assert os.waitpid(child, 0)[1] == 0
-        finally:
-            stop.set()
+    def look() -> None:
+        child = os.fork()
+        if child == 0:
+            sound = policy.tally.pulls.sum() == policy.budget * policy._asked
+            play(policy, entry.environment, 5)
+            os._exit(0 if sound else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
-    together(work, 3)
+    while_others_play(policy, look, 20)
 
 
 def test_a_proposer_may_look_at_its_guard() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.policies.facts import within
 
-__all__ = ["PATIENCE", "as_least", "as_tries", "check_lost", "note_lost"]
+__all__ = ["PATIENCE", "all_as_least", "as_least", "as_tries", "check_lost", "note_lost"]
 
 PATIENCE = 8  # in a row: with half of all rewards lost at random, an arm seldom gets there
 
@@ -27,6 +27,11 @@ def as_least(missed: int) -> int:
     Were it one for each, a posterior would as good as never try the arm again where others are good.
     """
     return missed // 4 if missed >= PATIENCE else 0
+
+
+def all_as_least(missed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the same for every arm, where a state is computed anew in NumPy."""
+    return np.where(missed >= PATIENCE, missed // 4, 0)
 
 
 @kernel

@@ -19,7 +19,7 @@ from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE
 from armtriage.policies.facts import require, within
-from armtriage.policies.lost import PATIENCE, as_least
+from armtriage.policies.lost import PATIENCE, all_as_least, as_least
 from armtriage.policies.sampling.sampler import BELOW, STALE, draw, follow, luck_needed, won
 
 __all__ = ["Sampler", "learn", "new_sampler", "propose", "rebuild_sampler"]
@@ -89,7 +89,7 @@ def rebuild_sampler(sampler: Sampler, sets: triage.State) -> None:
     within("wins", sampler.wins, 0.0, counts)
     require(sampler.wins == np.floor(sampler.wins), "wins must be whole numbers")
     sampler.overdue[:] = sets.missed >= PATIENCE
-    sampler.means[:] = (sampler.wins + 1.0) / (counts + sampler.overdue * (sets.missed // 4) + 2.0)
+    sampler.means[:] = (sampler.wins + 1.0) / (counts + all_as_least(sets.missed) + 2.0)
 
 
 @kernel

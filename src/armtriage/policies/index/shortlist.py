@@ -18,7 +18,7 @@ from armtriage.kernels.order import top_first
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy
 from armtriage.policies.facts import within
-from armtriage.policies.lost import PATIENCE, as_least
+from armtriage.policies.lost import PATIENCE, all_as_least, as_least
 
 __all__ = [
     "IndexPolicy",
@@ -343,7 +343,7 @@ class IndexPolicy(CompiledPolicy):
         state = self._state
         self._check_tallied(state.counts, state.sums)
         within("missed", state.missed, 0, self._asked)
-        counts = state.counts + np.where(state.missed >= PATIENCE, state.missed // 4, 0)
+        counts = state.counts + all_as_least(state.missed)
         seen = counts > 0
         state.means[seen] = state.sums[seen] / counts[seen]
         state.radii[seen] = 1.0 / np.sqrt(counts[seen])
