@@ -17,7 +17,7 @@ from armtriage.decisions import (
     TopS,
 )
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
-from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownDecision
+from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownArm, UnknownDecision
 from armtriage.graphs import FeedbackGraph
 from armtriage.instances import (
     StageState,
@@ -107,6 +107,7 @@ __all__ = [
     "Triage",
     "TriageLog",
     "UniformRandom",
+    "UnknownArm",
     "UnknownDecision",
     "certify",
     "check_policy",

@@ -134,7 +134,7 @@ def parameters_of(function: Callable[..., Any], without: tuple[str, ...] = ()) -
     except (AttributeError, NameError, TypeError):
         hints = {}
     return {
-        key: one.replace(annotation=hints.get(key, Any))
+        key: one.replace(annotation=hints.get(key, Any if isinstance(one.annotation, str) else one.annotation))
         for key, one in inspect.signature(function).parameters.items()
         if key not in without and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
     }

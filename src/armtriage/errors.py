@@ -4,6 +4,7 @@
 
     ArmtriageError
     ├── UnknownDecision   (also a LookupError)   a tell for a decision that this policy never made
+    ├── UnknownArm        (also a LookupError)   a name or number that no arm of this policy has
     ├── AlreadyTold       (also a RuntimeError)  a second tell for the same decision
     ├── DamagedFile       (also a ValueError)    a saved policy that is cut, altered, foreign or of another kind
     └── ExperimentError   (also a RuntimeError)  an experiment that cannot go on, such as for a full disk
@@ -11,7 +12,7 @@
 Bad arguments raise the builtin `ValueError` or `TypeError`.
 """
 
-__all__ = ["AlreadyTold", "ArmtriageError", "DamagedFile", "ExperimentError", "UnknownDecision"]
+__all__ = ["AlreadyTold", "ArmtriageError", "DamagedFile", "ExperimentError", "UnknownArm", "UnknownDecision"]
 
 
 class ArmtriageError(Exception):
@@ -20,6 +21,10 @@ class ArmtriageError(Exception):
 
 class UnknownDecision(ArmtriageError, LookupError):
     """The policy has never made this decision."""
+
+
+class UnknownArm(ArmtriageError, LookupError):
+    """No arm of the policy has this name or number."""
 
 
 class AlreadyTold(ArmtriageError, RuntimeError):

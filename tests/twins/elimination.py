@@ -148,7 +148,7 @@ class Elimination(Twin):
         if self.fill == "best":
             order = sorted(rest, key=lambda a: (-self.mean(a), a))
         elif self.fill == "random":
-            drawn = self.luck.uniforms(t, self.n_arms, self.n_arms)
+            drawn = self.luck.coins(t, self.n_arms)
             order = sorted(rest, key=lambda a: (-drawn[a], a))
         else:
             order = sorted(rest)

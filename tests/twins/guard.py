@@ -243,7 +243,7 @@ class GuardedThompson(Twin):
         return sorted(self.confirmed) + picks + fill[: self.free() - len(picks)]
 
     def update(self, t: int, rewards: dict[int, float]) -> None:
-        coins = self.luck.uniforms(t, self.K, self.K)
+        coins = self.luck.coins(t, self.K)
         for a, reward in rewards.items():
             self.seen[a].append(reward)
             self.sums[a] += reward

@@ -37,6 +37,10 @@ class Luck:
         row = bits(self.start, np.array([t]))[0]
         return (bits(row, np.arange(first, first + n)) >> np.uint64(11)) * 2.0**-53
 
+    def coins(self, t: int, n: int) -> np.ndarray:
+        """Return the columns before the first: a coin for each of n arms, the same however many arms there are."""
+        return self.uniforms(t, -n, n)[::-1]
+
 
 class Thompson(Twin):
     """Draw every arm's mean from its posterior, by inversion, and play the S largest draws."""
@@ -66,7 +70,7 @@ class Thompson(Twin):
         return None if same else "other wins or losses"
 
     def update(self, t: int, rewards: dict[int, float]) -> None:
-        coins = self.luck.uniforms(t, self.wins.size, self.wins.size)
+        coins = self.luck.coins(t, self.wins.size)
         self.missed += self.shown.pop(t)
         self.missed[list(rewards)] = 0
         for arm, reward in rewards.items():

@@ -27,7 +27,7 @@ from armtriage.kernels.record import Record
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["FeedbackGraph", "GraphArrays", "reveal"]
+__all__ = ["FeedbackGraph", "GraphArrays", "as_graph", "reveal"]
 
 
 class GraphArrays(Record, frozen=True):
@@ -396,3 +396,12 @@ class FeedbackGraph:
 
     def __repr__(self) -> str:
         return f"FeedbackGraph(n_arms={self.n_arms}, n_edges={self.n_edges})"
+
+
+def as_graph(graph: FeedbackGraph | int) -> FeedbackGraph:
+    """Return the graph; a number of arms stands for arms that reveal themselves only."""
+    if isinstance(graph, int | np.integer) and not isinstance(graph, bool):
+        return FeedbackGraph.semi_bandit(check_whole("graph", graph, 1, LARGEST))
+    if not isinstance(graph, FeedbackGraph):
+        raise TypeError(f"graph must be a FeedbackGraph or a number of arms, got {type(graph).__name__}")
+    return graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.facts import arrays_of, facts_of, restore_arrays, take_facts, within
 from armtriage.policies.lock import locked
+from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.triage import TriageLog
 
@@ -382,11 +383,10 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         dimension: int,
         budget: int,
         *,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (-1.0, 1.0),
         context_bound: float = 1.0,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
         self._notes: dict[int, NDArray[np.int64]] = {}
 
     @cached_property

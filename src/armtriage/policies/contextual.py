@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.facts import require, restore_arrays
 from armtriage.policies.lock import locked
+from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 
 __all__ = ["ContextualPolicy"]
@@ -61,18 +62,19 @@ class ContextualPolicy(Policy):
     >>> policy.tell(decision, [0.5])
     """
 
+    _own_defaults = {"reward_range": (-1.0, 1.0)}  # noqa: RUF012
+
     def __init__(
         self,
         n_arms: int,
         dimension: int,
         budget: int,
         *,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (-1.0, 1.0),
         context_bound: float = 1.0,
+        **options: Unpack[Options],
     ) -> None:
         graph = FeedbackGraph.semi_bandit(check_count("n_arms", n_arms, 1))
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, **{**self._own_defaults, **options})
         self.dimension = check_count("dimension", dimension, 1)
         self.context_bound = check_number("context_bound", context_bound, positive=True)
         if not 1e-100 <= self.context_bound <= 1e100:
@@ -168,5 +170,5 @@ class ContextualPolicy(Policy):
         require(dimension**2 <= room or dimension <= _SMALL, f"no array has room for {dimension} dimensions")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._shown_config().items())
         return f"{type(self).__name__}({shown})"

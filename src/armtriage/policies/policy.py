@@ -9,23 +9,33 @@ import os
 import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import LONGEST, as_numbers, check_arms, check_count, check_range
+from armtriage._arguments import (
+    LONGEST,
+    as_numbers,
+    check_arms,
+    check_choice,
+    check_count,
+    check_flag,
+    check_range,
+)
 from armtriage._files import read_archive, write_archive
+from armtriage.arms import Name, Roster
 from armtriage.certificate import Certificate, Tally, certificate_of
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.lost import PATIENCE
+from armtriage.policies.options import DIRECTIONS, Options, spelled_out
 
 __all__ = ["Policy", "kinds_of"]
 
@@ -46,17 +56,24 @@ class Policy(ABC):
 
     Parameters
     ----------
-    graph : FeedbackGraph
-        Which arms a chosen arm reveals.
+    graph : FeedbackGraph or int
+        Which arms a chosen arm reveals; a number of arms stands for arms that reveal themselves only.
     budget : int, optional
         How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``. With `decisions` it is not given, and
         the attribute is the size of their largest.
     decisions : DecisionSet, optional
         Which decisions are allowed, instead of all those of `budget` arms; for policies whose constructor has it.
+    names : sequence, optional
+        What the arms are called: different str, int or tuples of them. Then arms are named wherever they are given, and
+        come back named.
     seed : int, optional
         Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
     reward_range : tuple of float
         Smallest and largest possible reward, from -1e100 to 1e100; rewards are mapped from it to [0, 1].
+    direction : {"maximize", "minimize"}
+        With ``"minimize"`` what is told are costs, of which as few as possible are wanted.
+    sleepers_seen : bool
+        Whether a decision also shows the rewards of arms that were not eligible in its round.
 
     Examples
     --------
@@ -71,15 +88,17 @@ class Policy(ABC):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
         decisions: DecisionSet | None = None,
+        names: Sequence[Name] | None = None,
         seed: int | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        direction: str = "maximize",
+        sleepers_seen: bool = False,
     ) -> None:
-        if not isinstance(graph, FeedbackGraph):
-            raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
+        graph = as_graph(graph)
         if decisions is not None and type(self).__init__ is Policy.__init__:
             # Whoever has not thought of decision sets would play decisions that are in none.
             raise TypeError(f"{type(self).__name__} takes no decisions, got {decisions!r}")
@@ -88,6 +107,9 @@ class Policy(ABC):
         self.budget = _check_size(graph, budget, decisions)
         self.seed = check_seed(seed)
         self.reward_range = check_range(reward_range)
+        self.direction = check_choice("direction", direction, DIRECTIONS)
+        self.sleepers_seen = check_flag("sleepers_seen", sleepers_seen)
+        self._roster = Roster(graph.n_arms, names)
         low, high = self.reward_range
         if decisions is not None and max(-low, high) > 1e9 * (high - low):
             # Decisions of different sizes are compared in units of the width, counted from 0.
@@ -100,6 +122,19 @@ class Policy(ABC):
         self._missed: NDArray[np.int64] | None = None  # rewards in a row that did not come, once one did not
         self._last_shown = -1, _NONE
         self._lock = new_lock()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            function: Any = cls.__init__
+            function.__signature__ = spelled_out(function, **(_defaults() | cls._own_defaults))
+
+    _own_defaults: ClassVar[dict[str, Any]] = {}
+
+    @property
+    def names(self) -> list[Name] | None:
+        """What the arms are called, by their numbers; None if they have no names."""
+        return None if self._roster.names is None else self._roster.names.copy()
 
     @locked
     def __getstate__(self) -> dict[str, Any]:
@@ -351,7 +386,12 @@ class Policy(ABC):
 
     def _saved_config(self) -> dict[str, Any]:
         """Return the arguments as `save` writes them, and `_make` reads them."""
-        return {name: value for name, value in self.config.items() if name != "decisions"}
+        return {name: value for name, value in self.config.items() if name not in ("decisions", "names")}
+
+    def _shown_config(self) -> dict[str, Any]:
+        """Return the arguments without those options that few have any use for, unless they are used."""
+        quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen")}
+        return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
         """Return a new policy with the same arguments that has learned nothing, for a replication of a seed."""
@@ -496,9 +536,16 @@ class Policy(ABC):
         return policy
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in self.config.items() if name not in _EITHER or value is not None}
+        given = {name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None}
         shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}({self.graph!r}, {shown})"
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    """Return the options of every policy, with what they are by default."""
+    given = inspect.signature(Policy.__init__).parameters
+    return {name: given[name].default for name in Options.__annotations__}
 
 
 def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:

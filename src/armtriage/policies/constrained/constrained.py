@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from armtriage.policies.constrained.by_oracle import (
     Progress,
 )
 from armtriage.policies.lock import locked
+from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage
 
@@ -84,7 +85,7 @@ class ConstrainedElimination(Policy):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         decisions: DecisionSet,
         *,
         horizon: int | None = None,
@@ -92,10 +93,9 @@ class ConstrainedElimination(Policy):
         variant: str = "oracle",
         cover: str = "exact",
         interval: str | None = None,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, decisions=decisions, seed=seed, reward_range=reward_range)
+        super().__init__(graph, decisions=decisions, **options)
         self.horizon = check_horizon(horizon)
         self.delta = check_probability("delta", delta)
         self.variant = check_choice("variant", variant, tuple(VARIANTS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from armtriage.policies.elimination.sets import (
 from armtriage.policies.facts import require, within
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import as_tries
+from armtriage.policies.options import Options
 from armtriage.triage import Triage, TriageLog
 
 __all__ = ["CombinatorialElimination", "lose", "rebuild"]
@@ -117,7 +118,7 @@ def _fill(params: Params, state: State, luck: np.uint64, arms: NDArray[np.int64]
             if params.fill == 0:
                 state.values[n] = state.sums[arm] / state.counts[arm] if state.counts[arm] > 0 else 0.0
             elif params.fill == 1:
-                state.values[n] = uniform(luck, params.n_arms + arm)
+                state.values[n] = uniform(luck, -1 - arm)
             else:
                 state.values[n] = 0.0
             n += 1
@@ -341,7 +342,7 @@ class CombinatorialElimination(CompiledPolicy):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int,
         *,
         horizon: int | None = None,
@@ -353,10 +354,9 @@ class CombinatorialElimination(CompiledPolicy):
         skip_revealed: bool | None = None,
         tie_break: str | None = None,
         fill: str | None = None,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, **options)
         default = VARIANTS[check_choice("variant", variant, tuple(VARIANTS))]
         self.horizon = check_horizon(horizon)
         self.delta = check_probability("delta", delta)

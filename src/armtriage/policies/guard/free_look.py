@@ -131,7 +131,7 @@ def learn(
     best, best_arm = sampler.best_outside, sampler.best_arm
     for i in range(n):
         arm = seen[i]
-        win = won(luck, sets.counts.size + arm, rewards[i])
+        win = won(luck, arm, rewards[i])
         if win:
             sampler.wins[arm] += 1.0
         mean = (sampler.wins[arm] + 1.0) / (sets.counts[arm] + 2.0)

@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from armtriage.policies.facts import arrays_of, facts_of, require, restore_array
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
 from armtriage.policies.lock import locked
+from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
 
 __all__ = ["Guard"]
@@ -95,16 +96,15 @@ class Guard(GuardedPolicy):
     def __init__(
         self,
         proposer: Policy | Callable[[int], ArrayLike] | None,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int,
         *,
         delta: float = 0.01,
         mode: str = "time",
         factor: float = 1.0,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, delta=delta, mode=mode, factor=factor, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, delta=delta, mode=mode, factor=factor, **options)
         self.proposer = proposer
         self._stream = stream(self.seed, "policy")
 
@@ -223,7 +223,7 @@ class Guard(GuardedPolicy):
         recipe = None
         if isinstance(self.proposer, Policy):
             recipe = {"policy": type(self.proposer).__name__, "config": self.proposer._saved_config()}
-        return {**self.config, "proposer": recipe}
+        return {**super()._saved_config(), "proposer": recipe}
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from armtriage.policies.elimination.elimination import CombinatorialElimination,
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.guard.account import Book, GuardParams, new_book, rebuild_book
 from armtriage.policies.lock import locked
+from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage, TriageLog
 
@@ -39,16 +40,15 @@ class GuardedPolicy(Policy):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int,
         *,
         delta: float,
         mode: str,
         factor: float,
-        seed: int | None,
-        reward_range: tuple[float, float],
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, **options)
         self.delta = check_probability("delta", delta)
         self.mode = check_choice("mode", mode, MODES)
         self.factor = check_number("factor", factor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from armtriage.policies.guard.account import GuardParams, admit, begin, note
 from armtriage.policies.guard.free_look import Sampler, forget, learn, new_sampler, propose, rebuild_sampler
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
+from armtriage.policies.options import Options
 
 __all__ = ["GuardedThompson"]
 
@@ -133,7 +134,7 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int,
         *,
         delta: float = 0.01,
@@ -141,10 +142,9 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
         factor: float = 1.0,
         free_look: bool = True,
         reveal: bool = True,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, delta=delta, mode=mode, factor=factor, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, delta=delta, mode=mode, factor=factor, **options)
         self.free_look = check_flag("free_look", free_look)
         self.reveal = check_flag("reveal", reveal)
 

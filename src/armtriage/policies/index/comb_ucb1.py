@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from armtriage.policies.index.shortlist import (
     take_unseen,
     update,
 )
+from armtriage.policies.options import Options
 
 __all__ = ["CombUCB1"]
 
@@ -111,15 +113,14 @@ class CombUCB1(OraclePolicy, IndexPolicy):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
         decisions: DecisionSet | None = None,
         exploration: float = 1.5,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, decisions=decisions, **options)
         self.exploration = check_number("exploration", exploration)
 
     def params(self) -> Params:

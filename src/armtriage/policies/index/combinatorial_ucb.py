@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from armtriage.policies.index.shortlist import (
     take_unseen,
     update,
 )
+from armtriage.policies.options import Options
 
 __all__ = ["CombinatorialUCB"]
 
@@ -84,16 +86,15 @@ class CombinatorialUCB(IndexPolicy):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int,
         *,
         horizon: int | None = None,
         delta: float = 0.01,
         width: float | None = None,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, **options)
         self.horizon = check_horizon(horizon)
         self.delta = check_probability("delta", delta)
         if width is None:

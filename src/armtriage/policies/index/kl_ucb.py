@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from armtriage.policies.index.shortlist import (
     update,
 )
 from armtriage.policies.lost import as_least
+from armtriage.policies.options import Options
 
 __all__ = ["KLUCB"]
 
@@ -138,15 +140,14 @@ class KLUCB(OraclePolicy, IndexPolicy):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
         decisions: DecisionSet | None = None,
         log_log: float = 0.0,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, decisions=decisions, **options)
         self.log_log = check_number("log_log", log_log)
 
     def params(self) -> Params:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,7 @@ from armtriage.kernels.order import best_arms
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
+from armtriage.policies.options import Options
 
 __all__ = ["C2UCB"]
 
@@ -121,11 +124,10 @@ class C2UCB(CompiledContextualPolicy):
         width: float | None = None,
         ridge: float = 1.0,
         noise_scale: float | None = None,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (-1.0, 1.0),
         context_bound: float = 1.0,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
         self.delta = check_probability("delta", delta)
         self.width = check_optional("width", width)
         self.ridge = check_ridge(ridge)

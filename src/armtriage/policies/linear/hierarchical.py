@@ -7,7 +7,7 @@ In stage h = 1, 2, ... of a round, with the regression of stage h: (1) arms whos
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink,
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
 from armtriage.policies.facts import within
 from armtriage.policies.lock import locked
+from armtriage.policies.options import Options
 
 __all__ = ["HierarchicalElimination", "StageTriage"]
 
@@ -302,11 +303,10 @@ class HierarchicalElimination(CompiledContextualPolicy):
         delta: float = 0.01,
         variant: str = "tight",
         noise_scale: float | None = None,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (-1.0, 1.0),
         context_bound: float = 1.0,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
         self.horizon = check_count("horizon", horizon, 1, LONGEST)
         self.delta = check_probability("delta", delta)
         self.variant = check_choice("variant", variant, VARIANTS)

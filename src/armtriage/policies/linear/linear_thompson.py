@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,7 @@ from armtriage.kernels.order import best_arms, inner
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, back, new_ridge, solve
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
+from armtriage.policies.options import Options
 
 __all__ = ["LinearThompsonSampling"]
 
@@ -115,11 +118,10 @@ class LinearThompsonSampling(CompiledContextualPolicy):
         scale: float | None = None,
         ridge: float = 1.0,
         noise_scale: float | None = None,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (-1.0, 1.0),
         context_bound: float = 1.0,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, seed=seed, reward_range=reward_range, context_bound=context_bound)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
         self.scale = check_optional("scale", scale)
         self.ridge = check_ridge(ridge)
         self.noise_scale = check_optional("noise_scale", noise_scale)

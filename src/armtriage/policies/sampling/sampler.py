@@ -49,9 +49,9 @@ def draw(luck: float, wins: float, losses: float) -> float:
 
 
 @kernel
-def won(luck: np.uint64, column: int, reward: float) -> bool:
-    """Whether a reward counts as a win; between 0 and 1 a coin decides."""
-    return reward >= 1.0 or (reward > 0.0 and uniform(luck, column) < reward)
+def won(luck: np.uint64, arm: int, reward: float) -> bool:
+    """Whether a reward counts as a win; between 0 and 1 a coin decides, from the columns before those of the draws."""
+    return reward >= 1.0 or (reward > 0.0 and uniform(luck, -1 - arm) < reward)
 
 
 @kernel

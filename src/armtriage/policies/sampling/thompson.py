@@ -6,6 +6,8 @@ is in, and only the few arms between them are really drawn (see `sampler`).
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,7 @@ from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
 from armtriage.policies.facts import require, within
 from armtriage.policies.lost import PATIENCE, as_least
+from armtriage.policies.options import Options
 from armtriage.policies.sampling.sampler import BELOW, FAR, STALE, band, draw, follow, won
 
 __all__ = ["ThompsonSampling"]
@@ -176,7 +179,7 @@ def update(
     for i in range(n):
         a, reward = seen[i], rewards[i]
         # A win moves the posterior up: `sure` stays safe, and so does an `out` of 0. A loss does the opposite.
-        if won(luck, params.n_arms + a, reward):
+        if won(luck, a, reward):
             state.wins[a] += 1.0
             safe = state.out[a] <= 0.0
         else:
@@ -243,14 +246,13 @@ class ThompsonSampling(OraclePolicy):
 
     def __init__(
         self,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
         decisions: DecisionSet | None = None,
-        seed: int | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, seed=seed, reward_range=reward_range)
+        super().__init__(graph, budget, decisions=decisions, **options)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
