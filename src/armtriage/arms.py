@@ -64,6 +64,15 @@ class Roster:
             self._live = np.flatnonzero(playable)
         return self._live
 
+    @property
+    def changed(self) -> bool:
+        """Whether the arms that may be played are not just those that were there at first."""
+        return bool(self.extra or self.retired)
+
+    def is_newer(self, arm: int, number: int) -> bool:
+        """Whether an arm began after a decision, or began anew: its rewards then say nothing of what it is now."""
+        return arm in self.later and number < self.later[arm][0]
+
     def _new_numbers(self, names: Sequence[Name], first: int) -> dict[Name, int]:
         """Return the numbers from `first` on, by name; refuse names that are taken, or none."""
         found: dict[Name, int] = {}

@@ -20,7 +20,7 @@ from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE
 from armtriage.policies.facts import require, within
 from armtriage.policies.lost import PATIENCE, all_as_least, as_least
-from armtriage.policies.sampling.sampler import BELOW, STALE, draw, follow, luck_needed, won
+from armtriage.policies.sampler import BELOW, STALE, draw, follow, luck_needed, won
 
 __all__ = ["Sampler", "learn", "new_sampler", "propose", "rebuild_sampler"]
 
