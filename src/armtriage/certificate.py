@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import (
+    LONGEST,
     as_numbers,
     check_arms,
     check_choice,
@@ -104,8 +105,8 @@ class Certificate:
     rounds, budget : int
         Decisions made so far, and arms in each.
     regret_bound : float
-        Bound on what they lost in all, against always playing the best arms: the smaller of the next two. With
-        `by_round`, against the best arms that were eligible in each round.
+        Bound on what they lost in all, against always playing the best arms, or with `per_round` the best that were
+        eligible in each round: the smallest of `retrospective`, `sum_of_certificates` and `by_pattern`.
     retrospective : float
         The bound by today's intervals.
     sum_of_certificates : float or None
@@ -132,8 +133,10 @@ class Certificate:
         Arms whose last eight rewards or more did not come: they are hardly tried any more, and may stay open for ever.
     direction : str
         ``"minimize"`` if what is told are costs: all bounds are then on what was paid too much.
-    by_round : bool
-        Whether some arms were not eligible in all rounds, so that each round is compared with the best that it had.
+    per_round : bool
+        Whether each round is compared with the best of the arms that were eligible in it.
+    by_pattern : float or None
+        The bound by today's intervals for each eligible set by itself, if the policy kept it.
 
     Examples
     --------
@@ -160,7 +163,8 @@ class Certificate:
     since: int = 0
     silent: tuple[Name, ...] = ()
     direction: str = "maximize"
-    by_round: bool = False
+    per_round: bool = False
+    by_pattern: float | None = None
 
     def __str__(self) -> str:
         if self.contradictions:
@@ -195,7 +199,7 @@ class Certificate:
         when = f"since number {self.since:,}" if self.since else "so far"
         made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions {when} have"
         most, each = at_most(self.regret_bound), at_most(self.regret_bound / self.rounds)
-        best = f"{self._best(' eligible')} of every round" if self.by_round else f"always playing {self._best()}"
+        best = f"{self._best(' eligible')} of every round" if self.per_round else f"always playing {self._best()}"
         if self._costs:
             return f"{sure}, {made} cost at most {most} more in all, {each} each, than {best}."
         return f"{sure}, {made} lost at most {most} in all, {each} each, against {best}."
@@ -332,13 +336,14 @@ def certify(
     >>> round(log.regret_bound, 1), log.next_decision
     (25.5, array([0]))
     >>> print(certify([60, 40], [60, 40], [30.0, 10.0], budget=1, exposures=[60, 100], names=["tea", "milk"]))
-    With 95% confidence, the 100 decisions so far have lost at most 13.6 in all, 0.136 each, against the best eligible arm
-    of every round. Playing arm 'tea' next loses at most 0.226, ...
+    With 95% confidence, the 100 decisions so far have lost at most 13.6 in all, 0.136 each, against the best eligible
+    arm of every round. Playing arm 'tea' next loses at most 0.226, ...
     """
     n_arms = as_numbers("pulls", pulls).size
     given = check_per_arm("pulls", pulls, n_arms, whole=True)
     size = check_count("budget", budget, 1, n_arms)
     observed = check_per_arm("counts", counts, n_arms, whole=True)
+    _countable("pulls", given)
     tally = Tally(given, observed, check_per_arm("sums", sums, n_arms))
     made = _rounds(given, size, rounds)
     shown = None if exposures is None else _exposures(exposures, given, made)
@@ -383,6 +388,7 @@ def certificate_of(
     next_decision: ArrayLike | None = None,
     bounds: Bounds | None = None,
     sum_of_certificates: float | None = None,
+    by_pattern: float | None = None,
     contradictions: int = 0,
     account: Account | None = None,
     since: int = 0,
@@ -425,20 +431,21 @@ def certificate_of(
         if not np.isin(chosen, open_to).all():
             raise ValueError(f"next_decision must be arms that may be played, got {next_decision!r}")
     outside, inside, amounts = _exchanges(chosen, open_to, bounds)
-    used = budget * rounds if exposures is None else int(tally.pulls.sum()) if slots is None else slots
-    past = width * (
-        _log_bound(tally.pulls, rounds, budget, bounds)
-        if exposures is None
-        else by_exposure(bounds, tally.pulls, exposures, used)
-    )
-    if unplayed := used - int(tally.pulls.sum()):
+    pulled = int(tally.pulls.sum())
+    if exposures is None:
+        slots, past = budget * rounds, _log_bound(tally.pulls, rounds, budget, bounds)
+    else:
+        slots = pulled if slots is None else slots
+        past = by_exposure(bounds, tally.pulls, exposures, slots)
+    past *= width
+    if unplayed := slots - pulled:
         past += unplayed * (-reward_range[1] if direction == "minimize" else reward_range[0])
     past, gap = max(past, 0.0), _gap(bounds, live, budget)
     certificate = Certificate(
         confidence=max(1.0 - 2.0 * delta, 0.0) if later else 1.0 - delta,
         rounds=rounds,
         budget=budget,
-        regret_bound=past if sum_of_certificates is None else min(past, sum_of_certificates),
+        regret_bound=min(one for one in (past, sum_of_certificates, by_pattern) if one is not None),
         retrospective=past,
         sum_of_certificates=sum_of_certificates,
         next_decision=chosen,
@@ -452,7 +459,8 @@ def certificate_of(
         since=since,
         silent=tuple(np.intersect1d(silent, live).tolist()) if silent else (),
         direction=direction,
-        by_round=exposures is not None,
+        per_round=exposures is not None,
+        by_pattern=by_pattern,
     )
     if contradictions:
         certificate = _withdrawn(certificate)
@@ -467,6 +475,7 @@ def _withdrawn(certificate: Certificate) -> Certificate:
         regret_bound=np.inf,
         retrospective=np.inf,
         sum_of_certificates=None if certificate.sum_of_certificates is None else np.inf,
+        by_pattern=None if certificate.by_pattern is None else np.inf,
         next_bound=np.inf,
         exchanges=(),
         triage=Triage(none, np.sort(np.concatenate(certificate.triage)), none),
@@ -729,9 +738,16 @@ def _rounds(pulls: NDArray[np.int64], budget: int, rounds: int | None) -> int:
     return made
 
 
+def _countable(name: str, values: NDArray[np.int64]) -> None:
+    """Refuse what has a sum that is no longer exact."""
+    if values.sum(dtype=np.float64) >= LONGEST:
+        raise ValueError(f"{name} must sum to less than {LONGEST}, got {values.sum(dtype=np.float64):g}")
+
+
 def _exposures(exposures: ArrayLike, pulls: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
     """Return in how many rounds each arm was eligible."""
     found = check_per_arm("exposures", exposures, pulls.size, whole=True)
+    _countable("exposures", found)
     for arm in np.flatnonzero((found < pulls) | (found > rounds))[:1]:
         most = f"from its {pulls[arm]} pulls to the {rounds} rounds"
         raise ValueError(f"exposures must be {most} for arm {arm}, got {found[arm]}")
