@@ -554,17 +554,14 @@ def by_exposure(bounds: Bounds, pulls: NDArray[np.int64], exposures: NDArray[np.
     >>> by_exposure(bounds, np.array([5, 5]), np.array([10, 5]), slots=10)  # in five rounds there was a choice
     1.5
     """
-    kept = pulls * bounds.lower
-    gains = (exposures - pulls) * bounds.upper + kept
-    order = np.flatnonzero(exposures)
-    order = order[np.argsort(-gains[order] / exposures[order], kind="stable")]
-    filled = np.cumsum(exposures[order])
-    whole = int(np.searchsorted(filled, slots, side="right"))
-    total = gains[order[:whole]].sum()
-    if whole < order.size:
-        last = order[whole]
-        total += gains[last] * ((slots - (filled[whole - 1] if whole else 0)) / exposures[last])
-    return max(float(total - kept.sum()), 0.0)
+    shown = np.flatnonzero(exposures)
+    most, kept = ((exposures - pulls) * bounds.upper)[shown], (pulls * bounds.lower)[shown]
+    order = np.argsort(-(most + kept) / exposures[shown], kind="stable")
+    units = exposures[shown[order]]
+    before = np.cumsum(units) - units
+    # Gains of what is taken less what is left of the others: sums of all gains would cancel, and lose digits.
+    taken = np.clip((slots - before) / units, 0.0, 1.0)
+    return max(float(taken @ most[order] - (1.0 - taken) @ kept[order]), 0.0)
 
 
 class Watch:
