@@ -75,11 +75,12 @@ class Decision:
     @property
     def revealed(self) -> NDArray[np.int64]:
         """The arms whose rewards this decision shows, ascending."""
-        own = self.__dict__
-        if own["_shown"] is None:
-            own["_shown"] = own["_graph"].revealed_by(self.arms)
-            own["_shown"].flags.writeable = False
-        return own["_shown"]  # type: ignore[no-any-return]
+        own: dict[str, Any] = self.__dict__
+        shown: NDArray[np.int64] | None = own["_shown"]
+        if shown is None:
+            own["_shown"] = shown = own["_graph"].revealed_by(self.arms)
+            shown.flags.writeable = False
+        return shown
 
     @property
     def names(self) -> tuple[Name, ...]:

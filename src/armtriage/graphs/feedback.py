@@ -388,7 +388,7 @@ class FeedbackGraph:
         if np.any(pairs.max(axis=1, initial=0) < n):
             old = pairs[pairs.max(axis=1) < n][0].tolist()
             raise ValueError(f"edges must each have a new arm, from {n} to {total - 1}, got {tuple(old)}")
-        return FeedbackGraph(GraphArrays(*layout.with_rows(*self._arrays, total, pairs)))
+        return FeedbackGraph(GraphArrays(*layout.with_rows(tuple(self._arrays), total, pairs)))
 
     def to_sparse(self) -> csr_array[np.bool_]:
         """Return the whole matrix, self-loops included; entry (a, b) is True where a reveals b.

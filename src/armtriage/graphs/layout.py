@@ -199,10 +199,9 @@ def check_layout(arrays: Mapping[str, npt.NDArray[Any]], names: tuple[str, ...])
     return _pack(start, stop, indptr, indices)
 
 
-def with_rows(
-    start: SmallInts, stop: SmallInts, indptr: Ints, indices: SmallInts, total: int, pairs: Ints
-) -> Layout:
+def with_rows(layout: tuple[npt.NDArray[Any], ...], total: int, pairs: Ints) -> Layout:
     """Return the layout with rows up to `total`, each for itself, and with pairs of which one is a new row."""
+    start, stop, indptr, indices = layout
     n = start.size
     new = np.arange(n, total)
     begin, end = np.append(start, new).astype(np.int64), np.append(stop, new + 1).astype(np.int64)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage.arms import Roster
-from armtriage.certificate import Bounds, Certificate, Tally, certificate_of, triage_among
+from armtriage.certificate import Bounds, Certificate, Tally, certificate_of
 from armtriage.intervals import confidence_interval
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import PATIENCE
-from armtriage.triage import Triage
+from armtriage.triage import Triage, triage_among
 
 if TYPE_CHECKING:
     from armtriage.decisions import DecisionSet
@@ -34,6 +34,7 @@ class CertifiedPolicy(ABC):
     direction: str
     _asked: int
     _before: Tally | None
+    _exposed_before: NDArray[np.int64]
     _crowd: Crowd | None
     _graph: FeedbackGraph
     _lock: Any
@@ -48,11 +49,16 @@ class CertifiedPolicy(ABC):
 
     @property
     def tally(self) -> Tally:
-        """How often each arm was pulled and observed, its rewards' sum on the unit scale, how often it was eligible."""
+        """How often each arm was pulled and observed, and its rewards' sum on the unit scale, for certificates."""
         if self._crowd is None:
             return self._own_tally
         rows, n = self._gather().rows, self._roster.n_arms
-        return Tally(rows.pulls[:n], rows.counts[:n], rows.sums[:n], rows.exposures[:n])
+        return Tally(rows.pulls[:n], rows.counts[:n], rows.sums[:n])
+
+    @property
+    def _exposures(self) -> NDArray[np.int64] | None:
+        """How often each arm was eligible; None if every arm always was."""
+        return None if self._crowd is None else self._gather().rows.exposures[: self._roster.n_arms]
 
     @cached_property
     def _own_tally(self) -> Tally:
@@ -124,8 +130,10 @@ class CertifiedPolicy(ABC):
         >>> policy.certificate(since=policy.start_window()).rounds
         0
         """
-        self._since = self._asked
-        self._before = Tally(*(None if column is None else column.copy() for column in self.tally))
+        pulls, counts, sums = self.tally
+        exposures = self._exposures
+        self._since, self._before = self._asked, Tally(pulls.copy(), counts.copy(), sums.copy())
+        self._exposed_before = np.full(pulls.size, self._asked) if exposures is None else exposures.copy()
         return self._since
 
     @locked
@@ -178,15 +186,20 @@ class CertifiedPolicy(ABC):
         if since:
             if since != self._since or self._before is None:
                 raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
-            tally = _without(tally, self._before)
-        pulls, counts, sums, exposures = tally
-        divisors = None
-        if self._crowd is not None:
+            tally = Tally(*(_without(now, then) for now, then in zip(tally, self._before, strict=True)))
+        pulls, counts, sums = tally
+        exposures, divisors = self._exposures, None
+        if exposures is not None:
+            assert self._crowd is not None
             divisors = self._crowd.rows.divisors[: roster.n_arms]
-            if not since:
+            if since:
+                exposures = _without(exposures, self._exposed_before)
+            else:
                 # What forgotten arms were counts on: their pulls were part of what was lost.
                 old = self._crowd.ghosts()
-                pulls, counts, sums = (np.append(one, old[name]) for one, name in zip(tally, Tally._fields, strict=False))
+                pulls, counts, sums = (
+                    np.append(one, old[name]) for one, name in zip(tally, Tally._fields, strict=True)
+                )
                 exposures, divisors = np.append(exposures, old["exposures"]), np.append(divisors, old["divisors"])
                 if bounds is not None:
                     bounds = Bounds(np.append(bounds.lower, old["lower"]), np.append(bounds.upper, old["upper"]))
@@ -203,10 +216,10 @@ class CertifiedPolicy(ABC):
             since=since,
             silent=self._silent,
             exposures=exposures,
-            slots=int(pulls.sum()),
+            slots=None if exposures is None else int(pulls.sum()),
             divisors=divisors,
             later=roster.extra > 0,
-            arms=roster.live,
+            arms=None if self._crowd is None and not roster.retired else roster.live,
             eligible=among,
             names=roster.names,
             direction=self.direction,
@@ -214,14 +227,8 @@ class CertifiedPolicy(ABC):
         )
 
 
-def _without(tally: Tally, before: Tally) -> Tally:
+def _without(now: NDArray[Any], then: NDArray[Any]) -> NDArray[Any]:
     """Return what has come since; arms that were added in between had nothing before."""
-
-    def since(now: NDArray[Any] | None, then: NDArray[Any] | None) -> Any:
-        if now is None or then is None:
-            return None
-        grown = now.copy()
-        grown[: then.size] -= then
-        return grown
-
-    return Tally(*(since(now, then) for now, then in zip(tally, before, strict=True)))
+    rest = now.copy()
+    rest[: then.size] -= then
+    return rest

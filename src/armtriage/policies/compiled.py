@@ -44,6 +44,7 @@ class Kernels(NamedTuple):
     release: Callable[..., None] | None = None
     weigh: Callable[..., None] | None = None
     believe: Callable[..., None] | None = None
+    teach: Callable[..., None] | None = None  # for rewards in parts, where `update` has more to do than to learn
 
 
 class Seat(Record):
@@ -158,12 +159,25 @@ def _tell(address: int, number: int, told: int, n: int, raw: bool) -> int:
     return -1
 
 
+def teach(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def _teach(address: int, number: int, n: int, closing: bool) -> None:
+    """Learn rewards on the unit scale of a decision that stays open, or settle those when it is closed."""
+    seat = open_seat(address)
+    luck = row(seat.streams[0], number)
+    teach(seat.params, seat.state, luck, seat.seen[:n], seat.rewards[:n], closing)
+
+
 class _Entries(NamedTuple):
     """What Python calls: kernels that take the address of a seat."""
 
     ask: Callable[..., None]
     note: Callable[..., None]
     tell: Callable[..., int]
+    teach: Callable[..., None] | None
 
 
 @cache
@@ -176,8 +190,11 @@ def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
         bind(_ask, f"ask_{name}", open_seat=open_one, select=kernels.select, schedule=schedule, believe=believe),
         bind(_note, f"note_{name}", open_seat=open_one, schedule=schedule),
         bind(_tell, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release),
+        None if kernels.teach is None else bind(_teach, f"teach_{name}", open_seat=open_one, teach=kernels.teach),
     )
     compile_now(entries.ask, int, int, bool)
+    if entries.teach is not None:
+        compile_now(entries.teach, int, int, int, bool)
     compile_now(entries.note, int, int)
     compile_now(entries.tell, int, int, int, int, bool)
     return entries
@@ -343,6 +360,23 @@ class CompiledPolicy(_Compiled):
         if number < self._since:
             self._count_before(number, arms, self._to_unit(rewards))
         del self._open[number]
+
+    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        if self._crowd is not None or self.kernels.teach is None:
+            super()._teach(number, arms, rewards)
+        else:
+            self._teach_some(number, arms, rewards, False)
+
+    def _teach_some(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], closing: bool) -> None:
+        seat, n = self._seat, arms.size
+        seat.seen[:n], seat.rewards[:n] = arms, rewards
+        assert self._entries.teach is not None
+        self._entries.teach(seat.handle, number, n, closing)
+
+    def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
+        if self.kernels.teach is not None and known:
+            self._teach_some(number, arms[:known], rewards[:known], True)
+        super()._catch_up(number, arms, rewards, known)
 
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         seat, n = self._seat, arms.size

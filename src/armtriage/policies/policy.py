@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,9 +24,10 @@ from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.eligible import Crowd
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import DIRECTIONS, Options, spelled_out
-from armtriage.policies.saved import SavedPolicy
+from armtriage.policies.rewards import from_array, from_mapping
+from armtriage.policies.saved import SavedPolicy, kinds_of
 
-__all__ = ["Policy"]
+__all__ = ["Policy", "kinds_of"]
 
 _EITHER = ("budget", "decisions")
 _NONE = np.empty(0, np.int64)
@@ -75,7 +75,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
     array([0, 1])
     """
 
-    learns_at_once: ClassVar[bool] = False
+    learns_at_once: bool = False
     """Whether rewards that are told in parts are learned before their decision is closed."""
 
     def __init__(
@@ -157,13 +157,13 @@ class Policy(SavedPolicy, CertifiedPolicy):
         """Return what is known of the arms, as it is kept from now on."""
         raise NotImplementedError(f"the arms of a {type(self).__name__} cannot change: it keeps nothing for others")
 
-    def _schedule(self, arms: NDArray[np.int64]) -> None:  # noqa: B027 - optional
+    def _schedule(self, arms: NDArray[np.int64]) -> None:
         """Note that rewards of these arms are on their way."""
 
-    def _release(self, arms: NDArray[np.int64]) -> None:  # noqa: B027 - optional
+    def _release(self, arms: NDArray[np.int64]) -> None:
         """Note that rewards of these arms will never come."""
 
-    def _adopt(self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: Any) -> None:  # noqa: B027
+    def _adopt(self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: Any) -> None:
         """Note that `arms` are played instead of one's own choice."""
 
     @property
@@ -322,6 +322,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
     def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
         """Return the next decision among eligible arms."""
         number = self._asked
+        self._check_eligible_allowed()
         if self.decisions is None:
             self._gather()
         own, beliefs = self._select_among(number, among)
@@ -330,12 +331,16 @@ class Policy(SavedPolicy, CertifiedPolicy):
             self._adopt(number, own, given, among)
             arms, beliefs = given, None
         decision = self._begin(arms, eligible=among, shown=self._shown_among(arms, among), beliefs=beliefs)
+        self._count_among(among, arms, decision.revealed)
+        return decision
+
+    def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+        """Count a decision among eligible arms, and the rewards that it shows as on their way."""
         if self._crowd is None:
             self.tally.pulls[arms] += 1
-            self._schedule(decision.revealed)
+            self._schedule(shown)
         else:
-            self._crowd.count(among, arms, decision.revealed)
-        return decision
+            self._crowd.count(among, arms, shown)
 
     def _shown_among(self, arms: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the arms that a decision reveals: no retired ones, and no others asleep unless they are seen."""
@@ -370,23 +375,20 @@ class Policy(SavedPolicy, CertifiedPolicy):
         """Return the crowd; from the first request that differs on there is one, and the arms that came are in it."""
         crowd, n = self._crowd, self.n_arms
         if crowd is None:
-            missed, tally = self._missed, self.tally
-            crowd = self._new_crowd()
-            rows, old = crowd.rows, tally.pulls.size
-            rows.pulls[:old], rows.counts[:old], rows.sums[:old] = tally.pulls, tally.counts, tally.sums
+            crowd, tally, old = self._new_crowd(), self._own_tally, self._own_tally.pulls.size
+            rows = crowd.rows
+            rows.pulls[:old], rows.counts[:old], rows.sums[:old] = tally
             rows.exposures[:old], rows.slots = self._asked, int(tally.pulls.sum())
-            rows.pending[:old] = self._awaited()
-            if missed is not None:
-                rows.missed[:old] = missed
+            if self._missed is not None:
+                rows.missed[:old] = self._missed
             rows.learned[:old], rows.gained[:old] = tally.counts, tally.sums
             for part in self._parts.values() if self.learns_at_once else ():
                 for arm, reward in part.items():
                     rows.learned[arm] += 1
                     rows.gained[arm] += reward
-            crowd.share(slice(0, old), np.full(old, float(self._roster.n_first)))
-            if self._before is not None and self._before.exposures is None:
-                self._before = self._before._replace(exposures=np.full(old, self._since))
+            crowd.share_all(self._roster, int(rows.n_arms))
             self._crowd = crowd
+            rows.pending[:old] = self._awaited()[:old]
         first = int(crowd.rows.n_arms)
         if first < n:
             crowd.grow(n, None if self._plain else self.graph)
@@ -428,6 +430,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
         ('jam',)
         """
         self._check_change()
+        self._check_eligible_allowed()
         roster = copy.deepcopy(self._roster) if shows or shown_by else self._roster
         model = None if like is None else roster.number(like, "like")
         new = roster.add(names, self._asked)
@@ -482,7 +485,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
             self._check_eligible_allowed()
         self._roster.retire(found)
 
-    def _check_eligible_allowed(self) -> None:  # noqa: B027 - optional
+    def _check_eligible_allowed(self) -> None:
         """Refuse requests that differ, where the policy's guarantee is about one set of arms."""
 
     @locked
@@ -513,14 +516,19 @@ class Policy(SavedPolicy, CertifiedPolicy):
                 raise ValueError(f"arms has {self._roster.said(arm)}, which is not retired")
         if forget and found:
             self._check_change()
-            crowd = self._gather()
+            self._gather()
             for part in self._parts.values():
                 for arm in found:
                     part.pop(arm, None)
         self._roster.restore(found, self._asked if forget else None)
         if forget and found:
-            crowd.forget(found)
-            crowd.share(np.array(found), np.array([self._roster.divisor(arm) for arm in found]))
+            self._forget(found)
+
+    def _forget(self, arms: list[int]) -> None:
+        """Let arms begin anew."""
+        assert self._crowd is not None
+        self._crowd.forget(arms)
+        self._crowd.share(np.array(arms), np.array([self._roster.divisor(arm) for arm in arms]))
 
     @locked
     def tell(self, decision: Decision | int, rewards: Rewards, *, last: bool = True) -> None:
@@ -544,9 +552,9 @@ class Policy(SavedPolicy, CertifiedPolicy):
         check_flag("last", last)
         shown = self._open[number].revealed
         if isinstance(rewards, Mapping):
-            seen, values, missing = self._from_mapping(rewards, shown)
+            seen, values, missing = from_mapping(rewards, shown, self._roster)
         else:
-            seen, values, missing = shown, _from_array(rewards, shown), _NONE
+            seen, values, missing = shown, from_array(rewards, shown), _NONE
         if last and number not in self._parts and not self._roster.extra:
             self._learn(number, seen, values, missing)
             self._count_missed(seen, missing)
@@ -606,11 +614,10 @@ class Policy(SavedPolicy, CertifiedPolicy):
         known: int,
         missing: NDArray[np.int64],
     ) -> None:
-        """Close a decision with unit rewards, of which the first `known` were told before; the missing ones are lost."""
+        """Close a decision with unit rewards, of which the first `known` were told before, and others lost."""
         self._count_before(number, arms, rewards)
         if self._crowd is not None:
-            first = known if self.learns_at_once else 0
-            self._crowd.close(number, arms, rewards, first, missing)
+            self._close_among(number, arms, rewards, known, missing)
         else:
             self.tally.counts[arms] += 1
             self.tally.sums[arms] += rewards
@@ -618,6 +625,17 @@ class Policy(SavedPolicy, CertifiedPolicy):
             if missing.size:
                 self._release(missing)
         del self._open[number]
+
+    def _close_among(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        known: int,
+        missing: NDArray[np.int64],
+    ) -> None:
+        assert self._crowd is not None
+        self._crowd.close(number, arms, rewards, known if self.learns_at_once else 0, missing)
 
     def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
         """Learn the rewards of a decision that is closed, but for those that have been learned already."""
@@ -707,33 +725,6 @@ class Policy(SavedPolicy, CertifiedPolicy):
             raise AlreadyTold(f"decision {number} has been told already")
         return number
 
-    def _from_mapping(
-        self, rewards: Mapping[Any, float], revealed: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-        """Return the arms that are told, ascending, their rewards, and the revealed arms that are not."""
-        if self._roster.names is not None:
-            named, rewards = rewards, {}
-            for name, reward in named.items():
-                rewards[self._roster.number(name, "rewards")] = reward
-        for arm, reward in rewards.items():
-            if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
-                raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
-            if not isinstance(reward, int | float | np.integer | np.floating | np.bool_):
-                raise TypeError(f"rewards must be numbers, got {reward!r} for {self._called(arm)}")
-            if not revealed.size or not 0 <= arm <= revealed[-1]:
-                raise ValueError(f"rewards has {self._called(arm)}, which the decision does not reveal")
-        arms = np.array(sorted(rewards), dtype=np.int64)
-        places = revealed.searchsorted(arms)
-        if not np.array_equal(revealed[places], arms):
-            stranger = arms[revealed[places] != arms][0]
-            raise ValueError(f"rewards has {self._called(stranger)}, which the decision does not reveal")
-        missing = np.ones(revealed.size, bool)
-        missing[places] = False
-        return arms, np.array([_as_float(rewards[arm]) for arm in arms.tolist()]), revealed[missing]
-
-    def _called(self, arm: int) -> str:
-        return self._roster.said(arm) if 0 <= arm < self.n_arms else f"arm {arm}"
-
     def _check_rewards(
         self, values: NDArray[np.float64], arms: NDArray[np.int64], argument: str = "rewards"
     ) -> NDArray[np.float64]:
@@ -746,7 +737,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
 
     def _out_of_range(self, value: float, arm: int, argument: str = "rewards") -> ValueError:
         low, high = self.reward_range
-        whose = "" if argument == "default" else f" for {self._called(int(arm))}"
+        whose = "" if argument == "default" else f" for {self._roster.said(int(arm))}"
         return ValueError(f"{argument} must lie in [{low}, {high}] (reward_range), got {value}{whose}")
 
     @cached_property
@@ -822,22 +813,3 @@ def _check_size(graph: FeedbackGraph, budget: int | None, decisions: DecisionSet
     if not 1 <= budget <= graph.n_arms:
         raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
     return int(budget)
-
-
-def _as_float(reward: float) -> float:
-    """Return the reward; an int that no float can hold is infinite, and out of every range."""
-    try:
-        return float(reward)
-    except OverflowError:
-        return math.inf if reward > 0 else -math.inf
-
-
-def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
-    if isinstance(rewards, np.ma.MaskedArray) and np.ma.is_masked(rewards):
-        raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
-    array = as_numbers("rewards", rewards)
-    if array.shape != revealed.shape:
-        raise ValueError(
-            f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
-        )
-    return np.array(array, dtype=np.float64)

@@ -38,13 +38,10 @@ class SavedPolicy:
 
     budget: int
     decisions: DecisionSet | None
-    config: dict[str, Any]
-    graph: FeedbackGraph
-    n_arms: int
-    tally: Tally
     learns_at_once: bool
     _asked: int
     _before: Tally | None
+    _exposed_before: NDArray[np.int64]
     _crowd: Crowd | None
     _id: str
     _lock: Any
@@ -57,9 +54,17 @@ class SavedPolicy:
 
     if TYPE_CHECKING:
 
+        @property
+        def config(self) -> dict[str, Any]: ...  # noqa: D102
+        @property
+        def graph(self) -> FeedbackGraph: ...  # noqa: D102
+        @property
+        def n_arms(self) -> int: ...  # noqa: D102
+        @property
+        def tally(self) -> Tally: ...  # noqa: D102
         def _gather(self) -> Crowd: ...
         def _new_crowd(self) -> Crowd: ...
-        def start_window(self) -> int: ...
+        def start_window(self) -> int: ...  # noqa: D102
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state that `save` keeps, beside the tally and open decisions."""
@@ -74,7 +79,8 @@ class SavedPolicy:
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
-        return cls(graph, **config)
+        make: Any = cls
+        return make(graph, **config)  # type: ignore[no-any-return]
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all that a file keeps."""
@@ -92,7 +98,7 @@ class SavedPolicy:
             arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
         arrays |= {f"arms.{name}": array for name, array in self._roster.to_arrays().items()}
         if crowd is None:
-            arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items() if array is not None}
+            arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items()}
             if self._missed is not None:
                 arrays["tally.missed"] = self._missed
             arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
@@ -100,7 +106,8 @@ class SavedPolicy:
             arrays |= {f"rows.{name}": array for name, array in crowd.arrays().items()}
             arrays |= {f"state.{name}": array for name, array in self._arrays_among().items()}
         if self._before is not None:
-            arrays |= {f"window.{name}": array for name, array in self._before._asdict().items() if array is not None}
+            window = {**self._before._asdict(), "exposures": self._exposed_before}
+            arrays |= {f"window.{name}": array for name, array in window.items()}
         arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         return header, arrays
 
@@ -219,9 +226,7 @@ class SavedPolicy:
         require(sizes.size == numbers.size and sizes.sum() == arms.size == rewards.size, "told rewards are odd")
         require(np.unique(numbers).size == numbers.size, "told_numbers must be different")
         ends = np.cumsum(sizes)[:-1]
-        for number, some, values in zip(
-            numbers.tolist(), np.split(arms, ends), np.split(rewards, ends), strict=True
-        ):
+        for number, some, values in zip(numbers.tolist(), np.split(arms, ends), np.split(rewards, ends), strict=True):
             require(number in self._open, "rewards are told of open decisions only")
             right = np.unique(some).size == some.size and np.isin(some, self._open[number].revealed).all()
             require(right, "rewards must be of arms that the decision reveals")
@@ -231,24 +236,33 @@ class SavedPolicy:
     """Whether unit rewards may be negative."""
 
     def _awaited(self) -> NDArray[np.int64]:
-        """Return how many rewards of each arm open decisions have still to bring."""
+        """Return how many rewards of each arm open decisions have still to bring, by what is kept of the arms."""
         shown = [one.revealed for one in self._open.values()]
         found = np.bincount(np.concatenate([_NONE, *shown]), minlength=self.n_arms)
-        return found - self._early() if self.learns_at_once else found
+        for number, one in self._open.items() if self._roster.extra else ():
+            for arm in one.revealed.tolist():
+                found[arm] -= self._roster.is_newer(arm, number)
+        return found - self._early() if self._settles_at_once and self._crowd is None else found
+
+    @property
+    def _settles_at_once(self) -> bool:
+        """Whether a reward that is told in part is no longer on its way, before its decision is closed."""
+        return self.learns_at_once
 
     def _early(self) -> NDArray[np.int64]:
         """Return how many rewards of each arm were told of decisions that are still open."""
-        told = [arm for part in self._parts.values() for arm in part]
+        newer = self._roster.is_newer
+        told = [arm for number, part in self._parts.items() for arm in part if not newer(arm, number)]
         return np.bincount(np.array(told, np.int64), minlength=self.n_arms)
 
     def _restore_tally(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        own: dict[str, NDArray[Any]] = {name: one for name, one in self.tally._asdict().items() if one is not None}
+        own: dict[str, NDArray[Any]] = self.tally._asdict()
         if "missed" in arrays:
             self._missed = own["missed"] = np.zeros(self.n_arms, np.int64)
         require(set(arrays) == set(own), f"the tally must have {', '.join(own)}")
         restore_arrays(own, arrays)
         within("missed", own.get("missed", _NONE), 0, self._asked)
-        pulls, counts, sums = self.tally[:3]
+        pulls, counts, sums = self.tally
         within("pulls", pulls, 0, self._asked)
         within("counts", counts, 0, self._asked)
         within("sums", sums, 0.0, counts)
@@ -258,11 +272,11 @@ class SavedPolicy:
 
     def _check_tallied(self, counts: NDArray[np.int64], sums: NDArray[np.float64] | None = None) -> None:
         """Refuse counts and sums of rewards that are not those of the tally, and of what was told in parts."""
-        early = self._early() if self.learns_at_once else 0
+        early = self._early() if self._settles_at_once else 0
         require(np.array_equal(counts, self.tally.counts + early), "counts must be those of the tally")
         if sums is not None:
             total = self.tally.sums.copy()
-            for part in self._parts.values() if self.learns_at_once else ():
+            for part in self._parts.values() if self._settles_at_once else ():
                 for arm, reward in part.items():
                     total[arm] += reward
             # Rewards in parts were added in another order.
@@ -284,16 +298,19 @@ class SavedPolicy:
     def _restore_window(self, since: int, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.start_window()
         now, self._since = self.tally, since
-        names = [name for name in Tally._fields if name != "exposures" or self._crowd is not None]
-        require(set(arrays) == set(names), f"a window must have {', '.join(names)}")
-        size = arrays["pulls"].size
+        names = [*Tally._fields, "exposures"]
+        # Files of before do not say how often an arm was eligible: it always was.
+        given = {"exposures": np.full(arrays["pulls"].size, since), **arrays}
+        require(set(given) == set(names), f"a window must have {', '.join(names)}")
+        size = given["pulls"].size
         require(1 <= size <= self.n_arms, "a window must be about the arms that there were")
-        before = Tally(*(np.zeros(size, np.float64 if name == "sums" else np.int64) for name in names))
-        restore_arrays({name: getattr(before, name) for name in names}, arrays)
-        self._before = before
+        before = Tally(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size))
+        self._before, self._exposed_before = before, np.zeros(size, np.int64)
+        restore_arrays({**before._asdict(), "exposures": self._exposed_before}, given)
         within("pulls before the window", before.pulls, 0, self._asked)
         within("counts before the window", before.counts, 0, self._asked)
         within("sums before the window", before.sums, 0.0, before.counts)
+        within("exposures before the window", self._exposed_before, before.pulls, since)
         if self._crowd is None:
             within("pulls before the window", before.pulls, 0, now.pulls)
             within("counts before the window", before.counts, 0, now.counts)
@@ -344,7 +361,7 @@ class SavedPolicy:
         policy._roster = Roster.from_arrays(parts["arms"], graph.n_arms, asked)
         if parts["rows"]:
             policy._crowd = policy._new_crowd()
-            policy._crowd.share_all(policy._roster)
+            policy._crowd.share_all(policy._roster, policy.n_arms)
         policy._reopen(parts["open"])
         if policy._crowd is None:
             policy._restore_tally(parts["tally"])

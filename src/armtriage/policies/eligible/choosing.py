@@ -232,9 +232,7 @@ def believe_index(
 
 
 @kernel
-def choose_by_kl(
-    request: Request, among: NDArray[np.int64], arms: NDArray[np.int64], bonus: float
-) -> None:
+def choose_by_kl(request: Request, among: NDArray[np.int64], arms: NDArray[np.int64], bonus: float) -> None:
     """Fill `arms` with the largest KL indices; Pinsker's inequality rules most out before they are computed."""
     rows, n, k = request.rows, among.size, arms.size
     pinsker = math.sqrt(0.5 * bonus)
@@ -269,7 +267,7 @@ def kl_index(rows: Rows, arm: int, bonus: float) -> float:
     if is_unseen(rows, arm):
         return value_unseen(rows, arm)
     count = counted(rows, arm)
-    return kl_upper(rows.gained[arm] / count, bonus / count)  # type: ignore[no-any-return]
+    return kl_upper(rows.gained[arm] / count, bonus / count)
 
 
 @kernel

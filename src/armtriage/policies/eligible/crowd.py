@@ -17,11 +17,13 @@ from armtriage.kernels.jit import Opener, bind, compile_now
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
+from armtriage.policies.eligible.exploring import cover_size
 from armtriage.policies.eligible.rows import COLUMNS, Request, Rows, expose, grown, learn, lose, new_rows, settle
 from armtriage.policies.facts import facts_of, require, restore_arrays, within
 
 __all__ = ["Among", "Crowd", "Rules"]
 
+_COVERED = 20_000  # arms up to which a cover is counted, which looks at all of them for each pick
 _SCRATCH = {"pending", "divisors", "out", "cut", "skipped", "marks", "values", "chosen", "open", "degrees", "flags"}
 _KEPT = tuple(name for name in COLUMNS if name not in _SCRATCH)
 
@@ -31,7 +33,7 @@ class Among(NamedTuple):
 
     choose: Callable[..., None]  # (request, number, luck, among, arms), for more arms than slots
     believe: Callable[..., None]  # (request, number, luck, arms, beliefs)
-    index: Callable[..., float] | None = None  # for those that have one
+    value: Callable[..., float] | None = None  # the index, for those that have one
     draws: bool = False  # whether beliefs are luck, wins and losses
 
 
@@ -104,7 +106,7 @@ def _close(address: int, number: int, known: int, told: int, n: int) -> None:
 
 class _Entries(NamedTuple):
     ask: Callable[..., None]
-    count: Callable[..., None]
+    note: Callable[..., None]
     teach: Callable[..., None]
     close: Callable[..., None]
 
@@ -113,9 +115,9 @@ class _Entries(NamedTuple):
 def _entries(among: Among, name: str, kind: RecordLayout) -> _Entries:
     """Return what Python calls, compiled: no later call compiles anything."""
     find, one, beliefs = Opener(kind), among.choose, among.believe
-    if among.index is not None:
-        one = bind(one, f"choose_{name}", index=among.index)
-        beliefs = bind(beliefs, f"believe_{name}", index=among.index)
+    if among.value is not None:
+        one = bind(one, f"choose_{name}", index=among.value)
+        beliefs = bind(beliefs, f"believe_{name}", index=among.value)
     entries = _Entries(
         bind(_ask, f"ask_among_{name}", open_request=find, choose=one, believe=beliefs),
         bind(_count, f"count_among_{name}", open_request=find),
@@ -123,7 +125,7 @@ def _entries(among: Among, name: str, kind: RecordLayout) -> _Entries:
         bind(_close, f"close_among_{name}", open_request=find),
     )
     compile_now(entries.ask, int, int, int, int)
-    compile_now(entries.count, int, int, int, int)
+    compile_now(entries.note, int, int, int, int)
     compile_now(entries.teach, int, int, int)
     compile_now(entries.close, int, int, int, int, int)
     return entries
@@ -138,6 +140,7 @@ class Crowd:
         self._divisor = 1.0
         self._plain = graph.n_edges == graph.n_arms
         self._request: Request | None = None
+        self.covered: NDArray[np.int64] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_request": None}
@@ -179,9 +182,9 @@ class Crowd:
         self._divisor = max(self._divisor, float(divisors.max(initial=1.0)))
         self._request = None
 
-    def share_all(self, roster: Roster) -> None:
-        """Set what each arm may spend."""
-        self.share(slice(0, roster.n_arms), 1.0 / roster.view().share)
+    def share_all(self, roster: Roster, n_arms: int) -> None:
+        """Set what each of the first arms may spend."""
+        self.share(slice(0, n_arms), roster.divisors()[:n_arms])
 
     def forget(self, arms: list[int]) -> None:
         """Let arms begin anew, with nothing known of them; what they were stays in the books."""
@@ -194,6 +197,13 @@ class Crowd:
             rows.upper[arm], rows.due[arm] = 1.0, 1
             rows.n_ghosts += 1
         self._request = None
+
+    def cover_with(self, arms: NDArray[np.int64], seen: bool) -> None:
+        """Count how many pulls show each of the arms once; all of them, unless a pull also shows others."""
+        self.rows.cover = arms.size
+        if seen and arms.size <= _COVERED:
+            self.rows.cover = cover_size(self.rows, self.graph.arrays, arms)
+        self.covered = arms
 
     def ghosts(self) -> dict[str, NDArray[Any]]:
         """Return what is kept of forgotten arms, column by column."""
@@ -257,7 +267,9 @@ class Crowd:
         """Refuse rows that no sequence of calls leads to."""
         rows, n, most = self.rows, int(self.rows.n_arms), float(np.finfo(np.float64).max)
         for part in (slice(0, n), slice(rows.counts.size - int(rows.n_ghosts), None)):
-            counts, sums, learned, pulls = (getattr(rows, name)[part] for name in ("counts", "sums", "learned", "pulls"))
+            counts, sums, learned, pulls = (
+                getattr(rows, name)[part] for name in ("counts", "sums", "learned", "pulls")
+            )
             within("counts", counts, 0, asked)
             within("sums", sums, 0.0, counts)
             within("squares", rows.squares[part], 0.0, sums + 1e-9)
@@ -288,7 +300,7 @@ class Crowd:
             within(name, getattr(rows, name), 0.0, most)
 
     def _call(self) -> _Entries:
-        one = self.among.choose if self.among.index is None else self.among.index
+        one = self.among.choose if self.among.value is None else self.among.value
         name = f"{one.__module__}_{self.among.choose.__name__}".replace(".", "_")
         return _entries(self.among, name, self.request.layout)
 
@@ -309,7 +321,7 @@ class Crowd:
         request, n = self.request, among.size
         request.among[:n], request.arms[: arms.size] = among, arms
         request.among[n : n + shown.size] = shown
-        self._call().count(request.handle, n, arms.size, shown.size)
+        self._call().note(request.handle, n, arms.size, shown.size)
 
     def teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Let whoever chooses know rewards of a decision that stays open."""

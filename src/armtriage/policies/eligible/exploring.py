@@ -15,9 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.policies.eligible.rows import Request, Rows, rank_bounds
 
-__all__ = ["choose_by_elimination", "explore", "split"]
-
-_WAITING, _CONFIRMED = 1, 2
+__all__ = ["choose_by_elimination", "cover_size", "explore", "fill_by_upper", "split"]
 
 
 @kernel
@@ -93,9 +91,7 @@ def _next_pick(rows: Rows, graph: GraphArrays, n: int) -> int:
 
 
 @kernel
-def explore(
-    rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int, arms: NDArray[np.int64]
-) -> int:
+def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int, arms: NDArray[np.int64]) -> int:
     """Fill `arms` behind the confirmed ones with picks among the n open arms, and then by upper bound.
 
     Return how many picks there were.
@@ -145,6 +141,23 @@ def explore(
     picks = place - confirmed
     fill_by_upper(rows, n, confirmed, place, arms)
     return picks
+
+
+@kernel
+def cover_size(rows: Rows, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
+    """Return how many picks a greedy cover of these arms has."""
+    for i in range(arms.size):
+        rows.chosen[i] = arms[i]
+        rows.flags[arms[i]] = 1
+    for i in range(arms.size):
+        rows.degrees[i] = _degree(rows, graph, arms[i])
+    picks = 0
+    while True:
+        arm = _next_pick(rows, graph, arms.size)
+        if arm < 0:
+            return picks
+        _unmark(rows, graph, arm)
+        picks += 1
 
 
 @kernel

@@ -50,9 +50,7 @@ def loss_bound(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) ->
 
 
 @kernel
-def retrospective_among(
-    rows: Rows, pulls: NDArray[np.int64], exposures: NDArray[np.int64], slots: int
-) -> float:
+def retrospective_among(rows: Rows, pulls: NDArray[np.int64], exposures: NDArray[np.int64], slots: int) -> float:
     """Return what decisions with these pulls and exposures lost at most, by the intervals of today.
 
     The best eligible slates of all rounds have an arm at most as often as it was eligible, and `slots` arms in all:
@@ -156,7 +154,7 @@ def _admits(rows: Rows, number: int, among: NDArray[np.int64], arms: NDArray[np.
 
 @kernel
 def book(rows: Rows, number: int, cost: float, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
-    """Add a decision's cost to the total; now and then, what all can have lost by the intervals of today may be less."""
+    """Add a decision's cost to the total; now and then today's intervals may say that less was lost in all."""
     rows.total += cost
     if (number + 1) % (_REFUND + rows.n_arms // _REFUND) == 0:
         # The tally does not have this decision yet.
@@ -172,9 +170,7 @@ def book(rows: Rows, number: int, cost: float, among: NDArray[np.int64], arms: N
 
 
 @kernel
-def _admit(
-    request: Request, number: int, among: NDArray[np.int64], arms: NDArray[np.int64]
-) -> None:
+def _admit(request: Request, number: int, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
     """Keep the proposal in `arms`, or put there the open arms of largest upper bound, or a round of elimination."""
     rows = request.rows
     cost = loss_bound(rows, among, arms)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.graphs.feedback import GraphArrays
 from armtriage.intervals import interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
@@ -93,9 +94,9 @@ class Rows(Record):
 class Request(Record):
     """One call from Python: the policy, its rows, who is eligible, and room for what comes back."""
 
-    params: Record
+    params: Any
     rows: Rows
-    graph: Record
+    graph: GraphArrays
     streams: NDArray[np.uint64]  # (1,)
     among: NDArray[np.int64]  # arms of the request, ascending, then arms that rewards are told of
     rewards: NDArray[np.float64]
@@ -127,9 +128,10 @@ COLUMNS = tuple(name for name in Rows._fields if name in _ZEROS)
 def new_rows(n_arms: int) -> Rows:
     """Return rows of arms of which nothing is known, with room for more: memory that nobody touches costs nothing."""
     room = max(4 * n_arms, _LEAST_ROOM)
+    columns: dict[str, Any] = {name: np.zeros(room, _ZEROS[name]) for name in COLUMNS}
     rows = Rows(
-        *(np.zeros(room, _ZEROS[name]) for name in COLUMNS),
-        np.zeros(_PATTERNS, np.uint64),
+        **columns,
+        patterns=np.zeros(_PATTERNS, np.uint64),
         n_arms=0,
         n_ghosts=0,
         clock=0,
@@ -254,9 +256,7 @@ def expose(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> Non
 
 
 @kernel
-def rank_bounds(
-    rows: Rows, among: NDArray[np.int64], size: int
-) -> tuple[float, float, float, float]:
+def rank_bounds(rows: Rows, among: NDArray[np.int64], size: int) -> tuple[float, float, float, float]:
     """Return the S-th largest lower and upper ends, and the next largest of each, among more than S arms."""
     n = among.size
     next_lower, next_upper = -np.inf, -np.inf

@@ -99,7 +99,7 @@ def believe(
 @kernel
 def index(params: Params, rows: Rows, number: int, arm: int) -> float:
     """Return the index of an arm, once requests differ."""
-    return index_of(rows, arm, scale(params, number))  # type: ignore[no-any-return]
+    return index_of(rows, arm, scale(params, number))
 
 
 class CombUCB1(OraclePolicy, IndexPolicy):

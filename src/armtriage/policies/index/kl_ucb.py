@@ -125,9 +125,7 @@ def believe(
 
 
 @kernel
-def choose(
-    request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]
-) -> None:
+def choose(request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
     """Fill `arms` with the largest indices among eligible arms."""
     choose_by_kl(request, among, arms, exploration(request.params, number))
 
@@ -135,7 +133,7 @@ def choose(
 @kernel
 def index(params: Params, rows: Rows, number: int, arm: int) -> float:
     """Return the index of an arm, once requests differ."""
-    return kl_index(rows, arm, exploration(params, number))  # type: ignore[no-any-return]
+    return kl_index(rows, arm, exploration(params, number))
 
 
 class KLUCB(OraclePolicy, IndexPolicy):

@@ -257,7 +257,8 @@ class ThompsonSampling(OraclePolicy):
 
     kernels = Kernels(select, update, release=release, weigh=weigh, believe=believe)
     among = Among(choose_by_draws, believe_draws, draws=True)
-    draws = learns_at_once = True
+    draws = True
+    learns_at_once = True
 
     def __init__(
         self,
