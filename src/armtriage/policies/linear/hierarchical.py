@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_choice, check_count, check_optional, check_probability
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import best_arms, inner, kth_largest, top_first
+from armtriage.kernels.order import inner, kth_largest, top_first
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink, solve
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
@@ -53,7 +53,6 @@ class State(Record):
     high: NDArray[np.float64]
     values: NDArray[np.float64]  # (K,)
     order: NDArray[np.int64]  # (K,)
-    places: NDArray[np.int64]  # (S,)
 
 
 @kernel
@@ -88,10 +87,9 @@ def _explore(state: State, variant: int, n: int, free: int, stage: int) -> int:
         for i in range(wide):
             _put(state, state.order[i], EXPLORED, stage, stage - 1)
         return wide
-    widest = state.places[:free]
-    best_arms(state.values[:wide], widest)
+    top_first(state.values, state.order, wide, free)
     for i in range(free):
-        _put(state, state.order[widest[i]], EXPLORED, stage, stage - 1)
+        _put(state, state.order[i], EXPLORED, stage, stage - 1)
     return free
 
 
@@ -194,7 +192,7 @@ def select(
         refit(state.ridge, stage - 1)
         forms(state.ridge, stage - 1, contexts, state.active, n, state.estimate, state.width)
         for i in range(n):
-            state.width[i] = params.multiple * np.sqrt(state.width[i])
+            state.width[i] = params.multiple * math.sqrt(state.width[i])
         free -= _explore(state, params.variant, n, free, stage)
         if free == 0:
             break
@@ -348,5 +346,4 @@ class HierarchicalElimination(CompiledContextualPolicy):
         ridge = new_ridge(self.stages + (self.variant == "tight"), self.dimension, 1.0)
         fate, stage, home, active, order = np.zeros((5, self.n_arms), np.int64)
         estimate, width, low, high, values = np.zeros((5, self.n_arms))
-        places = np.zeros(self.budget, np.int64)
-        return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order, places)
+        return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order)
