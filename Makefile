@@ -49,6 +49,8 @@ bench: .venv/.dev
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@! grep -rnE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' site || \
+	  { echo "pages must load nothing from elsewhere"; exit 1; }
 
 # The figures in docs/ that the demo and an example draw.
 docs-figures: .venv/.all
