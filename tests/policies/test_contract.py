@@ -236,7 +236,7 @@ def test_bad_argument_is_refused_by_name_and_value(
 
 @pytest.mark.parametrize("name", [*with_face("arms", SIMPLE), *with_face("set", SIMPLE)])
 def test_what_is_no_graph_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match="graph must be a FeedbackGraph, got list"):
+    with pytest.raises(TypeError, match="graph must be a FeedbackGraph or a number of arms, got list"):
         POLICIES[name].make(graph=[[0, 1]])
 
 
