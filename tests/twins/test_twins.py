@@ -50,8 +50,8 @@ CASES = [*SORTED, *INDEXED, *SCALED, *RAW, *ORACLE, *HARDER, *LISTED_CASES, *OVE
 LATE = linear(range(200, 212), 120, "scaled") + linear(range(RICH, RICH + 1), 1500, "scaled", VARIANTS)
 LATE += ORACLE[::2] + HARDER[::2] + LISTED_CASES[::2]
 LATE += [f"over-set/{policy}/{family}/bernoulli" for policy in OVER_SETS for family in SETS if family != "top"]
-# The twins of elimination and of the guard know no decisions that stay open; `policies/test_machine.py` has those.
 LATE += [f"index/{name}/{i}" for name in INDEX for i in range(1, 18, 4)]
+LATE += [*PRINTED[::3], *REDUCED[::4], "drift/printed", "drift/reduced", *GUARD[::4], "guard-hubs/4", "guard-drift"]
 
 MORE = [f"printed/{i}" for i in range(72, 400)] + [f"reduced/{i}" for i in range(96, 500)]
 MORE += [f"index/{name}/{i}" for name in INDEX for i in range(18, 60)]
@@ -226,6 +226,13 @@ def test_a_tenth_of_the_guarded_runs_uses(part: str) -> None:
 @pytest.mark.parametrize("part", ["revealed", "waited", "impatient"])
 def test_both_hub_runs_use(part: str) -> None:
     assert min(getattr(played(f"guard-hubs/{n}").twin, part) for n in (1, 4)) > 0
+
+
+@exercised
+@pytest.mark.parametrize("names", [PRINTED[::9], REDUCED[::12], GUARD[::12]], ids=["printed", "reduced", "guard"])
+def test_a_tenth_of_the_late_runs_counts_lost_rewards_as_tries(names: list[str]) -> None:
+    runs = [play(case_of(name), late=zlib.crc32(name.encode())) for name in names]
+    assert np.mean([any(one.twin.schedule.credit) for one in runs]) >= 0.1
 
 
 TELLING = [name for name in SCALED + RAW if int(name.split("/")[3]) >= 800]
