@@ -36,8 +36,10 @@ _DAMAGE = (KeyError, TypeError, ValueError, EOFError, RuntimeError, OverflowErro
 _DIGEST = hashlib.sha256().digest_size
 
 
-def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> None:
+def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> Path:
     """Write a file that has its name only when it is whole; until then it is ``.NAME.TOKEN.HOST-PROCESS.tmp``.
+
+    Return the file that was written, which a link leads to.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> None
         raise
     if durable:
         _sync_folder(target.parent)
+    return target
 
 
 def _mode(target: Path) -> int | None:
@@ -122,9 +125,8 @@ def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], array
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
     np.savez(buffer, allow_pickle=False, **{f"array.{name}": array for name, array in arrays.items()}, header=text)
-    payload, target = buffer.getbuffer(), Path(path)
-    write_whole(target, _MAGIC, hashlib.sha256(payload).digest(), payload, durable=True)
-    target = Path(os.path.realpath(target))
+    payload = buffer.getbuffer()
+    target = write_whole(Path(path), _MAGIC, hashlib.sha256(payload).digest(), payload, durable=True)
     sweep(target.parent, target.name)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_choice, check_count, check_optional, check_probability
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import inner, kth_largest, top_first
+from armtriage.kernels.order import best_arms, inner, kth_largest, top_first
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink, solve
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
@@ -53,6 +53,8 @@ class State(Record):
     high: NDArray[np.float64]
     values: NDArray[np.float64]  # (K,)
     order: NDArray[np.int64]  # (K,)
+    places: NDArray[np.int64]  # (S,)
+    scratch: NDArray[np.float64]  # (K,)
 
 
 @kernel
@@ -87,9 +89,10 @@ def _explore(state: State, variant: int, n: int, free: int, stage: int) -> int:
         for i in range(wide):
             _put(state, state.order[i], EXPLORED, stage, stage - 1)
         return wide
-    top_first(state.values, state.order, wide, free)
+    widest = state.places[:free]
+    best_arms(state.values[:wide], state.scratch, widest)
     for i in range(free):
-        _put(state, state.order[i], EXPLORED, stage, stage - 1)
+        _put(state, state.order[widest[i]], EXPLORED, stage, stage - 1)
     return free
 
 
@@ -345,5 +348,6 @@ class HierarchicalElimination(CompiledContextualPolicy):
         """Return the state of a policy that has learned nothing."""
         ridge = new_ridge(self.stages + (self.variant == "tight"), self.dimension, 1.0)
         fate, stage, home, active, order = np.zeros((5, self.n_arms), np.int64)
-        estimate, width, low, high, values = np.zeros((5, self.n_arms))
-        return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order)
+        estimate, width, low, high, values, scratch = np.zeros((6, self.n_arms))
+        places = np.zeros(self.budget, np.int64)
+        return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order, places, scratch)
