@@ -7,6 +7,8 @@ import pytest
 
 from armtriage.kernels.order import best_arms, kth_largest, sort_pairs, top_first
 
+pytestmark = pytest.mark.plain
+
 
 def values_of(number: int) -> tuple[np.ndarray, int]:
     """Values, many of them equal in every other problem, and how many of them to choose."""

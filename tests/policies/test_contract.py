@@ -22,6 +22,7 @@ NAN, INF = float("nan"), float("inf")
 pytestmark = pytest.mark.filterwarnings("ignore:Guard is not compiled")
 
 
+@pytest.mark.plain
 @every_policy
 def test_contract_is_kept_by(name: str) -> None:
     check_policy(POLICIES[name].kind, **POLICIES[name].options)
