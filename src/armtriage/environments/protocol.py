@@ -18,7 +18,9 @@ __all__ = ["Environment", "cached_stream"]
 class Environment(Protocol):
     """What `simulate` needs of an environment; anybody's object with these members will do.
 
-    For policies over a decision set it has one more, `decisions`, with an equal set.
+    For policies over a decision set it has one more, `decisions`, with an equal set. A world whose arms are not always
+    there has an `availability` other than None, a method ``eligible(round, replication=0)``, and ``regret(arms, round,
+    replication)``.
 
     Examples
     --------
