@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,7 +126,7 @@ def name_among(among: Among) -> str:
 def decider(among: Among) -> Callable[..., None]:
     """Return `decide` with a policy's own kernel."""
     name, one = name_among(among), among.choose
-    if among.value is not None:
+    if among.value is not None and isinstance(one, FunctionType):
         one = bind(one, f"choose_{name}", index=among.value)
     return bind(decide, f"decide_{name}", choose=one)
 
@@ -302,7 +303,7 @@ class Crowd:
             within("due", rows.due[part], 1, 2 * asked + 2)
             within("exposures", rows.exposures[part], 0, asked)
             within("pulls", pulls, 0, rows.exposures[part])
-            within("admitted", rows.admitted[part], 0, pulls)
+            within("admitted", rows.admitted[part], 0, asked)
             within("offered", rows.offered[part], rows.admitted[part], rows.exposures[part])
         require(rows.learned[:n] == rows.counts[:n] + early, "what was learned must be what was told")
         total = self.arrays()

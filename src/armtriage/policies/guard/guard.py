@@ -142,7 +142,7 @@ class Guard(GuardedPolicy):
         if self._inner is not None:
             mine, same = (
                 vars(self),
-                ("_graph", "_roster", "_own_tally", "_open", "_parts", "_missed", "_asked", "_plain"),
+                ("_graph", "_roster", "_own_tally", "_open", "_parts", "_complete", "_missed", "_asked", "_plain"),
             )
             vars(self._inner).update({name: mine[name] for name in same if name in mine})
 

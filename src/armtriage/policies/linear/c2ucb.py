@@ -48,9 +48,10 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Choose the S arms of largest ``<theta, x> + w ||x||`` in the norm of the inverse; ties by arm number."""
-    ridge, values, squares = state.ridge, state.values, state.squares
+    n = contexts.shape[0]
+    ridge, values, squares = state.ridge, state.values[:n], state.squares[:n]
     refit(ridge, 0)
-    forms(ridge, 0, contexts, state.arms, values.size, values, squares)
+    forms(ridge, 0, contexts, state.arms, n, values, squares)
     width = params.width
     if np.isnan(width):
         width = params.noise * np.sqrt(ridge.log_det[0] - 2.0 * params.log_delta) + np.sqrt(params.ridge)

@@ -186,7 +186,7 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Choose the arms of a round stage by stage; `notes` says which regression learns from each."""
-    n, free = state.fate.size, arms.size
+    n, free = contexts.shape[0], arms.size
     for arm in range(n):
         _put(state, arm, OPEN, 0, _NOWHERE)
         state.active[arm], state.low[arm], state.high[arm] = arm, -np.inf, np.inf
@@ -209,7 +209,7 @@ def select(
     if free > 0:
         _fill(params, state, contexts, n, free)
     place = 0
-    for arm in range(state.fate.size):
+    for arm in range(contexts.shape[0]):
         if (state.fate[arm] != OPEN) & (state.fate[arm] != ELIMINATED):
             arms[place], notes[place] = arm, state.home[arm]
             place += 1

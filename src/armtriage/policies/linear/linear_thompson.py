@@ -45,7 +45,7 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Draw theta from its posterior; choose the S arms of largest ``<theta, x>``, ties by arm number."""
-    ridge, values = state.ridge, state.values
+    ridge, values = state.ridge, state.values[: contexts.shape[0]]
     solve(ridge, 0, params.ridge)
     theta = ridge.vector
     for j in range(theta.size):
