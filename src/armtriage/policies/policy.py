@@ -810,7 +810,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
 def is_mask(eligible: Any) -> bool:
     """Whether eligible arms are given as a boolean for each arm."""
     if isinstance(eligible, np.ndarray):
-        return eligible.dtype == np.bool_
+        return bool(eligible.dtype == np.bool_)
     return isinstance(eligible, list) and bool(eligible) and all(isinstance(one, bool | np.bool_) for one in eligible)
 
 

@@ -32,6 +32,7 @@ class State(Record):
     facts = ("ridge",)
     ridge: Ridge
     values: NDArray[np.float64]  # (K,)
+    scratch: NDArray[np.float64]  # (K,)
 
 
 @kernel
@@ -55,7 +56,7 @@ def select(
         theta[j] = ridge.weights[0, j] + params.scale * theta[j]
     for arm in range(values.size):
         values[arm] = inner(contexts[arm], theta)
-    best_arms(values, arms)
+    best_arms(values, state.scratch, arms)
 
 
 @kernel
@@ -137,4 +138,4 @@ class LinearThompsonSampling(CompiledContextualPolicy):
 
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
-        return State(new_ridge(1, self.dimension, self.ridge), np.zeros(self.n_arms))
+        return State(new_ridge(1, self.dimension, self.ridge), *np.zeros((2, self.n_arms)))
