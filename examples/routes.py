@@ -1,4 +1,4 @@
-"""The way to work through a grid of two-way streets, of which some are closed for a while: minutes, as few as possible."""
+"""The way to work through a grid of two-way streets, some of them closed for a while, in as few minutes as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOME, WORK = (0, 0), (SIZE - 1, SIZE - 1)
 
 
 def main(days: int = 1_500) -> None:
-    """Drive, close the four streets around a junction on the best route for a third of the time, and print what came of it."""
+    """Drive, with the streets around a junction closed for a third of the time, and print what came of it."""
     streets = Paths.from_networkx(nx.grid_2d_graph(SIZE, SIZE), HOME, WORK)
     means = np.random.default_rng(7).uniform(1.5, 8.0, streets.n_arms)
     world = StochasticEnvironment(
@@ -45,8 +45,8 @@ def main(days: int = 1_500) -> None:
         month = third // 10
         shut = f"around {junction[0]}{junction[1]} closed" if closed else "all streets open"
         print(
-            f"{shut}: best route {means[best].sum():.1f} minutes, a day costs {extra[:month].mean():.1f} more at first, "
-            f"{extra[-month:].mean():.1f} more at last"
+            f"{shut}: best route {means[best].sum():.1f} minutes, "
+            f"{extra[:month].mean():.1f} more at first, {extra[-month:].mean():.1f} more at last"
         )
 
 
