@@ -190,8 +190,7 @@ class LinearEnvironment:
     def regret(self, round: int, arms: ArrayLike, replication: int = 0) -> float:
         """Return the expected loss in a round against the best decision of that size; exactly 0 for that."""
         place, decision = self._place(round, replication), check_arms(arms, self.n_arms, once=True)
-        lost = float(loss_linear(self._look_up(*place)[1], decision, np.empty(self.n_arms)))
-        return lost * self._table.scale
+        return float(loss_linear(self._look_up(*place)[1], decision, np.empty(self.n_arms)) * self._table.scale)
 
     @property
     def rounds_per_table(self) -> int:
