@@ -24,6 +24,7 @@ from armtriage.environments.tables import (
     loss,
     loss_linear,
     means_in,
+    put_in_range,
 )
 from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import Opener, bind, kernel
@@ -72,8 +73,8 @@ class Game(Record):
     sums: NDArray[np.float64]
     plain: bool  # whether the decision is what it reveals
     closable: bool  # whether a decision that can never change again closes the whole horizon
-    low: float  # smallest reward of the policy's reward_range
-    width: float
+    zero: float  # the reward that is 0 on the policy's unit scale
+    width: float  # from there to 1, below 0 for costs
 
 
 class LinearGame(Record):
@@ -167,9 +168,10 @@ def _turn(game: Game, number: int) -> bool:
         n, seen = reveal(graph, arms, game.stamps, mark, game.seen), game.seen
     for i in range(n):
         rewards[i] = draw(table, luck, number, seen[i])
-    if game.low != 0.0 or game.width != 1.0:
+    put_in_range(table, rewards, n)
+    if game.zero != 0.0 or game.width != 1.0:
         for i in range(n):
-            rewards[i] = min(1.0, max(0.0, (rewards[i] - game.low) / game.width))
+            rewards[i] = min(1.0, max(0.0, (rewards[i] - game.zero) / game.width))
     if game.pulls.size > 0:
         for i in range(arms.size):
             game.pulls[arms[i]] += 1
@@ -212,6 +214,7 @@ def _turn_among(game: CrowdGame, number: int) -> bool:
     for i in range(shown):
         rewards[i] = draw(table, luck, number, seen[i])
         rows.pending[seen[i]] += 1
+    put_in_range(table, rewards, shown)
     if game.zero != 0.0 or game.width != 1.0:
         for i in range(shown):
             rewards[i] = min(1.0, max(0.0, (rewards[i] - game.zero) / game.width))
@@ -235,10 +238,10 @@ def _linear_turn(game: LinearGame, number: int) -> bool:
     select(game.params, game.state, contexts, number, row(game.streams[0], number), arms, game.notes)
     luck = row(game.streams[1], number)
     for i in range(arms.size):
-        rewards[i] = draw_linear(table, luck, means[arms[i]], arms[i]) / game.unit
+        rewards[i] = draw_linear(table, luck, means[arms[i]], arms[i]) * table.scale / game.unit
         for j in range(contexts.shape[1]):
             game.chosen[i, j] = contexts[arms[i], j]
-    desk.lost = loss_linear(means, arms, game.sorting)
+    desk.lost = loss_linear(means, arms, game.sorting) * table.scale
     update(game.params, game.state, game.chosen, game.notes, rewards, arms.size)
     return False
 

@@ -121,7 +121,7 @@ def _game(run: Run, replication: int, desk: Desk, closable: bool, stamps: int) -
     assert isinstance(policy, CompiledPolicy)
     assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
     n_arms, counted = policy.n_arms, policy.n_arms if run.delta else 0
-    low, high = policy.reward_range
+    zero, one = policy.reward_range if policy.direction == "maximize" else policy.reward_range[::-1]
     table = environment.table(policy.budget, run.horizon)
     return Game(
         policy.params(),
@@ -138,8 +138,8 @@ def _game(run: Run, replication: int, desk: Desk, closable: bool, stamps: int) -
         np.zeros(counted),
         plain=policy.graph.n_edges == n_arms,
         closable=closable and table.kind != REPLAY and not counted,
-        low=low,
-        width=high - low,
+        zero=zero,
+        width=one - zero,
     )
 
 
