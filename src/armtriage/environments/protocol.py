@@ -19,7 +19,9 @@ class Environment(Protocol):
     """What `simulate` needs of an environment; anybody's object with these members will do.
 
     For policies over a decision set it has one more, `decisions`, with an equal set. It may have a `reward_range`, that
-    the policy's must contain, and a `direction`; without it, what it pays is not taken for costs.
+    the policy's must contain, and a `direction`; without it, what it pays is not taken for costs. A world whose arms
+    are not always there has an `availability` other than None, a method ``eligible(round, replication=0)``, and
+    ``regret(arms, round, replication)``.
 
     Examples
     --------

@@ -14,10 +14,12 @@ from armtriage._arguments import (
     check_choice,
     check_count,
     check_each,
+    check_kind,
     check_number,
     check_range,
 )
 from armtriage.decisions import DecisionSet, TopS
+from armtriage.environments.availability import Availability, AvailabilityTable, eligible_in, loss_among
 from armtriage.environments.protocol import cached_stream, units_of
 from armtriage.environments.tables import LAWS, RewardTable, draw, loss, put_in_range
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
@@ -64,6 +66,8 @@ class StochasticEnvironment:
         Smallest and largest possible reward; means, rewards and regret are in these units.
     direction : {"maximize", "minimize"}
         With ``"minimize"`` rewards are costs: regret is what a decision costs more than the cheapest.
+    availability : Availability, optional
+        Which arms are eligible in a round: `Patterns`, `RandomRounds` or `Arrivals`. By default all always are.
 
     Examples
     --------
@@ -93,6 +97,7 @@ class StochasticEnvironment:
         decisions: DecisionSet | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         direction: str = "maximize",
+        availability: Availability | None = None,
     ) -> None:
         self.graph = graph = as_graph(graph)
         self.means = np.array(means, dtype=np.float64)
@@ -112,6 +117,8 @@ class StochasticEnvironment:
         self.noise_groups = _check_groups(noise_groups, graph.n_arms)
         self.seed = check_seed(seed)
         self.decisions = decisions
+        self.availability = availability
+        self._availability = self._check_availability()
         self._tables: dict[int, RewardTable] = {}
 
     @property
@@ -125,9 +132,28 @@ class StochasticEnvironment:
         luck = row_of(self.luck(check_count("replication", replication)), number)
         return _draw_all(self.table(1), luck, number, check_arms(arms, self.n_arms))
 
-    def regret(self, arms: ArrayLike) -> float:
-        """Return the expected loss of one decision against the best one, of its size or of `decisions`; 0 for that."""
+    def eligible(self, round: int, replication: int = 0) -> NDArray[np.int64]:
+        """Return the arms that may be chosen in a round, ascending."""
+        number, replication = check_count("round", round), check_count("replication", replication)
+        found = np.arange(self.n_arms)
+        if self._availability is None:
+            return found
+        luck = row_of(self.availability_luck(replication), number)
+        return found[: eligible_in(self._availability, luck, number, found)]
+
+    def regret(self, arms: ArrayLike, round: int | None = None, replication: int = 0) -> float:
+        """Return the expected loss of one decision against the best one, of its size or of `decisions`; 0 for that.
+
+        With `availability` it is that of a round, against the best arms that are eligible then.
+        """
         decision = check_arms(arms, self.n_arms, once=True)
+        if self.availability is not None:
+            if round is None:
+                raise ValueError("round must be given, since other arms are eligible in every round, got None")
+            among = self.eligible(round, replication)
+            for arm in np.setdiff1d(decision, among)[:1]:
+                raise ValueError(f"arms must be eligible in round {round}, got {arm}")
+            return float(loss_among(self.table(max(decision.size, 1)), among, decision, np.empty(among.size)))
         if self.decisions is not None:
             if not self.decisions.contains(decision):
                 raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
@@ -186,8 +212,27 @@ class StochasticEnvironment:
         """Return the start of the replication's reward stream, for compiled code."""
         return cached_stream(self.seed, "reward", replication)
 
+    def availability_luck(self, replication: int) -> np.uint64:
+        """Return the start of the stream that eligible sets come from."""
+        return cached_stream(self.seed, "availability", replication)
+
+    def availability_table(self) -> AvailabilityTable:
+        """Return the availability for compiled code."""
+        if self._availability is None:
+            raise ValueError("this world has no availability: all arms are eligible in every round")
+        return self._availability
+
+    def _check_availability(self) -> AvailabilityTable | None:
+        if self.availability is None:
+            return None
+        check_kind("availability", self.availability, Availability)
+        if self.decisions is not None:
+            raise ValueError(f"availability must be None with decisions, got {self.availability!r}")
+        return self.availability.table(self.n_arms)
+
     def __repr__(self) -> str:
         within = "" if self.decisions is None else f"decisions={self.decisions!r}, "
+        within += "" if self.availability is None else f"availability={self.availability!r}, "
         units = units_of(self)
         return f"StochasticEnvironment({self.n_arms} arms, reward={self.reward!r}, {within}{units}seed={self.seed})"
 

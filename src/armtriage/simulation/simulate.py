@@ -19,7 +19,7 @@ from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
 from armtriage.simulation.loop import Desk
-from armtriage.simulation.players import Run, by_ask_and_tell, player_for
+from armtriage.simulation.players import Run, by_ask_and_tell, player_for, sleeps
 from armtriage.simulation.progress import progress_bar
 from armtriage.simulation.trace import Trace
 from armtriage.triage import TriageLog
@@ -140,6 +140,8 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
         return
     if environment.graph is not policy.graph and environment.graph != policy.graph:
         raise ValueError("environment and policy must have the same feedback graph")
+    if sleeps(environment):
+        policy._check_eligible_allowed()
     allowed = getattr(environment, "decisions", None)
     if allowed is not policy.decisions and allowed != policy.decisions:
         raise ValueError(
