@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import kth_largest, sort_pairs, top_first
-from armtriage.policies.eligible.rows import Request, Rows
+from armtriage.kernels.order import sort_pairs, top_first
+from armtriage.policies.eligible.rows import Request, Rows, largest
 
 __all__ = ["choose_by_elimination", "cover_size", "explore", "fill_by_upper", "split"]
 
@@ -27,18 +27,21 @@ def split(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> tupl
     size, total = arms.size, among.size
     for i in range(total):
         rows.values[i] = rows.lower[among[i]]
-    kth_lower, next_lower = kth_largest(rows.values, total, size), -np.inf
-    for i in range(size, total):
-        next_lower = max(next_lower, rows.values[i])
+    largest(rows, total, size + 1)
+    kth_lower, next_lower = np.inf, np.inf
+    for i in range(size + 1):
+        value = rows.values[rows.places[i]]
+        kth_lower, next_lower = min(kth_lower, max(value, next_lower)), min(next_lower, value)
     for i in range(total):
-        rows.chosen[i], rows.values[i] = among[i], rows.upper[among[i]]
+        rows.values[i] = rows.upper[among[i]]
     rows.n_ceiling = min(total, 2 * size)
-    top_first(rows.values, rows.chosen, total, rows.n_ceiling)
-    sort_pairs(rows.values, rows.chosen, rows.n_ceiling)
+    largest(rows, total, rows.n_ceiling)
     for i in range(rows.n_ceiling):
-        rows.ceiling[i] = rows.chosen[i]
-    next_upper = rows.values[size]
-    rows.gap = max(0.0, min(rows.gap, rows.values[size - 1] - next_lower))
+        rows.ceiling[i] = among[rows.places[i]]
+        rows.keys[i] = rows.upper[rows.ceiling[i]]
+    sort_pairs(rows.keys, rows.ceiling, rows.n_ceiling)
+    next_upper = rows.keys[size]
+    rows.gap = max(0.0, min(rows.gap, rows.keys[size - 1] - next_lower))
     confirmed, n = 0, 0
     for i in range(among.size):
         arm = among[i]

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import sort_pairs, top_first
+from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.random import bits
 from armtriage.policies.eligible.choosing import draw_best, mark_revealed, mean_of
 from armtriage.policies.eligible.exploring import explore, fill_by_upper, split
-from armtriage.policies.eligible.rows import Request, Rows
+from armtriage.policies.eligible.rows import Request, Rows, largest
 
 __all__ = ["book", "choose_guarded", "choose_proposed", "loss_bound", "retrospective_among"]
 
@@ -200,10 +200,10 @@ def choose_guarded(
     if request.free_look:
         k = arms.size - confirmed
         for i in range(n):
-            rows.chosen[i], rows.values[i] = rows.open[i], mean_of(rows, rows.open[i])
-        top_first(rows.values, rows.chosen, n, k)
+            rows.values[i] = mean_of(rows, rows.open[i])
+        largest(rows, n, k)
         for i in range(k):
-            arms[confirmed + i] = rows.chosen[i]
+            arms[confirmed + i] = rows.open[rows.places[i]]
         mark_revealed(rows, request.graph, request.plain, arms)
         incumbents = arms[confirmed:].copy()
     draw_best(rows, luck, rows.open[:n], incumbents, arms[confirmed:])

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.intervals import interval
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import best_arms
 from armtriage.kernels.record import Record
 from armtriage.policies.lost import as_tries
 from armtriage.policies.sampler import STALE, won
 
-__all__ = ["COLUMNS", "Request", "Rows", "expose", "grown", "learn", "lose", "new_rows", "settle"]
+__all__ = ["COLUMNS", "Request", "Rows", "expose", "grown", "largest", "learn", "lose", "new_rows", "settle"]
 
 _LEAST_ROOM = 2**12
 _WIDE = 128  # rewards up to which an interval is computed anew only for every fourth: it hardly changes for one
@@ -56,9 +57,11 @@ class Rows(Record):
     skipped: NDArray[np.uint8]  # rewards since
     marks: NDArray[np.int64]  # scratch: what the incumbents of round `mark` reveal
     values: NDArray[np.float64]  # scratch
+    keys: NDArray[np.float64]  # scratch
     chosen: NDArray[np.int64]  # scratch
     open: NDArray[np.int64]  # scratch: arms of the request that are still in question, ascending
     ceiling: NDArray[np.int64]  # scratch: its arms of largest upper bound, largest first; enough for two decisions
+    places: NDArray[np.int64]  # scratch
     degrees: NDArray[np.int64]  # scratch
     flags: NDArray[np.uint8]  # scratch, always left at 0
     patterns: NDArray[np.uint64]  # hashes of the eligible sets so far
@@ -117,8 +120,8 @@ _ZEROS: dict[str, Any] = {
     name: dtype
     for dtype, names in (
         (np.int64, "counts learned pending missed credit due pulls exposures admitted offered cut marks chosen open"),
-        (np.int64, "degrees ceiling"),
-        (np.float64, "sums squares gained wins lower upper divisors out values"),
+        (np.int64, "degrees ceiling places"),
+        (np.float64, "sums squares gained wins lower upper divisors out values keys"),
         (np.uint8, "skipped flags"),
     )
     for name in names.split()
@@ -255,3 +258,9 @@ def expose(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> Non
     for i in range(arms.size):
         rows.pulls[arms[i]] += 1
     rows.slots += arms.size
+
+
+@kernel
+def largest(rows: Rows, n: int, k: int) -> None:
+    """Write where the k largest of the first n values are into `places`, ascending; of equals the first count."""
+    best_arms(rows.values[:n], rows.keys, rows.places[:k])
