@@ -91,7 +91,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
         sleepers_seen: bool = False,
     ) -> None:
         graph = as_graph(graph)
-        if decisions is not None and type(self).__init__ is Policy.__init__:
+        own: Any = type(self).__init__
+        if decisions is not None and (own is Policy.__init__ or "decisions" not in inspect.signature(own).parameters):
             # Whoever has not thought of decision sets would play decisions that are in none.
             raise TypeError(f"{type(self).__name__} takes no decisions, got {decisions!r}")
         self._graph = graph
@@ -154,11 +155,11 @@ class Policy(SavedPolicy, CertifiedPolicy):
         self, number: int, among: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
         """Return the arms of round `number` among those that are eligible, ascending, and what was believed of them."""
-        raise NotImplementedError(f"{type(self).__name__} has no _select_among, so it cannot be asked with eligible")
+        raise NotImplementedError
 
     def _new_crowd(self) -> Crowd:
         """Return what is known of the arms, as it is kept from now on."""
-        raise NotImplementedError(f"the arms of a {type(self).__name__} cannot change: it keeps nothing for others")
+        raise NotImplementedError
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
         """Note that rewards of these arms are on their way."""
@@ -330,6 +331,10 @@ class Policy(SavedPolicy, CertifiedPolicy):
         number = self._asked
         self._check_eligible_allowed()
         if self.decisions is None:
+            if not self._may_change:
+                raise NotImplementedError(
+                    f"{type(self).__name__} cannot be asked with eligible: it has no rows of arms"
+                )
             self._gather()
         own, beliefs = self._select_among(number, among)
         arms = own
@@ -471,6 +476,13 @@ class Policy(SavedPolicy, CertifiedPolicy):
         """Refuse new arms where there can be none."""
         if self.decisions is not None:
             raise ValueError(f"arms cannot be added to {self.decisions!r}: make a policy for the larger set")
+        if not self._may_change:
+            raise NotImplementedError(f"the arms of a {type(self).__name__} cannot change: it has no rows for others")
+
+    @property
+    def _may_change(self) -> bool:
+        """Whether arms may be added, and other arms be eligible in every round."""
+        return False
 
     @locked
     def retire_arms(self, arms: Iterable[Any]) -> None:
