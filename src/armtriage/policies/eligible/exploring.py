@@ -72,7 +72,8 @@ def _degree(rows: Rows, graph: GraphArrays, arm: int) -> int:
 def _next_pick(rows: Rows, graph: GraphArrays, n: int, by_upper: bool) -> int:
     """Return the waiting one of the first n arms of `chosen` that reveals most of those who wait, or -1.
 
-    Of equals it is the one of largest upper bound, or simply the first. Degrees only fall while the cover is made, so an arm is counted anew only if its old degree would win.
+    Of equals it is the one of largest upper bound, or simply the first. Degrees only fall while the cover is made, so
+    an arm is counted anew only if its old degree would win.
     """
     while True:
         best, most = -1, 0
