@@ -114,7 +114,7 @@ def test_regret_is_against_the_best_eligible_arms(costs: bool) -> None:
         (lambda: Arrivals([5], [4]), ValueError, "last must be no round before first, 5, got 4 for arm 0"),
         (lambda: Arrivals([5], [6, 7]), ValueError, "last must be a list with a number for each of 1 arms"),
         (lambda: world(Arrivals([0] * 5)), ValueError, "first must have a round for each of 6 arms, got 5"),
-        (lambda: world("half"), TypeError, "availability must be a Availability, got str"),
+        (lambda: world("half"), TypeError, "availability must be Patterns, RandomRounds or Arrivals, got str"),
         (lambda: world(RandomRounds(0.5)).regret([0]), ValueError, "round must be given"),
         (lambda: world(Patterns([[1]])).regret([0], 3), ValueError, "arms must be eligible in round 3, got 0"),
         (
