@@ -75,6 +75,9 @@ def check_regime(name: str, horizon: int, runs: int) -> tuple[int, int, int]:
             policy = kind(regime.graph, 6, delta=DELTA, seed=run, sleepers_seen=regime.sleepers_seen)
             if env.availability is None:
                 trace = simulate(policy, env, horizon=horizon, certificate=DELTA, checkpoints=20)
+                assert trace.triage is not None
+                best = np.isin(trace.triage[0].arms, np.argsort(-env.means)[:6])
+                bad += bool(np.any(trace.triage[0].confirmed != best))
             else:
                 policy, trace = crowd_after(policy, env, horizon)
                 bad += wrong(policy, env, horizon) > 0
