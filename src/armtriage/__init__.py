@@ -4,6 +4,7 @@ import typing
 
 from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
+from armtriage.decision_certificate import DecisionCertificate
 from armtriage.decisions import (
     Constraints,
     Decision,
@@ -78,6 +79,7 @@ __all__ = [
     "ContextualPolicy",
     "DamagedFile",
     "Decision",
+    "DecisionCertificate",
     "DecisionSet",
     "Environment",
     "Experiment",

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_numbers, check_arms, check_count, check_per_arm, check_probability, check_range
 from armtriage._numbers import at_most
+from armtriage.decisions import DecisionSet
 from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage
 
 __all__ = ["Account", "Bounds", "Certificate", "Exchange", "Tally", "Watch", "certificate_of", "certify", "narrowed"]
+
+C = TypeVar("C", bound="Certificate")
 
 
 class Tally(NamedTuple):
@@ -133,7 +136,7 @@ class Certificate:
                 f"Nothing can be certified: new intervals contradicted earlier ones, {times}, so an arm's mean has "
                 "changed, or rewards are not what they are taken for. Decisions to come can be: see start_window."
             )
-        best = "the best arm" if self.budget == 1 else f"the best {self.budget:,} arms"
+        best = self._against()
         past = (
             f"With {100 * self.confidence:.10g}% confidence: no decision has been made yet, so none has lost anything."
         )
@@ -145,6 +148,9 @@ class Certificate:
                 f"all, {at_most(self.regret_bound / self.rounds)} each, against always playing {best}."
             )
         return " ".join([past, self._of_next(), self._of_arms(best), *self._of_silent(), _ASSUMED])
+
+    def _against(self) -> str:
+        return "the best arm" if self.budget == 1 else f"the best {self.budget:,} arms"
 
     def _of_silent(self) -> list[str]:
         if not self.silent:
@@ -222,13 +228,14 @@ def certify(
     counts: ArrayLike,
     sums: ArrayLike,
     *,
-    budget: int,
+    budget: int | None = None,
+    decisions: DecisionSet | None = None,
     delta: float = 0.05,
     reward_range: tuple[float, float] = (0.0, 1.0),
     rounds: int | None = None,
     next_decision: ArrayLike | None = None,
 ) -> Certificate:
-    """Certify the decisions of a log against always playing the best `budget` arms.
+    """Certify the decisions of a log against always playing the best `budget` arms, or the best one of `decisions`.
 
     It assumes that an arm's mean is constant given all that whoever chose could see: a recommender that personalises
     breaks it, and its log must be certified for each segment of visitors by itself. When a reward was recorded, and
@@ -244,12 +251,14 @@ def certify(
         Their sums.
     budget : int
         How many arms a decision has.
+    decisions : DecisionSet
+        Which decisions are allowed, instead of `budget`; the answer then is an `armtriage.DecisionCertificate`.
     delta : float
         The probability with which any certificate of this log, now or later, may fail.
     reward_range : tuple of float
         Smallest and largest possible reward, from -1e100 to 1e100 and no farther from 0 than a million widths.
     rounds : int, optional
-        Number of decisions; needed only if some had fewer than `budget` arms.
+        Number of decisions; needed only if some had fewer than `budget` arms, or decisions may differ in size.
     next_decision : array_like of int, optional
         The arms of a decision to come, by default those of largest mean.
 
@@ -261,9 +270,11 @@ def certify(
     """
     n_arms = as_numbers("pulls", pulls).size
     given = check_per_arm("pulls", pulls, n_arms, whole=True)
-    size = check_count("budget", budget, 1, n_arms)
+    size = _check_size(budget, decisions, n_arms)
     observed = check_per_arm("counts", counts, n_arms, whole=True)
     tally = Tally(given, observed, check_per_arm("sums", sums, n_arms))
+    if decisions is not None and rounds is None and not decisions.same_size:
+        raise ValueError("rounds must be given for decisions of different sizes, got None")
     made = _rounds(given, size, rounds)
     low, high = check_range(reward_range)
     if max(-low, high) > 1e6 * (high - low):
@@ -277,6 +288,12 @@ def certify(
             f"sums must lie in {most} for the {tally.counts[arm]} rewards of arm {arm}, got {tally.sums[arm]!r}"
         )
     unit = tally._replace(sums=(tally.sums - low * tally.counts) / (high - low))
+    if decisions is not None:
+        from armtriage.decision_certificate import certificate_of_decisions
+
+        return certificate_of_decisions(
+            unit, made, decisions, delta=delta, reward_range=(low, high), next_decision=next_decision
+        )
     return certificate_of(unit, made, size, delta=delta, reward_range=(low, high), next_decision=next_decision)
 
 
@@ -338,7 +355,7 @@ def certificate_of(
     return _withdrawn(certificate) if contradictions else certificate
 
 
-def _withdrawn(certificate: Certificate) -> Certificate:
+def _withdrawn(certificate: C) -> C:
     """Return the certificate without what it can no longer promise."""
     n_arms, none = sum(arms.size for arms in certificate.triage), np.empty(0, np.int64)
     return replace(
@@ -423,6 +440,19 @@ def _gap(bounds: Bounds, budget: int) -> tuple[float, float]:
         return np.inf, np.inf
     lower, upper = np.sort(bounds.lower)[::-1], np.sort(bounds.upper)[::-1]
     return max(0.0, float(lower[budget - 1] - upper[budget])), max(0.0, float(upper[budget - 1] - lower[budget]))
+
+
+def _check_size(budget: int | None, decisions: DecisionSet | None, n_arms: int) -> int:
+    """Return how many arms a decision has, at most."""
+    if (budget is None) == (decisions is None):
+        raise ValueError(f"either budget or decisions must be given, got budget={budget!r} and decisions={decisions!r}")
+    if budget is not None:
+        return check_count("budget", budget, 1, n_arms)
+    if not isinstance(decisions, DecisionSet):
+        raise TypeError(f"decisions must be a DecisionSet, got {type(decisions).__name__}")
+    if decisions.n_arms != n_arms:
+        raise ValueError(f"decisions must have the {n_arms} arms of pulls, got {decisions.n_arms}")
+    return decisions.size
 
 
 def _rounds(pulls: NDArray[np.int64], budget: int, rounds: int | None) -> int:

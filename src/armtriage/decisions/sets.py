@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -60,6 +61,13 @@ class DecisionSet(ABC):
     def __init__(self, n_arms: int, size: int) -> None:
         self.n_arms = n_arms
         self.size = size
+
+    @cached_property
+    def same_size(self) -> bool:
+        """Whether all decisions have the same number of arms, so that only differences of weights count."""
+        smallest = self._maximise(-np.ones(self.n_arms), np.zeros(self.n_arms, np.int8))
+        assert smallest is not None
+        return smallest.size == self.size
 
     @abstractmethod
     def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:

@@ -24,6 +24,7 @@ ROOMS = (
     "_numbers",
     "catalogue",
     "certificate",
+    "decision_certificate",
     "decisions",
     "environments",
     "experiments.cells",

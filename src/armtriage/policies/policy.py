@@ -28,7 +28,8 @@ from armtriage._arguments import (
 from armtriage._files import read_archive, write_archive
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Certificate, Tally, certificate_of
-from armtriage.decisions import Decision, DecisionSet
+from armtriage.decision_certificate import certificate_of_decisions, offset_of
+from armtriage.decisions import Decision, DecisionSet, TopS
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
@@ -313,14 +314,24 @@ class Policy(ABC):
         >>> policy.certificate().next_bound
         0.0
         """
-        if self.decisions is not None:
-            raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
         tally = self.tally
         if since:
             if since != self._since or self._before is None:
                 raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
             then = self._before
             tally = Tally(tally.pulls - then.pulls, tally.counts - then.counts, tally.sums - then.sums)
+        if self.decisions is not None and not isinstance(self.decisions, TopS):
+            return certificate_of_decisions(
+                tally,
+                self._asked - since,
+                self.decisions,
+                delta=delta,
+                reward_range=self.reward_range,
+                next_decision=next_decision,
+                contradictions=0 if since else self.interval_failures,
+                since=since,
+                silent=self._silent,
+            )
         return certificate_of(
             tally,
             self._asked - since,
@@ -370,12 +381,7 @@ class Policy(ABC):
     @cached_property
     def _offset(self) -> float:
         """What a reward of 0 on the unit scale is worth on it; where all decisions have the same size, no matter."""
-        low, high = self.reward_range
-        if self.decisions is None or low == 0.0:
-            return 0.0
-        smallest = self.decisions.maximise(-np.ones(self.n_arms))
-        assert smallest is not None
-        return 0.0 if smallest.size == self.budget else low / (high - low)
+        return 0.0 if self.decisions is None else offset_of(self.decisions, self.reward_range)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -536,7 +542,9 @@ class Policy(ABC):
         return policy
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None}
+        given = {
+            name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None
+        }
         shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}({self.graph!r}, {shown})"
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.certificate import Tally, Watch
+from armtriage.decision_certificate import DecisionWatch
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.random import replication_seed, row_of, stream
@@ -63,11 +64,15 @@ class Run(NamedTuple):
         """Return where the policy's random numbers come from."""
         return stream(replication_seed(self.seed, replication), "policy")
 
-    def watch(self) -> Watch | None:
+    def watch(self) -> Watch | DecisionWatch | None:
         """Return what certifies the regret, if it is asked for."""
-        return Watch(self.policy.n_arms, self.policy.budget, self.delta) if self.delta else None
+        if not self.delta:
+            return None
+        if self.policy.decisions is not None:
+            return DecisionWatch(self.policy.decisions, self.policy.reward_range, self.delta)
+        return Watch(self.policy.n_arms, self.policy.budget, self.delta)
 
-    def certify(self, watch: Watch, desk: Desk, tally: Tally) -> None:
+    def certify(self, watch: Watch | DecisionWatch, desk: Desk, tally: Tally) -> None:
         """Certify the regret if this is a checkpoint."""
         width = self.policy.reward_range[1] - self.policy.reward_range[0]
         desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round))
@@ -153,11 +158,12 @@ def _compiled(run: Run, replication: int, track: Track) -> Played:
 
 def _by_oracle(run: Run, replication: int, track: Track) -> Played:
     """Play with an oracle that chooses, and kernels that weigh and learn."""
-    policy, desk = run.policy, run.desk()
+    policy, desk, watch = run.policy, run.desk(), run.watch()
     assert isinstance(policy, OraclePolicy)
     # With a stamp too many no decision counts as that of all arms, after which there would be no other.
     game, luck = _game(run, replication, desk, False, policy.n_arms + 1), run.luck(replication)
     play, games = settle(policy.kernels, game.layout), {policy.budget: game}
+    points = set(run.points.tolist())
 
     def go(first: int, stop: int) -> None:
         for number in range(first, stop):
@@ -170,6 +176,8 @@ def _by_oracle(run: Run, replication: int, track: Track) -> Played:
             one.desk.arms[:], one.desk.whole[:], one.desk.real[:] = arms, desk.whole, desk.real
             play(one.handle, number + 1)
             desk.whole[:], desk.real[:] = one.desk.whole, one.desk.real
+            if watch is not None and number + 1 in points:
+                run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums))
 
     run.in_chunks(replication, desk, go, track, run.horizon, policy.n_arms)
     return desk, None
