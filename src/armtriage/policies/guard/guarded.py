@@ -11,12 +11,16 @@ from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_choice, check_number, check_probability
 from armtriage.certificate import Account, Bounds, Certificate, Tally, certificate_of, narrowed
+from armtriage.decision_certificate import certificate_of_decisions
+from armtriage.decisions import DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.elimination import CombinatorialElimination, rebuild
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.guard.account import Book, GuardParams, new_book, rebuild_book
+from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, check_book, params_of
+from armtriage.policies.guard.over_decisions import triage_of
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
@@ -41,21 +45,49 @@ class GuardedPolicy(Policy):
     def __init__(
         self,
         graph: FeedbackGraph | int,
-        budget: int,
+        budget: int | None,
         *,
+        decisions: DecisionSet | None,
         delta: float,
         mode: str,
         factor: float,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, **options)
+        super().__init__(graph, budget, decisions=decisions, **options)
         self.delta = check_probability("delta", delta)
         self.mode = check_choice("mode", mode, MODES)
         self.factor = check_number("factor", factor)
 
+    @property
+    def _over(self) -> DecisionSet | None:
+        """The decision set that the guard asks; `TopS` has all slates, and elimination guards those."""
+        return None if isinstance(self.decisions, TopS) else self.decisions
+
     @abstractmethod
     def _guard(self, state: Any = None) -> GuardState:
-        """Return the guard's part of a state, by default the policy's own."""
+        """Return the guard's part of a state, by default the policy's own, where slates are chosen."""
+
+    @abstractmethod
+    def _decision_book(self) -> DecisionBook:
+        """Return the guard's book where a decision set is asked."""
+
+    @cached_property
+    def _decision_params(self) -> DecisionParams:
+        assert self._over is not None
+        return params_of(
+            self.graph,
+            self._over,
+            offset=self._offset,
+            delta=self.delta,
+            factor=self.factor,
+            shadow=self.mode == "shadow",
+            **self._looks,
+        )
+
+    @property
+    def _looks(self) -> dict[str, bool]:
+        """The parameters of whoever proposes over a decision set."""
+        return {}
 
     @cached_property
     def _elimination(self) -> CombinatorialElimination:
@@ -70,6 +102,11 @@ class GuardedPolicy(Policy):
 
     def _rebuild_guard(self) -> None:
         """Check the facts of a guard that was loaded, and compute what follows."""
+        if self._over is not None:
+            book_of = self._decision_book()
+            self._check_tallied(book_of.counts, book_of.sums)
+            check_book(self._decision_params, book_of, self._over, self.tally.pulls, self._asked)
+            return
         (sets, book), n = self._guard(), self.n_arms
         self._check_tallied(sets.counts[:n], sets.sums[:n])
         rebuild(self._elimination.params(), sets, self.graph, self._awaited(), self._asked, counted=False)
@@ -78,20 +115,34 @@ class GuardedPolicy(Policy):
     @property
     @locked
     def triage(self) -> Triage:
-        """The confirmed, active and eliminated arms, as of the last time that intervals were computed."""
+        """The confirmed, active and eliminated arms, as of the last time that intervals were computed.
+
+        Over a decision set they are found when they are asked for, by two questions about every arm.
+        """
+        if self._over is not None:
+            return triage_of(self._decision_params, self._decision_book(), self._over)
         status = self._guard().sets.status
         return Triage(*(np.flatnonzero(status == kind) for kind in (CONFIRMED, ACTIVE, ELIMINATED)))
 
     @property
     def interval_failures(self) -> int:
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return int(self._guard().sets.failures)
+        return int(self._decision_book().failures if self._over is not None else self._guard().sets.failures)
+
+    @property
+    def oracle_calls(self) -> int:
+        """How many questions the guard, and draws that it guards, have asked about a decision set."""
+        return int(self._decision_book().questions) + self._proposer_calls() if self._over is not None else 0
+
+    def _proposer_calls(self) -> int:
+        return 0
 
     @property
     @locked
     def account(self) -> Account:
         """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
-        book, width = self._guard().book, self.reward_range[1] - self.reward_range[0]
+        book: Book | DecisionBook = self._guard().book if self._over is None else self._decision_book()
+        width = self.reward_range[1] - self.reward_range[0]
         spent, allowed = width * float(book.spent), width * float(book.allowed)
         return Account(spent, allowed, int(book.forced), self.factor, self._revealing_pulls())
 
@@ -99,8 +150,10 @@ class GuardedPolicy(Policy):
         return 0
 
     @locked
-    def triage_log(self, state: Any = None) -> TriageLog:
-        """Return when arms were confirmed or eliminated, in order."""
+    def triage_log(self, state: Any = None) -> TriageLog | None:
+        """Return when arms were confirmed or eliminated, in order; None over a decision set, where nobody looks."""
+        if self._over is not None:
+            return None
         sets = self._guard(state).sets
         n = int(sets.n_logged)
         arms = sets.log_arms[:n].copy()
@@ -122,6 +175,8 @@ class GuardedPolicy(Policy):
         if since or (delta is not None and delta != self.delta):
             delta = self.delta if delta is None else delta
             return super().certificate(delta=delta, next_decision=next_decision, since=since)
+        if self._over is not None:
+            return self._decision_certificate(self._over, next_decision)
         sets, book = self._guard()
         n, (low, high) = self.n_arms, self.reward_range
         # For one arm, the arrays of counts and sums have a second row that means nothing.
@@ -140,6 +195,30 @@ class GuardedPolicy(Policy):
             next_decision=next_decision,
             bounds=bounds,
             sum_of_certificates=(high - low) * float(book.total),
+            contradictions=self.interval_failures,
+            account=self.account,
+            silent=self._silent,
+        )
+
+    def _decision_certificate(self, decisions: DecisionSet, next_decision: ArrayLike | None) -> Certificate:
+        """Return the certificate over a decision set, by the guard's own intervals."""
+        book, offset = self._decision_book(), self._offset
+        tally = Tally(self.tally.pulls, book.counts, book.sums)
+        old = Bounds(book.lower - offset, book.upper - offset)
+        bounds, empty = narrowed(old, tally.counts, tally.sums, self.delta)
+        if empty.any():
+            book.lower[empty], book.upper[empty] = bounds.lower[empty] + offset, bounds.upper[empty] + offset
+            book.failures += int(empty.sum())
+        if next_decision is None and book.n_committed >= 0:
+            next_decision = book.committed[: book.n_committed]
+        return certificate_of_decisions(
+            tally,
+            self._asked,
+            decisions,
+            delta=self.delta,
+            reward_range=self.reward_range,
+            next_decision=next_decision,
+            bounds=bounds,
             contradictions=self.interval_failures,
             account=self.account,
             silent=self._silent,
