@@ -240,13 +240,15 @@ class GuardedDecisions(Twin):
             for a in range(self.K)
         ]
         W = self.best(centre)
-        k, Y = self.challenger(W)
-        if k == 0:
-            self.committed = W
+        # An arm whose rewards do not come is hoped less of, and keeps anything from being certain.
+        Y = self.best([self.L[a] if a in W else hopes[a] for a in range(self.K)])
+        k, certain = self.excess(Y, W), max(self.missed) < 8
+        if k <= 0:
+            self.committed = W if certain else None
             return W
         there, here = self.width(Y, W), self.width(W, Y)
         self.X += max(there, here)
-        if self.V0 is None or k < self.c0 or t - self.t0 > 16:
+        if certain and (self.V0 is None or k < self.c0 or t - self.t0 > 16):
             self.V0, self.c0, self.t0 = W, k, t
         return Y if there >= here else W
 

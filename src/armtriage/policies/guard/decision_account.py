@@ -360,6 +360,15 @@ def lose(book: DecisionBook, arms: Ints) -> None:
 
 
 @kernel
+def _is_mute(book: DecisionBook) -> bool:
+    """Whether rewards of some arm do not come."""
+    for a in range(book.missed.size):
+        if book.missed[a] >= PATIENCE:
+            return True
+    return False
+
+
+@kernel
 def _hope(params: DecisionParams, book: DecisionBook, arm: int) -> float:
     """Return an arm's upper end; of one whose rewards do not come, that with least rewards in their places."""
     if book.missed[arm] < PATIENCE:
@@ -468,10 +477,15 @@ def _certified(book: DecisionBook, query: Query, t: int) -> None:
 
 @kernel
 def _challenged(book: DecisionBook, query: Query, t: int) -> None:
-    """Play the wider side of the incumbent, in `other`, and its challenger, the answer."""
+    """Play the wider side of the incumbent, in `other`, and its challenger, the answer.
+
+    While rewards of some arm do not come, the challenger is one that can be settled, and nothing is certain.
+    """
     more = excess(book, query.marks, query.answer, query.n_answer, query.other, query.n_other)
+    certain = not _is_mute(book)
     if more <= 0.0:
-        _commit(book, query.other, query.n_other)
+        if certain:
+            _commit(book, query.other, query.n_other)
         copy_arms(query.other, query.n_other, query.chosen)
         query.n_chosen = query.n_other
         return
@@ -484,7 +498,7 @@ def _challenged(book: DecisionBook, query: Query, t: int) -> None:
     else:
         copy_arms(query.other, query.n_other, query.chosen)
         query.n_chosen = query.n_other
-    if book.n_reference < 0 or more < book.price or t - book.seen_at > _FRESH:
+    if certain and (book.n_reference < 0 or more < book.price or t - book.seen_at > _FRESH):
         _refer(book, query.other, query.n_other, more, t)
 
 
@@ -542,6 +556,9 @@ def admit(params: DecisionParams, book: DecisionBook, query: Query, number: int)
         copy_arms(query.answer, query.n_answer, query.other)
         query.n_other = query.n_answer
         _ask_challenger(book, query, query.other, query.n_other)
+        for a in range(params.n_arms):
+            if book.missed[a] >= PATIENCE and query.weights[a] == book.upper[a]:
+                query.weights[a] = _hope(params, book, a)
         query.stage = CHALLENGED
         book.questions += 1
         return ASK_BEST
