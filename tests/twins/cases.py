@@ -460,7 +460,9 @@ def guard_set_case(number: int) -> Case:
     if isinstance(decisions, TopS):
         # Over all slates the policy is that without a set.
         decisions = PartitionMatroid(np.zeros(decisions.n_arms, np.int64), decisions.size)
-        env = StochasticEnvironment(env.means, env.graph, reward=LAWS[number // 2 % 2], seed=number, decisions=decisions)
+        env = StochasticEnvironment(
+            env.means, env.graph, reward=LAWS[number // 2 % 2], seed=number, decisions=decisions
+        )
     options: dict[str, Any] = {
         "delta": (0.9, 0.5, 0.01)[number % 3],
         "mode": ("time", "shadow")[number // 2 % 2],

@@ -196,7 +196,7 @@ def _hold(values: Floats, loads: Floats, i: int, room: float) -> float:
     total = 0.0
     for j in range(i, loads.size):
         if loads[j] > room:
-            return total + values[j] * room / loads[j]
+            return total + values[j] * room / loads[j]  # type: ignore[no-any-return]
         room -= loads[j]
         total += values[j]
     return total

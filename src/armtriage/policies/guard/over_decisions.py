@@ -24,6 +24,7 @@ from armtriage.policies.guard.decision_account import (
     DecisionParams,
     Query,
     admit,
+    copy_arms,
     lose,
     new_decision_book,
     new_query,
@@ -31,7 +32,18 @@ from armtriage.policies.guard.decision_account import (
 )
 from armtriage.triage import Triage
 
-__all__ = ["KERNELS", "DecisionGuard", "DecisionState", "decide", "judge", "new_guard", "new_state", "triage_of"]
+__all__ = [
+    "KERNELS",
+    "DecisionGuard",
+    "DecisionState",
+    "answer",
+    "decide",
+    "guarded_choice",
+    "judge",
+    "new_guard",
+    "new_state",
+    "triage_of",
+]
 
 
 class DecisionGuard(Record):
@@ -103,6 +115,30 @@ def update(
 def release(params: DecisionParams, state: DecisionState, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms will not come."""
     lose(state.book, arms)
+
+
+def answer(oracle: Any, weights: NDArray[np.float64], arms: NDArray[np.int64]) -> int:
+    """Stand for a compiled oracle, which `bind` puts here: write a decision of largest weight, and return its size."""
+    raise NotImplementedError
+
+
+def guarded_choice(
+    params: DecisionParams,
+    state: DecisionState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    oracle: Any,
+    weights: NDArray[np.float64],
+    arms: NDArray[np.int64],
+) -> int:
+    """Fill `arms` with the decision of a round, as `decide` does; return how many, or -1 less that if it is certain."""
+    query = state.query
+    query.stage = PROPOSE
+    while advance(params, state, graph, number, luck) != DONE:
+        query.n_answer = answer(oracle, query.weights, query.answer)
+    copy_arms(query.chosen, query.n_chosen, arms)
+    return -1 - query.n_chosen if state.book.n_committed >= 0 else query.n_chosen
 
 
 KERNELS = Kernels(select, update, release=release)
