@@ -35,3 +35,10 @@ def test_inside_the_guard_prints_every_proposer_and_draws(capsys: pytest.Capture
     assert [row[0] for row in rows[1:]] == [f"| {name}" for name in example["policies"]()]
     assert all(len(row) == 4 for row in rows)
     assert (tmp_path / "guard.png").stat().st_size > 1000
+
+
+def test_campaigns_within_a_budget_are_found(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "campaign_budget.py"))["main"](days=600)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "best campaigns [1, 3, 5]"
+    assert lines[3].startswith("day 600: campaigns [1, 3, 5] for 95 of 100")

@@ -137,7 +137,7 @@ class GuardedDecisions(Twin):
         theta = []
         for a in range(self.K):
             n = self.counted(a)
-            rho = max(self.rho, 1 / self.h**2, 1 / (1 + n))
+            rho = max(min(0.5, max(self.rho, 1 / self.h**2)), 1 / (1 + n))
             u = min(ndtr(math.sqrt(rho) * z0 + math.sqrt(1 - rho) * normal(row, a)), 1 - 2**-53)
             theta.append(float(betaincinv(1 + self.wins[a], 1 + n - self.wins[a], u)) + self.base)
         if self.M is not None and self.free_look:

@@ -3,7 +3,8 @@
 With independent draws the sum over a long decision concentrates: one that looked bad early is hardly ever drawn as the
 best again, and where arms share their luck in the world all draws are too timid. With one seed for all arms neither
 happens, but long decisions of independent arms are explored too much. So the draws of a round share a part, upwards
-only: all of it for arms that were never seen, and else as much as exchanges are small, or arms are seen to share luck.
+only: all of it for arms that were never seen, and else as much as exchanges are small, or arms are seen to share luck,
+up to a half.
 In half of the rounds the incumbent is played, the best decision by posterior means, which is found anew only sometimes.
 """
 
@@ -48,6 +49,9 @@ PROPOSE, RENEWED, VALUED, DRAWN, LOOKED = range(5)
 _SHARE = 64  # an incumbent is at most a 64th of all rounds old, and at most 64 rounds
 _MEMORY = 32.0  # exchanges that the usual size of one looks back on
 _KNOWN = 4  # rewards up to which an arm's mean says nothing of its luck
+# One luck for all lifts the incumbent as well, so an arm with bad luck behind it is hardly tried again: without this
+# limit the worst of 24 to 32 runs on slates, bags and shared luck lost 1.2 to 2.7 times as much, and the mean no less.
+_MOST = 0.5  # of the luck of an arm that was seen
 _LUCKIEST = 1.0 - 2.0**-53
 _ROOT_HALF = math.sqrt(0.5)
 _CHEAP = 1e-9  # what a look costs at least, so that it can be divided by
@@ -176,7 +180,7 @@ def _draw(params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uin
     """Draw every arm; those that the incumbent reveals anyway may enter with their means."""
     n = weights.size
     common = abs(normal(luck, n))
-    least = max(draws.coupling, 1.0 / draws.exchange**2)
+    least = min(_MOST, max(draws.coupling, 1.0 / draws.exchange**2))
     looks = params.free_look and draws.n_incumbent >= 0
     for a in range(n):
         if looks and draws.looked[a]:
