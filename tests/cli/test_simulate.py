@@ -79,7 +79,7 @@ def test_every_policy_is_a_default_or_can_be_named():
     assert set(names("contexts")) == set(DEFAULT_POLICIES["contexts"])
     assert all(set(played) <= set(names(kind)) for kind, played in DEFAULT_POLICIES.items())
     assert {name for kind in DEFAULT_POLICIES for name in names(kind)} == set(POLICIES)
-    assert names("decisions") == ("comb_ucb1", "kl_ucb", "thompson", "constrained")
+    assert names("decisions") == ("guarded_thompson", "comb_ucb1", "kl_ucb", "thompson", "constrained")
     assert "constrained" not in names("budget")
     assert "linear:n_arms=K,dimension=D,budget=S" in text
 
@@ -250,7 +250,7 @@ def test_instances_with_decision_sets_are_those_of_the_library(spec, env):
 def test_instances_with_decision_sets_have_policies_of_their_own_by_default():
     result = run("simulate", JOBS, *QUICK)
     assert result.exit_code == 0, result.output
-    assert re.findall(r"│ (\w+) ", result.stdout) == ["constrained", "comb_ucb1", "thompson"]
+    assert re.findall(r"│ (\w+) ", result.stdout) == ["guarded_thompson", "constrained", "comb_ucb1", "thompson"]
     assert "6 arms, Matchings of at most 2 arms, 200 rounds, 3 runs, seed 7" in result.stdout
 
 
@@ -393,7 +393,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
             [JOBS, "elimination"],
             "elimination: needs an instance without a set of decisions (random, ucb_failure, hidden_arm, "
             "hidden_pairs, hidden_parts, gap_instance, revealing_hubs); "
-            "policies for this instance are comb_ucb1, kl_ucb, thompson, constrained",
+            "policies for this instance are guarded_thompson, comb_ucb1, kl_ucb, thompson, constrained",
         ),
         ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure, hidden_arm"),
         ([JOBS, "c2ucb"], "c2ucb: needs an instance with contexts (linear, linear_blocks"),
