@@ -260,10 +260,12 @@ def certificate_of_decisions(
     certificate = _withdrawn(certificate) if contradictions else certificate
     if names is None:
         return certificate
-    sides: dict[str, Any] = {
-        name: name_all(getattr(certificate, name), names) for name in ("challenger", "entering", "leaving")
-    }
-    return replace(_named(certificate, names), **sides)
+    return replace(
+        _named(certificate, names),
+        challenger=name_all(certificate.challenger, names),
+        entering=name_all(certificate.entering, names),
+        leaving=name_all(certificate.leaving, names),
+    )
 
 
 class DecisionWatch:

@@ -100,8 +100,8 @@ class CertifiedPolicy(ABC):
         >>> policy.triage_of(["jam"]).confirmed
         array(['jam'], dtype=object)
         """
-        if self.decisions is not None:
-            raise NotImplementedError("the triage of eligible arms is for decisions of budget arms")
+        if self.decisions is not None and not isinstance(self.decisions, TopS):
+            return self.certificate(eligible=eligible).triage
         among = self._eligible(eligible)
         lower, upper = self._bounds()
         found = triage_among(lower, upper, self._roster.live if among is None else among, self.budget)
