@@ -328,6 +328,13 @@ def constrained() -> Iterator[Figure]:
         yield known("  its time over CombUCB1", own.seconds / other.seconds, "times", detail)
         detail = f"{own.regret:,.0f} in {rounds} rounds; CombUCB1 {other.regret:,.0f}"
         yield known("  its regret over CombUCB1", own.regret / other.regret, "times", detail)
+        for warm in (GuardedThompson(**rules, seed=1), ThompsonSampling(**rules, seed=1)):
+            families.play(warm, env, 5)
+        own, other = (families.play(kind(**rules, seed=1), env, rounds) for kind in (GuardedThompson, ThompsonSampling))
+        detail = f"{own.seconds * 1e3:.2f} ms a round; Thompson {other.seconds * 1e3:.2f}"
+        yield at_most("  guarded over Thompson, time", own.seconds / other.seconds, 1.3, "times", detail)
+        detail = f"{own.regret:,.0f} in {rounds} rounds; Thompson {other.regret:,.0f}"
+        yield known("  guarded over Thompson, regret", own.regret / other.regret, "times", detail)
         seen = families.instance(what, FeedbackGraph.full_information(env.n_arms))
         policy = ConstrainedElimination(seen.graph, seen.decisions)
         own = families.play(policy, seen, rounds)

@@ -70,3 +70,10 @@ def test_the_contest_among_eligible_arms_prints_every_policy_in_every_regime(
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert [row[0] for row in rows[1:]] == [f"| {name}" for name in example["REGIMES"]]
     assert all(len(row) == 2 + len(example["POLICIES"]) for row in rows)
+
+
+def test_campaigns_within_a_budget_are_found(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "campaign_budget.py"))["main"](days=600)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "best campaigns [1, 3, 5]"
+    assert lines[3].startswith("day 600: campaigns [1, 3, 5] for 95 of 100")

@@ -4,6 +4,7 @@ import typing
 
 from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
+from armtriage.decision_certificate import DecisionCertificate
 from armtriage.decisions import (
     Constraints,
     Decision,
@@ -38,6 +39,7 @@ from armtriage.instances import (
     linear_blocks,
     linear_few_dimensions,
     linear_one_dimension,
+    long_decisions,
     partition,
     random_bernoulli,
     random_constrained,
@@ -89,6 +91,7 @@ __all__ = [
     "ContextualPolicy",
     "DamagedFile",
     "Decision",
+    "DecisionCertificate",
     "DecisionSet",
     "Environment",
     "Experiment",
@@ -133,6 +136,7 @@ __all__ = [
     "linear_blocks",
     "linear_few_dimensions",
     "linear_one_dimension",
+    "long_decisions",
     "partition",
     "random_bernoulli",
     "random_constrained",

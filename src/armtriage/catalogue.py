@@ -27,6 +27,7 @@ from armtriage.instances import (
     linear_blocks,
     linear_few_dimensions,
     linear_one_dimension,
+    long_decisions,
     partition,
     random_bernoulli,
     random_constrained,
@@ -75,7 +76,7 @@ POLICIES: Mapping[str, type[Policy]] = {
 }
 DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
     "budget": ("guarded_thompson", "elimination", "comb_ucb1", "thompson"),
-    "decisions": ("constrained", "comb_ucb1", "thompson"),
+    "decisions": ("guarded_thompson", "constrained", "comb_ucb1", "thompson"),
     "contexts": ("hierarchical", "c2ucb", "linear_thompson"),
 }
 """The policies that play if none is named, by the kind of the instance: what a round is given, or decisions obey."""
@@ -95,7 +96,13 @@ _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "linear_few_dimensions": linear_few_dimensions,
         "linear_one_dimension": linear_one_dimension,
     },
-    "decisions": {**FAMILIES, "partition": partition, "hub_family": hub_family, "star": star},
+    "decisions": {
+        **FAMILIES,
+        "partition": partition,
+        "long_decisions": long_decisions,
+        "hub_family": hub_family,
+        "star": star,
+    },
 }
 _ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts", "gap_instance")
 # Made from the graph, the seed or by chance, so they are no options of an instance on a graph.

@@ -1,6 +1,6 @@
 """Instances: random ones, and those on which a policy must lose."""
 
-from armtriage.instances.constrained import hub_family, partition, star
+from armtriage.instances.constrained import hub_family, long_decisions, partition, star
 from armtriage.instances.counterexamples import StageState, three_arms, two_hubs
 from armtriage.instances.hard import (
     NOISES,
@@ -27,6 +27,7 @@ __all__ = [
     "linear_blocks",
     "linear_few_dimensions",
     "linear_one_dimension",
+    "long_decisions",
     "partition",
     "random_bernoulli",
     "random_constrained",

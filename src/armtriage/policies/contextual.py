@@ -160,6 +160,11 @@ class ContextualPolicy(Policy):
         """Refuse: with contexts an arm has no mean of its own to certify."""
         raise NotImplementedError("certificates need a constant mean for each arm, which arms with contexts have not")
 
+    @property
+    def triage(self) -> Triage:
+        """Nothing that a policy with contexts has: no arm is best in every round."""
+        raise AttributeError(f"{type(self).__name__} has no triage: with contexts no arm is best in every round")
+
     def triage_of(self, eligible: ArrayLike | Iterable[Any] | None = None) -> Triage:
         """Refuse: with contexts no arm is best in every round."""
         raise NotImplementedError("a triage needs a constant mean for each arm, which arms with contexts have not")

@@ -24,6 +24,7 @@ from armtriage.reproduce import (
     full_information,
     gap_rates,
     guarded,
+    guarded_sets,
     linear,
     minimax_rates,
     tightenings,
@@ -46,6 +47,7 @@ STUDIES: dict[str, Study] = {
         tightenings,
         families,
         guarded,
+        guarded_sets,
         certificates,
     )
 }

@@ -191,8 +191,8 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
     """Refuse a certificate where there can be none."""
     if certificate is False:
         return
-    if isinstance(policy, ContextualPolicy) or policy.decisions is not None:
-        raise ValueError(f"certificate must be False for a policy with contexts or decisions, got {certificate!r}")
+    if isinstance(policy, ContextualPolicy):
+        raise ValueError(f"certificate must be False for a policy with contexts, got {certificate!r}")
     if isinstance(environment, ReplayEnvironment):
         raise ValueError(f"certificate must be False for recorded outcomes, which have no means, got {certificate!r}")
 
