@@ -2,7 +2,7 @@
 
 import typing
 
-from armtriage.certificate import Certificate, certify
+from armtriage.certificate import Certificate, ContextualCertificate, certify
 from armtriage.checks import check_policy
 from armtriage.decisions import (
     Constraints,
@@ -50,6 +50,7 @@ from armtriage.policies import (
     ContextualPolicy,
     Greedy,
     Guard,
+    GuardedLinear,
     GuardedThompson,
     HierarchicalElimination,
     LinearThompsonSampling,
@@ -75,6 +76,7 @@ __all__ = [
     "CombinatorialUCB",
     "ConstrainedElimination",
     "Constraints",
+    "ContextualCertificate",
     "ContextualPolicy",
     "DamagedFile",
     "Decision",
@@ -86,6 +88,7 @@ __all__ = [
     "FeedbackGraph",
     "Greedy",
     "Guard",
+    "GuardedLinear",
     "GuardedThompson",
     "HierarchicalElimination",
     "Knapsack",

@@ -69,6 +69,7 @@ POLICIES: Mapping[str, type[Policy]] = {
     "thompson": policies.ThompsonSampling,
     "ucb": policies.CombinatorialUCB,
     "constrained": policies.ConstrainedElimination,
+    "guarded_linear": policies.GuardedLinear,
     "c2ucb": policies.C2UCB,
     "hierarchical": policies.HierarchicalElimination,
     "linear_thompson": policies.LinearThompsonSampling,
@@ -76,7 +77,7 @@ POLICIES: Mapping[str, type[Policy]] = {
 DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
     "budget": ("guarded_thompson", "elimination", "comb_ucb1", "thompson"),
     "decisions": ("constrained", "comb_ucb1", "thompson"),
-    "contexts": ("hierarchical", "c2ucb", "linear_thompson"),
+    "contexts": ("guarded_linear", "c2ucb", "linear_thompson", "hierarchical"),
 }
 """The policies that play if none is named, by the kind of the instance: what a round is given, or decisions obey."""
 _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {

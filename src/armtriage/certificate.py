@@ -20,7 +20,18 @@ from armtriage._numbers import at_most
 from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage
 
-__all__ = ["Account", "Bounds", "Certificate", "Exchange", "Tally", "Watch", "certificate_of", "certify", "narrowed"]
+__all__ = [
+    "Account",
+    "Bounds",
+    "Certificate",
+    "ContextualCertificate",
+    "Exchange",
+    "Tally",
+    "Watch",
+    "certificate_of",
+    "certify",
+    "narrowed",
+]
 
 
 class Tally(NamedTuple):
@@ -144,7 +155,15 @@ class Certificate:
                 f"With {100 * self.confidence:.10g}% confidence, {made} lost at most {at_most(self.regret_bound)} in "
                 f"all, {at_most(self.regret_bound / self.rounds)} each, against always playing {best}."
             )
-        return " ".join([past, self._of_next(), self._of_arms(best), *self._of_silent(), _ASSUMED])
+        return " ".join(
+            [
+                past,
+                _of_next(self.next_decision, self.next_bound, self.exchanges),
+                self._of_arms(best),
+                *self._of_silent(),
+                _ASSUMED,
+            ]
+        )
 
     def _of_silent(self) -> list[str]:
         if not self.silent:
@@ -152,16 +171,6 @@ class Certificate:
         its = "its" if len(self.silent) == 1 else "their"
         arms = _listed(list(self.silent))
         return [f"Nothing has been heard of {arms} for some time: {its} last rewards did not come."]
-
-    def _of_next(self) -> str:
-        arms = _listed(self.next_decision.tolist())
-        if self.next_bound == 0.0:
-            return f"Playing {arms} next is a best decision."
-        widest = max(self.exchanges, key=lambda one: one.amount)
-        return (
-            f"Playing {arms} next loses at most {at_most(self.next_bound)}, mostly because arm {widest.outside} may "
-            f"still be better than arm {widest.inside}, by up to {at_most(widest.amount)}."
-        )
 
     def _of_arms(self, best: str) -> str:
         confirmed, active, eliminated = (arms.size for arms in self.triage)
@@ -187,6 +196,106 @@ class Certificate:
         (100, [0], ['active', 'confirmed', 'eliminated'])
         """
         return {**{one.name: _in_json(getattr(self, one.name)) for one in fields(self)}, "text": str(self)}
+
+
+@dataclass(frozen=True, eq=False)
+class ContextualCertificate:
+    """What is known for certain, but for the stated confidence, where arms come with contexts.
+
+    All statements hold together and at all times, so they may be read as often as one likes. Contexts may have been
+    chosen in any way. Mean rewards must be linear in them, with a theta and a noise that are no larger than stated.
+    Where the contexts of a round leave an arm no mean at all, that is not so, and the certificate withdraws.
+
+    Attributes
+    ----------
+    confidence : float
+        Probability with which every certificate of the run holds.
+    rounds, budget : int
+        Decisions made so far, and arms in each, at most.
+    regret_bound : float
+        Bound on what they lost in all, against the best arms of each round: the smaller of the next two.
+    joint : float
+        The bound by all rewards so far, with one theta for all rounds.
+    sum_of_certificates : float
+        The bound by what was known at each decision.
+    next_decision : ndarray or None
+        A decision for the contexts that were given, by default the arms of largest estimate.
+    next_bound : float or None
+        Bound on what playing it loses in that round; 0 says that it is a best one.
+    exchanges : tuple of Exchange
+        The pairs of arms that keep `next_bound` open; their amounts sum to it.
+    noise_scale, norm_bound : float
+        What is assumed: the scale of the noise, in units of a reward, and the norm of theta after scaling.
+    contradictions : int
+        Arms whose contexts left them no mean: if not 0, an assumption is wrong, and the certificate is withdrawn.
+    account : Account
+        The guard's book.
+
+    Examples
+    --------
+    >>> from armtriage import GuardedLinear
+    >>> policy = GuardedLinear(3, dimension=2, budget=1, seed=7)
+    >>> print(policy.certificate())
+    With 99% confidence: no decision has been made yet, so none has lost anything. All this takes mean rewards to be
+    linear in the contexts, with a theta of norm at most 1 after scaling, noise of scale at most 1 that is independent
+    over the arms of a round, and rewards to be told whatever they are.
+    """
+
+    confidence: float
+    rounds: int
+    budget: int
+    regret_bound: float
+    joint: float
+    sum_of_certificates: float
+    next_decision: NDArray[np.int64] | None
+    next_bound: float | None
+    exchanges: tuple[Exchange, ...]
+    noise_scale: float
+    norm_bound: float
+    contradictions: int
+    account: Account
+
+    def __str__(self) -> str:
+        if self.contradictions:
+            times = "once" if self.contradictions == 1 else f"{self.contradictions:,} times"
+            return (
+                f"Nothing can be certified: the rewards so far left an arm no mean, {times}, so rewards are not linear "
+                "in the contexts, or their noise or theta is larger than assumed."
+            )
+        confidence = f"With {100 * self.confidence:.10g}% confidence"
+        past = f"{confidence}: no decision has been made yet, so none has lost anything."
+        if self.rounds:
+            made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions so far have"
+            best = "the best arm" if self.budget == 1 else f"the best {self.budget:,} arms"
+            past = (
+                f"{confidence}, {made} lost at most {at_most(self.regret_bound)} in all, "
+                f"{at_most(self.regret_bound / self.rounds)} each, against playing {best} of each round."
+            )
+        parts = [past]
+        if self.next_decision is not None and self.next_bound is not None:
+            parts.append(_of_next(self.next_decision, self.next_bound, self.exchanges, "next, with these contexts,"))
+        assumed = (
+            f"All this takes mean rewards to be linear in the contexts, with a theta of norm at most "
+            f"{self.norm_bound:g} after scaling, noise of scale at most {self.noise_scale:g} that is independent over "
+            "the arms of a round, and rewards to be told whatever they are."
+        )
+        return " ".join([*parts, assumed])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the attributes as JSON knows them, with the sentences of `print` under ``"text"``."""
+        return {**{one.name: _in_json(getattr(self, one.name)) for one in fields(self)}, "text": str(self)}
+
+
+def _of_next(arms: NDArray[np.int64], bound: float, exchanges: tuple[Exchange, ...], when: str = "next") -> str:
+    """Return the sentence on a decision to come."""
+    names = _listed(arms.tolist())
+    if bound == 0.0:
+        return f"Playing {names} {when} is a best decision."
+    widest = max(exchanges, key=lambda one: one.amount)
+    return (
+        f"Playing {names} {when} loses at most {at_most(bound)}, mostly because arm {widest.outside} may "
+        f"still be better than arm {widest.inside}, by up to {at_most(widest.amount)}."
+    )
 
 
 def _in_json(value: Any) -> Any:

@@ -5,7 +5,13 @@ from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.elimination import CombinatorialElimination
 from armtriage.policies.guard import Guard, GuardedThompson
 from armtriage.policies.index import KLUCB, CombinatorialUCB, CombUCB1, Greedy
-from armtriage.policies.linear import C2UCB, HierarchicalElimination, LinearThompsonSampling, StageTriage
+from armtriage.policies.linear import (
+    C2UCB,
+    GuardedLinear,
+    HierarchicalElimination,
+    LinearThompsonSampling,
+    StageTriage,
+)
 from armtriage.policies.policy import Policy
 from armtriage.policies.sampling import ThompsonSampling
 from armtriage.policies.uniform_random import UniformRandom
@@ -20,6 +26,7 @@ __all__ = [
     "ContextualPolicy",
     "Greedy",
     "Guard",
+    "GuardedLinear",
     "GuardedThompson",
     "HierarchicalElimination",
     "LinearThompsonSampling",

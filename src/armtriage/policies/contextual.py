@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_contexts, check_count, check_number
-from armtriage.certificate import Certificate
+from armtriage.certificate import ContextualCertificate
 from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.facts import require, restore_arrays
@@ -92,6 +92,12 @@ class ContextualPolicy(Policy):
     ) -> None:
         """Learn the rewards, in [-1, 1], of arms of decision `number`, whose contexts are the rows of `contexts`."""
 
+    def _schedule(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+        """Note that rewards of these arms, with these contexts, are on their way."""
+
+    def _release(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+        """Note that rewards of these arms, with these contexts, will never come."""
+
     @locked
     def ask(self, contexts: ArrayLike) -> Decision:  # type: ignore[override]
         """Return the next decision; it stays open, with the contexts of its arms, until it is told.
@@ -105,14 +111,16 @@ class ContextualPolicy(Policy):
         arms = self._select(self._asked, self._scaled(given))
         self._contexts[self._asked] = given[arms]
         decision = self._begin(arms)
-        self._schedule(arms)
+        self._schedule(arms, self._scaled(self._contexts[decision.number]))
         return decision
 
-    def certificate(
-        self, *, delta: float = 0.05, next_decision: ArrayLike | None = None, since: int = 0
-    ) -> Certificate:
-        """Refuse: with contexts an arm has no mean of its own to certify."""
-        raise NotImplementedError("certificates need a constant mean for each arm, which arms with contexts have not")
+    def certificate(  # type: ignore[override]
+        self, contexts: ArrayLike | None = None, *, next_decision: ArrayLike | None = None
+    ) -> ContextualCertificate:
+        """Refuse: with contexts an arm has no mean of its own to certify, and few policies keep what it takes."""
+        raise NotImplementedError(
+            "certificates need a constant mean for each arm, which arms with contexts have not; GuardedLinear has one"
+        )
 
     def _scaled(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
         return contexts if self.context_bound == 1.0 else contexts / self.context_bound
@@ -124,10 +132,13 @@ class ContextualPolicy(Policy):
         self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
     ) -> None:
         scaled = self._to_unit(self._check_rewards(rewards, arms))
-        contexts = self._contexts[number]
-        if missing.size:
-            contexts = contexts[np.searchsorted(self._open[number], arms)]
-        self._update(number, arms, self._scaled(contexts), scaled)
+        contexts = self._scaled(self._contexts[number])
+        if not missing.size:
+            self._update(number, arms, contexts, scaled)
+        else:
+            here, gone = (np.searchsorted(self._open[number], part) for part in (arms, missing))
+            self._update(number, arms, contexts[here], scaled)
+            self._release(missing, contexts[gone])
         del self._contexts[number], self._open[number]
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

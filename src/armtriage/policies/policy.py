@@ -536,7 +536,9 @@ class Policy(ABC):
         return policy
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None}
+        given = {
+            name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None
+        }
         shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}({self.graph!r}, {shown})"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from armtriage.certificate import Tally, Watch
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.random import replication_seed, row_of, stream
+from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
@@ -64,13 +65,22 @@ class Run(NamedTuple):
         return stream(replication_seed(self.seed, replication), "policy")
 
     def watch(self) -> Watch | None:
-        """Return what certifies the regret, if it is asked for."""
-        return Watch(self.policy.n_arms, self.policy.budget, self.delta) if self.delta else None
+        """Return what certifies the regret, if it is asked for and nothing but counts and sums is needed."""
+        if not self.delta or isinstance(self.policy, ContextualPolicy):
+            return None
+        return Watch(self.policy.n_arms, self.policy.budget, self.delta)
 
     def certify(self, watch: Watch, desk: Desk, tally: Tally) -> None:
         """Certify the regret if this is a checkpoint."""
         width = self.policy.reward_range[1] - self.policy.reward_range[0]
         desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round))
+
+    def certify_linear(self, desk: Desk, state: Any) -> None:
+        """Certify the regret with contexts, by the state of the policy, if this is a checkpoint."""
+        here = self.points == desk.round
+        if self.delta and here.any():
+            assert isinstance(self.policy, GuardedLinear)
+            desk.certificate[here] = self.policy.regret_bound(state)
 
     def in_chunks(
         self, replication: int, desk: Desk, go: Callable[[int, int], None], track: Track, most: int, effort: int = 1
@@ -202,8 +212,11 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
     )
 
     def go(first: int, stop: int) -> None:
+        if run.delta:
+            stop = min(stop, int(run.points[run.points > first].min(initial=stop)))
         part = game._replace(table=environment.table(replication, first, stop), begun=first)
         linear_loop(policy.kernels, part.layout)(part.handle, stop)
+        run.certify_linear(desk, game.state)
 
     run.in_chunks(replication, desk, go, track, environment.rounds_per_table, n_arms)
     desk.decisions.sort(axis=-1)
@@ -237,6 +250,8 @@ def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
                 desk.point += 1
                 if watch is not None:
                     run.certify(watch, desk, policy.tally)
+                elif isinstance(policy, GuardedLinear):
+                    run.certify_linear(desk, policy._state)
 
     run.in_chunks(replication, desk, go, track, run.horizon, _FIRST_CHUNK)
     return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) else None

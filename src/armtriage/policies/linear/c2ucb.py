@@ -53,7 +53,7 @@ def select(
     forms(ridge, 0, contexts, state.arms, values.size, values, squares)
     width = params.width
     if np.isnan(width):
-        width = params.noise * np.sqrt(ridge.log_det[0] - 2.0 * params.log_delta) + np.sqrt(params.ridge)
+        width = np.sqrt(params.noise * params.noise * (ridge.log_det[0] - 2.0 * params.log_delta) + params.ridge)
     for arm in range(values.size):
         values[arm] += width * np.sqrt(squares[arm])
     best_arms(values, arms)
@@ -100,7 +100,8 @@ class C2UCB(CompiledContextualPolicy):
     References
     ----------
     Qin, Chen, Zhu (2014), Contextual combinatorial bandit and its application on diversified online recommendation.
-    Abbasi-Yadkori, Pal, Szepesvari (2011), Improved algorithms for linear stochastic bandits, Theorem 2.
+    Abbasi-Yadkori, Pal, Szepesvari (2011), Improved algorithms for linear stochastic bandits, Theorem 2, whose radius
+    is a sum of two roots where the root of the sum of their squares will do; see `docs/contextual-slates.md`.
 
     Examples
     --------
