@@ -27,7 +27,7 @@ from twins import saved
 
 CASES = with_face("contexts")
 KINDS = with_face("contexts", SIMPLE)
-STEADY = [name for name in KINDS if name != "LinearThompson"]
+STEADY = [name for name in KINDS if name not in ("LinearThompson", "GuardedLinear")]
 STAGED = [name for name in KINDS if name.startswith("hierarchical")]
 NAN, INF = float("nan"), float("inf")
 
@@ -58,6 +58,7 @@ def test_zero_noise_scale_width_and_scale_are_accepted() -> None:
         make("C2UCB", width=0.0),
         make("LinearThompson", scale=0.0),
         make("hierarchical", noise_scale=0.0),
+        make("GuardedLinear", noise_scale=0.0),
     ):
         assert play(policy, 30) == play(policy.fresh(), 30)
 
@@ -307,7 +308,7 @@ def test_thompson_sampling_without_any_reward_plays_every_arm() -> None:
     assert {arm for _ in range(200) for arm in policy.ask(contexts).arms.tolist()} == set(range(6))
 
 
-@pytest.mark.parametrize("name", ["C2UCB", "C2UCB-width", "LinearThompson"])
+@pytest.mark.parametrize("name", ["C2UCB", "C2UCB-width", "LinearThompson", "GuardedLinear"])
 def test_rewards_fifty_rounds_late_teach_what_is_best(name: str) -> None:
     env = LinearEnvironment([0.7, -0.4, 0.3], some_contexts(3, 8), reward="uniform", half_width=0.1, seed=3)
     noise = {} if name == "C2UCB-width" else {"noise_scale": 0.05}
