@@ -2,7 +2,7 @@
 
 import typing
 
-from armtriage.certificate import Certificate, ContextualCertificate, certify
+from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
 from armtriage.decisions import (
     Constraints,
@@ -33,6 +33,7 @@ from armtriage.instances import (
     random_bernoulli,
     random_constrained,
     random_linear,
+    random_slates,
     revealing_hubs,
     star,
     three_arms,
@@ -47,6 +48,7 @@ from armtriage.policies import (
     CombinatorialUCB,
     CombUCB1,
     ConstrainedElimination,
+    ContextualCertificate,
     ContextualPolicy,
     Greedy,
     Guard,
@@ -127,6 +129,7 @@ __all__ = [
     "random_bernoulli",
     "random_constrained",
     "random_linear",
+    "random_slates",
     "revealing_hubs",
     "simulate",
     "star",

@@ -46,12 +46,12 @@ class LinearEnvironment:
     """Arms with a vector each round, the context, whose product with a hidden `theta` is the mean reward.
 
     Contexts and rewards are looked up in virtual tables: they depend on the seed, the replication, the round and the
-    arm alone. Contexts have norms of at most 1 and rewards lie in [-1, 1]. A decision reveals its own arms.
+    arm alone. Contexts have norms of at most 1 and rewards lie in `reward_range`. A decision reveals its own arms.
 
     Parameters
     ----------
     theta : array_like
-        (d,) the hidden vector, with norm at most 1.
+        (d,) the hidden vector, with norm at most `norm_bound`.
     contexts : str, array_like or callable
         ``"sphere"`` (drawn anew each round, uniform on the unit sphere), ``"cube"`` (anew, coordinates uniform between
         -1/sqrt(d) and 1/sqrt(d)), an array (K, d) for all rounds or (rounds, K, d), or a function of the round and the
@@ -60,13 +60,16 @@ class LinearEnvironment:
         K, which an array of contexts tells by itself.
     reward : str
         Law of a reward with mean m: ``"binary"`` (1 with probability (1 + m) / 2, else -1), ``"uniform"`` (between
-        m - half_width and m + half_width) or ``"deterministic"`` (always m).
+        m - half_width and m + half_width), ``"deterministic"`` (always m) or, for clicks, ``"bernoulli"`` (1 with
+        probability m, else 0). Means beyond what rewards can be are cut off, and then are not linear.
     half_width : float, optional
         For uniform rewards; by default as wide as the norm of `theta` allows.
     noise : str
         ``"independent"``, or ``"shared"`` if all arms have the same luck in a round.
     context_bound : float
         Largest norm in given contexts, which are divided by it.
+    norm_bound : float
+        Largest norm of `theta`.
     seed : int, optional
         Fixes all contexts and rewards; None draws a fresh one, kept in `seed`.
 
@@ -92,14 +95,16 @@ class LinearEnvironment:
         half_width: float | None = None,
         noise: str = "independent",
         context_bound: float = 1.0,
+        norm_bound: float = 1.0,
         seed: int | None = None,
     ) -> None:
         self.theta = _numbers("theta", theta)
         if self.theta.ndim != 1 or not self.theta.size:
             raise ValueError(f"theta must have shape (d,) with a coordinate or more, got {self.theta.shape}")
         norm = math.hypot(*self.theta)
-        if not norm <= _MOST:
-            raise ValueError(f"theta must be finite with norm at most 1, got norm {norm}")
+        self.norm_bound = check_number("norm_bound", norm_bound, positive=True)
+        if not norm <= self.norm_bound * _MOST:
+            raise ValueError(f"theta must be finite with norm at most {self.norm_bound:g}, got norm {norm}")
         self.reward = check_choice("reward", reward, LINEAR_LAWS)
         self.half_width = _check_half_width(half_width, reward, norm)
         self.noise = check_choice("noise", noise, _NOISES)
@@ -144,7 +149,13 @@ class LinearEnvironment:
     @property
     def noise_scale(self) -> float:
         """A sigma for which the noise is sigma-sub-Gaussian, whatever the means."""
-        return {"binary": 1.0, "uniform": (self.half_width or 0.0) / 3**0.5, "deterministic": 0.0}[self.reward]
+        uniform = (self.half_width or 0.0) / 3**0.5
+        return {"binary": 1.0, "uniform": uniform, "deterministic": 0.0, "bernoulli": 0.5}[self.reward]
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """The smallest and the largest reward there can be."""
+        return (0.0, 1.0) if self.reward == "bernoulli" else (-1.0, 1.0)
 
     def contexts(self, round: int, replication: int = 0) -> NDArray[np.float64]:
         """Return a copy of the (K, d) contexts of a round; their norms are at most 1."""

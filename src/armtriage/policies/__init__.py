@@ -7,6 +7,7 @@ from armtriage.policies.guard import Guard, GuardedThompson
 from armtriage.policies.index import KLUCB, CombinatorialUCB, CombUCB1, Greedy
 from armtriage.policies.linear import (
     C2UCB,
+    ContextualCertificate,
     GuardedLinear,
     HierarchicalElimination,
     LinearThompsonSampling,
@@ -23,6 +24,7 @@ __all__ = [
     "CombinatorialElimination",
     "CombinatorialUCB",
     "ConstrainedElimination",
+    "ContextualCertificate",
     "ContextualPolicy",
     "Greedy",
     "Guard",

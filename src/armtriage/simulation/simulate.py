@@ -130,8 +130,10 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
             raise ValueError(f"environment has contexts of dimension {have}; they must agree")
         if policy.context_bound < 1.0:
             raise ValueError(f"context_bound must be 1 or more, as the environment's norms, got {policy.context_bound}")
-        if not low <= -1.0 <= 1.0 <= high:
-            raise ValueError(f"reward_range must contain [-1, 1], the environment's rewards, got {policy.reward_range}")
+        least, most = environment.reward_range
+        if not low <= least <= most <= high:
+            wanted = f"[{least:g}, {most:g}], the environment's rewards"
+            raise ValueError(f"reward_range must contain {wanted}, got {policy.reward_range}")
         if environment.n_rounds is not None and horizon > environment.n_rounds:
             raise ValueError(f"horizon must be at most the {environment.n_rounds} rounds of contexts, got {horizon}")
         return

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import (
-    check_arms,
-    check_contexts,
     check_flag,
     check_number,
     check_optional,
     check_probability,
 )
-from armtriage.certificate import Account, ContextualCertificate, Exchange
+from armtriage.arms import Name
+from armtriage.certificate import Account, Exchange
+from armtriage.decisions import Decision
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, new_ridge, shrink
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
-from armtriage.policies.facts import require, within
+from armtriage.policies.facts import arrays_of, require, restore_arrays, within
 from armtriage.policies.linear.adaptive import (
     LEAST,
     Fit,
@@ -34,7 +35,8 @@ from armtriage.policies.linear.adaptive import (
     settle_open,
     widths,
 )
-from armtriage.policies.linear.joint import Joint, book_slate, joint_bound, new_joint
+from armtriage.policies.linear.certificate import ContextualCertificate
+from armtriage.policies.linear.joint import Joint, book_price, book_slate, joint_bound, new_joint
 from armtriage.policies.linear.pricing import (
     Book,
     Boxes,
@@ -207,6 +209,7 @@ class GuardedLinear(CompiledContextualPolicy):
             most = f"at most {1e6 * self.reward_unit:g}, a million times the largest absolute reward"
             raise ValueError(f"noise_scale must be {most}, got {noise_scale!r}")
         self.certified = check_flag("certificate", certificate)
+        self._chosen = np.empty(0, np.int64)  # the candidates of its own choice in the last round
 
     @property
     def config(self) -> dict[str, Any]:
@@ -221,7 +224,7 @@ class GuardedLinear(CompiledContextualPolicy):
     def params(self) -> Params:
         """Return the parameters for the kernels."""
         noise, ridge, longest = self.noise_in_units(self.noise_scale), self._ridge, self.norm_bound
-        low, high = (end / self.reward_unit for end in self.reward_range)
+        low, high = np.sort(self._to_unit(np.array(self.reward_range))).tolist()
         log_delta = float(np.log(self.delta))
         price = PriceParams(self.dimension, self.budget, noise, ridge, longest, log_delta, self.factor, low, high)
         return Params(FitParams(noise, ridge, longest), price, self.certified)
@@ -251,7 +254,7 @@ class GuardedLinear(CompiledContextualPolicy):
         within("ridge", fit.ridge, LEAST, _FAR)
         within("squares", fit.squares, 0.0, float(self.budget * asked))
         within("next_fit", fit.next_fit, 1, 2 * self.budget * asked + 1)
-        waiting = sum(arms.size for arms in self._open.values())
+        waiting = sum(one.arms.size - len(self._parts.get(number, ())) for number, one in self._open.items())
         require(fit.pending == waiting, f"pulls without a reward must be {waiting}, got {fit.pending}")
         within("stale", int(fit.whole[2]), 0, 1)
         most = 2.0 * self.budget * asked
@@ -276,7 +279,11 @@ class GuardedLinear(CompiledContextualPolicy):
 
     @locked
     def certificate(  # type: ignore[override]
-        self, contexts: ArrayLike | None = None, *, next_decision: ArrayLike | None = None
+        self,
+        contexts: ArrayLike | None = None,
+        *,
+        eligible: ArrayLike | Iterable[Any] | None = None,
+        next_decision: ArrayLike | Iterable[Any] | None = None,
     ) -> ContextualCertificate:
         """Return what the decisions so far, and one for `contexts`, can have lost, with the policy's own `delta`.
 
@@ -284,9 +291,9 @@ class GuardedLinear(CompiledContextualPolicy):
 
         Parameters
         ----------
-        contexts : array_like, (n_arms, dimension), optional
-            Those of a round to come; nothing changes by asking.
-        next_decision : array_like of int, optional
+        contexts, eligible : array_like, optional
+            Those of a round to come, as for `ask`; nothing changes by asking.
+        next_decision : array_like, optional
             The arms that would be played then, by default those of largest estimate.
 
         Examples
@@ -301,12 +308,11 @@ class GuardedLinear(CompiledContextualPolicy):
             raise ValueError("certificate must be True in the constructor for there to be one")
         state, unit = self._state, self.reward_unit
         pairs: tuple[Exchange, ...] = ()
-        arms = None
+        arms: tuple[Name, ...] | None = None
         if contexts is not None:
-            given = self._scaled(check_contexts(contexts, self.n_arms, self.dimension, self.context_bound))
-            arms, pairs = self._exchanges(given, next_decision)
-        elif next_decision is not None:
-            raise ValueError(f"next_decision must be None without contexts, got {next_decision!r}")
+            arms, pairs = self._next(contexts, eligible, next_decision)
+        elif next_decision is not None or eligible is not None:
+            raise ValueError("eligible and next_decision must be None without contexts")
         withdrawn = state.book.contradictions > 0
         joint = np.inf if withdrawn else self.joint_bound(state)
         total = np.inf if withdrawn else unit * float(state.book.total)
@@ -325,6 +331,7 @@ class GuardedLinear(CompiledContextualPolicy):
             norm_bound=self.norm_bound,
             contradictions=int(state.book.contradictions),
             account=self.account._replace(spent=np.inf) if withdrawn else self.account,
+            direction=self.direction,
         )
 
     def joint_bound(self, state: State) -> float:
@@ -339,24 +346,38 @@ class GuardedLinear(CompiledContextualPolicy):
             return np.inf
         return min(self.joint_bound(state), self.reward_unit * float(state.book.total))
 
-    def _exchanges(
-        self, contexts: NDArray[np.float64], next_decision: ArrayLike | None
-    ) -> tuple[NDArray[np.int64], tuple[Exchange, ...]]:
-        """Return a slate for these contexts, and the pairs that keep it open, by the best assignment."""
+    def _next(
+        self, contexts: ArrayLike, eligible: Any, next_decision: Any
+    ) -> tuple[tuple[Name, ...], tuple[Exchange, ...]]:
+        """Return a slate for a request, and the pairs that keep it open, by their names."""
+        among = self._eligible(eligible)
+        rows = self._scaled(self._rows(contexts, eligible, among))
+        candidates, size = np.arange(self.n_arms) if among is None else among, min(self.budget, len(rows))
+        if next_decision is None:
+            fit = self._state.fit.inverse @ self._moment()
+            chosen = np.sort(np.argsort(-(rows @ fit), kind="stable")[:size])
+        else:
+            arms = np.sort(self._roster.numbers(next_decision, "next_decision"))
+            if arms.size != size or not np.isin(arms, candidates).all():
+                raise ValueError(f"next_decision must be {size} different candidates, got {next_decision!r}")
+            chosen = np.searchsorted(candidates, arms)
+        names = candidates.tolist() if self.names is None else [self.names[arm] for arm in candidates.tolist()]
+        pairs = [
+            Exchange(names[i], names[j], self.reward_unit * amount) for i, j, amount in self._exchanges(rows, chosen)
+        ]
+        return tuple(names[place] for place in chosen.tolist()), tuple(pairs)
+
+    def _moment(self) -> NDArray[np.float64]:
+        ridge = self._state.ridge
+        return np.asarray(ridge.moment[0] + ridge.moment_carry[0])
+
+    def _exchanges(self, contexts: NDArray[np.float64], arms: NDArray[np.int64]) -> list[tuple[int, int, float]]:
+        """Return the pairs of rows that keep a slate open, by the best assignment, with amounts in units."""
         from scipy.optimize import linear_sum_assignment
 
-        state, price, n = self._state, self._params.price, contexts.shape[0]
-        size = min(self.budget, n)
-        if next_decision is None:
-            fit = state.fit.inverse @ (state.ridge.moment[0] + state.ridge.moment_carry[0])
-            arms = np.sort(np.argsort(-(contexts @ fit), kind="stable")[:size])
-        else:
-            arms = np.sort(check_arms(next_decision, n, "next_decision", once=True))
-            if arms.size != size:
-                raise ValueError(f"next_decision must be {size} different arms, got {next_decision!r}")
+        state, price = self._state, self._params.price
         inverse, reach = state.ridge.inverse[0], float(radius(price, state.ridge.log_det[0]))
-        middle = contexts @ (inverse @ (state.ridge.moment[0] + state.ridge.moment_carry[0]))
-        images = contexts @ inverse
+        middle, images = contexts @ (inverse @ self._moment()), contexts @ inverse
         squares = np.maximum(np.einsum("ij,ij->i", images, contexts), 0.0)
         lower = np.maximum(price.low, middle - reach * np.sqrt(squares))
         upper = np.minimum(price.high, middle + reach * np.sqrt(squares))
@@ -366,6 +387,26 @@ class GuardedLinear(CompiledContextualPolicy):
         between = np.maximum(between, 0.0) + _ROUNDING * (squares[outside][:, None] + squares[arms])
         direct = middle[outside][:, None] - middle[arms] + reach * np.sqrt(between)
         amounts = np.maximum(np.minimum(upper[outside][:, None] - lower[arms], direct), 0.0)
-        rows, columns = linear_sum_assignment(amounts, maximize=True)
-        found = zip(outside[rows].tolist(), arms[columns].tolist(), amounts[rows, columns].tolist(), strict=True)
-        return arms, tuple(Exchange(i, j, self.reward_unit * amount) for i, j, amount in found if amount > 0.0)
+        places, columns = linear_sum_assignment(amounts, maximize=True)
+        found = zip(outside[places].tolist(), arms[columns].tolist(), amounts[places, columns].tolist(), strict=True)
+        return [one for one in found if one[2] > 0.0]
+
+    def _ask_with(self, contexts: ArrayLike, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
+        if given is None or not self.certified:
+            return super()._ask_with(contexts, eligible, given)
+        book, joint = self._state.book, self._state.joint
+        kept = [{name: array.copy() for name, array in arrays_of(part).items()} for part in (book, joint)]
+        decision = super()._ask_with(contexts, eligible, given)
+        candidates = np.arange(self.n_arms) if decision.eligible is None else decision.eligible
+        if not np.array_equal(decision.arms, candidates[self._chosen]):
+            # Played by somebody else: it counts in the certificate at its own price, and not in the account.
+            for part, before in zip((book, joint), kept, strict=True):
+                restore_arrays(arrays_of(part), before)
+            rows = self._scaled(self._rows(contexts, eligible, decision.eligible))
+            pairs = self._exchanges(rows, np.searchsorted(candidates, decision.arms))
+            book_price(book, joint, sum(one[2] for one in pairs), decision.number)
+        return decision
+
+    def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
+        self._chosen = super()._select(number, contexts)
+        return self._chosen

@@ -18,9 +18,9 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, image
-from armtriage.policies.linear.pricing import Boxes
+from armtriage.policies.linear.pricing import Book, Boxes
 
-__all__ = ["Joint", "book_slate", "joint_bound", "new_joint"]
+__all__ = ["Joint", "book_price", "book_slate", "joint_bound", "new_joint"]
 
 # k is at least so much of an arm's width. On a sphere (d=10, K=50, T=8,000) bounds were 2,551 with it and 3,041 with
 # 0.1; with 0.1 and 0.4 beside each other, at twice the price, 2,472.
@@ -99,6 +99,23 @@ def _move(joint: Joint, slot: int) -> None:
 
 
 @kernel
+def _slot_for(joint: Joint, number: int) -> int:
+    """Return the slot of a round; one begins whenever their number has doubled."""
+    if joint.used == 0 or (number + 1) & number == 0:
+        _open_slot(joint)
+    return joint.used - 1
+
+
+@kernel
+def book_price(book: Book, joint: Joint, price: float, number: int) -> None:
+    """Book a slate that somebody else chose, without a quadratic."""
+    slot = _slot_for(joint, number)
+    joint.prices[slot] += price
+    joint.constants[slot] += price
+    book.total += price
+
+
+@kernel
 def book_slate(
     joint: Joint,
     boxes: Boxes,
@@ -109,9 +126,7 @@ def book_slate(
     number: int,
 ) -> None:
     """Add the quadratic of a slate, and its price, after `admit`; what is in the boxes is used up."""
-    if joint.used == 0 or (number + 1) & number == 0:
-        _open_slot(joint)
-    slot = joint.used - 1
+    slot = _slot_for(joint, number)
     joint.prices[slot] += price
     if price == 0.0:
         return
