@@ -108,7 +108,7 @@ def _user_item(rng: np.random.Generator, n_arms: int, dimension: int, horizon: i
 
     def contexts(number: int, replication: int) -> Floats:
         user = _direction(_luck(seed, number, replication), dimension // size)
-        return np.einsum("p,kq->kpq", user, items).reshape(n_arms, dimension)
+        return np.asarray(np.einsum("p,kq->kpq", user, items).reshape(n_arms, dimension))
 
     return {"theta": theta, "contexts": contexts}
 

@@ -6,6 +6,8 @@ seen untouched. The inverse follows each reward by a rank-one update, and now an
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -105,7 +107,8 @@ def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -
     if ridge.counts[model, TOTAL] % _FOLD == 0:
         for i in range(d):
             _add_exactly(ridge.gram[model, i], ridge.carry[model, i], recent[i])
-            recent[i, :] = 0.0
+            for j in range(d):
+                recent[i, j] = 0.0
 
 
 @kernel
@@ -115,7 +118,7 @@ def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float)
     if is_news(norm, ridge.counts[model, TOTAL]):
         refresh(ridge, model, prior)
         return
-    ridge.log_det[model] += np.log1p(norm)
+    ridge.log_det[model] += math.log1p(norm)
     subtract(ridge.inverse[model], ridge.vector, norm)
 
 
@@ -149,7 +152,7 @@ def subtract(inverse: NDArray[np.float64], vector: NDArray[np.float64], norm: fl
     """Take the term that a context adds to the Gram matrix out of its inverse, after `image`."""
     d = vector.size
     # The same product above and below the diagonal: the inverse stays symmetric to the last bit.
-    scale = 1.0 / np.sqrt(1.0 + norm)
+    scale = 1.0 / math.sqrt(1.0 + norm)
     for j in range(d):
         vector[j] *= scale
     for i in range(d):
@@ -174,8 +177,9 @@ def factorise(upper: NDArray[np.float64], prior: float) -> None:
     for k in range(d):
         row = upper[k]
         # No pivot of ridge I + PSD is below ridge; one that is has been lost to rounding.
-        pivot = np.sqrt(max(row[k], prior))
-        row[:k] = 0.0
+        pivot = math.sqrt(max(row[k], prior))
+        for j in range(k):
+            row[j] = 0.0
         row[k] = pivot
         for j in range(k + 1, d):
             row[j] /= pivot
@@ -196,7 +200,9 @@ def factor(ridge: Ridge, model: int, prior: float) -> None:
 def invert(upper: NDArray[np.float64], vector: NDArray[np.float64], inverse: NDArray[np.float64]) -> None:
     """Write the inverse of the matrix with Cholesky factor `upper`; `vector` is scratch."""
     d = vector.size
-    inverse[:, :] = 0.0
+    for i in range(d):
+        for j in range(d):
+            inverse[i, j] = 0.0
     # With R = U^-1, column by column from the last, inverse = R R' = sum over columns c of R c c'.
     for c in range(d):
         for i in range(d):
@@ -219,7 +225,7 @@ def refresh(ridge: Ridge, model: int, prior: float) -> None:
     factor(ridge, model, prior)
     log_det = 0.0
     for k in range(ridge.vector.size):
-        log_det += 2.0 * np.log(ridge.scratch[k, k]) - np.log(prior)
+        log_det += 2.0 * math.log(ridge.scratch[k, k]) - math.log(prior)
     ridge.log_det[model] = max(log_det, 0.0)
     invert(ridge.scratch, ridge.vector, ridge.inverse[model])
 

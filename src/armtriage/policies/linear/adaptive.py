@@ -7,6 +7,8 @@ the estimate by what is told.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -143,7 +145,7 @@ def adapt(params: FitParams, fit: Fit, ridge: Ridge) -> None:
     variance = min(declared, (max(residual, 0.0) + _PRIOR * declared) / (free + _PRIOR))
     spread = (length + variance * trace) / d
     spread = min(max(spread, _LEAST_VARIANCE), params.norm_bound * params.norm_bound)
-    fit.noise, fit.ridge = np.sqrt(variance), max(variance / spread, LEAST)
+    fit.noise, fit.ridge = math.sqrt(variance), max(variance / spread, LEAST)
     _compute(params, fit, ridge, False)
     fit.stale = True
 
@@ -152,7 +154,9 @@ def adapt(params: FitParams, fit: Fit, ridge: Ridge) -> None:
 def schedule_open(fit: Fit, ridge: Ridge, contexts: NDArray[np.float64]) -> None:
     """Count the pulls of contexts whose rewards are on their way."""
     if fit.pending == 0:
-        fit.open_inverse[:, :] = fit.inverse
+        for i in range(fit.weights.size):
+            for j in range(fit.weights.size):
+                fit.open_inverse[i, j] = fit.inverse[i, j]
         fit.stale = False
     for i in range(contexts.shape[0]):
         context = contexts[i]
@@ -183,4 +187,6 @@ def settle_open(fit: Fit, contexts: NDArray[np.float64], told: int) -> None:
         fit.stale = True
     if fit.pending <= 0:
         fit.pending = 0
-        fit.open_gram[:, :] = 0.0
+        for i in range(fit.weights.size):
+            for j in range(fit.weights.size):
+                fit.open_gram[i, j] = 0.0

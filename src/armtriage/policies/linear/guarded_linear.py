@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Unpack
 
@@ -93,10 +94,10 @@ def select(
     fit, n = state.fit, contexts.shape[0]
     widths(params.fit, fit, state.ridge, contexts, state.arms, state.values, state.squares)
     # One draw for all arms: a policy that is stuck in a round is not stuck in the next.
-    width = uniform(luck, 0) * fit.noise * np.sqrt(np.log(number + 2.0))
+    width = uniform(luck, 0) * fit.noise * math.sqrt(math.log(number + 2.0))
     for arm in range(n):
-        state.values[arm] += width * np.sqrt(state.squares[arm])
-    best_arms(state.values[:n], arms)
+        state.values[arm] += width * math.sqrt(state.squares[arm])
+    best_arms(state.values[:n], state.squares[:n], arms)
     if params.certified:
         reach = find_boxes(params.price, state.boxes, state.book, state.ridge, contexts, state.arms)
         price = admit(params.price, state.boxes, state.book, n, number, arms)

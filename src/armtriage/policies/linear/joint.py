@@ -9,6 +9,7 @@ Slots of rounds that double in length have a sum each. Where the prices of the t
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -77,25 +78,21 @@ def _open_slot(joint: Joint) -> None:
     if last < joint.prices.size:
         joint.used += 1
         return
-    joint.matrices[0] += joint.matrices[1]
-    joint.vectors[0] += joint.vectors[1]
-    joint.constants[0] += joint.constants[1]
-    joint.prices[0] += joint.prices[1]
-    for slot in range(1, last):
-        _move(joint, slot)
+    _mix(joint, 0, 1.0, 1, 1.0)
+    for slot in range(1, last - 1):
+        _mix(joint, slot, 0.0, slot + 1, 1.0)
+    _mix(joint, last - 1, 0.0, 0, 0.0)
 
 
 @kernel
-def _move(joint: Joint, slot: int) -> None:
-    """Put what is in the next slot into this one, or nothing if it is the last."""
-    if slot + 1 < joint.used:
-        joint.matrices[slot] = joint.matrices[slot + 1]
-        joint.vectors[slot] = joint.vectors[slot + 1]
-        joint.constants[slot], joint.prices[slot] = joint.constants[slot + 1], joint.prices[slot + 1]
-    else:
-        joint.matrices[slot] = 0.0
-        joint.vectors[slot] = 0.0
-        joint.constants[slot], joint.prices[slot] = 0.0, 0.0
+def _mix(joint: Joint, slot: int, own: float, other: int, more: float) -> None:
+    """Let a slot hold a multiple of what it has, and of what is in another one."""
+    for i in range(joint.middle.size):
+        joint.vectors[slot, i] = own * joint.vectors[slot, i] + more * joint.vectors[other, i]
+        for j in range(i + 1):
+            joint.matrices[slot, i, j] = own * joint.matrices[slot, i, j] + more * joint.matrices[other, i, j]
+    joint.constants[slot] = own * joint.constants[slot] + more * joint.constants[other]
+    joint.prices[slot] = own * joint.prices[slot] + more * joint.prices[other]
 
 
 @kernel
@@ -188,7 +185,7 @@ def _find_open(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.fl
         product = sign * (estimates[arm] - threshold)
         # A difference of squares that are nearly equal is rounding, and must not be too small.
         rest = max(own - 2.0 * inner(contexts[arm], cross) + square, 0.0) + _ROUNDING * (own + square)
-        width = reach * np.sqrt(rest)
+        width = reach * math.sqrt(rest)
         boxes.values[found], boxes.squares[found], boxes.order[found] = product, width, arm
         found += product + width > 0.0
     return found

@@ -77,7 +77,7 @@ def new_boxes(n_arms: int, budget: int) -> Boxes:
 def radius(params: PriceParams, log_det: float) -> float:
     """Return the radius of the ellipsoid around the estimate."""
     noise, longest = params.noise, params.norm_bound
-    return np.sqrt(noise * noise * (log_det - 2.0 * params.log_delta) + params.ridge * longest * longest)  # type: ignore[no-any-return]
+    return math.sqrt(noise * noise * (log_det - 2.0 * params.log_delta) + params.ridge * longest * longest)
 
 
 @kernel
@@ -85,9 +85,9 @@ def allowance(params: PriceParams, rounds: int) -> float:
     """Return F: what playing the largest upper ends for so many rounds can lose."""
     d, size, width = params.dimension, params.budget, params.high - params.low
     pulls = size * float(rounds)
-    potential = d * np.log1p(pulls / (d * params.ridge))
+    potential = d * math.log1p(pulls / (d * params.ridge))
     widest, doubled = radius(params, potential), _INVERSE_LOG_2 * potential
-    return min(width * pulls, 2.0 * widest * np.sqrt(doubled * pulls) + width * size * doubled)  # type: ignore[no-any-return]
+    return min(width * pulls, 2.0 * widest * math.sqrt(doubled * pulls) + width * size * doubled)
 
 
 @kernel
@@ -106,7 +106,7 @@ def find_boxes(
     reach = radius(params, ridge.log_det[0])
     empty = 0
     for arm in range(n):
-        middle, half = boxes.estimates[arm], reach * np.sqrt(boxes.squares[arm])
+        middle, half = boxes.estimates[arm], reach * math.sqrt(boxes.squares[arm])
         boxes.lower[arm] = max(params.low, middle - half)
         boxes.upper[arm] = min(params.high, middle + half)
         empty += boxes.lower[arm] > boxes.upper[arm] + _HAIR
@@ -152,7 +152,7 @@ def admit(params: PriceParams, boxes: Boxes, book: Book, n: int, number: int, ar
         book.spent += price
     else:
         book.forced += 1
-        best_arms(boxes.upper[:n], arms)
+        best_arms(boxes.upper[:n], boxes.values[:n], arms)
         price = _price(boxes, n, arms)
     book.total += price
     return price
