@@ -20,6 +20,7 @@ from armtriage.reproduce import (
     guarded,
     linear,
     minimax_rates,
+    slates,
     tightenings,
 )
 from armtriage.reproduce.policies import TIGHT, UCB
@@ -37,6 +38,7 @@ MODULES = (
     families,
     guarded,
     certificates,
+    slates,
 )
 studies = pytest.mark.parametrize("study", MODULES, ids=lambda study: study.STUDY.name)
 Tables = dict[str, polars.DataFrame]
@@ -67,7 +69,7 @@ def test_reports_are_whole(study: ModuleType) -> None:
         assert one.verdict.endswith(".")
         assert (one.agrees is True) == one.verdict.startswith("Agrees")
         assert (one.agrees is False) == one.verdict.startswith("Does not agree")
-        if study not in (families, guarded):  # which also say what things cost, where nothing is claimed
+        if study not in (families, guarded, slates):  # which also say what things cost, where nothing is claimed
             assert (one.agrees is None) == one.verdict.startswith("Says nothing")
 
 
@@ -83,7 +85,7 @@ GIVEN |= {"predicted", "whole", "inside", "points", "factor", "target", "run", "
 
 @pytest.mark.parametrize(
     "study",
-    [gap_rates, minimax_rates, failure, full_information, families, guarded, certificates],
+    [gap_rates, minimax_rates, failure, full_information, families, guarded, certificates, slates],
     ids=lambda study: study.STUDY.name,
 )
 def test_no_number_is_typed_in(study: ModuleType) -> None:

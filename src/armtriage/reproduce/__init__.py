@@ -26,6 +26,7 @@ from armtriage.reproduce import (
     guarded,
     linear,
     minimax_rates,
+    slates,
     tightenings,
 )
 from armtriage.reproduce.page import claims_table, claims_text, make_page
@@ -47,6 +48,7 @@ STUDIES: dict[str, Study] = {
         families,
         guarded,
         certificates,
+        slates,
     )
 }
 """The studies, by the names they have on the command line."""
