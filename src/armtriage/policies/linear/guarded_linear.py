@@ -92,12 +92,13 @@ def select(
 ) -> None:
     """Choose the S arms of largest ``<theta, x> + w ||x||``, if the account allows it; ties by arm number."""
     fit, n = state.fit, contexts.shape[0]
-    widths(params.fit, fit, state.ridge, contexts, state.arms, state.values, state.squares)
+    values, squares = state.values[:n], state.squares[:n]
+    widths(params.fit, fit, state.ridge, contexts, state.arms, values, squares)
     # One draw for all arms: a policy that is stuck in a round is not stuck in the next.
     width = uniform(luck, 0) * fit.noise * math.sqrt(math.log(number + 2.0))
     for arm in range(n):
-        state.values[arm] += width * math.sqrt(state.squares[arm])
-    best_arms(state.values[:n], state.squares[:n], arms)
+        values[arm] += width * math.sqrt(squares[arm])
+    best_arms(values, squares, arms)
     if params.certified:
         reach = find_boxes(params.price, state.boxes, state.book, state.ridge, contexts, state.arms)
         price = admit(params.price, state.boxes, state.book, n, number, arms)

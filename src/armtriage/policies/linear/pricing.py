@@ -101,15 +101,16 @@ def find_boxes(
 ) -> float:
     """Compute the ends of all means; return the radius."""
     n = contexts.shape[0]
+    lower, upper, estimates, squares = boxes.lower[:n], boxes.upper[:n], boxes.estimates[:n], boxes.squares[:n]
     refit(ridge, 0)
-    forms(ridge, 0, contexts, arms, n, boxes.estimates, boxes.squares)
-    reach = radius(params, ridge.log_det[0])
+    forms(ridge, 0, contexts, arms, n, estimates, squares)
+    reach, low, high = radius(params, ridge.log_det[0]), params.low, params.high
+    for arm in range(n):
+        half = reach * math.sqrt(squares[arm])
+        lower[arm], upper[arm] = max(low, estimates[arm] - half), min(high, estimates[arm] + half)
     empty = 0
     for arm in range(n):
-        middle, half = boxes.estimates[arm], reach * math.sqrt(boxes.squares[arm])
-        boxes.lower[arm] = max(params.low, middle - half)
-        boxes.upper[arm] = min(params.high, middle + half)
-        empty += boxes.lower[arm] > boxes.upper[arm] + _HAIR
+        empty += lower[arm] > upper[arm] + _HAIR
     book.contradictions += empty
     return reach
 
@@ -117,27 +118,28 @@ def find_boxes(
 @kernel
 def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
     """Return what a slate can lose at most: the largest upper ends outside for the least lower ends inside."""
-    lower, upper, chosen, size = boxes.lower, boxes.upper, boxes.chosen, arms.size
+    lower, upper, chosen, size = boxes.lower[:n], boxes.upper[:n], boxes.chosen[:n], arms.size
+    values, order, ends = boxes.values, boxes.order, boxes.ends
     least = np.inf
     for arm in range(n):
         chosen[arm] = 0
     for i in range(size):
         chosen[arms[i]] = 1
-        boxes.ends[i], boxes.places[i] = -lower[arms[i]], i
+        ends[i], boxes.places[i] = -lower[arms[i]], i
         least = min(least, lower[arms[i]])
     rivals = 0
     for arm in range(n):
-        boxes.values[rivals], boxes.order[rivals] = upper[arm], arm
+        values[rivals], order[rivals] = upper[arm], arm
         rivals += (chosen[arm] == 0) & (upper[arm] > least)
     if rivals == 0:
         return 0.0
     pairs = min(rivals, size)
-    top_first(boxes.values, boxes.order, rivals, pairs)
-    sort_pairs(boxes.values, boxes.order, pairs)
-    sort_pairs(boxes.ends, boxes.places, size)
+    top_first(values, order, rivals, pairs)
+    sort_pairs(values, order, pairs)
+    sort_pairs(ends, boxes.places, size)
     total = 0.0
     for i in range(pairs):
-        total += max(boxes.values[i] + boxes.ends[i], 0.0)
+        total += max(values[i] + ends[i], 0.0)
     return total
 
 
