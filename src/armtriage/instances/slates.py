@@ -49,7 +49,7 @@ def random_slates(
     --------
     >>> env = random_slates("sparse", 4, 6, seed=7)
     >>> env.contexts(0).round(2)[0]
-    array([0.6 , 0.57, 0.  , 0.  , 0.  , 0.57])
+    array([0.6 , 0.  , 0.  , 0.  , 0.57, 0.57])
     >>> env.reward_range
     (0.0, 1.0)
     """

@@ -427,6 +427,9 @@ class OraclePolicy(CompiledPolicy):
         assert self.kernels.weigh is not None
         weights = np.empty(self.n_arms)
         self.kernels.weigh(params, state, number, luck, self.budget, self._offset, weights)
+        if self.decisions is not None and self.decisions.needs_costs:
+            # Nothing costs less than the least of reward_range, however optimistic an index is.
+            np.minimum(weights, 1.0 + self._offset, out=weights)
         return weights
 
     def _best(self, weights: NDArray[np.float64], exclude: NDArray[np.int64] = _NONE) -> NDArray[np.int64] | None:

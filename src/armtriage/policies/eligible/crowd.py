@@ -22,7 +22,7 @@ from armtriage.policies.eligible.exploring import cover_size
 from armtriage.policies.eligible.rows import COLUMNS, Request, Rows, expose, grown, learn, lose, new_rows, settle
 from armtriage.policies.facts import facts_of, require, restore_arrays, within
 
-__all__ = ["Among", "Crowd", "Rules"]
+__all__ = ["Among", "Crowd", "Rules", "decide", "decider", "name_among"]
 
 _COVERED = 20_000  # arms up to which a cover is counted, which looks at all of them for each pick
 _SCRATCH = {"pending", "divisors", "out", "cut", "skipped", "marks", "values", "chosen", "open", "degrees", "flags"}
@@ -66,19 +66,23 @@ def believe(*arguments: Any) -> None:
     raise NotImplementedError
 
 
-def _ask(address: int, number: int, n: int, size: int) -> None:
-    """Choose `size` of the first n arms that are among the request."""
-    request = open_request(address)
-    rows, among, arms = request.rows, request.among[:n], request.arms[:size]
-    luck = row(request.streams[0], number)
-    rows.clock = number
+def decide(request: Request, number: int, n: int, size: int) -> None:
+    """Put `size` of the first n arms of `among` into `arms`, ascending."""
+    among, arms = request.among[:n], request.arms[:size]
+    request.rows.clock = number
     if n > size:
-        choose(request, number, luck, among, arms)
+        choose(request, number, row(request.streams[0], number), among, arms)
         sort_arms(arms)
     else:
         for i in range(size):
             arms[i] = among[i]
-    believe(request, number, luck, arms, request.beliefs)
+
+
+def _ask(address: int, number: int, n: int, size: int) -> None:
+    """Choose `size` of the first n arms that are among the request."""
+    request = open_request(address)
+    decide(request, number, n, size)
+    believe(request, number, row(request.streams[0], number), request.arms[:size], request.beliefs)
 
 
 def _count(address: int, n: int, size: int, shown: int) -> None:
@@ -112,16 +116,29 @@ class _Entries(NamedTuple):
     close: Callable[..., None]
 
 
+def name_among(among: Among) -> str:
+    """Return a name for machine code that is made of a policy's kernels."""
+    one = among.choose if among.value is None else among.value
+    return f"{one.__module__}_{among.choose.__name__}".replace(".", "_")
+
+
 @cache
-def _entries(among: Among, name: str, kind: RecordLayout) -> _Entries:
+def decider(among: Among) -> Callable[..., None]:
+    """Return `decide` with a policy's own kernel."""
+    name, one = name_among(among), among.choose
+    if among.value is not None and isinstance(one, FunctionType):
+        one = bind(one, f"choose_{name}", index=among.value)
+    return bind(decide, f"decide_{name}", choose=one)
+
+
+@cache
+def _entries(among: Among, kind: RecordLayout) -> _Entries:
     """Return what Python calls, compiled: no later call compiles anything."""
-    find, one, beliefs = Opener(kind), among.choose, among.believe
+    name, find, beliefs = name_among(among), Opener(kind), among.believe
     if among.value is not None:
-        if isinstance(one, FunctionType):
-            one = bind(one, f"choose_{name}", index=among.value)
         beliefs = bind(beliefs, f"believe_{name}", index=among.value)
     entries = _Entries(
-        bind(_ask, f"ask_among_{name}", open_request=find, choose=one, believe=beliefs),
+        bind(_ask, f"ask_among_{name}", open_request=find, decide=decider(among), believe=beliefs),
         bind(_count, f"count_among_{name}", open_request=find),
         bind(_teach, f"teach_among_{name}", open_request=find),
         bind(_close, f"close_among_{name}", open_request=find),
@@ -302,9 +319,7 @@ class Crowd:
             within(name, getattr(rows, name), 0.0, most)
 
     def _call(self) -> _Entries:
-        one = self.among.choose if self.among.value is None else self.among.value
-        name = f"{one.__module__}_{self.among.choose.__name__}".replace(".", "_")
-        return _entries(self.among, name, self.request.layout)
+        return _entries(self.among, self.request.layout)
 
     def choose(
         self, number: int, among: NDArray[np.int64], proposal: NDArray[np.int64] | None = None

@@ -69,10 +69,10 @@ def _degree(rows: Rows, graph: GraphArrays, arm: int) -> int:
 
 
 @kernel
-def _next_pick(rows: Rows, graph: GraphArrays, n: int) -> int:
+def _next_pick(rows: Rows, graph: GraphArrays, n: int, by_upper: bool) -> int:
     """Return the waiting one of the first n arms of `chosen` that reveals most of those who wait, or -1.
 
-    Degrees only fall while the cover is made, so an arm is counted anew only if its old degree would win.
+    Of equals it is the one of largest upper bound, or simply the first. Degrees only fall while the cover is made, so an arm is counted anew only if its old degree would win.
     """
     while True:
         best, most = -1, 0
@@ -80,7 +80,8 @@ def _next_pick(rows: Rows, graph: GraphArrays, n: int) -> int:
             arm = rows.chosen[i]
             if rows.flags[arm] > 0:
                 degree = rows.degrees[i]
-                if degree > most or (degree == most and rows.upper[arm] > rows.upper[rows.chosen[best]]):
+                equal = by_upper and degree == most
+                if degree > most or (equal and rows.upper[arm] > rows.upper[rows.chosen[best]]):
                     best, most = i, degree
         if best < 0:
             return -1
@@ -130,7 +131,7 @@ def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int,
         for i in range(m):
             rows.degrees[i] = _degree(rows, graph, rows.chosen[i])
         while place < arms.size:
-            arm = _next_pick(rows, graph, m)
+            arm = _next_pick(rows, graph, m, True)
             if arm < 0:
                 break
             _unmark(rows, graph, arm)
@@ -145,7 +146,10 @@ def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int,
 
 @kernel
 def cover_size(rows: Rows, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
-    """Return how many picks a greedy cover of these arms has."""
+    """Return how many picks a greedy cover of these arms has, whatever is known of them by now.
+
+    So a policy that is loaded counts as many as the one that was saved.
+    """
     for i in range(arms.size):
         rows.chosen[i] = arms[i]
         rows.flags[arms[i]] = 1
@@ -153,7 +157,7 @@ def cover_size(rows: Rows, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
         rows.degrees[i] = _degree(rows, graph, arms[i])
     picks = 0
     while True:
-        arm = _next_pick(rows, graph, arms.size)
+        arm = _next_pick(rows, graph, arms.size, False)
         if arm < 0:
             return picks
         _unmark(rows, graph, arm)
