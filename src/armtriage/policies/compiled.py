@@ -527,7 +527,7 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
 
     def __init__(
         self,
-        n_arms: int,
+        n_arms: int | None,
         dimension: int,
         budget: int,
         *,
@@ -541,6 +541,18 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     def _seat(self) -> LinearSeat:
         arms, notes = np.zeros((2, self.budget), np.int64)
         return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
+
+    def _make_room(self, n_arms: int) -> None:
+        super()._make_room(n_arms)
+        if self._cached_state is not None:
+            # What was learned stays where it is; scratch is for each candidate.
+            old, new = self._state, self.new_state()
+            kept = {name: getattr(old, name) for name in self._learned}
+            self._cached_state = new._replace(**kept)
+        vars(self).pop("_seat", None)
+
+    _learned: ClassVar[tuple[str, ...]] = ()
+    """The records of the state that do not depend on the number of arms."""
 
     @cached_property
     def _entries(self) -> _LinearEntries:

@@ -90,6 +90,8 @@ def simulate(
     first_replication = check_count("first_replication", first_replication, 0, LONGEST)
     points = check_points(checkpoints, horizon)
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
+    if isinstance(policy, ContextualPolicy) and isinstance(environment, LinearEnvironment):
+        policy = policy.for_arms(environment.n_arms)
     check_match(policy, environment, horizon)
     seed = policy.seed if seed is None else check_seed(seed)
     delta = certificate_delta(certificate)

@@ -116,10 +116,12 @@ class C2UCB(CompiledContextualPolicy):
     """
 
     kernels = Kernels(select, update)
+    takes_any_number = True
+    _learned = ("ridge",)
 
     def __init__(
         self,
-        n_arms: int,
+        n_arms: int | None,
         dimension: int,
         budget: int,
         *,

@@ -148,7 +148,8 @@ class GuardedLinear(CompiledContextualPolicy):
     Parameters
     ----------
     n_arms, dimension, budget : int
-        See `ContextualPolicy`.
+        See `ContextualPolicy`. Without `n_arms`, as in ``GuardedLinear(dimension=10, budget=5)``, each request may have
+        another number of candidates.
     delta : float
         Probability with which the guarantee and the certificates may fail.
     factor : float
@@ -185,12 +186,14 @@ class GuardedLinear(CompiledContextualPolicy):
     """
 
     kernels = Kernels(select, update, schedule, release)
+    takes_any_number = True
+    _learned = ("ridge", "fit", "book", "joint")
 
     def __init__(
         self,
-        n_arms: int,
-        dimension: int,
-        budget: int,
+        n_arms: int | None = None,
+        dimension: int = 0,
+        budget: int = 0,
         *,
         delta: float = 0.01,
         factor: float = 1.0,
@@ -309,6 +312,7 @@ class GuardedLinear(CompiledContextualPolicy):
         if not self.certified:
             raise ValueError("certificate must be True in the constructor for there to be one")
         state, unit = self._state, self.reward_unit
+        contexts, eligible = (None, eligible) if contexts is None else self._request(contexts, eligible)
         pairs: tuple[Exchange, ...] = ()
         arms: tuple[Name, ...] | None = None
         if contexts is not None:
