@@ -331,6 +331,13 @@ class CompiledPolicy(_Compiled):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
         return self._gather().choose(number, among)
 
+    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+        if given is not None or self.decisions is not None or not self._plain:
+            return super()._ask_among(among, given)
+        self._check_eligible_allowed()
+        arms, beliefs = self._gather().choose(self._asked, among, own=True)
+        return self._begin(arms, eligible=among, beliefs=beliefs)
+
     def _rules(self) -> Rules:
         """Return what the kernels of `among` must know."""
         return Rules(self._params, self.budget)

@@ -230,6 +230,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
         >>> policy.ask(eligible=["jam"]).names
         ('jam',)
         """
+        if eligible is None and self._crowd is None and not (self._roster.extra or self._roster.retired):
+            return self._ask_all()
         among = self._eligible(eligible)
         return self._ask_all() if among is None else self._ask_among(among)
 
@@ -554,7 +556,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
             decisions before it: which come early may then depend on their values.
         """
         number = self._find(decision)
-        check_flag("last", last)
+        if last is not True:
+            check_flag("last", last)
         shown = self._open[number].revealed
         if isinstance(rewards, Mapping):
             seen, values, missing = from_mapping(rewards, shown, self._roster)
@@ -562,7 +565,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
             seen, values, missing = shown, from_array(rewards, shown), _NONE
         if last and number not in self._parts and not self._roster.extra:
             self._learn(number, seen, values, missing)
-            self._count_missed(seen, missing)
+            if missing.size or self._missed is not None:
+                self._count_missed(seen, missing)
             if self._complete:
                 self._settle_complete()
         else:

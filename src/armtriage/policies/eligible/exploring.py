@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import top_first
-from armtriage.policies.eligible.rows import Request, Rows, rank_bounds
+from armtriage.kernels.order import sort_pairs, top_first
+from armtriage.policies.eligible.rows import Request, Rows, largest
 
 __all__ = ["choose_by_elimination", "cover_size", "explore", "fill_by_upper", "split"]
 
@@ -24,9 +24,24 @@ def split(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> tupl
 
     One pass finds what a repeated one would: see `docs/certificate.md`.
     """
-    size = arms.size
-    kth_lower, kth_upper, next_lower, next_upper = rank_bounds(rows, among, size)
-    rows.gap = max(0.0, min(rows.gap, kth_upper - next_lower))
+    size, total = arms.size, among.size
+    for i in range(total):
+        rows.values[i] = rows.lower[among[i]]
+    largest(rows, total, size + 1)
+    kth_lower, next_lower = np.inf, np.inf
+    for i in range(size + 1):
+        value = rows.values[rows.places[i]]
+        kth_lower, next_lower = min(kth_lower, max(value, next_lower)), min(next_lower, value)
+    for i in range(total):
+        rows.values[i] = rows.upper[among[i]]
+    rows.n_ceiling = min(total, 2 * size)
+    largest(rows, total, rows.n_ceiling)
+    for i in range(rows.n_ceiling):
+        rows.ceiling[i] = among[rows.places[i]]
+        rows.keys[i] = rows.upper[rows.ceiling[i]]
+    sort_pairs(rows.keys, rows.ceiling, rows.n_ceiling)
+    next_upper = rows.keys[size]
+    rows.gap = max(0.0, min(rows.gap, rows.keys[size - 1] - next_lower))
     confirmed, n = 0, 0
     for i in range(among.size):
         arm = among[i]
@@ -72,7 +87,8 @@ def _degree(rows: Rows, graph: GraphArrays, arm: int) -> int:
 def _next_pick(rows: Rows, graph: GraphArrays, n: int, by_upper: bool) -> int:
     """Return the waiting one of the first n arms of `chosen` that reveals most of those who wait, or -1.
 
-    Of equals it is the one of largest upper bound, or simply the first. Degrees only fall while the cover is made, so an arm is counted anew only if its old degree would win.
+    Of equals it is the one of largest upper bound, or simply the first. Degrees only fall while the cover is made, so
+    an arm is counted anew only if its old degree would win.
     """
     while True:
         best, most = -1, 0
@@ -140,7 +156,7 @@ def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int,
     for i in range(m):
         rows.flags[rows.chosen[i]] = 0
     picks = place - confirmed
-    fill_by_upper(rows, n, confirmed, place, arms)
+    fill_by_upper(rows, place, arms)
     return picks
 
 
@@ -165,25 +181,20 @@ def cover_size(rows: Rows, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
 
 
 @kernel
-def fill_by_upper(rows: Rows, n: int, first: int, place: int, arms: NDArray[np.int64]) -> None:
-    """Fill `arms` from `place` on with the open arms of largest upper bound that are not there from `first` on."""
-    k = arms.size - place
-    if k == 0:
-        return
-    for i in range(first, place):
+def fill_by_upper(rows: Rows, place: int, arms: NDArray[np.int64]) -> None:
+    """Fill `arms` from `place` on with the arms of largest upper bound that are not there before.
+
+    Arms in question have larger ones than eliminated arms, so all that are needed are in the ceiling.
+    """
+    for i in range(place):
         rows.flags[arms[i]] = 1
-    m = 0
-    for i in range(n):
-        arm = rows.open[i]
-        if rows.flags[arm] == 0:
-            rows.chosen[m] = arm
-            rows.values[m] = rows.upper[arm]
-            m += 1
-    for i in range(first, place):
+    taken = place
+    for i in range(rows.n_ceiling):
+        if taken < arms.size and rows.flags[rows.ceiling[i]] == 0:
+            arms[taken] = rows.ceiling[i]
+            taken += 1
+    for i in range(place):
         rows.flags[arms[i]] = 0
-    top_first(rows.values, rows.chosen, m, k)
-    for i in range(k):
-        arms[place + i] = rows.chosen[i]
 
 
 @kernel

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from armtriage._arguments import check_arms
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of, stream
