@@ -29,6 +29,7 @@ from armtriage import (
     FeedbackGraph,
     Greedy,
     Guard,
+    GuardedLinear,
     GuardedThompson,
     HierarchicalElimination,
     LinearEnvironment,
@@ -161,6 +162,9 @@ POLICIES: dict[str, Entry] = {
     "constrained-paper": Entry(
         ConstrainedElimination, {"variant": "paper", "horizon": 1, "delta": 0.9, "cover": "greedy"}, "set"
     ),
+    "GuardedLinear": Entry(GuardedLinear, {}, "contexts"),
+    "GuardedLinear-strict": Entry(GuardedLinear, {"factor": 0.02, "delta": 0.5}, "contexts"),
+    "GuardedLinear-free": Entry(GuardedLinear, {"certificate": False, "noise_scale": 0.3}, "contexts"),
     "C2UCB": Entry(C2UCB, {}, "contexts"),
     "C2UCB-width": Entry(C2UCB, {"width": 0.5}, "contexts"),
     "C2UCB-ridge": Entry(C2UCB, {"ridge": 0.01, "delta": 0.5, "noise_scale": 0.1}, "contexts"),

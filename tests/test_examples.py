@@ -37,7 +37,7 @@ def test_what_each_part_is_worth_prints_every_setting_on_every_graph(capsys: pyt
 def test_contextual_contest_prints_every_policy_in_every_world(capsys: pytest.CaptureFixture[str]) -> None:
     example = runpy.run_path(str(EXAMPLES / "contextual_contest.py"))
     example["main"](horizon=1000, replications=2)
-    assert sum(line.startswith("|") for line in capsys.readouterr().out.splitlines()) == 7 * 8
+    assert sum(line.startswith("|") for line in capsys.readouterr().out.splitlines()) == 7 * 9
 
 
 def test_inside_the_guard_prints_every_proposer_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

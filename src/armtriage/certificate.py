@@ -45,6 +45,8 @@ __all__ = [
     "cert_among",
     "certificate_of",
     "certify",
+    "in_json",
+    "listed",
     "narrowed",
 ]
 
@@ -208,13 +210,13 @@ class Certificate:
         if not self.silent:
             return []
         its = "its" if len(self.silent) == 1 else "their"
-        arms = _listed(list(self.silent))
+        arms = listed(list(self.silent))
         return [f"Nothing has been heard of {arms} for some time: {its} last {self._told} did not come."]
 
     def _of_next(self) -> str:
         if not self.next_decision.size:
             return "No arm may be played next."
-        arms = _listed(self.next_decision.tolist())
+        arms = listed(self.next_decision.tolist())
         if self.next_bound == 0.0:
             return f"Playing {arms} next is a {'cheapest' if self._costs else 'best'} decision."
         widest = max(self.exchanges, key=lambda one: one.amount)
@@ -252,16 +254,17 @@ class Certificate:
         >>> log["rounds"], log["next_decision"], sorted(log["triage"])
         (100, [0], ['active', 'confirmed', 'eliminated'])
         """
-        return {**{one.name: _in_json(getattr(self, one.name)) for one in fields(self)}, "text": str(self)}
+        return {**{one.name: in_json(getattr(self, one.name)) for one in fields(self)}, "text": str(self)}
 
 
-def _in_json(value: Any) -> Any:
+def in_json(value: Any) -> Any:
+    """Return a value as JSON knows it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _in_json(one) for name, one in value._asdict().items()}
+        return {name: in_json(one) for name, one in value._asdict().items()}
     if isinstance(value, tuple | list):
-        return [_in_json(one) for one in value]
+        return [in_json(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -269,7 +272,8 @@ def _are(number: int) -> str:
     return "none is" if number == 0 else f"{number:,} {'is' if number == 1 else 'are'}"
 
 
-def _listed(arms: list[Name], most: int = 10) -> str:
+def listed(arms: list[Name], most: int = 10) -> str:
+    """Return arms as a sentence names them."""
     if len(arms) == 1:
         return f"arm {arms[0]!r}"
     if len(arms) > most:

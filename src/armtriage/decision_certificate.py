@@ -24,9 +24,9 @@ from armtriage.certificate import (
     Certificate,
     Tally,
     _are,
-    _listed,
     _named,
     _withdrawn,
+    listed,
     name_all,
     narrowed,
 )
@@ -118,7 +118,7 @@ class Challenge(NamedTuple):
 
 
 def _said(arms: Ints) -> str:
-    return _listed(arms.tolist()) if arms.size else "no arm"
+    return listed(arms.tolist()) if arms.size else "no arm"
 
 
 def offset_of(decisions: DecisionSet, reward_range: tuple[float, float], direction: str = "maximize") -> float:

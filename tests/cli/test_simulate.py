@@ -194,7 +194,7 @@ def test_linear_instances_have_policies_of_their_own_by_default():
     result = run("simulate", LINEAR, *QUICK)
     assert result.exit_code == 0, result.output
     shown = re.findall(r"│ (\w+) ", result.stdout)
-    assert shown == ["hierarchical", "c2ucb", "linear_thompson"]
+    assert shown == ["guarded_linear", "c2ucb", "linear_thompson", "hierarchical"]
     assert "6 arms in dimension 3, 2 slots, 200 rounds, 3 runs, seed 7" in result.stdout
 
 
@@ -364,17 +364,17 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         ),
         (
             [SMALL, "c2ucb:width=1"],
-            "c2ucb:width=1: needs an instance with contexts (linear, linear_blocks, linear_few_dimensions, "
+            "c2ucb:width=1: needs an instance with contexts (linear, slates, linear_blocks, linear_few_dimensions, "
             "linear_one_dimension); policies for this instance are guarded_thompson, comb_ucb1, elimination, greedy,",
         ),
         (
             [LINEAR, "elimination"],
             "elimination: needs an instance without contexts (random, ucb_failure, hidden_arm, hidden_pairs, "
             "hidden_parts, gap_instance, revealing_hubs); policies for this instance are "
-            "c2ucb, hierarchical, linear_thompson",
+            "guarded_linear, c2ucb, hierarchical, linear_thompson",
         ),
         ([LINEAR, "random"], "random: needs an instance without contexts"),
-        ([LINEAR, "ucb9"], "unknown policy 'ucb9'; accepted are c2ucb, hierarchical, linear_thompson"),
+        ([LINEAR, "ucb9"], "unknown policy 'ucb9'; accepted are guarded_linear, c2ucb, hierarchical, linear_thompson"),
         ([LINEAR, "c2ucb:n_arms=3"], "unknown option 'n_arms'; accepted are delta, width, ridge, noise_scale"),
         ([LINEAR, "c2ucb:noise_scale=-1"], "c2ucb:noise_scale=-1: noise_scale must be"),
         (
@@ -396,7 +396,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
             "policies for this instance are guarded_thompson, comb_ucb1, kl_ucb, thompson, constrained",
         ),
         ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure, hidden_arm"),
-        ([JOBS, "c2ucb"], "c2ucb: needs an instance with contexts (linear, linear_blocks"),
+        ([JOBS, "c2ucb"], "c2ucb: needs an instance with contexts (linear, slates, linear_blocks"),
         ([JOBS, "ucb9"], "unknown policy 'ucb9'; accepted are guarded_thompson, comb_ucb1, kl_ucb, thompson"),
         ([JOBS, "constrained:cover=none"], "cover must be one of exact, greedy, got 'none'"),
         ([JOBS, "constrained:decisions=3"], "unknown option 'decisions'; accepted are horizon, delta, variant, cover"),

@@ -27,6 +27,7 @@ from armtriage.reproduce import (
     guarded_sets,
     linear,
     minimax_rates,
+    slates,
     tightenings,
 )
 from armtriage.reproduce.page import claims_table, claims_text, make_page
@@ -49,6 +50,7 @@ STUDIES: dict[str, Study] = {
         guarded,
         guarded_sets,
         certificates,
+        slates,
     )
 }
 """The studies, by the names they have on the command line."""

@@ -16,6 +16,7 @@ from armtriage.environments import Environment, LinearEnvironment, ReplayEnviron
 from armtriage.environments.availability import eligible_in
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.random import replication_seed, row_of, stream
+from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
@@ -79,8 +80,8 @@ class Run(NamedTuple):
         return stream(replication_seed(self.seed, replication), "policy")
 
     def watch(self) -> Watch | DecisionWatch | None:
-        """Return what certifies the regret, if it is asked for."""
-        if not self.delta:
+        """Return what certifies the regret, if it is asked for and nothing but counts and sums is needed."""
+        if not self.delta or isinstance(self.policy, ContextualPolicy):
             return None
         if self.policy.decisions is not None:
             return DecisionWatch(self.policy.decisions, self.policy.reward_range, self.delta, self.policy.direction)
@@ -92,6 +93,13 @@ class Run(NamedTuple):
         """Certify the regret if this is a checkpoint."""
         width = self.policy.reward_range[1] - self.policy.reward_range[0]
         desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round), exposures)
+
+    def certify_linear(self, desk: Desk, state: Any) -> None:
+        """Certify the regret with contexts, by the state of the policy, if this is a checkpoint."""
+        here = self.points == desk.round
+        if self.delta and here.any():
+            assert isinstance(self.policy, GuardedLinear)
+            desk.certificate[here] = self.policy.regret_bound(state)
 
     def in_chunks(
         self, replication: int, desk: Desk, go: Callable[[int, int], None], track: Track, most: int, effort: int = 1
@@ -254,8 +262,11 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
     )
 
     def go(first: int, stop: int) -> None:
+        if run.delta:
+            stop = min(stop, int(run.points[run.points > first].min(initial=stop)))
         part = game._replace(table=environment.table(replication, first, stop), begun=first)
         linear_loop(policy.kernels, part.layout)(part.handle, stop)
+        run.certify_linear(desk, game.state)
 
     run.in_chunks(replication, desk, go, track, environment.rounds_per_table, n_arms)
     desk.decisions.sort(axis=-1)
@@ -353,5 +364,7 @@ def _by_hand(
                 desk.point += 1
                 if watch is not None:
                     run.certify(watch, desk, policy.tally, policy._exposures)
+                elif isinstance(policy, GuardedLinear):
+                    run.certify_linear(desk, policy._state)
 
     return go
