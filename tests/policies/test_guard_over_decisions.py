@@ -130,7 +130,7 @@ def test_long_disjoint_decisions_do_not_hold_the_policy() -> None:
 
 
 def test_a_certain_decision_is_played_without_questions() -> None:
-    pairs = Explicit([[0, 1], [2, 3], [0, 3]])
+    pairs = Explicit([[0, 1], [2, 3]])
     env = world(pairs, means=[0.9, 0.8, 0.1, 0.2])
     policy = GuardedThompson(env.graph, decisions=pairs, mode="shadow", seed=1)
     asked = []
