@@ -79,9 +79,9 @@ class Diary:
         self.contexts = contexts.copy()
         return self._select(number, contexts)
 
-    def begin(self, arms: np.ndarray) -> Decision:
+    def begin(self, arms: np.ndarray, **more: Any) -> Decision:
         self.events.append(("ask", self.contexts, arms.copy()))
-        return self._begin(arms)
+        return self._begin(arms, **more)
 
     def learn(self, number: int, arms: np.ndarray, rewards: np.ndarray, missing: np.ndarray) -> None:
         self.events.append(("tell", number, dict(zip(arms.tolist(), rewards.tolist(), strict=True))))
@@ -240,3 +240,27 @@ def test_policies_of_ones_own_are_locked_too() -> None:
     policy = Slow(FeedbackGraph.semi_bandit(5), 2)
     together(lambda place: [policy.tell(policy.ask(), [0, 1]) for _ in range(100)] and None)
     assert policy.tally.pulls.sum() == 2 * THREADS * 100
+
+
+@pytest.mark.parametrize("name", ["GuardedThompson", "ThompsonSampling", "tight", "CombUCB1", "Guard"])
+def test_threads_let_arms_come_and_go(name: str) -> None:
+    policy = POLICIES[name].make()
+
+    def work(place: int) -> None:
+        rng = np.random.default_rng(place)
+        for step in range(40):
+            decision = policy.ask(eligible=np.flatnonzero(rng.random(10) < 0.7).tolist() or None)
+            policy.tell(decision, {int(decision.arms[0]): 1.0}, last=False)
+            if decision.revealed.size > 1:
+                policy.close(decision, default=0.0)
+            if step % 20 == place:
+                new = policy.add_arms(1).tolist()
+                policy.retire_arms(new)
+                policy.restore_arms(new, forget=True)
+            assert policy.certificate(delta=0.1).rounds >= 1
+
+    together(work)
+    policy.close_before(policy._asked, default=0.0)
+    assert policy._asked == 40 * THREADS
+    assert policy.tally.pulls.sum() + policy._crowd.ghosts()["pulls"].sum() == policy._crowd.rows.slots
+    assert Policy.from_bytes(policy.to_bytes()).digest() == policy.digest()
