@@ -30,7 +30,7 @@ lint: .venv/.dev
 # The inner loop: make check ARGS="tests/policies -k thompson"
 check: .venv/.dev
 	$(BIN)/ruff check -q .
-	$(BIN)/pytest -q -m "not long" $(ARGS)
+	$(BIN)/pytest -q -m "not long and not thorough" $(ARGS)
 
 test: lint .venv/.ray
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"

@@ -383,7 +383,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         ),
         (["linear:n_arms=6,dimension=3"], "budget must be given; accepted are n_arms, dimension, norm"),
         (["linear:n_arms=6,budget=3"], "dimension must be given"),
-        (["linear:n_arms=6,dimension=3,budget=7"], "hierarchical: budget must be a whole number from 1 to 6, got 7"),
+        (["linear:n_arms=6,dimension=3,budget=7"], "guarded_linear: budget must be a whole number from 1 to 6, got 7"),
         (["linear:n_arms=6,dimension=3,budget=2,reward=uniform"], "norm must be below 1"),
         (["linear_blocks:dimension=9,budget=5"], "dimension must exceed 2 * budget = 10"),
         (["linear_few_dimensions:dimension=9,budget=2"], "dimension must be from 2 to 2 * budget = 4"),

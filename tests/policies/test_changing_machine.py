@@ -26,6 +26,8 @@ from armtriage import (
     UnknownArm,
 )
 
+pytestmark = pytest.mark.thorough
+
 LUCK = st.integers(0, 2**32 - 1)
 KINDS: dict[str, Any] = {
     "thompson": lambda graph: ThompsonSampling(graph, 2, names=names(5), seed=7),

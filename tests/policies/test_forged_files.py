@@ -30,6 +30,8 @@ from armtriage import _files as files
 from armtriage._files import read_archive, write_archive
 from conftest import POLICIES, ask, every_policy, play, score, used
 
+pytestmark = pytest.mark.thorough
+
 Header = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 

@@ -42,6 +42,8 @@ from conftest import POLICIES, Entry
 from twins import index, sampling, saved
 from twins.cases import SETS
 
+pytestmark = pytest.mark.thorough
+
 GRAPHS = {
     "one": FeedbackGraph.semi_bandit(1),
     "semi": FeedbackGraph.semi_bandit(7),

@@ -16,6 +16,8 @@ import pytest
 from armtriage import CombinatorialElimination, ContextualPolicy, Decision, FeedbackGraph, Policy
 from conftest import POLICIES, each_kind, every_policy, play, score, snapshot, used
 
+pytestmark = pytest.mark.thorough
+
 THREADS = 8
 
 
