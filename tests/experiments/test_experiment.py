@@ -188,7 +188,7 @@ def test_certificates_are_kept_beside_the_regret(tmp_path: Path) -> None:
 
 
 def test_certificates_are_for_worlds_without_contexts() -> None:
-    says = "certificate: must be False for a policy with contexts, got True"
+    says = "certificate: must be False for a policy with contexts, but for GuardedLinear, got True"
     assert refused(["linear:n_arms=4,dimension=2,budget=2"], ["c2ucb"], certificate=True) == says
 
 

@@ -103,7 +103,7 @@ def test_random_takes_every_option_of_the_environment():
         ({"norm": float("nan")}, ValueError, "norm must be .* got nan"),
         ({"norm": "1"}, TypeError, "norm must be .* got '1'"),
         ({"reward": "uniform"}, ValueError, "norm must be below 1 to leave room for uniform rewards"),
-        ({"reward": "bernoulli"}, ValueError, "reward must be one of binary, uniform, deterministic, got 'bernoulli'"),
+        ({"reward": "gamma"}, ValueError, "reward must be one of .*, got 'gamma'"),
         ({"contexts": "ball"}, ValueError, "contexts must be one of sphere, cube, got 'ball'"),
         ({"noise": "loud"}, ValueError, "noise must be one of independent, shared, got 'loud'"),
         ({"half_width": 0.1}, ValueError, "half_width is for reward='uniform'"),

@@ -121,11 +121,11 @@ EVERYBODY = {"CombUCB1", "KLUCB", "ThompsonSampling", "CombinatorialElimination"
 EDITS = [
     ("policies/sampling/thompson.py", WINS, "    # Why.\n" + WINS, set()),
     ("policies/index/comb_ucb1.py", "Return sqrt(c ln t)", "Return the root of c ln t", set()),
-    ("policies/policy.py", "class Policy(ABC):\n", "UNUSED = 1\n\n\nclass Policy(ABC):\n", set()),
-    ("policies/policy.py", "        return self.graph.n_arms\n", "        return int(self.graph.n_arms)\n", set()),
+    ("policies/changing.py", "class ChangingPolicy:\n", "UNUSED = 1\n\n\nclass ChangingPolicy:\n", set()),
+    ("policies/changing.py", "        return self._roster.n_arms\n", "        return int(self._roster.n_arms)\n", set()),
     ("policies/index/comb_ucb1.py", SCALE, "        number += 0\n" + SCALE, {"CombUCB1"}),
     ("policies/index/shortlist.py", "    taken = 0\n", "    taken = 0 + 0\n", {"CombUCB1", "KLUCB"}),
-    ("policies/sampling/sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),
+    ("policies/sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),
     ("policies/guard/account.py", "_REFUND = 64", "_REFUND = 65", {"GuardedThompson"}),
     ("kernels/order.py", "    low, high = 0, n\n", "    low, high = 0, n + 0\n", EVERYBODY),
 ]
@@ -159,7 +159,7 @@ def test_only_an_edit_of_the_syntax_compiles_anew(edited: Path, tmp_path: Path) 
     assert int(first) > 0
     assert run(COMPILED, tmp_path, **where) == f"0 {arms}"
     edit(policy, "    for i in range(arms.size):\n", "    # A comment.\n    for i in range(arms.size):\n")
-    edit(edited / "policies" / "sampling" / "sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03")
+    edit(edited / "policies" / "sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03")
     assert run(COMPILED, tmp_path, **where) == f"0 {arms}"
     edit(policy, "        arms[i] = state.order[i]\n", "        arms[i] = i\n")
     assert run(COMPILED, tmp_path, **where) == "1 [0, 1]"
@@ -185,8 +185,10 @@ def test_nothing_is_compiled_after_the_first_ask_and_tell() -> None:
         before = jit.compilations()
         for number in range(300):
             decision = policy.ask()
-            told = decision.revealed[: number % 3]
-            policy.tell(decision, dict.fromkeys(told.tolist(), float(number % 2)))
+            told = dict.fromkeys(decision.revealed[: number % 3].tolist(), float(number % 2))
+            policy.tell(decision, told, last=number % 5 > 0)
+            if number % 5 == 0:
+                policy.close_before(number + 1, default=0.0)
         assert jit.compilations() == before, policy
 
 

@@ -103,7 +103,6 @@ CONTEXTS: list[tuple[str, Any, type[Exception]]] = [
     ("n_arms", -3, ValueError),
     ("n_arms", 6.0, TypeError),
     ("n_arms", True, TypeError),
-    ("n_arms", None, TypeError),
     ("dimension", 0, ValueError),
     ("dimension", -1, ValueError),
     ("dimension", 3.0, TypeError),
