@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -43,7 +44,7 @@ PLACES = {
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
     """What the service answers to every poison in every place, and the digests before and after."""
-    found = {}
+    found: dict[str, Any] = {"answers": {}}
 
     async def work():
         async with served(str(tmp_path_factory.mktemp("poison") / "decisions.db")) as call:
@@ -56,9 +57,11 @@ def answers(tmp_path_factory):
             before = await call.digest(), await call.digest("linear")
             for place, (address, text) in PLACES.items():
                 for value in POISON:
+                    if (place, value) == ("default", "null"):
+                        continue  # that is a default: none
                     body = text.replace("HERE", value).replace("ARM", arm).encode()
                     answer = await call.post(address, content=body)
-                    found[place, value] = answer.status_code, answer.json()["error"], answer.text
+                    found["answers"][place, value] = answer.status_code, answer.json()["error"], answer.text
             found["digests"] = before, (await call.digest(), await call.digest("linear"))
             found["names"] = set(call.service.loops)
 
@@ -67,19 +70,17 @@ def answers(tmp_path_factory):
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("value", POISON)
-def test_poison_is_refused_by_name(answers, place, value):
-    status, code, text = answers[place, value]
-    if (place, value) == ("default", "null"):
-        pytest.skip("null is a default: none")
-    assert (status, code) == POISON[value]
-    assert "999" not in text
+def test_poison_is_refused_by_name(answers, place):
+    for (where, value), (status, code, text) in answers["answers"].items():
+        if where == place:
+            assert (status, code) == POISON[value], value[:20]
+            assert "999" not in text
 
 
 def test_poison_changes_nothing(answers):
     before, after = answers["digests"]
     assert before == after
-    assert answers["names"] - {"x"} == {"slate", "linear"}
+    assert answers["names"] == {"slate", "linear"}
 
 
 @pytest.mark.parametrize(

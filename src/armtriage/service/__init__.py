@@ -3,4 +3,6 @@
 `Client` and `AsyncClient` need nothing else; the server needs the extra ``serve``, and ``postgres`` for that store.
 """
 
-__all__: list[str] = []
+from armtriage.service.client import AsyncClient, Client, ServedDecision, ServiceError, Unavailable
+
+__all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError", "Unavailable"]
