@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from service.conftest import run, served
+from service.calls import run, served
 
 
 def test_the_same_request_has_the_same_answer_byte_for_byte(address):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from service.conftest import run, served
+from service.calls import run, served
 
 from armtriage.service.messages import Create, Decide, Reward, read
 from armtriage.service.refusal import Refused

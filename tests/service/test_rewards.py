@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from service.conftest import run, served
+from service.calls import run, served
 from armtriage.service.messages import FATES
 
 
