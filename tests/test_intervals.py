@@ -321,6 +321,31 @@ def test_face_broadcasts_and_returns_floats_for_scalars():
     assert confidence_interval(10, 10 + 1e-10)[1] == 1.0
 
 
+@pytest.mark.parametrize("kind", INTERVALS)
+def test_arms_may_have_shares_of_their_own(kind):
+    counts, totals, shares = [40, 40, 0], [10.0, 30.0, 0.0], [3, 12, 60]
+    common = {"kind": kind, "horizon": 100, "delta": 0.01}
+    lower, upper = confidence_interval(counts, totals, n_arms=np.array(shares, float), squares=totals, **common)
+    for arm in range(3):
+        alone = confidence_interval(counts[arm], totals[arm], n_arms=shares[arm], squares=totals[arm], **common)
+        assert (lower[arm], upper[arm]) == alone
+
+
+@pytest.mark.parametrize(
+    ("n_arms", "error", "message"),
+    [
+        ([3.0, 0.5], ValueError, "n_arms must be finite, from 1, got .*0.5"),
+        ([3.0, math.nan], ValueError, "n_arms must be finite, from 1, got .*nan"),
+        ([math.inf, 3.0], ValueError, "n_arms must be finite, from 1, got .*inf"),
+        (["3", "4"], TypeError, "n_arms must be a whole number, or an array of numbers, got"),
+        ([True, True], TypeError, "n_arms must be a whole number, or an array of numbers, got"),
+    ],
+)
+def test_shares_that_are_none_are_refused(n_arms, error, message):
+    with pytest.raises(error, match=message):
+        confidence_interval([10, 10], [3.0, 3.0], n_arms=n_arms)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from armtriage.errors import DamagedFile
 
-__all__ = ["HOST", "read_archive", "sweep", "write_archive", "write_whole"]
+__all__ = ["HOST", "pack_archive", "read_archive", "sweep", "unpack_archive", "write_archive", "write_whole"]
 
 HOST = re.sub(r"[^A-Za-z0-9]+", "_", platform.node()) or "host"
 """The name of this machine, as part of the name of a file."""
@@ -119,23 +119,36 @@ def _sync_folder(folder: Path) -> None:
 
 def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a header and arrays, whole or not at all."""
+    target = Path(os.path.realpath(path))
+    write_whole(target, *_packed(header, arrays), durable=True)
+    sweep(target.parent, target.name)
+
+
+def pack_archive(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return what `write_archive` writes."""
+    return b"".join(_packed(header, arrays))
+
+
+def _packed(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> tuple[bytes | memoryview, ...]:
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
     np.savez(buffer, allow_pickle=False, **{f"array.{name}": array for name, array in arrays.items()}, header=text)
-    payload, target = buffer.getbuffer(), Path(path)
-    write_whole(target, _MAGIC, hashlib.sha256(payload).digest(), payload, durable=True)
-    target = Path(os.path.realpath(target))
-    sweep(target.parent, target.name)
+    payload = buffer.getbuffer()
+    return _MAGIC, hashlib.sha256(payload).digest(), payload
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the header and the arrays; raise `DamagedFile` for anything that `write_archive` did not write."""
-    content = Path(path).read_bytes()
+    return unpack_archive(os.fspath(path), Path(path).read_bytes())
+
+
+def unpack_archive(what: str, content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the header and the arrays of what `pack_archive` returned, or of a file of this name."""
     if not content.startswith(_MAGIC):
-        raise DamagedFile(f"{os.fspath(path)} is not a file that armtriage saved")
+        raise DamagedFile(f"{what} is not a file that armtriage saved")
     digest, payload = content[len(_MAGIC) : len(_MAGIC) + _DIGEST], content[len(_MAGIC) + _DIGEST :]
     if hashlib.sha256(payload).digest() != digest:
-        raise DamagedFile(f"{os.fspath(path)} is damaged: its contents do not match its checksum")
+        raise DamagedFile(f"{what} is damaged: its contents do not match its checksum")
     try:
         entries = _entries(payload)
         header = json.loads(entries.pop("header").tobytes())
@@ -144,7 +157,7 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
         if strangers := [name for name in entries if not name.startswith("array.")]:
             raise ValueError(f"it must have no {strangers[0]!r}")
     except (*_DAMAGE, zipfile.BadZipFile) as error:
-        raise DamagedFile(f"{os.fspath(path)} is damaged: {str(error) or type(error).__name__}") from error
+        raise DamagedFile(f"{what} is damaged: {str(error) or type(error).__name__}") from error
     return header, {name.removeprefix("array."): array for name, array in entries.items()}
 
 

@@ -64,6 +64,15 @@ class Roster:
             self._live = np.flatnonzero(playable)
         return self._live
 
+    @property
+    def changed(self) -> bool:
+        """Whether the arms that may be played are not just those that were there at first."""
+        return bool(self.extra or self.retired)
+
+    def is_newer(self, arm: int, number: int) -> bool:
+        """Whether an arm began after a decision, or began anew: its rewards then say nothing of what it is now."""
+        return arm in self.later and number < self.later[arm][0]
+
     def _new_numbers(self, names: Sequence[Name], first: int) -> dict[Name, int]:
         """Return the numbers from `first` on, by name; refuse names that are taken, or none."""
         found: dict[Name, int] = {}
@@ -127,6 +136,13 @@ class Roster:
         """Return 1 / share of an arm."""
         return self.later[arm][1] if arm in self.later else float(self.n_first)
 
+    def divisors(self) -> NDArray[np.float64]:
+        """Return 1 / share of every arm."""
+        found = np.full(self.n_arms, float(self.n_first))
+        for arm, (_, divisor) in self.later.items():
+            found[arm] = divisor
+        return found
+
     def number(self, name: Any, argument: str) -> int:
         """Return the number of an arm, given its name or, where there are none, its number."""
         if self.names is None:
@@ -170,7 +186,8 @@ class Roster:
         if self.names is None:
             return arms
         found = np.empty(arms.size, object)
-        found[:] = [self.names[arm] for arm in arms.tolist()]
+        for place, arm in enumerate(arms.tolist()):
+            found[place] = self.names[arm]
         return found
 
     def said(self, arm: int) -> str:
@@ -180,11 +197,11 @@ class Roster:
     def view(self) -> Arms:
         """Return what is known of each arm."""
         added, retired = np.zeros(self.n_arms, np.int64), np.zeros(self.n_arms, np.bool_)
-        share = np.full(self.n_arms, 1.0 / self.n_first)
         retired[list(self.retired)] = True
-        for arm, (first, divisor) in self.later.items():
-            added[arm], share[arm] = first, 1.0 / divisor
-        return Arms(tuple(range(self.n_arms)) if self.names is None else tuple(self.names), added, retired, share)
+        for arm, (first, _) in self.later.items():
+            added[arm] = first
+        names = tuple(range(self.n_arms)) if self.names is None else tuple(self.names)
+        return Arms(names, added, retired, 1.0 / self.divisors())
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays, for a file; none for arms that were never named nor changed."""

@@ -9,18 +9,46 @@ decisions does not matter, if it saw nothing that moves the rewards of the round
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import as_numbers, check_arms, check_count, check_per_arm, check_probability, check_range
+from armtriage._arguments import (
+    LONGEST,
+    as_numbers,
+    check_arms,
+    check_choice,
+    check_count,
+    check_per_arm,
+    check_probability,
+    check_range,
+)
 from armtriage._numbers import at_most
+from armtriage.arms import Name, Roster
 from armtriage.intervals import confidence_interval
-from armtriage.triage import Triage
+from armtriage.triage import Triage, triage_among
 
-__all__ = ["Account", "Bounds", "Certificate", "Exchange", "Tally", "Watch", "certificate_of", "certify", "narrowed"]
+__all__ = [
+    "DIRECTIONS",
+    "Account",
+    "Bounds",
+    "Certificate",
+    "Exchange",
+    "PatternBook",
+    "Tally",
+    "Watch",
+    "by_exposure",
+    "cert_among",
+    "certificate_of",
+    "certify",
+    "narrowed",
+]
+
+DIRECTIONS = ("maximize", "minimize")
+"""What is told are rewards, or costs."""
 
 
 class Tally(NamedTuple):
@@ -41,8 +69,8 @@ class Bounds(NamedTuple):
 class Exchange(NamedTuple):
     """An arm that may be better than one in the decision, and by how much at most."""
 
-    outside: int
-    inside: int
+    outside: Name
+    inside: Name
     amount: float
 
 
@@ -68,6 +96,8 @@ class Certificate:
     told whatever their values. Where intervals contradict each other that is not so, and the certificate withdraws:
     bounds are infinite, so that no comparison with them succeeds, the gap may be anything, and every arm is open.
 
+    Where arms have names, they are called by them. Arms that are retired count in what was lost, and nowhere else.
+
     Attributes
     ----------
     confidence : float
@@ -75,13 +105,14 @@ class Certificate:
     rounds, budget : int
         Decisions made so far, and arms in each.
     regret_bound : float
-        Bound on what they lost in all, against always playing the best arms: the smaller of the next two.
+        Bound on what they lost in all, against always playing the best arms, or with `per_round` the best that were
+        eligible in each round: the smallest of `retrospective`, `sum_of_certificates` and `by_pattern`.
     retrospective : float
         The bound by today's intervals.
     sum_of_certificates : float or None
         The bound by what was known at each decision, if the policy kept it.
     next_decision : ndarray
-        A decision to come: by default the arms of largest mean so far.
+        A decision to come: by default the arms of largest mean so far, of those that are eligible.
     next_bound : float
         Bound on what playing it loses in a round; 0 says that it is a best one.
     exchanges : tuple of Exchange
@@ -98,8 +129,14 @@ class Certificate:
         The guard's book, for policies inside one.
     since : int
         The number of the first decision that counts; see `armtriage.Policy.start_window`.
-    silent : tuple of int
+    silent : tuple
         Arms whose last eight rewards or more did not come: they are hardly tried any more, and may stay open for ever.
+    direction : str
+        ``"minimize"`` if what is told are costs: all bounds are then on what was paid too much.
+    per_round : bool
+        Whether each round is compared with the best of the arms that were eligible in it.
+    by_pattern : float or None
+        The bound by today's intervals for each eligible set by itself, if the policy kept it.
 
     Examples
     --------
@@ -115,7 +152,7 @@ class Certificate:
     regret_bound: float
     retrospective: float
     sum_of_certificates: float | None
-    next_decision: NDArray[np.int64]
+    next_decision: NDArray[Any]
     next_bound: float
     exchanges: tuple[Exchange, ...]
     triage: Triage
@@ -124,52 +161,81 @@ class Certificate:
     least_observed: int
     account: Account | None = None
     since: int = 0
-    silent: tuple[int, ...] = ()
+    silent: tuple[Name, ...] = ()
+    direction: str = "maximize"
+    per_round: bool = False
+    by_pattern: float | None = None
 
     def __str__(self) -> str:
         if self.contradictions:
             times = "once" if self.contradictions == 1 else f"{self.contradictions:,} times"
             return (
                 f"Nothing can be certified: new intervals contradicted earlier ones, {times}, so an arm's mean has "
-                "changed, or rewards are not what they are taken for. Decisions to come can be: see start_window."
+                f"changed, or {self._told} are not what they are taken for. Decisions to come can be: see start_window."
             )
-        best = "the best arm" if self.budget == 1 else f"the best {self.budget:,} arms"
-        past = (
-            f"With {100 * self.confidence:.10g}% confidence: no decision has been made yet, so none has lost anything."
+        assumed = (
+            f"All this takes an arm's mean to be constant, whatever was known when it was chosen, and {self._told} to "
+            "be told whatever they are."
         )
-        if self.rounds:
-            when = f"since number {self.since:,}" if self.since else "so far"
-            made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions {when} have"
-            past = (
-                f"With {100 * self.confidence:.10g}% confidence, {made} lost at most {at_most(self.regret_bound)} in "
-                f"all, {at_most(self.regret_bound / self.rounds)} each, against always playing {best}."
-            )
-        return " ".join([past, self._of_next(), self._of_arms(best), *self._of_silent(), _ASSUMED])
+        return " ".join([self._of_past(), self._of_next(), self._of_arms(), *self._of_silent(), assumed])
+
+    @property
+    def _costs(self) -> bool:
+        return self.direction == "minimize"
+
+    @property
+    def _told(self) -> str:
+        return "costs" if self._costs else "rewards"
+
+    def _best(self, which: str = "") -> str:
+        best = f"the {'cheapest' if self._costs else 'best'}{which}"
+        return f"{best} arm" if self.budget == 1 else f"{best} {self.budget:,} arms"
+
+    def _of_past(self) -> str:
+        sure = f"With {100 * self.confidence:.10g}% confidence"
+        if not self.rounds:
+            nothing = "cost too much" if self._costs else "lost anything"
+            return f"{sure}: no decision has been made yet, so none has {nothing}."
+        when = f"since number {self.since:,}" if self.since else "so far"
+        made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions {when} have"
+        most, each = at_most(self.regret_bound), at_most(self.regret_bound / self.rounds)
+        best = f"{self._best(' eligible')} of every round" if self.per_round else f"always playing {self._best()}"
+        if self._costs:
+            return f"{sure}, {made} cost at most {most} more in all, {each} each, than {best}."
+        return f"{sure}, {made} lost at most {most} in all, {each} each, against {best}."
 
     def _of_silent(self) -> list[str]:
         if not self.silent:
             return []
         its = "its" if len(self.silent) == 1 else "their"
         arms = _listed(list(self.silent))
-        return [f"Nothing has been heard of {arms} for some time: {its} last rewards did not come."]
+        return [f"Nothing has been heard of {arms} for some time: {its} last {self._told} did not come."]
 
     def _of_next(self) -> str:
+        if not self.next_decision.size:
+            return "No arm may be played next."
         arms = _listed(self.next_decision.tolist())
         if self.next_bound == 0.0:
-            return f"Playing {arms} next is a best decision."
+            return f"Playing {arms} next is a {'cheapest' if self._costs else 'best'} decision."
         widest = max(self.exchanges, key=lambda one: one.amount)
+        most = at_most(self.next_bound)
+        loses = f"costs at most {most} more than need be" if self._costs else f"loses at most {most}"
         return (
-            f"Playing {arms} next loses at most {at_most(self.next_bound)}, mostly because arm {widest.outside} may "
-            f"still be better than arm {widest.inside}, by up to {at_most(widest.amount)}."
+            f"Playing {arms} next {loses}, mostly because arm {widest.outside!r} may still be "
+            f"{'cheaper' if self._costs else 'better'} than arm {widest.inside!r}, by up to {at_most(widest.amount)}."
         )
 
-    def _of_arms(self, best: str) -> str:
+    def _of_arms(self) -> str:
         confirmed, active, eliminated = (arms.size for arms in self.triage)
+        best = self._best()
+        if confirmed + active < self.budget:
+            return "All arms that may be played fit into one decision."
         if confirmed + active == self.budget:
             return f"{best[0].upper()}{best[1:]} {'is' if self.budget == 1 else 'are'} known for certain."
         arms = f"Of the {confirmed + active + eliminated:,} arms, "
         if self.budget == 1:
-            return f"{arms}{_are(eliminated)} certain not to be the best, and {_are(active)} still open."
+            one = best.removesuffix(" arm")
+            return f"{arms}{_are(eliminated)} certain not to be {one}, and {_are(active)} still open."
         return (
             f"{arms}{_are(confirmed)} certain to be among {best}, {_are(eliminated)} certain not to be, and "
             f"{_are(active)} still open."
@@ -199,22 +265,16 @@ def _in_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_ASSUMED = (
-    "All this takes an arm's mean to be constant, whatever was known when it was chosen, and rewards to be told "
-    "whatever they are."
-)
-
-
 def _are(number: int) -> str:
     return "none is" if number == 0 else f"{number:,} {'is' if number == 1 else 'are'}"
 
 
-def _listed(arms: list[int], most: int = 10) -> str:
+def _listed(arms: list[Name], most: int = 10) -> str:
     if len(arms) == 1:
-        return f"arm {arms[0]}"
+        return f"arm {arms[0]!r}"
     if len(arms) > most:
-        return f"arms {', '.join(map(str, arms[:most]))} and {len(arms) - most:,} more"
-    return f"arms {', '.join(map(str, arms[:-1]))} and {arms[-1]}"
+        return f"arms {', '.join(map(repr, arms[:most]))} and {len(arms) - most:,} more"
+    return f"arms {', '.join(map(repr, arms[:-1]))} and {arms[-1]!r}"
 
 
 def certify(
@@ -227,8 +287,15 @@ def certify(
     reward_range: tuple[float, float] = (0.0, 1.0),
     rounds: int | None = None,
     next_decision: ArrayLike | None = None,
+    exposures: ArrayLike | None = None,
+    slots: int | None = None,
+    names: Sequence[Name] | None = None,
+    direction: str = "maximize",
 ) -> Certificate:
     """Certify the decisions of a log against always playing the best `budget` arms.
+
+    Where not all arms could be played in all rounds, `exposures` says how often each could, and every round is compared
+    with the best `budget` of the arms that were eligible in it.
 
     It assumes that an arm's mean is constant given all that whoever chose could see: a recommender that personalises
     breaks it, and its log must be certified for each segment of visitors by itself. When a reward was recorded, and
@@ -250,21 +317,41 @@ def certify(
         Smallest and largest possible reward, from -1e100 to 1e100 and no farther from 0 than a million widths.
     rounds : int, optional
         Number of decisions; needed only if some had fewer than `budget` arms.
-    next_decision : array_like of int, optional
-        The arms of a decision to come, by default those of largest mean.
+    next_decision : array_like, optional
+        The arms of a decision to come, by default those of largest mean. By their names, if they have some.
+    exposures : array_like of int, optional
+        In how many rounds each arm was eligible, by default in all. Eligibility may depend on all that came before,
+        and not on the rewards of the round.
+    slots : int, optional
+        With `exposures`, how many arms the decisions could have had in all: `budget` of each round, or as many as were
+        eligible. Needed only if some had fewer, by default the sum of the pulls.
+    names : sequence, optional
+        The name of each arm: text, a whole number, or a tuple of such.
+    direction : str
+        ``"minimize"`` if `sums` are those of costs, ``"maximize"`` for rewards.
 
     Examples
     --------
     >>> log = certify(pulls=[60, 40], counts=[60, 40], sums=[30.0, 10.0], budget=1)
     >>> round(log.regret_bound, 1), log.next_decision
     (25.5, array([0]))
+    >>> print(certify([60, 40], [60, 40], [30.0, 10.0], budget=1, exposures=[60, 100], names=["tea", "milk"]))
+    With 95% confidence, the 100 decisions so far have lost at most 13.6 in all, 0.136 each, against the best eligible
+    arm of every round. Playing arm 'tea' next loses at most 0.226, ...
     """
     n_arms = as_numbers("pulls", pulls).size
     given = check_per_arm("pulls", pulls, n_arms, whole=True)
     size = check_count("budget", budget, 1, n_arms)
     observed = check_per_arm("counts", counts, n_arms, whole=True)
+    _countable("pulls", given)
     tally = Tally(given, observed, check_per_arm("sums", sums, n_arms))
     made = _rounds(given, size, rounds)
+    shown = None if exposures is None else _exposures(exposures, given, made)
+    units = _slots(slots, given, shown, size * made)
+    check_choice("direction", direction, DIRECTIONS)
+    roster = Roster(n_arms, names)
+    if names is not None and next_decision is not None:
+        next_decision = roster.numbers(next_decision, "next_decision")
     low, high = check_range(reward_range)
     if max(-low, high) > 1e6 * (high - low):
         accepted = "reward_range must not lie 1e6 widths from 0, where sums are too coarse: take off the same number"
@@ -276,8 +363,19 @@ def certify(
         raise ValueError(
             f"sums must lie in {most} for the {tally.counts[arm]} rewards of arm {arm}, got {tally.sums[arm]!r}"
         )
-    unit = tally._replace(sums=(tally.sums - low * tally.counts) / (high - low))
-    return certificate_of(unit, made, size, delta=delta, reward_range=(low, high), next_decision=next_decision)
+    gained = high * tally.counts - tally.sums if direction == "minimize" else tally.sums - low * tally.counts
+    return certificate_of(
+        tally._replace(sums=gained / (high - low)),
+        made,
+        size,
+        delta=delta,
+        reward_range=(low, high),
+        next_decision=next_decision,
+        exposures=shown,
+        slots=units,
+        names=roster.names,
+        direction=direction,
+    )
 
 
 def certificate_of(
@@ -290,82 +388,149 @@ def certificate_of(
     next_decision: ArrayLike | None = None,
     bounds: Bounds | None = None,
     sum_of_certificates: float | None = None,
+    by_pattern: float | None = None,
     contradictions: int = 0,
     account: Account | None = None,
     since: int = 0,
     silent: tuple[int, ...] = (),
+    exposures: NDArray[np.int64] | None = None,
+    slots: int | None = None,
+    divisors: NDArray[np.float64] | None = None,
+    later: bool = False,
+    arms: NDArray[np.int64] | None = None,
+    eligible: NDArray[np.int64] | None = None,
+    names: Sequence[Name] | None = None,
+    direction: str = "maximize",
 ) -> Certificate:
     """Return the certificate of a tally, with sums and `bounds`, if a policy has better ones, on the unit scale.
 
-    All is computed there and mapped once: a range far from 0 would swallow its own width.
+    All is computed there and mapped once: a range far from 0 would swallow its own width. There more is always better:
+    with direction ``"minimize"`` it is the distance from the largest cost.
+
+    The tally has a row for each arm that ever was, and one for what each forgotten arm was before. With `exposures`,
+    rounds are compared with the best that was eligible, `slots` arms in all, by default as many as were pulled.
+    `divisors` are 1 / share of delta of each row, and with `later` some have a share of a second delta. `arms` are
+    those that are not retired, and `eligible` those of the next decision, both ascending; by default all.
     """
-    low, width = reward_range[0], reward_range[1] - reward_range[0]
+    width = reward_range[1] - reward_range[0]
     delta = check_probability("delta", delta)
-    n_arms = tally.counts.size
     unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
-        bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=n_arms, delta=delta))
+        shares = tally.counts.size if divisors is None else divisors
+        bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=shares, delta=delta))
+    live = np.arange(tally.counts.size) if arms is None else arms
+    open_to = live if eligible is None else eligible
     if next_decision is None:
-        means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0)
-        arms = np.sort(np.argsort(-means, kind="stable")[:budget])
+        means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0)[open_to]
+        chosen = np.sort(open_to[np.argsort(-means, kind="stable")[:budget]])
     else:
-        arms = np.sort(check_arms(next_decision, n_arms, "next_decision"))
-        if arms.size != budget or np.any(np.diff(arms) == 0):
-            raise ValueError(f"next_decision must be {budget} different arms, got {next_decision!r}")
-    exchanges = tuple(one._replace(amount=width * one.amount) for one in _exchanges(arms, bounds))
-    past = width * _log_bound(tally.pulls, rounds, budget, bounds)
-    if unplayed := budget * rounds - int(tally.pulls.sum()):
-        past += low * unplayed
-    past, gap = max(past, 0.0), _gap(bounds, budget)
+        chosen = np.sort(check_arms(next_decision, tally.counts.size, "next_decision"))
+        size = min(budget, open_to.size)
+        if chosen.size != size or np.any(np.diff(chosen) == 0):
+            raise ValueError(f"next_decision must be {size} different arms, got {next_decision!r}")
+        if not np.isin(chosen, open_to).all():
+            raise ValueError(f"next_decision must be arms that may be played, got {next_decision!r}")
+    outside, inside, amounts = _exchanges(chosen, open_to, bounds)
+    pulled = int(tally.pulls.sum())
+    if exposures is None:
+        slots, past = budget * rounds, _log_bound(tally.pulls, rounds, budget, bounds)
+    else:
+        slots = pulled if slots is None else slots
+        past = by_exposure(bounds, tally.pulls, exposures, slots)
+    past *= width
+    if unplayed := slots - pulled:
+        past += unplayed * (-reward_range[1] if direction == "minimize" else reward_range[0])
+    past, gap = max(past, 0.0), _gap(bounds, live, budget)
     certificate = Certificate(
-        confidence=1.0 - delta,
+        confidence=max(1.0 - 2.0 * delta, 0.0) if later else 1.0 - delta,
         rounds=rounds,
         budget=budget,
-        regret_bound=past if sum_of_certificates is None else min(past, sum_of_certificates),
+        regret_bound=min(one for one in (past, sum_of_certificates, by_pattern) if one is not None),
         retrospective=past,
         sum_of_certificates=sum_of_certificates,
-        next_decision=arms,
-        next_bound=float(sum(one.amount for one in exchanges)),
-        exchanges=exchanges,
-        triage=_decided(bounds, budget),
+        next_decision=chosen,
+        next_bound=float(sum((width * amounts).tolist())),
+        exchanges=tuple(map(Exchange, outside.tolist(), inside.tolist(), (width * amounts).tolist())),
+        triage=triage_among(*bounds, live, budget),
         gap=(width * gap[0], width * gap[1]),
         contradictions=contradictions,
-        least_observed=int(tally.counts.min()),
+        least_observed=int(tally.counts[live].min(initial=tally.counts.max())),
         account=account,
         since=since,
-        silent=silent,
+        silent=tuple(np.intersect1d(silent, live).tolist()) if silent else (),
+        direction=direction,
+        per_round=exposures is not None,
+        by_pattern=by_pattern,
     )
-    return _withdrawn(certificate) if contradictions else certificate
+    if contradictions:
+        certificate = _withdrawn(certificate)
+    return certificate if names is None else _named(certificate, names)
 
 
 def _withdrawn(certificate: Certificate) -> Certificate:
     """Return the certificate without what it can no longer promise."""
-    n_arms, none = sum(arms.size for arms in certificate.triage), np.empty(0, np.int64)
+    none = np.empty(0, np.int64)
     return replace(
         certificate,
         regret_bound=np.inf,
         retrospective=np.inf,
         sum_of_certificates=None if certificate.sum_of_certificates is None else np.inf,
+        by_pattern=None if certificate.by_pattern is None else np.inf,
         next_bound=np.inf,
         exchanges=(),
-        triage=Triage(none, np.arange(n_arms), none),
+        triage=Triage(none, np.sort(np.concatenate(certificate.triage)), none),
         gap=(0.0, np.inf),
         account=None if certificate.account is None else certificate.account._replace(spent=np.inf),
     )
 
 
+def _named(certificate: Certificate, names: Sequence[Name]) -> Certificate:
+    """Return the certificate with the names of arms instead of their numbers, which are what it has."""
+
+    def name(arms: NDArray[np.int64]) -> NDArray[Any]:
+        found = np.empty(arms.size, object)
+        found[:] = [names[arm] for arm in arms.tolist()]
+        return found
+
+    called: Any = names
+    return replace(
+        certificate,
+        next_decision=name(certificate.next_decision),
+        exchanges=tuple(Exchange(called[a], called[b], amount) for a, b, amount in certificate.exchanges),
+        triage=Triage(*map(name, certificate.triage)),
+        silent=tuple(called[arm] for arm in certificate.silent),
+    )
+
+
 # The guard has kernels for the next two sums (policies/guard/account), above this module in the layers: they look only
 # at the arms that its sets leave open, every round. Here any tally is read once, and a line of NumPy is clearer.
-def _exchanges(arms: NDArray[np.int64], bounds: Bounds) -> tuple[Exchange, ...]:
-    """Return the exchanges of the best decision for V: the largest upper bound outside for the least lower inside."""
-    inside = arms[np.argsort(bounds.lower[arms], kind="stable")]
-    outside = np.setdiff1d(np.arange(bounds.upper.size), arms)
-    if outside.size > arms.size:
-        outside = outside[np.argpartition(-bounds.upper[outside], arms.size - 1)[: arms.size]]
+def _exchanges(
+    arms: NDArray[np.int64], eligible: NDArray[np.int64], bounds: Bounds
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return who enters V, who leaves it, and the gain: the largest upper bound outside for the least lower inside."""
+    outside = np.setdiff1d(eligible, arms, assume_unique=True)
+    size = min(outside.size, arms.size)
+    if outside.size > size > 0:
+        outside = outside[np.argpartition(-bounds.upper[outside], size - 1)[:size]]
     outside = outside[np.argsort(-bounds.upper[outside], kind="stable")]
-    pairs = zip(outside.tolist(), inside.tolist(), strict=False)
-    amounts = ((a, b, float(bounds.upper[a] - bounds.lower[b])) for a, b in pairs)
-    return tuple(Exchange(a, b, amount) for a, b, amount in amounts if amount > 0.0)
+    inside = arms[np.argsort(bounds.lower[arms], kind="stable")][:size]
+    gains = bounds.upper[outside] - bounds.lower[inside]
+    pays = gains > 0.0
+    return outside[pays], inside[pays], gains[pays]
+
+
+def cert_among(
+    lower: NDArray[np.float64], upper: NDArray[np.float64], arms: NDArray[np.int64], eligible: NDArray[np.int64]
+) -> float:
+    """Return what a decision among eligible arms can lose at most against the best of its size among them.
+
+    Examples
+    --------
+    >>> lower, upper = np.array([0.4, 0.3, 0.2]), np.array([0.6, 0.7, 0.5])
+    >>> round(cert_among(lower, upper, np.array([0]), np.array([0, 2])), 3)
+    0.1
+    """
+    return float(_exchanges(arms, eligible, Bounds(lower, upper))[2].sum())
 
 
 def _log_bound(pulls: NDArray[np.int64], rounds: int, budget: int, bounds: Bounds) -> float:
@@ -376,52 +541,180 @@ def _log_bound(pulls: NDArray[np.int64], rounds: int, budget: int, bounds: Bound
     return float(best.sum() - kept.sum())
 
 
+def by_exposure(bounds: Bounds, pulls: NDArray[np.int64], exposures: NDArray[np.int64], slots: int) -> float:
+    """Return what decisions among eligible arms have lost at most: the best use of `slots` places, by today's bounds.
+
+    An arm that was to be played x times gains at most the share x / e of what it gains if it is played in all the
+    rounds in which it was eligible: the gain is convex in x. So the largest gains per round are taken, whole but for
+    the last.
+
+    Examples
+    --------
+    >>> bounds = Bounds(np.array([0.4, 0.3]), np.array([0.6, 0.7]))
+    >>> by_exposure(bounds, np.array([5, 5]), np.array([10, 5]), slots=10)  # in five rounds there was a choice
+    1.5
+    """
+    shown = np.flatnonzero(exposures)
+    most, kept = ((exposures - pulls) * bounds.upper)[shown], (pulls * bounds.lower)[shown]
+    order = np.argsort(-(most + kept) / exposures[shown], kind="stable")
+    units = exposures[shown[order]]
+    before = np.cumsum(units) - units
+    # Gains of what is taken less what is left of the others: sums of all gains would cancel, and lose digits.
+    taken = np.clip((slots - before) / units, 0.0, 1.0)
+    return max(float(taken @ most[order] - (1.0 - taken) @ kept[order]), 0.0)
+
+
 class Watch:
     """Bounds on the loss of a run as it goes on, with the intersection of each arm's intervals so far."""
 
-    def __init__(self, n_arms: int, budget: int, delta: float) -> None:
-        self.budget, self.delta = budget, delta
+    def __init__(self, n_arms: int, budget: int, delta: float, divisors: NDArray[np.float64] | None = None) -> None:
+        self.budget, self.delta, self.divisors = budget, delta, divisors
         self.bounds = Bounds(np.zeros(n_arms), np.ones(n_arms))
 
-    def bound(self, tally: Tally, rounds: int) -> float:
-        """Return what `rounds` decisions have lost at most, on the unit scale of the rewards."""
-        self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta)[0]
+    def bound(
+        self, tally: Tally, rounds: int, exposures: NDArray[np.int64] | None = None, slots: int | None = None
+    ) -> float:
+        """Return what `rounds` decisions have lost at most, on the unit scale of the rewards.
+
+        With `exposures`, against the best arms that were eligible in each round, `slots` in all.
+        """
+        self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta, self.divisors)[0]
+        if exposures is not None:
+            return by_exposure(self.bounds, tally.pulls, exposures, int(tally.pulls.sum()) if slots is None else slots)
         return max(_log_bound(tally.pulls, rounds, self.budget, self.bounds), 0.0)
 
 
 def narrowed(
-    bounds: Bounds, counts: NDArray[np.int64], sums: NDArray[np.float64], delta: float
+    bounds: Bounds,
+    counts: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    delta: float,
+    divisors: NDArray[np.float64] | None = None,
 ) -> tuple[Bounds, NDArray[np.bool_]]:
-    """Return the bounds inside both the old ones and new intervals, and which arms have none: the new ones stand."""
-    lower, upper = confidence_interval(counts, sums, n_arms=counts.size, delta=delta)
+    """Return the bounds inside both the old ones and new intervals, and which arms have none: the new ones stand.
+
+    `divisors` are 1 / share of `delta` of each arm, by default the number of arms.
+    """
+    lower, upper = confidence_interval(counts, sums, n_arms=counts.size if divisors is None else divisors, delta=delta)
     both = np.maximum(lower, bounds.lower), np.minimum(upper, bounds.upper)
     kept = both[0] <= both[1]
     return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), ~kept
 
 
-def _decided(bounds: Bounds, budget: int) -> Triage:
-    """Return the arms that intervals decide: rank bounds of the slots that are free, until nothing changes."""
-    active = np.arange(bounds.lower.size)
-    confirmed, eliminated = np.empty(0, np.int64), np.empty(0, np.int64)
-    while active.size > budget - confirmed.size:
-        free = budget - confirmed.size
-        lower, upper = bounds.lower[active], bounds.upper[active]
-        top = lower > np.partition(upper, active.size - free - 1)[active.size - free - 1]
-        out = ~top
-        if free:
-            out &= upper < np.partition(lower, active.size - free)[active.size - free]
-        if not np.any(top | out):
-            break
-        confirmed, eliminated = np.append(confirmed, active[top]), np.append(eliminated, active[out])
-        active = active[~(top | out)]
-    return Triage(np.sort(confirmed), active, np.sort(eliminated))
+@dataclass
+class _Pattern:
+    """An eligible set: how often it occurred, how often each of its arms was pulled then, and certificates so far."""
+
+    eligible: NDArray[np.int64]
+    size: int
+    rounds: int
+    pulls: NDArray[np.int64]
+    certificates: float
+
+    def bound(self, bounds: Bounds) -> float:
+        """Return what its rounds have lost at most."""
+        inside = Bounds(bounds.lower[self.eligible], bounds.upper[self.eligible])
+        return min(max(_log_bound(self.pulls, self.rounds, self.size, inside), 0.0), self.certificates)
 
 
-def _gap(bounds: Bounds, budget: int) -> tuple[float, float]:
+class PatternBook:
+    """What decisions have lost at most, by eligible set: a closer bound than `by_exposure` where there are few of them.
+
+    The rounds with the same eligible set are a problem of their own, with the same means. At most `most` sets are kept:
+    the bound of the one that has not occurred for longest is then frozen, which holds for ever.
+
+    Examples
+    --------
+    >>> book, bounds = PatternBook(), Bounds(np.array([0.4, 0.3, 0.0]), np.array([0.6, 0.7, 1.0]))
+    >>> book.add(np.array([0, 1]), np.array([0]), 0.3, bounds)
+    >>> book.add(np.array([0, 2]), np.array([2]), 0.6, bounds)
+    >>> round(book.bound(bounds), 3)
+    0.9
+    """
+
+    def __init__(self, most: int = 64) -> None:
+        self.most = check_count("most", most, 1)
+        self.frozen = 0.0
+        self._patterns: dict[tuple[int, bytes], _Pattern] = {}  # the one that occurred last is the last
+
+    def add(self, eligible: NDArray[np.int64], arms: NDArray[np.int64], certificate: float, bounds: Bounds) -> None:
+        """Book a decision among eligible arms, ascending, with what it could lose at the time, by today's bounds."""
+        key = (arms.size, eligible.tobytes())
+        pattern = self._patterns.pop(key, None)
+        if pattern is None:
+            if len(self._patterns) == self.most:
+                self.frozen += self._patterns.pop(next(iter(self._patterns))).bound(bounds)
+            pattern = _Pattern(eligible.copy(), arms.size, 0, np.zeros(eligible.size, np.int64), 0.0)
+        pattern.rounds += 1
+        pattern.pulls[np.searchsorted(eligible, arms)] += 1
+        pattern.certificates += certificate
+        self._patterns[key] = pattern
+
+    def bound(self, bounds: Bounds) -> float:
+        """Return what all decisions have lost at most, by today's bounds."""
+        return self.frozen + sum(pattern.bound(bounds) for pattern in self._patterns.values())
+
+    def close(self, arm: int, bounds: Bounds) -> None:
+        """Freeze the bounds of all sets that have this arm, which is to be forgotten: its next bounds are another's."""
+        for key, pattern in list(self._patterns.items()):
+            if arm in pattern.eligible:
+                self.frozen += self._patterns.pop(key).bound(bounds)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything as arrays, for a file."""
+        kept = list(self._patterns.values())
+        none = [np.empty(0, np.int64)]
+        return {
+            "arms": np.concatenate(none + [one.eligible for one in kept]),
+            "pulls": np.concatenate(none + [one.pulls for one in kept]),
+            "eligible": np.array([one.eligible.size for one in kept], np.int64),
+            "sizes": np.array([one.size for one in kept], np.int64),
+            "rounds": np.array([one.rounds for one in kept], np.int64),
+            "certificates": np.array([one.certificates for one in kept], np.float64),
+            "frozen": np.array([self.frozen]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_arms: int, most: int = 64) -> PatternBook:
+        """Return the book that `to_arrays` wrote, after a check."""
+        book = cls(most)
+        kinds = {name: array.dtype for name, array in book.to_arrays().items()}
+        _require(set(arrays) == set(kinds), f"patterns must have {', '.join(kinds)}, got {', '.join(arrays)}")
+        for name, kind in kinds.items():
+            _require(arrays[name].ndim == 1 and arrays[name].dtype == kind, f"{name} of the patterns is odd")
+        held, sizes, rounds, certificates = (arrays[name] for name in ("eligible", "sizes", "rounds", "certificates"))
+        _require(held.size == sizes.size == rounds.size == certificates.size, "patterns must each have all they need")
+        _require(held.size <= book.most, f"patterns must be at most {book.most}, got {held.size}")
+        _require((held >= 1) & (held <= n_arms), "patterns must have an arm or more")
+        _require(held.sum() == arrays["arms"].size == arrays["pulls"].size, "patterns must have all their arms")
+        _require((sizes >= 1) & (sizes <= held), "decisions of a pattern must have an arm or more of it")
+        _require((rounds >= 1) & (rounds < 2**53), "patterns must have occurred")
+        _require(certificates >= 0.0, "certificates of patterns must be from 0")
+        _require(arrays["frozen"].size == 1 and arrays["frozen"][0] >= 0.0, "frozen must be a number from 0")
+        cuts = np.cumsum(held)[:-1]
+        parts = zip(np.split(arrays["arms"], cuts), np.split(arrays["pulls"], cuts), strict=True) if held.size else ()
+        for (arms, pulls), size, made, lost in zip(parts, sizes.tolist(), rounds.tolist(), certificates, strict=True):
+            _require((arms >= 0) & (arms < n_arms), "arms of a pattern must exist")
+            _require(np.diff(arms) > 0, "arms of a pattern must rise")
+            _require((pulls >= 0) & (pulls <= made), "pulls of a pattern must fit its rounds")
+            _require(pulls.sum() == size * made, "pulls of a pattern must be those of whole decisions")
+            key = (size, arms.tobytes())
+            _require(key not in book._patterns, "patterns must differ")
+            book._patterns[key] = _Pattern(arms.copy(), size, made, pulls.copy(), float(lost))
+        book.frozen = float(arrays["frozen"][0])
+        return book
+
+
+def _require(right: Any, fact: str) -> None:
+    if not np.all(right):
+        raise ValueError(fact)
+
+
+def _gap(bounds: Bounds, arms: NDArray[np.int64], budget: int) -> tuple[float, float]:
     """Return bounds on the distance between the S-th and the next best mean; infinite if there is no next."""
-    if budget == bounds.lower.size:
+    if arms.size <= budget:
         return np.inf, np.inf
-    lower, upper = np.sort(bounds.lower)[::-1], np.sort(bounds.upper)[::-1]
+    lower, upper = np.sort(bounds.lower[arms])[::-1], np.sort(bounds.upper[arms])[::-1]
     return max(0.0, float(lower[budget - 1] - upper[budget])), max(0.0, float(upper[budget - 1] - lower[budget]))
 
 
@@ -440,3 +733,32 @@ def _rounds(pulls: NDArray[np.int64], budget: int, rounds: int | None) -> int:
             f"rounds must allow for all pulls, got {total} pulls, up to {pulls.max()} of an arm, for {most}"
         )
     return made
+
+
+def _countable(name: str, values: NDArray[np.int64]) -> None:
+    """Refuse what has a sum that is no longer exact."""
+    if values.sum(dtype=np.float64) >= LONGEST:
+        raise ValueError(f"{name} must sum to less than {LONGEST}, got {values.sum(dtype=np.float64):g}")
+
+
+def _exposures(exposures: ArrayLike, pulls: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
+    """Return in how many rounds each arm was eligible."""
+    found = check_per_arm("exposures", exposures, pulls.size, whole=True)
+    _countable("exposures", found)
+    for arm in np.flatnonzero((found < pulls) | (found > rounds))[:1]:
+        most = f"from its {pulls[arm]} pulls to the {rounds} rounds"
+        raise ValueError(f"exposures must be {most} for arm {arm}, got {found[arm]}")
+    return found
+
+
+def _slots(slots: int | None, pulls: NDArray[np.int64], exposures: NDArray[np.int64] | None, most: int) -> int | None:
+    """Return how many places there were."""
+    if slots is None:
+        return None
+    if exposures is None:
+        raise ValueError(f"slots must be None without exposures, got {slots!r}")
+    places, least = check_count("slots", slots), int(pulls.sum())
+    most = min(most, int(exposures.sum()))
+    if not least <= places <= most:
+        raise ValueError(f"slots must be from the {least} pulls to {most}, got {slots!r}")
+    return places

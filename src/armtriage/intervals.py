@@ -160,7 +160,7 @@ def mixture_excess(count: int, total: float) -> float:
 
 
 @kernel
-def half_width(kind: int, count: int, n_arms: int, horizon: float, delta: float) -> float:
+def half_width(kind: int, count: int, n_arms: float, horizon: float, delta: float) -> float:
     """Return the half-width of PRINTED or HOEFFDING, which depends on the count alone.
 
     A `horizon` of 0 asks for validity at all times, which HOEFFDING has by a stitched boundary. Infinite
@@ -180,7 +180,7 @@ def half_width(kind: int, count: int, n_arms: int, horizon: float, delta: float)
 
 @kernel
 def interval(
-    kind: int, count: int, total: float, squares: float, n_arms: int, horizon: float, delta: float
+    kind: int, count: int, total: float, squares: float, n_arms: float, horizon: float, delta: float
 ) -> tuple[float, float]:
     """Return the bounds on a mean after `count` rewards with sum `total` and sum of squares `squares`.
 
@@ -217,20 +217,20 @@ def _intervals(
     counts: NDArray[np.int64],
     totals: NDArray[np.float64],
     squares: NDArray[np.float64],
-    n_arms: int,
+    divisors: NDArray[np.float64],
     horizon: float,
     delta: float,
     bounds: NDArray[np.float64],
 ) -> None:
     for i in range(counts.size):
-        bounds[0, i], bounds[1, i] = interval(kind, counts[i], totals[i], squares[i], n_arms, horizon, delta)
+        bounds[0, i], bounds[1, i] = interval(kind, counts[i], totals[i], squares[i], divisors[i], horizon, delta)
 
 
 def confidence_interval(
     count: ArrayLike,
     total: ArrayLike,
     *,
-    n_arms: int = 1,
+    n_arms: ArrayLike = 1,
     delta: float = 0.05,
     kind: str = "mixture",
     horizon: float | None = None,
@@ -247,8 +247,9 @@ def confidence_interval(
         How many rewards were seen, n below.
     total : array_like of float
         Their sum s; m is s/n below.
-    n_arms : int
-        The number of arms K that share `delta`.
+    n_arms : int or array_like of float
+        The number of arms K that share `delta` evenly. Where they do not, K of each arm: its bounds fail with
+        probability at most `delta` / K, and all of them together with at most the sum of that.
     delta : float
         The probability that any bound ever fails, between 0 and 1.
     kind : str
@@ -307,8 +308,12 @@ def confidence_interval(
     """
     if kind not in INTERVALS:
         raise ValueError(f"kind must be one of {', '.join(INTERVALS)}, got {kind!r}")
-    if isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or n_arms < 1:
+    divisors = np.asarray(n_arms)
+    if divisors.ndim == 0 and (isinstance(n_arms, bool) or not isinstance(n_arms, int | np.integer) or n_arms < 1):
         raise ValueError(f"n_arms must be a whole number from 1, got {n_arms!r}")
+    if divisors.dtype.kind not in "iuf":
+        raise TypeError(f"n_arms must be a whole number, or an array of numbers, got {n_arms!r:.100}")
+    _refuse("n_arms", divisors, ~((divisors >= 1) & (divisors < math.inf)), "finite, from 1")
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
     if horizon is not None and not 1.0 <= horizon < math.inf:
@@ -317,8 +322,8 @@ def confidence_interval(
         raise ValueError("horizon must be given for kind 'printed', which holds up to a horizon only, got None")
     if squares is None and kind == "bernstein":
         raise ValueError("squares must be given for kind 'bernstein', as the sum of squared rewards, got None")
-    counts, totals, second = np.broadcast_arrays(
-        np.asarray(count), np.asarray(total, float), np.asarray(0.0 if squares is None else squares, float)
+    counts, totals, second, divisors = np.broadcast_arrays(
+        np.asarray(count), np.asarray(total, float), np.asarray(0.0 if squares is None else squares, float), divisors
     )
     _refuse("count", counts, ~((counts >= 0) & (counts == np.floor(counts)) & (counts < 2**53)), "whole, from 0")
     slack = 1e-9 * (1.0 + counts)
@@ -333,7 +338,7 @@ def confidence_interval(
         counts.astype(np.int64).ravel(),
         np.ascontiguousarray(totals).ravel(),
         np.ascontiguousarray(second).ravel(),
-        int(n_arms),
+        divisors.astype(np.float64).ravel(),
         0.0 if horizon is None else float(horizon),
         float(delta),
         bounds,

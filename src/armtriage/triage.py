@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Triage", "TriageLog"]
+__all__ = ["Triage", "TriageLog", "triage_among"]
 
 
 class Triage(NamedTuple):
-    """The arms, sorted into three sets; each is ascending.
+    """The arms, or their names, sorted into three sets; in each they stand in the order of their numbers.
 
     Examples
     --------
@@ -20,9 +20,32 @@ class Triage(NamedTuple):
     Triage(confirmed=array([], dtype=int64), active=array([0, 1, 2]), eliminated=array([], dtype=int64))
     """
 
-    confirmed: NDArray[np.int64]
-    active: NDArray[np.int64]
-    eliminated: NDArray[np.int64]
+    confirmed: NDArray[Any]
+    active: NDArray[Any]
+    eliminated: NDArray[Any]
+
+
+def triage_among(
+    lower: NDArray[np.float64], upper: NDArray[np.float64], arms: NDArray[np.int64], budget: int
+) -> Triage:
+    """Return which of `arms`, ascending, certainly belong to the best `budget` of them, are open, and certainly do not.
+
+    The bounds are those of all arms, by number. One look suffices: what it decides makes room for no other.
+
+    Examples
+    --------
+    >>> lower, upper = np.array([0.6, 0.4, 0.1, 0.8]), np.array([0.7, 0.5, 0.3, 0.9])
+    >>> triage_among(lower, upper, np.array([0, 1, 2]), budget=1)
+    Triage(confirmed=array([0]), active=array([], dtype=int64), eliminated=array([1, 2]))
+    """
+    out = arms.size - budget
+    if out <= 0:
+        none = np.empty(0, np.int64)
+        return Triage(arms.copy(), none, none.copy())
+    low, high = lower[arms], upper[arms]
+    confirmed = low > np.partition(high, out - 1)[out - 1]
+    eliminated = high < np.partition(low, out)[out]
+    return Triage(arms[confirmed], arms[~(confirmed | eliminated)], arms[eliminated])
 
 
 class TriageLog(NamedTuple):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.arms import Name
 from armtriage.graphs import FeedbackGraph
+from armtriage.kernels.beta import beta_quantile
 
 __all__ = ["Decision"]
 
 
-@dataclass(frozen=True, eq=False)
 class Decision:
     """One answer of `Policy.ask`; hand it, or its `number`, back to `Policy.tell`.
 
@@ -23,8 +23,14 @@ class Decision:
         The round it was asked in, counted from 0; names the decision within its policy.
     arms : ndarray
         The chosen arms, ascending.
+    names : tuple
+        What they are called, in the same order; their numbers, if they have no names.
+    ranked : tuple
+        The same arms, by name or number, best first by what the policy believed when it chose them.
     revealed : ndarray
         The arms whose rewards this decision shows, ascending; it contains `arms`.
+    eligible : ndarray or None
+        The arms that could be chosen, ascending; None for all.
     contexts : ndarray, (S, d), or None
         The contexts of `arms` as they were given, for policies that are asked with contexts.
 
@@ -32,37 +38,96 @@ class Decision:
     --------
     >>> from armtriage import CombUCB1, FeedbackGraph
     >>> decision = CombUCB1(FeedbackGraph.cliques([2, 2]), budget=1).ask()
-    >>> decision.number, decision.arms, decision.revealed
-    (0, array([0]), array([0, 1]))
+    >>> decision
+    Decision(number=0, arms=array([0]))
+    >>> decision.revealed
+    array([0, 1])
     """
 
     number: int
     arms: NDArray[np.int64]
-    graph: FeedbackGraph = field(repr=False)
-    policy_id: str = field(repr=False)
-    contexts: NDArray[np.float64] | None = field(repr=False, default=None)
+    eligible: NDArray[np.int64] | None
+    contexts: NDArray[np.float64] | None
+    policy_id: str
+
+    def __init__(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        graph: FeedbackGraph,
+        policy_id: str,
+        contexts: NDArray[np.float64] | None = None,
+        names: list[Name] | None = None,
+        eligible: NDArray[np.int64] | None = None,
+        shown: NDArray[np.int64] | None = None,
+        beliefs: NDArray[np.float64] | None = None,
+    ) -> None:
+        # The policy keeps this very object, so nobody may change it.
+        arms.flags.writeable = False
+        own = self.__dict__
+        own["number"], own["arms"], own["policy_id"] = number, arms, policy_id
+        own["contexts"], own["eligible"] = contexts, eligible
+        own["_graph"], own["_names"], own["_shown"], own["_beliefs"] = graph, names, shown, beliefs
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{name} of a decision is fixed")
 
     @property
     def revealed(self) -> NDArray[np.int64]:
         """The arms whose rewards this decision shows, ascending."""
-        # Up to Python 3.11 a cached_property has one lock for all decisions, which a fork can find taken for ever.
-        if "_revealed" not in self.__dict__:
-            self.__dict__["_revealed"] = self.graph.revealed_by(self.arms)
-        return self.__dict__["_revealed"]  # type: ignore[no-any-return]
+        own: dict[str, Any] = self.__dict__
+        shown: NDArray[np.int64] | None = own["_shown"]
+        if shown is None:
+            own["_shown"] = shown = own["_graph"].revealed_by(self.arms)
+            shown.flags.writeable = False
+        return shown
+
+    @property
+    def names(self) -> tuple[Name, ...]:
+        """What the arms are called, in their order; their numbers, if they have no names."""
+        names: list[Name] | None = self.__dict__["_names"]
+        arms = self.arms.tolist()
+        return tuple(arms if names is None else [names[arm] for arm in arms])
+
+    @property
+    def ranked(self) -> tuple[Name, ...]:
+        """The arms, by name or number, best first by the draw, index or mean that the policy went by.
+
+        Examples
+        --------
+        >>> from armtriage import Greedy
+        >>> policy = Greedy(2, budget=2, names=["tea", "milk"])
+        >>> policy.tell(policy.ask(), {"tea": 0.1, "milk": 0.7})
+        >>> policy.ask().ranked
+        ('milk', 'tea')
+        """
+        beliefs: NDArray[np.float64] | None = self.__dict__["_beliefs"]
+        if beliefs is None:
+            return self.names
+        # A draw is kept as the luck, the wins and the losses that it follows from: most are never asked for.
+        values = beliefs[0] if len(beliefs) == 1 else [beta_quantile(u, 1.0 + w, 1.0 + b) for u, w, b in beliefs.T]
+        names = self.names
+        return tuple(names[place] for place in np.argsort(-np.asarray(values), kind="stable"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return number, arms, revealed and contexts as JSON knows them; `Policy.tell` takes the number.
+        """Return everything as JSON knows it; `Policy.tell` takes the number.
 
         Examples
         --------
         >>> from armtriage import CombUCB1, FeedbackGraph
         >>> CombUCB1(FeedbackGraph.cliques([2, 2]), budget=1).ask().to_dict()
-        {'number': 0, 'arms': [0], 'revealed': [0, 1], 'contexts': None}
+        {'number': 0, 'arms': [0], 'names': [0], 'ranked': [0], 'revealed': [0, 1], 'eligible': None, 'contexts': None}
         """
-        contexts = None if self.contexts is None else self.contexts.tolist()
         return {
             "number": int(self.number),
             "arms": self.arms.tolist(),
+            "names": list(self.names),
+            "ranked": list(self.ranked),
             "revealed": self.revealed.tolist(),
-            "contexts": contexts,
+            "eligible": None if self.eligible is None else self.eligible.tolist(),
+            "contexts": None if self.contexts is None else self.contexts.tolist(),
         }
+
+    def __repr__(self) -> str:
+        names = "" if self.__dict__["_names"] is None else f", names={self.names!r}"
+        return f"Decision(number={self.number}, arms={self.arms!r}{names})"

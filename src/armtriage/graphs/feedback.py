@@ -364,6 +364,32 @@ class FeedbackGraph:
             return revealed
         return layout.distinct(np.concatenate([revealed, indices[listed]]))
 
+    def with_arms(self, count: int, edges: Iterable[tuple[int, int]] = ()) -> FeedbackGraph:
+        """Return the graph with more arms at the end, which reveal themselves and what `edges` say.
+
+        Parameters
+        ----------
+        count : int
+            How many arms are added.
+        edges : iterable of (int, int)
+            Pairs (a, b) such that a reveals b; one of the two must be a new arm.
+
+        Examples
+        --------
+        >>> FeedbackGraph.full_information(2).with_arms(1, [(0, 2), (1, 2)]).to_sparse().toarray().astype(int)
+        array([[1, 1, 1],
+               [1, 1, 1],
+               [0, 0, 1]])
+        """
+        n = self.n_arms
+        total = n + check_whole("count", count, 0, LARGEST - n)
+        pairs = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
+        check_within("edges", pairs, 0, total - 1)
+        if np.any(pairs.max(axis=1, initial=0) < n):
+            old = pairs[pairs.max(axis=1) < n][0].tolist()
+            raise ValueError(f"edges must each have a new arm, from {n} to {total - 1}, got {tuple(old)}")
+        return FeedbackGraph(GraphArrays(*layout.with_rows(tuple(self._arrays), total, pairs)))
+
     def to_sparse(self) -> csr_array[np.bool_]:
         """Return the whole matrix, self-loops included; entry (a, b) is True where a reveals b.
 

@@ -197,3 +197,31 @@ def check_layout(arrays: Mapping[str, npt.NDArray[Any]], names: tuple[str, ...])
     if ((indices >= start[rows] - 1) & (indices <= stop[rows])).any():
         raise ValueError("indices must hold no arm inside or next to the run from start to stop")
     return _pack(start, stop, indptr, indices)
+
+
+def with_rows(layout: tuple[npt.NDArray[Any], ...], total: int, pairs: Ints) -> Layout:
+    """Return the layout with rows up to `total`, each for itself, and with pairs of which one is a new row."""
+    start, stop, indptr, indices = layout
+    n = start.size
+    new = np.arange(n, total)
+    begin, end = np.append(start, new).astype(np.int64), np.append(stop, new + 1).astype(np.int64)
+    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+    rows, columns = [np.repeat(np.arange(n), np.diff(indptr))], [indices.astype(np.int64)]
+    for arm in np.unique(pairs[pairs[:, 0] < n, 1]).tolist():
+        # Arms that come in order prolong the runs that reach up to them.
+        tails = pairs[(pairs[:, 1] == arm) & (pairs[:, 0] < n), 0]
+        follows = end[tails] == arm
+        end[tails[follows]] = arm + 1
+        rows.append(tails[~follows])
+        columns.append(np.full(rows[-1].size, arm))
+    for arm in np.unique(pairs[pairs[:, 0] >= n, 0]).tolist():
+        shown = np.union1d(pairs[pairs[:, 0] == arm, 1], [arm])
+        run = shown - np.arange(shown.size)
+        own = run == run[np.searchsorted(shown, arm)]
+        begin[arm], end[arm] = shown[own][0], shown[own][-1] + 1
+        rows.append(np.full(np.count_nonzero(~own), arm))
+        columns.append(shown[~own])
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    order = np.argsort(row, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=total))])
+    return _pack(begin, end, ends, column[order])

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 
-__all__ = ["best_arms", "inner", "kth_largest", "sort_pairs", "top_first"]
+__all__ = ["best_arms", "inner", "kth_largest", "sort_arms", "sort_pairs", "top_first"]
 
 
 @kernel
@@ -69,8 +69,8 @@ def best_arms(values: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
                     threshold = min(threshold, best[i])
     top_first(best, names, n, k)
     for i in range(k):
-        arms[i], best[i] = names[i], -names[i]
-    sort_pairs(best, arms, k)
+        arms[i] = names[i]
+    sort_arms(arms)
 
 
 @kernel
@@ -125,6 +125,23 @@ def sort_pairs(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> 
         for i in range(n):
             values[i], arms[i] = other_values[i], other_arms[i]
         width *= 2
+
+
+@kernel
+def sort_arms(arms: NDArray[np.int64]) -> None:
+    """Sort arms, smallest first."""
+    if arms.size > 64:
+        values = np.empty(arms.size)
+        for i in range(arms.size):
+            values[i] = -arms[i]
+        sort_pairs(values, arms, arms.size)
+        return
+    for i in range(1, arms.size):
+        arm, j = arms[i], i
+        while j > 0 and arms[j - 1] > arm:
+            arms[j] = arms[j - 1]
+            j -= 1
+        arms[j] = arm
 
 
 @kernel

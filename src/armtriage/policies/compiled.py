@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from armtriage.decisions import Decision, TopS
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import Opener, bind, compile_now, kernel
+from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import row, row_of, stream
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.eligible import Among, Crowd, Rules
+from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.facts import arrays_of, facts_of, restore_arrays, take_facts, within
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
@@ -25,16 +28,23 @@ from armtriage.triage import TriageLog
 __all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "OraclePolicy", "name_of"]
 
 _FAR = 1e100
+_NONE = np.empty(0, np.int64)
 
 
 class Kernels(NamedTuple):
-    """The compiled functions of a policy; `simulate` puts `select` and `update` into its loop."""
+    """The compiled functions of a policy; `simulate` puts `select` and `update` into its loop.
+
+    ``believe(params, state, number, luck, arms, beliefs)`` writes what was believed of the arms chosen: a value for
+    each, or the luck, the wins and the losses that a draw follows from.
+    """
 
     select: Callable[..., Any]
     update: Callable[..., None]
     schedule: Callable[..., None] | None = None
     release: Callable[..., None] | None = None
     weigh: Callable[..., None] | None = None
+    believe: Callable[..., None] | None = None
+    teach: Callable[..., None] | None = None  # for rewards in parts, where `update` has more to do than to learn
 
 
 class Seat(Record):
@@ -44,7 +54,8 @@ class Seat(Record):
     state: Record
     graph: GraphArrays
     streams: NDArray[np.uint64]  # (1,) where the policy's random numbers come from
-    arms: NDArray[np.int64]  # (S,) the decision
+    arms: NDArray[np.int64]  # (S,) the decision, ascending
+    beliefs: NDArray[np.float64]  # (3, S) or (1, S) what was believed of it
     seen: NDArray[np.int64]  # (K,) arms whose rewards are told, then those whose rewards will not come
     rewards: NDArray[np.float64]  # (K,)
     pulls: NDArray[np.int64]  # (K,) the tally
@@ -52,6 +63,8 @@ class Seat(Record):
     sums: NDArray[np.float64]
     low: float  # of rewards
     high: float
+    zero: float  # the reward that is 0 on the unit scale
+    width: float  # from there to 1
 
 
 def name_of(kernels: Kernels) -> str:
@@ -61,6 +74,13 @@ def name_of(kernels: Kernels) -> str:
 
 @kernel
 def _nothing(params: Any, state: Any, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
+    pass
+
+
+@kernel
+def _believe_nothing(
+    params: Any, state: Any, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
     pass
 
 
@@ -89,10 +109,18 @@ def release(*arguments: Any) -> None:
     raise NotImplementedError
 
 
+def believe(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
 def _ask(address: int, number: int, own: bool) -> None:
     """Choose the arms of a round; where they are what is revealed and `own`, count and schedule them, too."""
     seat = open_seat(address)
-    select(seat.params, seat.state, seat.graph, number, row(seat.streams[0], number), seat.arms)
+    luck = row(seat.streams[0], number)
+    select(seat.params, seat.state, seat.graph, number, luck, seat.arms)
+    sort_arms(seat.arms)
+    believe(seat.params, seat.state, number, luck, seat.arms, seat.beliefs)
     if own:
         for i in range(seat.arms.size):
             seat.pulls[seat.arms[i]] += 1
@@ -112,14 +140,14 @@ def _tell(address: int, number: int, told: int, n: int, raw: bool) -> int:
     changed.
     """
     seat = open_seat(address)
-    low, high = seat.low, seat.high
+    zero, width = seat.zero, seat.width
     if raw:
         for i in range(told):
-            if not low <= seat.rewards[i] <= high:
+            if not seat.low <= seat.rewards[i] <= seat.high:
                 return i
-        if low != 0.0 or high != 1.0:
+        if zero != 0.0 or width != 1.0:
             for i in range(told):
-                seat.rewards[i] = min(1.0, max(0.0, (seat.rewards[i] - low) / (high - low)))
+                seat.rewards[i] = min(1.0, max(0.0, (seat.rewards[i] - zero) / width))
         for i in range(told):
             seat.counts[seat.seen[i]] += 1
             seat.sums[seat.seen[i]] += seat.rewards[i]
@@ -131,12 +159,25 @@ def _tell(address: int, number: int, told: int, n: int, raw: bool) -> int:
     return -1
 
 
+def teach(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def _teach(address: int, number: int, n: int, closing: bool) -> None:
+    """Learn rewards on the unit scale of a decision that stays open, or settle those when it is closed."""
+    seat = open_seat(address)
+    luck = row(seat.streams[0], number)
+    teach(seat.params, seat.state, luck, seat.seen[:n], seat.rewards[:n], closing)
+
+
 class _Entries(NamedTuple):
     """What Python calls: kernels that take the address of a seat."""
 
     ask: Callable[..., None]
     note: Callable[..., None]
     tell: Callable[..., int]
+    teach: Callable[..., None] | None
 
 
 @cache
@@ -144,12 +185,16 @@ def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
     name, open_one = name_of(kernels), Opener(kind)
     schedule, release = kernels.schedule or _nothing, kernels.release or _nothing
+    believe = kernels.believe or _believe_nothing
     entries = _Entries(
-        bind(_ask, f"ask_{name}", open_seat=open_one, select=kernels.select, schedule=schedule),
+        bind(_ask, f"ask_{name}", open_seat=open_one, select=kernels.select, schedule=schedule, believe=believe),
         bind(_note, f"note_{name}", open_seat=open_one, schedule=schedule),
         bind(_tell, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release),
+        None if kernels.teach is None else bind(_teach, f"teach_{name}", open_seat=open_one, teach=kernels.teach),
     )
     compile_now(entries.ask, int, int, bool)
+    if entries.teach is not None:
+        compile_now(entries.teach, int, int, int, bool)
     compile_now(entries.note, int, int)
     compile_now(entries.tell, int, int, int, int, bool)
     return entries
@@ -213,7 +258,14 @@ class _Compiled(Policy):
 
 
 class CompiledPolicy(_Compiled):
-    """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop."""
+    """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop.
+
+    Requests that differ are answered by the kernels of `among`, which see eligible arms only.
+    """
+
+    among: ClassVar[Among | None] = None
+    draws: ClassVar[bool] = False
+    """Whether beliefs are luck, wins and losses."""
 
     @property
     def in_loop(self) -> bool:
@@ -233,12 +285,14 @@ class CompiledPolicy(_Compiled):
             self.graph.arrays,
             np.array([self._stream]),
             np.zeros(self.budget, np.int64),
+            np.zeros((3 if self.draws else 1, self.budget)),
             np.zeros(n, np.int64),
             np.zeros(n),
             tally.pulls,
             tally.counts,
             tally.sums,
             *self.reward_range,
+            *self._scale,
         )
 
     @cached_property
@@ -257,22 +311,45 @@ class CompiledPolicy(_Compiled):
         kind = type(self)
         return kind._update is CompiledPolicy._update and kind._release is CompiledPolicy._release
 
-    @locked
-    def ask(self) -> Decision:
-        """Return the next decision; it stays open until it is told."""
-        if not self._asks_at_once:
-            return super().ask()
-        self._entries.ask(self._seat.handle, self._asked, True)
-        return self._begin(np.sort(self._seat.arms))
+    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+        if given is not None or not self._asks_at_once:
+            return super()._ask_all(given)
+        seat = self._seat
+        self._entries.ask(seat.handle, self._asked, True)
+        return self._begin(seat.arms.copy(), beliefs=seat.beliefs.copy())
 
     def _select(self, number: int) -> NDArray[np.int64]:
         self._entries.ask(self._seat.handle, number, False)
-        return np.sort(self._seat.arms)
+        return self._seat.arms.copy()
+
+    def _beliefs(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        seat = self._seat
+        return seat.beliefs.copy() if np.array_equal(arms, seat.arms) else None
+
+    def _select_among(
+        self, number: int, among: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        return self._gather().choose(number, among)
+
+    def _rules(self) -> Rules:
+        """Return what the kernels of `among` must know."""
+        return Rules(self._params, self.budget)
+
+    def _fill(self, rows: Rows) -> None:
+        """Write what the state knows beyond the tally into the rows of the arms."""
+
+    def _new_crowd(self) -> Crowd:
+        if self.among is None:
+            return super()._new_crowd()
+        crowd = Crowd(self.among, self._rules(), self._graph, self._stream)
+        if self._cached_state is not None:
+            self._fill(crowd.rows)
+        return crowd
 
     def _learn(
         self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
     ) -> None:
-        if not self._tells_at_once:
+        if self._crowd is not None or not self._tells_at_once:
             super()._learn(number, arms, rewards, missing)
             return
         seat, told, n = self._seat, arms.size, arms.size + missing.size
@@ -280,7 +357,26 @@ class CompiledPolicy(_Compiled):
         bad = self._entries.tell(seat.handle, number, told, n, True)
         if bad >= 0:
             raise self._out_of_range(rewards[bad], arms[bad])
+        if number < self._since:
+            self._count_before(number, arms, self._to_unit(rewards))
         del self._open[number]
+
+    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        if self._crowd is not None or self.kernels.teach is None:
+            super()._teach(number, arms, rewards)
+        else:
+            self._teach_some(number, arms, rewards, False)
+
+    def _teach_some(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], closing: bool) -> None:
+        seat, n = self._seat, arms.size
+        seat.seen[:n], seat.rewards[:n] = arms, rewards
+        assert self._entries.teach is not None
+        self._entries.teach(seat.handle, number, n, closing)
+
+    def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
+        if self.kernels.teach is not None and known:
+            self._teach_some(number, arms[:known], rewards[:known], True)
+        super()._catch_up(number, arms, rewards, known)
 
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         seat, n = self._seat, arms.size
@@ -315,15 +411,38 @@ class OraclePolicy(CompiledPolicy):
             return super()._select(number)
         return self.choose(self._params, self._state, number, row_of(self._stream, number))
 
+    def _beliefs(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        if self.in_loop:
+            return super()._beliefs(number, arms)
+        # Nothing has changed since they were chosen.
+        return self._weights(self._params, self._state, number, row_of(self._stream, number))[None, arms]
+
     def choose(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.int64]:
         """Return the decision of round `number` that the oracle finds best, as `simulate` also asks for it."""
-        assert self.decisions is not None
+        arms = self._best(self._weights(params, state, number, luck))
+        assert arms is not None
+        return arms
+
+    def _weights(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.float64]:
         assert self.kernels.weigh is not None
         weights = np.empty(self.n_arms)
         self.kernels.weigh(params, state, number, luck, self.budget, self._offset, weights)
-        arms = self.decisions.maximise(weights)
-        assert arms is not None
-        return arms
+        return weights
+
+    def _best(self, weights: NDArray[np.float64], exclude: NDArray[np.int64] = _NONE) -> NDArray[np.int64] | None:
+        assert self.decisions is not None
+        return self.decisions.maximise(weights, (), exclude)
+
+    def _select_among(
+        self, number: int, among: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        if self.decisions is None:
+            return super()._select_among(number, among)
+        weights = self._weights(self._params, self._state, number, row_of(self._stream, number))
+        arms = self._best(weights, np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True))
+        if arms is None:
+            raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
+        return arms, weights[None, arms]
 
 
 class LinearSeat(Record):
@@ -340,7 +459,9 @@ class LinearSeat(Record):
 def _ask_linear(address: int, contexts: NDArray[np.float64], number: int) -> None:
     """Choose the arms of a round."""
     seat = open_seat(address)
-    select(seat.params, seat.state, contexts, number, row(seat.streams[0], number), seat.arms, seat.notes)
+    size = min(seat.arms.size, contexts.shape[0])
+    luck = row(seat.streams[0], number)
+    select(seat.params, seat.state, contexts, number, luck, seat.arms[:size], seat.notes[:size])
 
 
 def _tell_linear(address: int, contexts: NDArray[np.float64]) -> None:
@@ -399,18 +520,30 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         return _linear_entries(self.kernels, self._seat.layout)
 
     def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
+        size = min(self.budget, contexts.shape[0])
         self._entries.ask(self._seat.handle, contexts, number)
-        self._notes[number] = self._seat.notes.copy()
-        return self._seat.arms.copy()
+        self._notes[number] = self._seat.notes[:size].copy()
+        return self._seat.arms[:size].copy()
 
     def _update(  # type: ignore[override]
         self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
     ) -> None:
-        notes, seat, n = self._notes.pop(number), self._seat, arms.size
+        notes, seat, n = self._notes[number], self._seat, arms.size
         # Of a decision told in part, the notes of the arms that were told.
-        seat.notes[:n] = notes if n == self.budget else notes[np.searchsorted(self._open[number], arms)]
+        seat.notes[:n] = notes if n == notes.size else notes[np.searchsorted(self._open[number].arms, arms)]
         seat.rewards[:n] = rewards
         self._entries.tell(seat.handle, contexts)
+
+    def _settle(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        known: int,
+        missing: NDArray[np.int64],
+    ) -> None:
+        super()._settle(number, arms, rewards, known, missing)
+        del self._notes[number]
 
     def _check_ridge(self) -> None:
         """Check regressions that were loaded."""
@@ -425,11 +558,15 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
             within("notes", notes, -1, ridge.counts.shape[0] - 1)
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
-        notes = np.array([self._notes[number] for number in self._open], dtype=np.int64)
-        return {**super()._open_arrays(), "notes": notes.reshape(-1, self.budget)}
+        notes = [self._notes[number] for number in self._open]
+        return {**super()._open_arrays(), "notes": np.concatenate([_NONE, *notes])}
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        super()._reopen(arrays)
-        notes = np.zeros((len(self._open), self.budget), np.int64)
-        restore_arrays({"notes": notes}, arrays)
-        self._notes = dict(zip(self._open, notes, strict=True))
+        given = dict(arrays)
+        kept = given.pop("notes")
+        super()._reopen(given)
+        sizes = [decision.arms.size for decision in self._open.values()]
+        notes = np.zeros(sum(sizes), np.int64)
+        # Up to format 2 they had a row for each decision.
+        restore_arrays({"notes": notes}, {"notes": kept.ravel()})
+        self._notes = dict(zip(self._open, np.split(notes, np.cumsum(sizes))[:-1], strict=True))

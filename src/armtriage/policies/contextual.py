@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, Unpack
 
 import numpy as np
@@ -17,6 +17,7 @@ from armtriage.policies.facts import require, restore_arrays
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
+from armtriage.triage import Triage
 
 __all__ = ["ContextualPolicy"]
 
@@ -79,7 +80,9 @@ class ContextualPolicy(Policy):
         self.context_bound = check_number("context_bound", context_bound, positive=True)
         if not 1e-100 <= self.context_bound <= 1e100:
             raise ValueError(f"context_bound must lie in [1e-100, 1e100], got {context_bound!r}")
-        self._contexts: dict[int, NDArray[np.float64]] = {}
+
+    learns_at_once = True
+    _signed = True
 
     # A contextual policy is asked with contexts, and chooses and learns with them; in all else it is a Policy.
     @abstractmethod
@@ -93,45 +96,104 @@ class ContextualPolicy(Policy):
         """Learn the rewards, in [-1, 1], of arms of decision `number`, whose contexts are the rows of `contexts`."""
 
     @locked
-    def ask(self, contexts: ArrayLike) -> Decision:  # type: ignore[override]
-        """Return the next decision; it stays open, with the contexts of its arms, until it is told.
+    def ask(self, contexts: ArrayLike, eligible: ArrayLike | Iterable[Any] | None = None) -> Decision:  # type: ignore[override]
+        """Return the next decision; it stays open, with the contexts of its arms, until it is told or closed.
 
         Parameters
         ----------
         contexts : array_like, (n_arms, dimension)
-            A row for each arm, of norm at most `context_bound`.
+            A row for each arm, of norm at most `context_bound`; or, with `eligible`, for each arm that is named there,
+            in that order.
+        eligible : array_like, optional
+            The arms that may be chosen, see `armtriage.Policy.ask`.
         """
-        given = check_contexts(contexts, self.n_arms, self.dimension, self.context_bound)
-        arms = self._select(self._asked, self._scaled(given))
-        self._contexts[self._asked] = given[arms]
-        decision = self._begin(arms)
+        return self._ask_with(contexts, eligible, None)
+
+    @locked
+    def record(  # noqa: D102 - as in every policy
+        self,
+        arms: ArrayLike | Iterable[Any],
+        contexts: ArrayLike | None = None,
+        eligible: ArrayLike | Iterable[Any] | None = None,
+    ) -> Decision:
+        if contexts is None:
+            raise TypeError("contexts must be given as they were to ask, got None")
+        return self._ask_with(contexts, eligible, np.sort(self._roster.numbers(arms, "arms")))
+
+    def _ask_with(self, contexts: ArrayLike, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
+        among = self._eligible(eligible)
+        rows = self._rows(contexts, eligible, among)
+        if given is not None:
+            self._check_decision(given, among)
+        number = self._asked
+        candidates = np.arange(self.n_arms) if among is None else among
+        chosen = self._select(number, self._scaled(rows))
+        arms = candidates[chosen]
+        if given is not None and not np.array_equal(arms, given):
+            arms, chosen = given, np.searchsorted(candidates, given)
+        decision = self._begin(arms, contexts=rows[chosen], eligible=among)
         self._schedule(arms)
         return decision
 
+    def _rows(self, contexts: ArrayLike, eligible: Any, among: NDArray[np.int64] | None) -> NDArray[np.float64]:
+        """Return the contexts of the candidates, in the order of their numbers."""
+        if among is None or np.shape(contexts)[:1] == (self.n_arms,):
+            given = check_contexts(contexts, self.n_arms, self.dimension, self.context_bound)
+            return given if among is None else given[among]
+        given = check_contexts(contexts, among.size, self.dimension, self.context_bound)
+        if eligible is None or np.asarray(eligible).dtype == np.bool_:
+            return given
+        return given[np.argsort(self._roster.numbers(eligible, "eligible"))]
+
+    def _check_change(self) -> None:
+        raise NotImplementedError("arms cannot be added here: with contexts, ask with those of the arms there are")
+
     def certificate(
-        self, *, delta: float = 0.05, next_decision: ArrayLike | None = None, since: int = 0
+        self,
+        *,
+        eligible: ArrayLike | Iterable[Any] | None = None,
+        delta: float = 0.05,
+        next_decision: ArrayLike | None = None,
+        since: int = 0,
     ) -> Certificate:
         """Refuse: with contexts an arm has no mean of its own to certify."""
         raise NotImplementedError("certificates need a constant mean for each arm, which arms with contexts have not")
 
+    def triage_of(self, eligible: ArrayLike | Iterable[Any] | None = None) -> Triage:
+        """Refuse: with contexts no arm is best in every round."""
+        raise NotImplementedError("a triage needs a constant mean for each arm, which arms with contexts have not")
+
     def _scaled(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
         return contexts if self.context_bound == 1.0 else contexts / self.context_bound
 
-    def _decision(self, number: int) -> Decision:
-        return Decision(number, self._open[number].copy(), self.graph, self._id, self._contexts[number].copy())
+    def _contexts_of(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the scaled contexts of arms of an open decision."""
+        decision = self._open[number]
+        assert decision.contexts is not None
+        rows = decision.contexts
+        return self._scaled(rows if arms.size == rows.shape[0] else rows[np.searchsorted(decision.arms, arms)])
 
-    def _learn(
-        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
+    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        order = np.argsort(arms)
+        arms, rewards = arms[order], rewards[order]
+        self._update(number, arms, self._contexts_of(number, arms), rewards)
+
+    def _settle(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        known: int,
+        missing: NDArray[np.int64],
     ) -> None:
-        scaled = self._to_unit(self._check_rewards(rewards, arms))
-        contexts = self._contexts[number]
+        if known < arms.size or not arms.size:
+            self._teach(number, arms[known:], rewards[known:])
         if missing.size:
-            contexts = contexts[np.searchsorted(self._open[number], arms)]
-        self._update(number, arms, self._scaled(contexts), scaled)
-        del self._contexts[number], self._open[number]
+            self._release(missing)
+        del self._open[number]
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return values / self.reward_unit
+        return values / (self.reward_unit if self.direction == "maximize" else -self.reward_unit)
 
     @property
     def reward_unit(self) -> float:
@@ -149,16 +211,20 @@ class ContextualPolicy(Policy):
         return cls(**config)
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
-        kept = np.array([self._contexts[number] for number in self._open])
-        return {**super()._open_arrays(), "contexts": kept.reshape(-1, self.budget, self.dimension)}
+        kept = [decision.contexts for decision in self._open.values() if decision.contexts is not None]
+        return {**super()._open_arrays(), "contexts": np.concatenate([np.empty((0, self.dimension)), *kept])}
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        super()._reopen(arrays)
-        kept = np.zeros((len(self._open), self.budget, self.dimension))
-        restore_arrays({"contexts": kept}, arrays)
-        for contexts in kept:
-            check_contexts(contexts, self.budget, self.dimension, self.context_bound)
-        self._contexts = dict(zip(self._open, kept, strict=True))
+        given = dict(arrays)
+        kept = given.pop("contexts")
+        super()._reopen(given)
+        sizes = [decision.arms.size for decision in self._open.values()]
+        rows = np.zeros((sum(sizes), self.dimension))
+        # Up to format 2 they had a matrix for each decision.
+        restore_arrays({"contexts": rows}, {"contexts": kept.reshape(-1, kept.shape[-1]) if kept.size else rows})
+        check_contexts(rows, rows.shape[0], self.dimension, self.context_bound)
+        for decision, own in zip(self._open.values(), np.split(rows, np.cumsum(sizes))[:-1], strict=True):
+            vars(decision)["contexts"] = own
 
     @classmethod
     def _check_sizes(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

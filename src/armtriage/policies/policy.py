@@ -1,55 +1,44 @@
-"""Policy: ask for a decision, tell its rewards, save and load."""
+"""Policy: ask for a decision, tell its rewards, let arms come and go."""
 
 from __future__ import annotations
 
 import copy
 import inspect
-import math
-import os
-import re
 import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import (
-    LONGEST,
-    as_numbers,
-    check_arms,
-    check_choice,
-    check_count,
-    check_flag,
-    check_range,
-)
-from armtriage._files import read_archive, write_archive
-from armtriage.arms import Name, Roster
-from armtriage.certificate import Certificate, Tally, certificate_of
+from armtriage._arguments import as_numbers, check_choice, check_count, check_flag, check_range
+from armtriage.arms import Arms, Name, Roster
+from armtriage.certificate import Tally
 from armtriage.decisions import Decision, DecisionSet
-from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
+from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
-from armtriage.policies.facts import require, restore_arrays, within
+from armtriage.policies.certified import CertifiedPolicy
+from armtriage.policies.eligible import Crowd
 from armtriage.policies.lock import locked, new_lock
-from armtriage.policies.lost import PATIENCE
 from armtriage.policies.options import DIRECTIONS, Options, spelled_out
+from armtriage.policies.rewards import from_array, from_mapping
+from armtriage.policies.saved import SavedPolicy, kinds_of
 
 __all__ = ["Policy", "kinds_of"]
 
-_FORMAT = 2
 _EITHER = ("budget", "decisions")
 _NONE = np.empty(0, np.int64)
-_ISOLATED = 64  # nodes that a saved network may have for each of its links: most have fewer than two
+Rewards = Mapping[Any, float] | ArrayLike
 
 
-class Policy(ABC):
+class Policy(SavedPolicy, CertifiedPolicy):
     """Chooses some arms each round, `budget` of them or a decision of a set, and learns from what they reveal.
 
-    Any number of decisions may be open. Rewards come late, in any order, partly, or never: exploration goes by
-    what has been asked, confidence by what has been told. A tell that raises has changed nothing.
+    Any number of decisions may be open. Rewards come late, in any order, in parts, or never: exploration goes by
+    what has been asked, confidence by what has been told. A call that raises has changed nothing.
 
     To write a policy of your own, subclass this with `_select` and `_update` (and `_arrays`, `_restore` if it has
     more state than its constructor arguments), then run `armtriage.check_policy` on it.
@@ -86,6 +75,9 @@ class Policy(ABC):
     array([0, 1])
     """
 
+    learns_at_once: bool = False
+    """Whether rewards that are told in parts are learned before their decision is closed."""
+
     def __init__(
         self,
         graph: FeedbackGraph | int,
@@ -102,7 +94,9 @@ class Policy(ABC):
         if decisions is not None and type(self).__init__ is Policy.__init__:
             # Whoever has not thought of decision sets would play decisions that are in none.
             raise TypeError(f"{type(self).__name__} takes no decisions, got {decisions!r}")
-        self.graph = graph
+        self._graph = graph
+        self._new_edges: list[tuple[int, int]] = []
+        self._plain = graph.n_edges == graph.n_arms
         self.decisions = decisions
         self.budget = _check_size(graph, budget, decisions)
         self.seed = check_seed(seed)
@@ -116,11 +110,12 @@ class Policy(ABC):
             raise ValueError(f"reward_range must not lie 1e9 widths from 0 with decisions, got {reward_range!r}")
         self._id = secrets.token_hex(8)
         self._asked = 0
-        self._open: dict[int, NDArray[np.int64]] = {}
+        self._open: dict[int, Decision] = {}
+        self._parts: dict[int, dict[int, float]] = {}  # unit rewards that were told of decisions still open
         self._since = 0
         self._before: Tally | None = None
         self._missed: NDArray[np.int64] | None = None  # rewards in a row that did not come, once one did not
-        self._last_shown = -1, _NONE
+        self._crowd: Crowd | None = None  # what is known of the arms, once requests have differed
         self._lock = new_lock()
 
     def __init_subclass__(cls) -> None:
@@ -131,15 +126,10 @@ class Policy(ABC):
 
     _own_defaults: ClassVar[dict[str, Any]] = {}
 
-    @property
-    def names(self) -> list[Name] | None:
-        """What the arms are called, by their numbers; None if they have no names."""
-        return None if self._roster.names is None else self._roster.names.copy()
-
     @locked
     def __getstate__(self) -> dict[str, Any]:
         """Return a copy of all that is known, for pickle and copy: nobody changes it any more."""
-        memo = {id(one): one for one in (self.graph, self.decisions)}
+        memo = {id(one): one for one in (self._graph, self.decisions)}
         return {
             name: copy.deepcopy(value, memo) for name, value in vars(self).items() if name not in self._of_this_process
         }
@@ -157,181 +147,568 @@ class Policy(ABC):
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Learn the rewards, mapped to [0, 1], of arms that decision `number` revealed."""
 
-    def _schedule(self, arms: NDArray[np.int64]) -> None:  # noqa: B027 - optional
+    def _select_among(
+        self, number: int, among: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        """Return the arms of round `number` among those that are eligible, ascending, and what was believed of them."""
+        raise NotImplementedError(f"{type(self).__name__} has no _select_among, so it cannot be asked with eligible")
+
+    def _new_crowd(self) -> Crowd:
+        """Return what is known of the arms, as it is kept from now on."""
+        raise NotImplementedError(f"the arms of a {type(self).__name__} cannot change: it keeps nothing for others")
+
+    def _schedule(self, arms: NDArray[np.int64]) -> None:
         """Note that rewards of these arms are on their way."""
 
-    def _release(self, arms: NDArray[np.int64]) -> None:  # noqa: B027 - optional
+    def _release(self, arms: NDArray[np.int64]) -> None:
         """Note that rewards of these arms will never come."""
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state that `save` keeps."""
-        return {}
+    def _adopt(self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: Any) -> None:
+        """Note that `arms` are played instead of one's own choice."""
 
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027 - optional
-        """Take back what `_arrays` returned."""
+    @property
+    def graph(self) -> FeedbackGraph:
+        """Which arms a chosen arm reveals, with the arms that were added."""
+        if self._graph.n_arms < self._roster.n_arms:
+            self._graph = self._graph.with_arms(self._roster.n_arms - self._graph.n_arms, self._new_edges)
+            self._new_edges = []
+        return self._graph
 
     @property
     def n_arms(self) -> int:
-        """Number of arms."""
-        return self.graph.n_arms
+        """Number of arms, retired ones included."""
+        return self._roster.n_arms
+
+    @property
+    def names(self) -> list[Name] | None:
+        """What the arms are called, by their numbers; None if they have no names."""
+        return None if self._roster.names is None else self._roster.names.copy()
+
+    @property
+    @locked
+    def arms(self) -> Arms:
+        """What is known of each arm beside its rewards: name, first decision, whether it is retired, share of delta."""
+        return self._roster.view()
 
     @property
     @locked
     def open_decisions(self) -> tuple[Decision, ...]:
-        """The decisions that have been asked and not told, oldest first."""
-        return tuple(self._decision(number) for number in self._open)
-
-    def _decision(self, number: int) -> Decision:
-        return Decision(number, self._open[number].copy(), self.graph, self._id)
+        """The decisions that have been asked and not closed, oldest first."""
+        return tuple(self._open.values())
 
     @locked
-    def ask(self) -> Decision:
-        """Return the next decision; it stays open until it is told."""
-        decision = self._begin(self._select(self._asked))
-        self.tally.pulls[self._open[decision.number]] += 1
-        self._schedule(self._shown(decision.number))
+    def decision(self, number: int) -> Decision:
+        """Return an open decision by its number.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1, seed=7)
+        >>> policy.ask() is policy.decision(0)
+        True
+        """
+        return self._open[self._find(number)]
+
+    @locked
+    def ask(self, eligible: ArrayLike | Iterable[Any] | None = None) -> Decision:
+        """Return the next decision; it stays open until it is told or closed.
+
+        Parameters
+        ----------
+        eligible : array_like, optional
+            The arms that may be chosen: a boolean for each arm, or their names (their numbers, if they have no names);
+            by default all that are not retired. If there are no more than `budget` of them, the decision is all of
+            them. Who is eligible may depend on everything but the rewards of this round.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=2, names=["tea", "milk", "jam"])
+        >>> policy.ask(eligible=["jam"]).names
+        ('jam',)
+        """
+        among = self._eligible(eligible)
+        return self._ask_all() if among is None else self._ask_among(among)
+
+    @locked
+    def ask_many(self, count: int) -> list[Decision]:
+        """Return as many decisions as `count` calls of `ask` would.
+
+        Examples
+        --------
+        >>> from armtriage import CombUCB1
+        >>> [decision.arms.tolist() for decision in CombUCB1(4, budget=2).ask_many(2)]
+        [[0, 1], [2, 3]]
+        """
+        return [self.ask() for _ in range(check_count("count", count))]
+
+    @locked
+    def record(
+        self,
+        arms: ArrayLike | Iterable[Any],
+        contexts: ArrayLike | None = None,
+        eligible: ArrayLike | Iterable[Any] | None = None,
+    ) -> Decision:
+        """Adopt a decision that was made elsewhere as the next one, and return it.
+
+        Whoever has the same seed and has been told the same makes the same decisions. So recording the decisions
+        of a log, and telling its rewards, gives the policy that made them, `digest` included.
+
+        Parameters
+        ----------
+        arms : array_like
+            What was played: names, or numbers if the arms have no names.
+        contexts, eligible
+            As they were given to `ask`.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> one, other = ThompsonSampling(3, budget=1, seed=7), ThompsonSampling(3, budget=1, seed=7)
+        >>> other.record(one.ask().arms).number
+        0
+        >>> one.digest() == other.digest()
+        True
+        """
+        if contexts is not None:
+            raise TypeError(f"contexts are for policies with contexts, got {contexts!r}")
+        among = self._eligible(eligible)
+        given = np.sort(self._roster.numbers(arms, "arms"))
+        self._check_decision(given, among)
+        return self._ask_all(given) if among is None else self._ask_among(among, given)
+
+    def _check_decision(self, arms: NDArray[np.int64], among: NDArray[np.int64] | None) -> None:
+        """Refuse arms that are no decision."""
+        live = self._roster.live if among is None else among
+        for arm in np.setdiff1d(arms, live)[:1]:
+            raise ValueError(f"arms has {self._roster.said(arm)}, which is not eligible")
+        if self.decisions is not None:
+            if not self.decisions.contains(arms):
+                raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms.tolist()}")
+        elif arms.size != min(self.budget, live.size):
+            raise ValueError(f"arms must be {min(self.budget, live.size)} different arms, got {arms.tolist()}")
+
+    def _eligible(self, eligible: Any) -> NDArray[np.int64] | None:
+        """Return the eligible arms, ascending; None if those are all there are, and it has never been otherwise."""
+        roster = self._roster
+        if eligible is None:
+            return roster.live if roster.changed or self._crowd is not None else None
+        if isinstance(eligible, np.ndarray | list) and (mask := np.asarray(eligible)).dtype == np.bool_ and mask.size:
+            if mask.shape != (roster.n_arms,):
+                raise ValueError(f"eligible must have a boolean for each of {roster.n_arms} arms, got {mask.shape}")
+            found = np.flatnonzero(mask)
+        else:
+            found = np.sort(roster.numbers(eligible, "eligible"))
+        if not found.size:
+            raise ValueError("eligible must name an arm or more, got none")
+        if roster.retired:
+            for arm in roster.retired.intersection(found.tolist()):
+                raise ValueError(f"eligible has {roster.said(arm)}, which is retired")
+        everybody = found.size == roster.n_arms and not roster.changed and self._crowd is None
+        return None if everybody else found
+
+    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+        """Return the next decision where all arms are eligible, and always were."""
+        number = self._asked
+        arms = self._select(number)
+        if given is not None and not np.array_equal(arms, given):
+            self._adopt(number, arms, given, None)
+            arms = given
+        decision = self._begin(arms, beliefs=self._beliefs(number, arms))
+        self.tally.pulls[arms] += 1
+        self._schedule(decision.revealed)
         return decision
 
-    def _begin(self, arms: NDArray[np.int64]) -> Decision:
+    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+        """Return the next decision among eligible arms."""
+        number = self._asked
+        self._check_eligible_allowed()
+        if self.decisions is None:
+            self._gather()
+        own, beliefs = self._select_among(number, among)
+        arms = own
+        if given is not None and not np.array_equal(own, given):
+            self._adopt(number, own, given, among)
+            arms, beliefs = given, None
+        decision = self._begin(arms, eligible=among, shown=self._shown_among(arms, among), beliefs=beliefs)
+        self._count_among(among, arms, decision.revealed)
+        return decision
+
+    def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+        """Count a decision among eligible arms, and the rewards that it shows as on their way."""
+        if self._crowd is None:
+            self.tally.pulls[arms] += 1
+            self._schedule(shown)
+        else:
+            self._crowd.count(among, arms, shown)
+
+    def _shown_among(self, arms: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the arms that a decision reveals: no retired ones, and no others asleep unless they are seen."""
+        if self._plain:
+            return arms
+        shown = self.graph.revealed_by(arms)
+        awake = self._roster.live if self.sleepers_seen else among
+        return shown if awake.size == self.n_arms else np.intersect1d(shown, awake, assume_unique=True)
+
+    def _beliefs(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Return what the policy believes of the arms that it has just chosen; see `Decision`."""
+        return None
+
+    def _begin(
+        self,
+        arms: NDArray[np.int64],
+        *,
+        contexts: NDArray[np.float64] | None = None,
+        eligible: NDArray[np.int64] | None = None,
+        shown: NDArray[np.int64] | None = None,
+        beliefs: NDArray[np.float64] | None = None,
+    ) -> Decision:
         """Open the next decision."""
         number = self._asked
-        self._open[number] = arms
+        shown = arms if shown is None and self._plain else shown
+        decision = Decision(number, arms, self._graph, self._id, contexts, self._roster.names, eligible, shown, beliefs)
+        self._open[number] = decision
         self._asked = number + 1
-        return self._decision(number)
+        return decision
 
-    @cached_property
-    def _plain(self) -> bool:
-        """Whether every arm reveals itself only."""
-        return self.graph.n_edges == self.n_arms
-
-    def _shown(self, number: int) -> NDArray[np.int64]:
-        """Return the arms that an open decision reveals."""
-        if self._plain:
-            return self._open[number]
-        # Mostly the decision that is told is the last one, and need not be looked up in the graph again.
-        if number != self._last_shown[0]:
-            self._last_shown = number, self.graph.revealed_by(self._open[number])
-        return self._last_shown[1]
+    def _gather(self) -> Crowd:
+        """Return the crowd; from the first request that differs on there is one, and the arms that came are in it."""
+        crowd, n = self._crowd, self.n_arms
+        if crowd is None:
+            crowd, tally, old = self._new_crowd(), self._own_tally, self._own_tally.pulls.size
+            rows = crowd.rows
+            rows.pulls[:old], rows.counts[:old], rows.sums[:old] = tally
+            rows.exposures[:old], rows.slots = self._asked, int(tally.pulls.sum())
+            if self._missed is not None:
+                rows.missed[:old] = self._missed
+            rows.learned[:old], rows.gained[:old] = tally.counts, tally.sums
+            for part in self._parts.values() if self.learns_at_once else ():
+                for arm, reward in part.items():
+                    rows.learned[arm] += 1
+                    rows.gained[arm] += reward
+            crowd.share_all(self._roster, int(rows.n_arms))
+            self._crowd = crowd
+            rows.pending[:old] = self._awaited()[:old]
+        first = int(crowd.rows.n_arms)
+        if first < n:
+            crowd.grow(n, None if self._plain else self.graph)
+            new = np.arange(first, n)
+            crowd.share(new, np.array([self._roster.divisor(arm) for arm in new.tolist()]))
+        return crowd
 
     @locked
-    def tell(self, decision: Decision | int, rewards: Mapping[int, float] | ArrayLike) -> None:
-        """Learn the rewards of a decision, once.
+    def add_arms(
+        self,
+        names: Sequence[Name] | int,
+        *,
+        shows: Mapping[Any, Iterable[Any]] | None = None,
+        shown_by: Mapping[Any, Iterable[Any]] | None = None,
+        like: Any = None,
+    ) -> NDArray[np.int64]:
+        """Take up new arms, which nobody knows anything about, and return their numbers.
+
+        Intervals of the arms that were there from the beginning share `delta`, and those of all that come later share
+        a second one: from the first on, certificates hold with probability 1 - 2 delta.
+
+        Parameters
+        ----------
+        names : sequence or int
+            What they are called; how many there are, if the arms have no names.
+        shows, shown_by : mapping, optional
+            For new arms, the arms whose rewards they reveal, and the arms that reveal theirs; new ones by name or, if
+            there are no names, by number.
+        like : name or int, optional
+            An arm whose clique they join: they reveal what it reveals and each other, and are revealed by the same.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(2, budget=1, names=["tea", "milk"])
+        >>> policy.add_arms(["jam"])
+        array([2])
+        >>> policy.ask(eligible=["jam"]).names
+        ('jam',)
+        """
+        self._check_change()
+        self._check_eligible_allowed()
+        roster = copy.deepcopy(self._roster) if shows or shown_by else self._roster
+        model = None if like is None else roster.number(like, "like")
+        new = roster.add(names, self._asked)
+        edges: list[tuple[int, int]] = []
+        for argument, given in (("shows", shows), ("shown_by", shown_by)):
+            for name, others in (given or {}).items():
+                arm = roster.number(name, argument)
+                if arm < new[0]:
+                    raise ValueError(f"{argument} must be of new arms, got {roster.said(arm)}")
+                pairs = [(arm, other) for other in roster.numbers(others, argument).tolist()]
+                edges += pairs if argument == "shows" else [(b, a) for a, b in pairs]
+        self._roster = roster
+        if model is not None:
+            graph = self._graph_before(int(new[0]))
+            sight = graph.revealed_by(model)
+            showing = [arm for arm in sight.tolist() if model in graph.revealed_by(arm)]
+            edges += [(a, b) for a in new.tolist() for b in [*sight.tolist(), *new.tolist()] if a != b]
+            edges += [(a, b) for a in showing for b in new.tolist()]
+        if edges:
+            self._new_edges += edges
+            self._plain = False
+        return new
+
+    def _graph_before(self, n_arms: int) -> FeedbackGraph:
+        """Return the graph without the arms from `n_arms` on, which have just been added."""
+        if self._graph.n_arms < n_arms:
+            self._graph = self._graph.with_arms(n_arms - self._graph.n_arms, self._new_edges)
+            self._new_edges = []
+        return self._graph
+
+    def _check_change(self) -> None:
+        """Refuse new arms where there can be none."""
+        if self.decisions is not None:
+            raise ValueError(f"arms cannot be added to {self.decisions!r}: make a policy for the larger set")
+
+    @locked
+    def retire_arms(self, arms: Iterable[Any]) -> None:
+        """Let arms be in no decision from now on; rewards that are on their way still count.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(2, budget=2, names=["tea", "milk"])
+        >>> policy.retire_arms(["milk"])
+        >>> policy.ask().names
+        ('tea',)
+        """
+        found = self._roster.numbers(arms, "arms").tolist()
+        for arm in self._roster.retired.intersection(found):
+            raise ValueError(f"arms has {self._roster.said(arm)}, which is retired already")
+        if found:
+            self._check_eligible_allowed()
+        self._roster.retire(found)
+
+    def _check_eligible_allowed(self) -> None:
+        """Refuse requests that differ, where the policy's guarantee is about one set of arms."""
+
+    @locked
+    def restore_arms(self, arms: Iterable[Any], *, forget: bool = False) -> None:
+        """Let retired arms be played again: with all that was known of them, or as new ones.
+
+        Parameters
+        ----------
+        arms : iterable
+            Names, or numbers if the arms have no names.
+        forget : bool
+            Begin anew with nothing known, for an arm that is no longer what it was. It then has a share of delta as an
+            added arm has, and rewards of decisions from before are ignored.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(2, budget=1, names=["tea", "milk"])
+        >>> policy.retire_arms(["milk"])
+        >>> policy.restore_arms(["milk"], forget=True)
+        >>> policy.arms.retired
+        array([False, False])
+        """
+        check_flag("forget", forget)
+        found = self._roster.numbers(arms, "arms").tolist()
+        for arm in found:
+            if arm not in self._roster.retired:
+                raise ValueError(f"arms has {self._roster.said(arm)}, which is not retired")
+        if forget and found:
+            self._check_change()
+            self._gather()
+            for part in self._parts.values():
+                for arm in found:
+                    part.pop(arm, None)
+        self._roster.restore(found, self._asked if forget else None)
+        if forget and found:
+            self._forget(found)
+
+    def _forget(self, arms: list[int]) -> None:
+        """Let arms begin anew."""
+        assert self._crowd is not None
+        self._crowd.forget(arms)
+        self._crowd.share(np.array(arms), np.array([self._roster.divisor(arm) for arm in arms]))
+
+    @locked
+    def tell(self, decision: Decision | int, rewards: Rewards, *, last: bool = True) -> None:
+        """Learn the rewards of a decision, each once.
 
         Parameters
         ----------
         decision : Decision or int
             What `ask` returned, or its number.
         rewards : array_like or mapping
-            One reward for each arm of ``decision.revealed``, in its order; or ``{arm: reward}``, where arms that
-            are missing are taken as never observed (``{}`` gives the whole decision up). Which rewards arrive must not
-            depend on their values, or means and intervals are those of the rewards that do.
+            One reward for each arm of ``decision.revealed``, in its order; or ``{arm: reward}``, by name if the arms
+            have names. Which rewards arrive must not depend on their values, or means and intervals are those of the
+            rewards that do.
+        last : bool
+            Whether this closes the decision: arms that are missing are then taken as never observed (``{}`` gives the
+            whole decision up). With False others may follow, until all are there, or `close` says that no more will.
+            Policies that play by samples or indices learn at once; intervals, and so triage and certificates, take all
+            rewards of a decision together when it is closed.
         """
         number = self._find(decision)
-        revealed = self._shown(number)
+        check_flag("last", last)
+        shown = self._open[number].revealed
         if isinstance(rewards, Mapping):
-            seen, values, missing = _from_mapping(rewards, revealed)
+            seen, values, missing = from_mapping(rewards, shown, self._roster)
         else:
-            seen, values, missing = revealed, _from_array(rewards, revealed), _NONE
-        self._learn(number, seen, values, missing)
-        if number < self._since and self._before is not None:
-            self._before.counts[seen] += 1
-            self._before.sums[seen] += self._to_unit(values)
+            seen, values, missing = shown, from_array(rewards, shown), _NONE
+        if last and number not in self._parts and not self._roster.extra:
+            self._learn(number, seen, values, missing)
+            self._count_missed(seen, missing)
+        else:
+            self._tell_part(number, seen, values, last)
+
+    def _count_missed(self, seen: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
+        """Count rewards in a row that did not come."""
+        if self._crowd is not None:
+            return
         if missing.size and self._missed is None:
             self._missed = np.zeros(self.n_arms, np.int64)
         if self._missed is not None:
             self._missed[seen] = 0
             self._missed[missing] += 1
 
+    def _tell_part(self, number: int, seen: NDArray[np.int64], values: NDArray[np.float64], last: bool) -> None:
+        """Learn some rewards of a decision, and close it if there are no more."""
+        told = self._parts.get(number, {})
+        for arm in seen.tolist():
+            if arm in told:
+                raise AlreadyTold(f"{self._roster.said(arm)} of decision {number} has been told already")
+        scaled = self._to_unit(self._check_rewards(values, seen))
+        counts = np.array([not self._roster.is_newer(arm, number) for arm in seen.tolist()], np.bool_)
+        new = dict(zip(seen[counts].tolist(), scaled[counts].tolist(), strict=True))
+        ignored = set(seen[~counts].tolist())
+        shown = [arm for arm in self._open[number].revealed.tolist() if not self._roster.is_newer(arm, number)]
+        if last or len(told) + len(new) == len(shown):
+            self._close_with(number, new)
+        else:
+            if new and self.learns_at_once:
+                self._teach(number, np.array(list(new), np.int64), np.array(list(new.values())))
+            self._parts[number] = told | new | dict.fromkeys(ignored, 0.0)
+
+    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Learn unit rewards of a decision that stays open."""
+        if self._crowd is not None:
+            self._crowd.teach(number, arms, rewards)
+        else:
+            self._update(number, arms, rewards)
+
+    def _close_with(self, number: int, new: dict[int, float]) -> None:
+        """Close a decision with the unit rewards that were told before and these; all others are lost."""
+        told = {a: r for a, r in self._parts.pop(number, {}).items() if not self._roster.is_newer(a, number)}
+        shown = [arm for arm in self._open[number].revealed.tolist() if not self._roster.is_newer(arm, number)]
+        arms = np.array([*told, *new], np.int64)
+        rewards = np.array([*told.values(), *new.values()])
+        missing = np.array([arm for arm in shown if arm not in told and arm not in new], np.int64)
+        self._settle(number, arms, rewards, len(told), missing)
+        self._count_missed(arms, missing)
+
+    def _settle(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        known: int,
+        missing: NDArray[np.int64],
+    ) -> None:
+        """Close a decision with unit rewards, of which the first `known` were told before, and others lost."""
+        self._count_before(number, arms, rewards)
+        if self._crowd is not None:
+            self._close_among(number, arms, rewards, known, missing)
+        else:
+            self.tally.counts[arms] += 1
+            self.tally.sums[arms] += rewards
+            self._catch_up(number, arms, rewards, known)
+            if missing.size:
+                self._release(missing)
+        del self._open[number]
+
+    def _close_among(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        known: int,
+        missing: NDArray[np.int64],
+    ) -> None:
+        assert self._crowd is not None
+        self._crowd.close(number, arms, rewards, known if self.learns_at_once else 0, missing)
+
+    def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
+        """Learn the rewards of a decision that is closed, but for those that have been learned already."""
+        first = known if self.learns_at_once else 0
+        if first == 0:
+            # As if all had been told together.
+            order = np.argsort(arms)
+            arms, rewards = arms[order], rewards[order]
+        self._update(number, arms[first:], rewards[first:])
+
+    def _count_before(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Leave unit rewards of decisions before the window out of it."""
+        if number < self._since and self._before is not None:
+            self._before.counts[arms] += 1
+            self._before.sums[arms] += rewards
+
+    @locked
+    def close(self, decision: Decision | int, *, default: float | None = None) -> None:
+        """Give up what has not been told of a decision, or fill it.
+
+        Parameters
+        ----------
+        decision : Decision or int
+            What `ask` returned, or its number.
+        default : float, optional
+            The reward of every arm that has not been told, such as 0 for no click; by default they count as lost.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(2, budget=2, names=["tea", "milk"])
+        >>> decision = policy.ask()
+        >>> policy.tell(decision, {"tea": 1}, last=False)
+        >>> policy.close(decision, default=0)
+        >>> policy.tally.counts, policy.tally.sums
+        (array([1, 1]), array([1., 0.]))
+        """
+        number = self._find(decision)
+        new: dict[int, float] = {}
+        if default is not None:
+            told = self._parts.get(number, {})
+            rest = [arm for arm in self._open[number].revealed.tolist() if arm not in told]
+            arms = np.array([arm for arm in rest if not self._roster.is_newer(arm, number)], np.int64)
+            values = np.full(arms.size, float(as_numbers("default", default)))
+            scaled = self._to_unit(self._check_rewards(values, arms, "default"))
+            new = dict(zip(arms.tolist(), scaled.tolist(), strict=True))
+        self._close_with(number, new)
+
+    @locked
+    def close_before(self, number: int, *, default: float | None = None) -> int:
+        """Close every open decision before decision `number`, as `close` does; return how many there were.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(2, budget=1)
+        >>> decisions = policy.ask_many(3)
+        >>> policy.close_before(2, default=0), len(policy.open_decisions)
+        (2, 1)
+        """
+        old = [one for one in self._open if one < check_count("number", number)]
+        if default is not None:
+            self._check_rewards(np.array([float(as_numbers("default", default))]), np.zeros(1, np.int64), "default")
+        for one in old:
+            self.close(one, default=default)
+        return len(old)
+
     def _learn(
         self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
     ) -> None:
-        """Close a decision with the rewards that came, and without those that did not."""
+        """Close a decision with the rewards that came, all at once, and without those that did not."""
         scaled = self._to_unit(self._check_rewards(rewards, arms))
-        self.tally.counts[arms] += 1
-        self.tally.sums[arms] += scaled
-        self._update(number, arms, scaled)
-        del self._open[number]
-        if missing.size:
-            self._release(missing)
-
-    @cached_property
-    def tally(self) -> Tally:
-        """How often each arm was pulled and observed, and its rewards' sum on the unit scale, for certificates."""
-        n = self.n_arms
-        return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
-
-    @property
-    def interval_failures(self) -> int:
-        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck.
-
-        0 for policies that keep no intervals, which notice nothing.
-        """
-        return 0
-
-    @property
-    def _silent(self) -> tuple[int, ...]:
-        """The arms whose rewards have not come for some time."""
-        return () if self._missed is None else tuple(np.flatnonzero(self._missed >= PATIENCE).tolist())
-
-    @locked
-    def start_window(self) -> int:
-        """Begin a window with a certificate of its own, and return the number of its first decision, the next one.
-
-        ``certificate(since=number)`` then is that of the decisions from there on, by their own rewards alone: also
-        after the whole run's has withdrawn. Given all that came before, it fails with probability at most `delta`;
-        so n windows fail with probability at most n `delta`. It knows sums only, and notices no drift inside the
-        window. The last window is kept; start it before you know what it will show.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
-        >>> policy.tell(policy.ask(), [1])
-        >>> policy.certificate(since=policy.start_window()).rounds
-        0
-        """
-        pulls, counts, sums = self.tally
-        self._since, self._before = self._asked, Tally(pulls.copy(), counts.copy(), sums.copy())
-        return self._since
-
-    @locked
-    def certificate(
-        self, *, delta: float = 0.05, next_decision: ArrayLike | None = None, since: int = 0
-    ) -> Certificate:
-        """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
-
-        Decisions that are still open count as made. When a reward is told, and whether, must not depend on its value.
-        With `since`, the number that `start_window` returned, only the decisions from there on count.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
-        >>> for _ in range(1000):
-        ...     decision = policy.ask()
-        ...     policy.tell(decision, decision.arms == 2)
-        >>> policy.certificate().next_bound
-        0.0
-        """
-        if self.decisions is not None:
-            raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
-        tally = self.tally
-        if since:
-            if since != self._since or self._before is None:
-                raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
-            then = self._before
-            tally = Tally(tally.pulls - then.pulls, tally.counts - then.counts, tally.sums - then.sums)
-        return certificate_of(
-            tally,
-            self._asked - since,
-            self.budget,
-            delta=delta,
-            reward_range=self.reward_range,
-            next_decision=next_decision,
-            contradictions=0 if since else self.interval_failures,
-            since=since,
-            silent=self._silent,
-        )
+        self._settle(number, arms, scaled, 0, missing)
 
     def _find(self, decision: Decision | int) -> int:
         if isinstance(decision, Decision):
@@ -348,34 +725,43 @@ class Policy(ABC):
             raise AlreadyTold(f"decision {number} has been told already")
         return number
 
-    def _check_rewards(self, values: NDArray[np.float64], arms: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _check_rewards(
+        self, values: NDArray[np.float64], arms: NDArray[np.int64], argument: str = "rewards"
+    ) -> NDArray[np.float64]:
         low, high = self.reward_range
         good = (values >= low) & (values <= high)
         if not good.all():
             bad = np.flatnonzero(~good)[0]
-            raise self._out_of_range(values[bad], arms[bad])
+            raise self._out_of_range(values[bad], arms[bad], argument)
         return values
 
-    def _out_of_range(self, value: float, arm: int) -> ValueError:
+    def _out_of_range(self, value: float, arm: int, argument: str = "rewards") -> ValueError:
         low, high = self.reward_range
-        return ValueError(f"rewards must lie in [{low}, {high}] (reward_range), got {value} for arm {arm}")
+        whose = "" if argument == "default" else f" for {self._roster.said(int(arm))}"
+        return ValueError(f"{argument} must lie in [{low}, {high}] (reward_range), got {value}{whose}")
+
+    @cached_property
+    def _scale(self) -> tuple[float, float]:
+        """Where the unit scale begins, and its width: what is wanted least is 0 on it, what is wanted most is 1."""
+        low, high = self.reward_range
+        return (low, high - low) if self.direction == "maximize" else (high, low - high)
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rewards in the units of `_update`."""
-        low, high = self.reward_range
-        if (low, high) == (0.0, 1.0):
+        zero, width = self._scale
+        if (zero, width) == (0.0, 1.0):
             return values
-        return np.clip((values - low) / (high - low), 0.0, 1.0)
+        return np.clip((values - zero) / width, 0.0, 1.0)
 
     @cached_property
     def _offset(self) -> float:
         """What a reward of 0 on the unit scale is worth on it; where all decisions have the same size, no matter."""
-        low, high = self.reward_range
-        if self.decisions is None or low == 0.0:
+        zero, width = self._scale
+        if self.decisions is None or zero == 0.0:
             return 0.0
         smallest = self.decisions.maximise(-np.ones(self.n_arms))
         assert smallest is not None
-        return 0.0 if smallest.size == self.budget else low / (high - low)
+        return 0.0 if smallest.size == self.budget else zero / width
 
     @property
     def config(self) -> dict[str, Any]:
@@ -384,156 +770,18 @@ class Policy(ABC):
         given = {name: getattr(self, name) for name in names if name not in ("self", "graph")}
         return given if self.decisions is None or "budget" not in given else {**given, "budget": None}
 
-    def _saved_config(self) -> dict[str, Any]:
-        """Return the arguments as `save` writes them, and `_make` reads them."""
-        return {name: value for name, value in self.config.items() if name not in ("decisions", "names")}
-
     def _shown_config(self) -> dict[str, Any]:
         """Return the arguments without those options that few have any use for, unless they are used."""
         quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen")}
         return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
-        """Return a new policy with the same arguments that has learned nothing, for a replication of a seed."""
+        """Return a new policy with the same arguments that has learned nothing, for a replication of a seed.
+
+        Arms that were added since the policy was made are there from the beginning.
+        """
         own = replication_seed(self.seed if seed is None else check_seed(seed), replication)
         return self._make(self.graph, {**self.config, "seed": own})
-
-    @classmethod
-    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
-        return cls(graph, **config)
-
-    @locked
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
-        header = {
-            "format": _FORMAT,
-            "policy": type(self).__name__,
-            "config": self._saved_config(),
-            "id": self._id,
-            "asked": self._asked,
-            "since": self._since,
-        }
-        arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
-        if self.decisions is not None:
-            arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
-        arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items()}
-        if self._missed is not None:
-            arrays["tally.missed"] = self._missed
-        if self._before is not None:
-            arrays |= {f"window.{name}": array for name, array in self._before._asdict().items()}
-        arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
-        arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
-        write_archive(path, header, arrays)
-
-    def _open_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what `save` keeps of the open decisions, oldest first."""
-        return {
-            "numbers": np.array(list(self._open), dtype=np.int64),
-            "sizes": np.array([arms.size for arms in self._open.values()], dtype=np.int64),
-            "arms": np.concatenate([np.empty(0, np.int64), *self._open.values()]),
-        }
-
-    def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `_open_arrays` returned."""
-        own = self._open_arrays()
-        require(set(arrays) == set(own), f"open decisions must have {', '.join(own)}, got {', '.join(arrays)}")
-        numbers, sizes, members = arrays["numbers"], arrays["sizes"], arrays["arms"]
-        for name, array in (("numbers", numbers), ("sizes", sizes), ("arms", members)):
-            require(array.ndim == 1 and array.dtype == np.int64, f"{name} of open decisions must be whole numbers")
-        within("numbers of open decisions", numbers, 0, self._asked - 1)
-        require(np.diff(numbers) > 0, "numbers of open decisions must rise")
-        within("sizes of open decisions", sizes, self.budget if self.decisions is None else 0, self.budget)
-        require(sizes.size == numbers.size and sizes.sum() == members.size, "open decisions have arms too many or few")
-        parts = np.split(members, np.cumsum(sizes))[:-1]
-        for arms in parts:
-            require(np.diff(check_arms(arms, self.n_arms)) > 0, f"arms of an open decision must rise, got {arms}")
-            if self.decisions is not None:
-                require(self.decisions.contains(arms), f"{arms} is no decision of the set")
-        self._open = dict(zip(numbers.tolist(), parts, strict=True))
-
-    def _awaited(self) -> NDArray[np.int64]:
-        """Return how many rewards of each arm open decisions have still to bring."""
-        shown = [self._shown(number) for number in self._open]
-        return np.bincount(np.concatenate([_NONE, *shown]), minlength=self.n_arms)
-
-    def _restore_tally(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        own: dict[str, NDArray[Any]] = self.tally._asdict()
-        if "missed" in arrays:
-            self._missed = own["missed"] = np.zeros(self.n_arms, np.int64)
-        require(set(arrays) == set(own), f"the tally must have {', '.join(own)}")
-        restore_arrays(own, arrays)
-        within("missed", own.get("missed", _NONE), 0, self._asked)
-        pulls, counts, sums = self.tally
-        within("pulls", pulls, 0, self._asked)
-        within("counts", counts, 0, self._asked)
-        within("sums", sums, 0.0, counts)
-        # Contextual policies keep no tally.
-        if self.decisions is None and pulls.any():
-            require(pulls.sum() == self.budget * self._asked, "pulls must be those of all decisions")
-
-    def _check_tallied(self, counts: NDArray[np.int64], sums: NDArray[np.float64] | None = None) -> None:
-        """Refuse counts and sums of rewards that are not those of the tally."""
-        require(np.array_equal(counts, self.tally.counts), "counts must be those of the tally")
-        require(sums is None or np.array_equal(sums, self.tally.sums), "sums must be those of the tally")
-
-    @classmethod
-    def _check_sizes(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Refuse a file that would have more made than it holds, before anything is made."""
-        pulls, starts = arrays["tally.pulls"], arrays["graph.start"]
-        require(pulls.shape == starts.shape, f"the tally has {pulls.size} arms, and the graph {starts.size}")
-        if "decisions.n_arms" in arrays:
-            require(np.array_equal(arrays["decisions.n_arms"], pulls.size), "decisions must be about the graph's arms")
-        for name in {"decisions.left", "decisions.right", "decisions.n_nodes"} & set(arrays):
-            within(name, arrays[name], 1, _ISOLATED * (pulls.size + 16))
-
-    def _restore_window(self, since: int, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.start_window()
-        self._since, before = since, self._before
-        assert before is not None
-        require(set(arrays) == set(Tally._fields), f"a window must have {', '.join(Tally._fields)}")
-        restore_arrays(before._asdict(), arrays)
-        within("pulls before the window", before.pulls, 0, self.tally.pulls)
-        within("counts before the window", before.counts, 0, self.tally.counts)
-        within("sums before the window", before.sums, 0.0, before.counts)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
-        header, arrays = read_archive(path)
-        if header.get("format") != _FORMAT:
-            raise DamagedFile(f"{os.fspath(path)} has format {header.get('format')!r}; this version reads {_FORMAT}")
-        kinds, name = kinds_of(cls), str(header.get("policy"))[:80]
-        if name not in kinds:
-            raise DamagedFile(f"{os.fspath(path)} holds a {name}, not a {cls.__name__}")
-        try:
-            policy: Self = kinds[name]._from_parts(header, arrays)
-        except (KeyError, TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-            said = f"{error} is missing" if isinstance(error, KeyError) else str(error) or type(error).__name__
-            raise DamagedFile(f"{os.fspath(path)} does not hold a whole {name}: {said}") from error
-        return policy
-
-    @classmethod
-    def _from_parts(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the policy that a file describes, if everything in it fits together."""
-        parts = {part: _part(arrays, f"{part}.") for part in ("graph", "decisions", "open", "tally", "window", "state")}
-        require(sum(map(len, parts.values())) == len(arrays), f"parts must be {', '.join(parts)}, and no others")
-        config, asked, own = header["config"], header["asked"], header["id"]
-        require(isinstance(config, dict), f"the arguments must have names, got {config!r}")
-        if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked < LONGEST:
-            raise ValueError(f"the number of decisions must be a whole number from 0, got {asked!r}")
-        require(isinstance(own, str) and re.fullmatch("[0-9a-f]{16}", own), f"id must be 16 hex digits, got {own!r}")
-        cls._check_sizes(config, arrays)
-        graph = FeedbackGraph.from_arrays(parts["graph"])
-        if parts["decisions"]:
-            config = {**config, "decisions": DecisionSet.from_arrays(parts["decisions"])}
-        policy = cls._make(graph, config)
-        policy._id, policy._asked = own, asked
-        policy._reopen(parts["open"])
-        policy._restore_tally(parts["tally"])
-        if parts["window"]:
-            policy._restore_window(check_count("since", header["since"], 0, asked), parts["window"])
-        policy._restore(parts["state"])
-        return policy
 
     def __repr__(self) -> str:
         given = {name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None}
@@ -546,18 +794,6 @@ def _defaults() -> dict[str, Any]:
     """Return the options of every policy, with what they are by default."""
     given = inspect.signature(Policy.__init__).parameters
     return {name: given[name].default for name in Options.__annotations__}
-
-
-def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:
-    """Return the class and all that descend from it, by name."""
-    kinds = {kind.__name__: kind}
-    for child in kind.__subclasses__():
-        kinds |= kinds_of(child)
-    return kinds
-
-
-def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _check_size(graph: FeedbackGraph, budget: int | None, decisions: DecisionSet | None) -> int:
@@ -575,43 +811,3 @@ def _check_size(graph: FeedbackGraph, budget: int | None, decisions: DecisionSet
     if not 1 <= budget <= graph.n_arms:
         raise ValueError(f"budget must be a whole number from 1 to {graph.n_arms}, got {budget!r}")
     return int(budget)
-
-
-def _from_mapping(
-    rewards: Mapping[int, float], revealed: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
-    """Return the arms that are told, ascending, their rewards, and the revealed arms that are not."""
-    for arm, reward in rewards.items():
-        if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
-            raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
-        if not isinstance(reward, int | float | np.integer | np.floating | np.bool_):
-            raise TypeError(f"rewards must be numbers, got {reward!r} for arm {arm}")
-        if not revealed.size or not 0 <= arm <= revealed[-1]:
-            raise ValueError(f"rewards has arm {arm}, which the decision does not reveal")
-    arms = np.array(sorted(rewards), dtype=np.int64)
-    places = revealed.searchsorted(arms)
-    if not np.array_equal(revealed[places], arms):
-        stranger = arms[revealed[places] != arms][0]
-        raise ValueError(f"rewards has arm {stranger}, which the decision does not reveal")
-    missing = np.ones(revealed.size, bool)
-    missing[places] = False
-    return arms, np.array([_as_float(rewards[arm]) for arm in arms.tolist()]), revealed[missing]
-
-
-def _as_float(reward: float) -> float:
-    """Return the reward; an int that no float can hold is infinite, and out of every range."""
-    try:
-        return float(reward)
-    except OverflowError:
-        return math.inf if reward > 0 else -math.inf
-
-
-def _from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
-    if isinstance(rewards, np.ma.MaskedArray) and np.ma.is_masked(rewards):
-        raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
-    array = as_numbers("rewards", rewards)
-    if array.shape != revealed.shape:
-        raise ValueError(
-            f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
-        )
-    return np.array(array, dtype=np.float64)

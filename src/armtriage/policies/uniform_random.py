@@ -10,6 +10,8 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy, Kernels
+from armtriage.policies.eligible import Among
+from armtriage.policies.eligible.choosing import believe_nothing, choose_at_random
 from armtriage.policies.facts import require
 
 __all__ = ["UniformRandom"]
@@ -72,6 +74,7 @@ class UniformRandom(CompiledPolicy):
     """
 
     kernels = Kernels(select, update)
+    among = Among(choose_at_random, believe_nothing)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

@@ -8,12 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_choice, check_flag, check_horizon, check_probability
+from armtriage.certificate import Bounds
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import INTERVALS
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.policies.compiled import CompiledPolicy, Kernels
+from armtriage.policies.eligible import Among, Rules
+from armtriage.policies.eligible.choosing import believe_means
+from armtriage.policies.eligible.exploring import choose_by_elimination
+from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.elimination.layers import (
     close_layer,
     cover,
@@ -251,6 +256,22 @@ def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.i
         _sort(params, state)
 
 
+@kernel
+def believe(
+    params: Params, state: State, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Write the means of the arms chosen."""
+    for i in range(arms.size):
+        beliefs[0, i] = state.sums[arms[i]] / max(state.counts[arms[i]], 1)
+
+
+def fill_rows(state: State, rows: Rows) -> None:
+    """Write what elimination knows into the rows of the arms."""
+    n = state.lower.size
+    rows.lower[:n], rows.upper[:n], rows.due[:n], rows.credit[:n] = state.lower, state.upper, state.due, state.credit
+    rows.squares[: state.squares.size], rows.failures = state.squares, state.failures
+
+
 def rebuild(
     params: Params, state: State, graph: FeedbackGraph, awaited: NDArray[np.int64], asked: int, counted: bool = True
 ) -> None:
@@ -338,7 +359,8 @@ class CombinatorialElimination(CompiledPolicy):
     array([2, 3])
     """
 
-    kernels = Kernels(select, update, schedule, release)
+    kernels = Kernels(select, update, schedule, release, believe=believe)
+    among = Among(choose_by_elimination, believe_means)
 
     def __init__(
         self,
@@ -384,13 +406,35 @@ class CombinatorialElimination(CompiledPolicy):
     @locked
     def triage(self) -> Triage:
         """The confirmed, active and eliminated arms as of what has been told."""
+        if self._crowd is not None or self._roster.changed:
+            return self.triage_of()
         status = self._state.status
-        return Triage(*(np.flatnonzero(status == kind) for kind in (CONFIRMED, ACTIVE, ELIMINATED)))
+        kinds = (CONFIRMED, ACTIVE, ELIMINATED)
+        return Triage(*(self._roster.named(np.flatnonzero(status == kind)) for kind in kinds))
 
     @property
     def interval_failures(self) -> int:
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return int(self._state.failures)
+        return int(self._state.failures) if self._crowd is None else super().interval_failures
+
+    def _check_eligible_allowed(self) -> None:
+        if self.benchmark == "printed":
+            raise ValueError(
+                f"variant={self.variant!r} compares every arm with one mean of all arms, so it cannot be asked with "
+                "eligible arms or others than at first; use variant='tight'"
+            )
+
+    def _rules(self) -> Rules:
+        kind, horizon = INTERVALS.index(self.interval), float(self.horizon or 0)
+        return Rules(self._params, self.budget, kind, horizon, self.delta)
+
+    def _fill(self, rows: Rows) -> None:
+        fill_rows(self._state, rows)
+
+    def _bounds(self, delta: float = 0.05) -> Bounds:
+        if self._crowd is not None:
+            return super()._bounds(delta)
+        return Bounds(self._state.lower, self._state.upper)
 
     @locked
     def triage_log(self, state: Any = None) -> TriageLog:

@@ -20,9 +20,9 @@ from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE
 from armtriage.policies.facts import require, within
 from armtriage.policies.lost import PATIENCE, all_as_least, as_least
-from armtriage.policies.sampling.sampler import BELOW, STALE, draw, follow, luck_needed, won
+from armtriage.policies.sampler import BELOW, STALE, draw, follow, luck_needed, won
 
-__all__ = ["Sampler", "learn", "new_sampler", "propose", "rebuild_sampler"]
+__all__ = ["Sampler", "believe_of", "forget", "learn", "new_sampler", "propose", "rebuild_sampler"]
 
 _NEVER = 2.0
 
@@ -32,6 +32,7 @@ class Sampler(Record):
 
     facts = ("wins",)
     wins: NDArray[np.float64]
+    early: NDArray[np.int64]  # (K,) rewards that were told of decisions still open: the guard has not counted them
     means: NDArray[np.float64]  # (K,) of the posteriors
     out: NDArray[np.float64]  # (K,) luck up to here is no candidate
     skipped: NDArray[np.uint8]  # losses since `out` was computed
@@ -59,6 +60,7 @@ def new_sampler(n_arms: int, budget: int) -> Sampler:
     """Return uniform posteriors, no incumbents, and a level that rules nobody out."""
     return Sampler(
         np.zeros(n_arms),
+        np.zeros(n_arms, np.int64),
         np.full(n_arms, 0.5),
         np.zeros(n_arms),
         np.zeros(n_arms, np.uint8),
@@ -83,9 +85,10 @@ def new_sampler(n_arms: int, budget: int) -> Sampler:
     )
 
 
-def rebuild_sampler(sampler: Sampler, sets: triage.State) -> None:
+def rebuild_sampler(sampler: Sampler, sets: triage.State, early: NDArray[np.int64]) -> None:
     """Check the wins that were loaded; the incumbents are found anew before the next decision."""
-    counts = sets.counts[: sampler.wins.size]
+    sampler.early[:] = early
+    counts = sets.counts[: sampler.wins.size] + early
     within("wins", sampler.wins, 0.0, counts)
     require(sampler.wins == np.floor(sampler.wins), "wins must be whole numbers")
     sampler.overdue[:] = sets.missed >= PATIENCE
@@ -93,9 +96,9 @@ def rebuild_sampler(sampler: Sampler, sets: triage.State) -> None:
 
 
 @kernel
-def _counted(sets: triage.State, arm: int) -> int:
+def _counted(sets: triage.State, sampler: Sampler, arm: int) -> int:
     """Return how many rewards an arm has had, with what lost ones count for."""
-    return sets.counts[arm] + as_least(sets.missed[arm])  # type: ignore[no-any-return]
+    return sets.counts[arm] + sampler.early[arm] + as_least(sets.missed[arm])  # type: ignore[no-any-return]
 
 
 @kernel
@@ -104,7 +107,7 @@ def forget(sets: triage.State, sampler: Sampler, arms: NDArray[np.int64]) -> Non
     for i in range(arms.size):
         arm = arms[i]
         if sets.missed[arm] >= PATIENCE:
-            sampler.means[arm] = (sampler.wins[arm] + 1.0) / (_counted(sets, arm) + 2.0)
+            sampler.means[arm] = (sampler.wins[arm] + 1.0) / (_counted(sets, sampler, arm) + 2.0)
             sampler.overdue[arm] = 1
             if sampler.out[arm] < _NEVER:
                 _cut(sets, sampler, arm)
@@ -115,7 +118,7 @@ def _cut(sets: triage.State, sampler: Sampler, arm: int) -> None:
     """Compute the luck that takes an arm's draw to the level."""
     wins = sampler.wins[arm]
     sampler.skipped[arm] = 0
-    sampler.out[arm] = luck_needed(sampler.level, 1.0 + wins, 1.0 + _counted(sets, arm) - wins)
+    sampler.out[arm] = luck_needed(sampler.level, 1.0 + wins, 1.0 + _counted(sets, sampler, arm) - wins)
 
 
 @kernel
@@ -134,7 +137,7 @@ def learn(
         win = won(luck, arm, rewards[i])
         if win:
             sampler.wins[arm] += 1.0
-        mean = (sampler.wins[arm] + 1.0) / (sets.counts[arm] + 2.0)
+        mean = (sampler.wins[arm] + 1.0) / (sets.counts[arm] + sampler.early[arm] + 2.0)
         sampler.means[arm] = mean
         ahead = mean > best or (mean == best and arm < best_arm)
         if ahead and sampler.inside[arm] == 0 and sets.status[arm] == ACTIVE:
@@ -206,7 +209,7 @@ def _draw(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool
         u = uniform(luck, arm)
         if u > sampler.out[arm]:
             wins = sampler.wins[arm]
-            sampler.values[n] = draw(u, wins, _counted(sets, arm) - wins)
+            sampler.values[n] = draw(u, wins, _counted(sets, sampler, arm) - wins)
             sampler.chosen[n] = arm
             n += 1
     if free_look:
@@ -279,3 +282,14 @@ def propose(
         least, arm = _least(sampler)
     sampler.least_mean = least
     _take(sets, sampler, luck, free_look, arms)
+
+
+@kernel
+def believe_of(
+    sets: triage.State, sampler: Sampler, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Write what draws of these arms follow from: luck, wins and losses."""
+    for i in range(arms.size):
+        arm = arms[i]
+        wins = sampler.wins[arm]
+        beliefs[0, i], beliefs[1, i], beliefs[2, i] = uniform(luck, arm), wins, _counted(sets, sampler, arm) - wins

@@ -11,12 +11,14 @@ from typing import Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_arms
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of, stream
 from armtriage.kernels.record import Record
 from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.eligible import Among, Crowd
+from armtriage.policies.eligible.choosing import believe_means
+from armtriage.policies.eligible.guarding import choose_proposed
 from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.facts import arrays_of, facts_of, require, restore_arrays, take_facts
@@ -28,6 +30,7 @@ from armtriage.policies.policy import Policy, kinds_of
 
 __all__ = ["Guard"]
 
+_AMONG = Among(choose_proposed, believe_means)
 _OF_A_ROUND = {"context", "contexts", "feature", "features", "user", "users", "visitor", "visitors"}
 
 
@@ -119,9 +122,12 @@ class Guard(GuardedPolicy):
         if proposer is not None and not callable(proposer) and inner is None:
             raise TypeError(f"proposer must be a Policy or a function that returns arms, got {proposer!r}")
         self._proposer, self._inner = proposer, inner
+        self.learns_at_once = inner is not None and inner.learns_at_once
         if inner is not None:
-            for number in self._open:
-                inner._schedule(self._shown(number))
+            self._share()
+            if self._crowd is None:
+                for decision in self._open.values():
+                    inner._schedule(decision.revealed)
         if (asked := _beyond_the_number(proposer)) is not None:
             warnings.warn(
                 f"proposer asks for {asked!r}, but the guard hands over the number of the decision only, and what "
@@ -130,6 +136,15 @@ class Guard(GuardedPolicy):
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _share(self) -> None:
+        """Let a policy that proposes know what the guard has asked and been told: it is asked and told nothing else."""
+        if self._inner is not None:
+            mine, same = (
+                vars(self),
+                ("_graph", "_roster", "_own_tally", "_open", "_parts", "_missed", "_asked", "_plain"),
+            )
+            vars(self._inner).update({name: mine[name] for name in same if name in mine})
 
     def _copy_of(self, proposer: Policy) -> Policy:
         if isinstance(proposer, ContextualPolicy) or proposer.decisions is not None:
@@ -177,19 +192,86 @@ class Guard(GuardedPolicy):
         """Return what the proposer wants, checked."""
         if self._inner is not None:
             return self._inner._select(number)
+        return self._called(number, None)
+
+    def _called(self, number: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the arms that the function wants, ascending."""
         if self.proposer is None:
             raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
         assert not isinstance(self.proposer, Policy)
-        given = self.proposer(number)
-        arms = np.unique(check_arms(given, self.n_arms, "the arms that proposer returns"))
-        if arms.size != self.budget or np.size(given) != self.budget:
-            raise ValueError(f"proposer must return {self.budget} different arms, got {given!r}")
+        if among is None or "eligible" not in inspect.signature(self.proposer).parameters:
+            given = self.proposer(number)
+        else:
+            given = self.proposer(number, eligible=self._roster.named(among))  # type: ignore[call-arg]
+        size = self.budget if among is None else min(self.budget, among.size)
+        arms = np.unique(self._roster.numbers(np.atleast_1d(given).tolist(), "the arms that proposer returns"))
+        if arms.size != size or np.size(given) != size:
+            raise ValueError(f"proposer must return {size} different arms, got {given!r}")
+        if among is not None and not np.isin(arms, among).all():
+            raise ValueError(f"proposer must return eligible arms, got {given!r}")
         return arms
 
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _new_crowd(self) -> Crowd:
+        rules = self._guard_rules(self._elimination.params(), False)
+        crowd = Crowd(_AMONG, rules, self._graph, self._stream)
+        self._fill_guard(crowd.rows)
+        return crowd
+
+    def _gather(self) -> Crowd:
+        if self._inner is not None:
+            self._share()
+            self._inner._gather()
+        return super()._gather()
+
+    def _select_among(
+        self, number: int, among: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        crowd = self._gather()
+        if among.size <= self.budget:
+            return crowd.choose(number, among)
+        wanted = self._called(number, among) if self._inner is None else self._inner._select_among(number, among)[0]
+        return crowd.choose(number, among, wanted)
+
+    @property
+    def _crowds(self) -> list[Crowd]:
+        """The guard's own rows, and those of a policy that proposes."""
+        inner = None if self._inner is None else self._inner._crowd
+        return [crowd for crowd in (self._crowd, inner) if crowd is not None]
+
+    def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+        for crowd in self._crowds:
+            crowd.count(among, arms, shown)
+
+    def _close_among(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        known: int,
+        missing: NDArray[np.int64],
+    ) -> None:
+        for crowd in self._crowds:
+            crowd.close(number, arms, rewards, known if self.learns_at_once else 0, missing)
+
+    def _forget(self, arms: list[int]) -> None:
+        super()._forget(arms)
+        if self._inner is not None:
+            self._inner._forget(arms)
+
+    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        assert self._inner is not None
+        for crowd in self._crowds:
+            crowd.teach(number, arms, rewards)
+        if self._crowd is None:
+            self._inner._update(number, arms, rewards)
+
+    def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
         _note(self._post, arms, rewards)
         if self._inner is not None:
-            self._inner._update(number, arms, rewards)
+            self._inner._catch_up(number, arms, rewards, known)
+
+    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        self._catch_up(number, arms, rewards, 0)
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
         _await(self._post, arms, True)
@@ -200,6 +282,21 @@ class Guard(GuardedPolicy):
         _await(self._post, arms, False)
         if self._inner is not None:
             self._inner._release(arms)
+
+    def _arrays_among(self) -> dict[str, NDArray[Any]]:
+        inner = None if self._inner is None else self._inner._crowd
+        return {} if inner is None else {f"proposer.{name}": array for name, array in inner.arrays().items()}
+
+    def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if self._inner is None:
+            require(not arrays, "a function that proposes has no state")
+            return
+        self._share()
+        crowd = self._inner._crowd = self._inner._new_crowd()
+        crowd.share_all(self._roster, self.n_arms)
+        early = self._early() if self.learns_at_once else np.zeros(self.n_arms, np.int64)
+        given = {name.removeprefix("proposer."): array for name, array in arrays.items()}
+        crowd.restore(given, self._asked, self._awaited(), early)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         inner = {} if self._inner is None else self._inner._arrays()
@@ -216,7 +313,7 @@ class Guard(GuardedPolicy):
             require(not inner, "a function that proposes has no state")
         else:
             # It has seen what the guard has, and must know the same of it.
-            self._inner.tally, self._inner._open, self._inner._asked = self.tally, self._open, self._asked
+            self._share()
             self._inner._restore(inner)
 
     def _saved_config(self) -> dict[str, Any]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_choice, check_number, check_probability
-from armtriage.certificate import Account, Bounds, Certificate, Tally, certificate_of, narrowed
+from armtriage.certificate import Account, Bounds, Certificate, cert_among, narrowed
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.intervals import MIXTURE
 from armtriage.kernels.record import Record
+from armtriage.policies.eligible import Crowd, Rules
+from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.elimination import sets as triage
-from armtriage.policies.elimination.elimination import CombinatorialElimination, rebuild
+from armtriage.policies.elimination.elimination import CombinatorialElimination, fill_rows, rebuild
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.guard.account import Book, GuardParams, new_book, rebuild_book
 from armtriage.policies.lock import locked
@@ -68,6 +72,47 @@ class GuardedPolicy(Policy):
     def _new_guard(self) -> GuardState:
         return GuardState(self._elimination.new_state(), new_book(self.n_arms, self.budget))
 
+    def _guard_rules(self, params: Record, free_look: bool) -> Rules:
+        """Return what kernels must know, once requests differ."""
+        shadow = self.mode == "shadow"
+        return Rules(params, self.budget, MIXTURE, 0.0, self.delta, self.factor, shadow, free_look)
+
+    def _fill_guard(self, rows: Rows) -> None:
+        """Write what the guard knows into the rows of the arms: all of them were eligible so far."""
+        (sets, book), n = self._guard(), self._graph.n_arms
+        fill_rows(sets, rows)
+        rows.admitted[:n], rows.offered[:n] = book.admitted[:n], book.n_admitted
+        rows.n_admitted, rows.offered_slots = book.n_admitted, book.n_admitted * self.budget
+        rows.forced, rows.gap = book.forced, book.gap
+        rows.spent, rows.allowed, rows.floor, rows.total = book.spent, book.allowed, book.allowed, book.total
+
+    def _gather(self) -> Crowd:
+        crowd, live = super()._gather(), self._roster.live
+        if crowd.covered is not live:
+            # What shows every arm once; where sleepers are not seen, only the arms themselves are sure to do that.
+            crowd.cover_with(live, seen=self.sleepers_seen and not self._plain)
+        return crowd
+
+    @property
+    def _settles_at_once(self) -> bool:
+        # The sampler learns at once, but the guard waits until a decision is closed.
+        return False
+
+    def _adopt(
+        self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: NDArray[np.int64] | None
+    ) -> None:
+        # The budget stays as it is for what the guard would have played; what was played is what is certified.
+        if among is None:
+            sets, book = self._guard()
+            bounds, everybody = (sets.lower, sets.upper), np.arange(self.n_arms)
+            book.pulls[own] -= 1
+            book.pulls[arms] += 1
+        else:
+            book, everybody = self._gather().rows, among
+            bounds = book.lower, book.upper
+        book.total += cert_among(*bounds, arms, everybody) - cert_among(*bounds, own, everybody)
+        book.total = max(float(book.total), 0.0)
+
     def _rebuild_guard(self) -> None:
         """Check the facts of a guard that was loaded, and compute what follows."""
         (sets, book), n = self._guard(), self.n_arms
@@ -79,19 +124,28 @@ class GuardedPolicy(Policy):
     @locked
     def triage(self) -> Triage:
         """The confirmed, active and eliminated arms, as of the last time that intervals were computed."""
+        if self._crowd is not None or self._roster.changed:
+            return self.triage_of()
         status = self._guard().sets.status
-        return Triage(*(np.flatnonzero(status == kind) for kind in (CONFIRMED, ACTIVE, ELIMINATED)))
+        kinds = (CONFIRMED, ACTIVE, ELIMINATED)
+        return Triage(*(self._roster.named(np.flatnonzero(status == kind)) for kind in kinds))
+
+    def _bounds(self, delta: float = 0.05) -> Bounds:
+        if self._crowd is not None:
+            return super()._bounds(delta)
+        return Bounds(self._guard().sets.lower, self._guard().sets.upper)
 
     @property
     def interval_failures(self) -> int:
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return int(self._guard().sets.failures)
+        return int(self._guard().sets.failures) if self._crowd is None else super().interval_failures
 
     @property
     @locked
     def account(self) -> Account:
         """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
-        book, width = self._guard().book, self.reward_range[1] - self.reward_range[0]
+        book = self._guard().book if self._crowd is None else self._crowd.rows
+        width = self.reward_range[1] - self.reward_range[0]
         spent, allowed = width * float(book.spent), width * float(book.allowed)
         return Account(spent, allowed, int(book.forced), self.factor, self._revealing_pulls())
 
@@ -108,7 +162,12 @@ class GuardedPolicy(Policy):
 
     @locked
     def certificate(
-        self, *, delta: float | None = None, next_decision: ArrayLike | None = None, since: int = 0
+        self,
+        *,
+        eligible: ArrayLike | Iterable[Any] | None = None,
+        delta: float | None = None,
+        next_decision: ArrayLike | None = None,
+        since: int = 0,
     ) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost, with the policy's own `delta` by default.
 
@@ -121,26 +180,26 @@ class GuardedPolicy(Policy):
         """
         if since or (delta is not None and delta != self.delta):
             delta = self.delta if delta is None else delta
-            return super().certificate(delta=delta, next_decision=next_decision, since=since)
-        sets, book = self._guard()
-        n, (low, high) = self.n_arms, self.reward_range
-        # For one arm, the arrays of counts and sums have a second row that means nothing.
-        tally = Tally(self.tally.pulls, sets.counts[:n], sets.sums[:n])
-        bounds, empty = narrowed(Bounds(sets.lower, sets.upper), tally.counts, tally.sums, self.delta)
+            return super().certificate(eligible=eligible, delta=delta, next_decision=next_decision, since=since)
+        # Looking may be the first to find a contradiction. It is kept, so that it does not vanish again.
+        if self._crowd is None:
+            kept, book = self._guard()
+            divisors = None
+        else:
+            kept = book = self._gather().rows
+            divisors = kept.divisors[: self.n_arms]
+        lower, upper, tally = kept.lower[: self.n_arms], kept.upper[: self.n_arms], self.tally
+        bounds, empty = narrowed(Bounds(lower, upper), tally.counts, tally.sums, self.delta, divisors)
         if empty.any():
-            # Kept, so that it does not vanish again; where nothing is contradicted, looking changes nothing.
-            sets.lower[empty], sets.upper[empty] = bounds.lower[empty], bounds.upper[empty]
-            sets.failures += int(empty.sum())
-        return certificate_of(
-            tally,
-            self._asked,
-            self.budget,
+            lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
+            kept.failures += int(empty.sum())
+        low, high = self.reward_range
+        return self._certified(
+            eligible=eligible,
             delta=self.delta,
-            reward_range=self.reward_range,
             next_decision=next_decision,
             bounds=bounds,
             sum_of_certificates=(high - low) * float(book.total),
             contradictions=self.interval_failures,
             account=self.account,
-            silent=self._silent,
         )

@@ -12,10 +12,22 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy, Kernels
+from armtriage.policies.eligible import Among, Rules
+from armtriage.policies.eligible.choosing import believe_draws
+from armtriage.policies.eligible.guarding import choose_guarded
+from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
-from armtriage.policies.guard.free_look import Sampler, forget, learn, new_sampler, propose, rebuild_sampler
+from armtriage.policies.guard.free_look import (
+    Sampler,
+    believe_of,
+    forget,
+    learn,
+    new_sampler,
+    propose,
+    rebuild_sampler,
+)
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
 from armtriage.policies.options import Options
@@ -84,6 +96,33 @@ def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.i
     forget(state.guard.sets, state.sampler, arms)
 
 
+@kernel
+def believe(
+    params: Params, state: State, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Write what the draws of the arms chosen follow from."""
+    believe_of(state.guard.sets, state.sampler, luck, arms, beliefs)
+
+
+@kernel
+def teach(
+    params: Params,
+    state: State,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    closing: bool,
+) -> None:
+    """Let the sampler know rewards of a decision that stays open, and the guard those of one that is closed."""
+    sets, sampler = state.guard.sets, state.sampler
+    for i in range(arms.size):
+        sampler.early[arms[i]] += -1 if closing else 1
+    if closing:
+        note(params.sets, sets, state.guard.book, arms, rewards, arms.size, True)
+    else:
+        learn(sets, sampler, luck, arms, rewards, arms.size)
+
+
 class GuardedThompson(GuardedPolicy, CompiledPolicy):
     """Thompson sampling that uses the graph, inside twice the guarantee of elimination, with a certificate.
 
@@ -130,7 +169,10 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
     0
     """
 
-    kernels = Kernels(select, update, schedule, release)
+    kernels = Kernels(select, update, schedule, release, believe=believe, teach=teach)
+    among = Among(choose_guarded, believe_draws, draws=True)
+    draws = True
+    learns_at_once = True
 
     def __init__(
         self,
@@ -151,13 +193,20 @@ class GuardedThompson(GuardedPolicy, CompiledPolicy):
     def _guard(self, state: Any = None) -> GuardState:
         return (self._state if state is None else state).guard  # type: ignore[no-any-return]
 
+    def _rules(self) -> Rules:
+        return self._guard_rules(self._params, self.free_look)
+
+    def _fill(self, rows: Rows) -> None:
+        self._fill_guard(rows)
+        rows.wins[: self._state.sampler.wins.size] = self._state.sampler.wins
+
     def _rebuild(self) -> None:
         self._rebuild_guard()
-        rebuild_sampler(self._state.sampler, self._state.guard.sets)
+        rebuild_sampler(self._state.sampler, self._state.guard.sets, self._early())
         check_looks(self._state.looks, self._asked)
 
     def _revealing_pulls(self) -> int:
-        return int(self._state.looks.shared)
+        return 0 if self._cached_state is None else int(self._state.looks.shared)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

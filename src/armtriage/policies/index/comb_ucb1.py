@@ -14,6 +14,9 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
+from armtriage.policies.eligible import Among
+from armtriage.policies.eligible.choosing import believe_index, choose_by_index, index_of
+from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
     IndexState,
@@ -26,6 +29,7 @@ from armtriage.policies.index.shortlist import (
     stale,
     take_unseen,
     update,
+    write_indices,
 )
 from armtriage.policies.options import Options
 
@@ -79,6 +83,25 @@ def weigh(
     lift_unseen(state, size, weights)
 
 
+@kernel
+def believe(
+    params: Params,
+    state: IndexState,
+    number: int,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+    beliefs: NDArray[np.float64],
+) -> None:
+    """Write the indices of the arms chosen."""
+    write_indices(state, scale(params, number), arms, beliefs)
+
+
+@kernel
+def index(params: Params, rows: Rows, number: int, arm: int) -> float:
+    """Return the index of an arm, once requests differ."""
+    return index_of(rows, arm, scale(params, number))
+
+
 class CombUCB1(OraclePolicy, IndexPolicy):
     """Play the S arms, or the decision, of largest ``mean + sqrt(exploration * ln t / count)``; learn all that shows.
 
@@ -109,7 +132,8 @@ class CombUCB1(OraclePolicy, IndexPolicy):
     (array([0, 3]), array([1, 2]))
     """
 
-    kernels = Kernels(select, update, schedule, release, weigh)
+    kernels = Kernels(select, update, schedule, release, weigh, believe)
+    among = Among(choose_by_index, believe_index, index)
 
     def __init__(
         self,

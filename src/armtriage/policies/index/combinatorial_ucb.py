@@ -13,6 +13,9 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels
+from armtriage.policies.eligible import Among
+from armtriage.policies.eligible.choosing import believe_index, choose_by_index, index_of
+from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
     IndexState,
@@ -23,6 +26,7 @@ from armtriage.policies.index.shortlist import (
     stale,
     take_unseen,
     update,
+    write_indices,
 )
 from armtriage.policies.options import Options
 
@@ -50,6 +54,25 @@ def select(
         while stale(state, params.width) or not rank(state, params.width, arms, taken):
             shorten(state, arms.size - taken, params.width)
     return False
+
+
+@kernel
+def believe(
+    params: Params,
+    state: IndexState,
+    number: int,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+    beliefs: NDArray[np.float64],
+) -> None:
+    """Write the indices of the arms chosen."""
+    write_indices(state, params.width, arms, beliefs)
+
+
+@kernel
+def index(params: Params, rows: Rows, number: int, arm: int) -> float:
+    """Return the index of an arm, once requests differ."""
+    return index_of(rows, arm, params.width)
 
 
 class CombinatorialUCB(IndexPolicy):
@@ -82,7 +105,8 @@ class CombinatorialUCB(IndexPolicy):
     3.6868
     """
 
-    kernels = Kernels(select, update, schedule, release)
+    kernels = Kernels(select, update, schedule, release, believe=believe)
+    among = Among(choose_by_index, believe_index, index)
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from armtriage.policies.compiled import Kernels
-from armtriage.policies.index.combinatorial_ucb import Params, select
+from armtriage.policies.index.combinatorial_ucb import CombinatorialUCB, Params, believe, select
 from armtriage.policies.index.shortlist import IndexPolicy, release, schedule, update
 
 __all__ = ["Greedy"]
@@ -33,7 +33,8 @@ class Greedy(IndexPolicy):
     array([1])
     """
 
-    kernels = Kernels(select, update, schedule, release)
+    kernels = Kernels(select, update, schedule, release, believe=believe)
+    among = CombinatorialUCB.among
 
     def params(self) -> Params:
         """Return the parameters of the kernels: with a width of 0 the index is the mean."""

@@ -15,6 +15,9 @@ from armtriage.intervals import kl_upper
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
+from armtriage.policies.eligible import Among
+from armtriage.policies.eligible.choosing import believe_index, choose_by_kl, kl_index
+from armtriage.policies.eligible.rows import Request, Rows
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
     IndexState,
@@ -105,6 +108,34 @@ def weigh(
     lift_unseen(state, size, weights)
 
 
+@kernel
+def believe(
+    params: Params,
+    state: IndexState,
+    number: int,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+    beliefs: NDArray[np.float64],
+) -> None:
+    """Write the indices of the arms chosen."""
+    bonus = exploration(params, number)
+    for i in range(arms.size):
+        count = state.counts[arms[i]] + as_least(state.missed[arms[i]])
+        beliefs[0, i] = kl_upper(state.means[arms[i]], bonus / count) if count > 0 else np.inf
+
+
+@kernel
+def choose(request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
+    """Fill `arms` with the largest indices among eligible arms."""
+    choose_by_kl(request, among, arms, exploration(request.params, number))
+
+
+@kernel
+def index(params: Params, rows: Rows, number: int, arm: int) -> float:
+    """Return the index of an arm, once requests differ."""
+    return kl_index(rows, arm, exploration(params, number))
+
+
 class KLUCB(OraclePolicy, IndexPolicy):
     """Play the S arms of largest KL index: the largest p with ``count * kl(mean, p) <= ln t + c ln ln t``.
 
@@ -136,7 +167,8 @@ class KLUCB(OraclePolicy, IndexPolicy):
     array([0, 2])
     """
 
-    kernels = Kernels(select, update, schedule, release, weigh)
+    kernels = Kernels(select, update, schedule, release, weigh, believe)
+    among = Among(choose, believe_index, index)
 
     def __init__(
         self,

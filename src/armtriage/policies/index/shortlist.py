@@ -33,6 +33,7 @@ __all__ = [
     "take_top",
     "take_unseen",
     "update",
+    "write_indices",
 ]
 
 _SMALL = 192  # up to so many arms a scan of all costs less than keeping a list
@@ -336,8 +337,18 @@ def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> N
                 weights[a] = waiting * 4.0 * size
 
 
+@kernel
+def write_indices(state: IndexState, scale: float, arms: NDArray[np.int64], beliefs: NDArray[np.float64]) -> None:
+    """Write the index of each arm; that of an arm which nothing is known of is infinite."""
+    for i in range(arms.size):
+        arm = arms[i]
+        beliefs[0, i] = np.inf if _is_unseen(state, arm) else state.means[arm] + scale * state.radii[arm]
+
+
 class IndexPolicy(CompiledPolicy):
     """A policy with this state."""
+
+    learns_at_once = True
 
     def _rebuild(self) -> None:
         state = self._state

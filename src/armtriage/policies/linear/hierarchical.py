@@ -321,7 +321,7 @@ class HierarchicalElimination(CompiledContextualPolicy):
 
     @property
     @locked
-    def triage(self) -> StageTriage:
+    def triage(self) -> StageTriage:  # type: ignore[override] # of one round, not for good
         """How the last decision came about; nothing before the first."""
         explored, confirmed, filled, eliminated = (
             np.flatnonzero(self._state.fate == fate) for fate in (EXPLORED, CONFIRMED, FILLED, ELIMINATED)

@@ -1,7 +1,7 @@
 """ThompsonSampling: play what a draw from the posterior likes best.
 
 Each arm keeps bounds on its distribution function at two levels: below the lower one it is out, above the upper one it
-is in, and only the few arms between them are really drawn (see `sampler`).
+is in, and only the few arms between them are really drawn (see `policies.sampler`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
+from armtriage.policies.eligible import Among
+from armtriage.policies.eligible.choosing import believe_draws, choose_by_draws
+from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.facts import require, within
 from armtriage.policies.lost import PATIENCE, as_least
 from armtriage.policies.options import Options
-from armtriage.policies.sampling.sampler import BELOW, FAR, STALE, band, draw, follow, won
+from armtriage.policies.sampler import BELOW, FAR, STALE, band, draw, follow, won
 
 __all__ = ["ThompsonSampling"]
 
@@ -215,6 +218,16 @@ def weigh(
         weights[a] = draw(uniform(luck, a), state.wins[a], _losses(state, a)) + offset
 
 
+@kernel
+def believe(
+    params: Params, state: State, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Write what the draws of the arms chosen follow from."""
+    for i in range(arms.size):
+        arm = arms[i]
+        beliefs[0, i], beliefs[1, i], beliefs[2, i] = uniform(luck, arm), state.wins[arm], _losses(state, arm)
+
+
 class ThompsonSampling(OraclePolicy):
     """Draw each arm's mean from its Beta posterior, play the S largest draws or the decision of largest sum.
 
@@ -242,7 +255,10 @@ class ThompsonSampling(OraclePolicy):
     array([2])
     """
 
-    kernels = Kernels(select, update, release=release, weigh=weigh)
+    kernels = Kernels(select, update, release=release, weigh=weigh, believe=believe)
+    among = Among(choose_by_draws, believe_draws, draws=True)
+    draws = True
+    learns_at_once = True
 
     def __init__(
         self,
@@ -258,9 +274,12 @@ class ThompsonSampling(OraclePolicy):
         """Return the parameters of the kernels."""
         return Params(self.n_arms)
 
+    def _fill(self, rows: Rows) -> None:
+        rows.wins[: self._state.wins.size] = self._state.wins
+
     def _rebuild(self) -> None:
         wins, losses = self._state.wins, self._state.losses
-        within("wins", wins, 0.0, self.tally.counts)
+        within("wins", wins, 0.0, self.tally.counts + self._early())
         require(wins == np.floor(wins), "wins must be whole numbers")
         self._check_tallied(wins + losses)
         within("missed", self._state.missed, 0, self._asked)

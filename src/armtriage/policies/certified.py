@@ -1,0 +1,234 @@
+"""What is certain of a policy's arms and decisions: tally, triage, windows, certificates."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage.arms import Roster
+from armtriage.certificate import Bounds, Certificate, Tally, certificate_of
+from armtriage.intervals import confidence_interval
+from armtriage.policies.lock import locked
+from armtriage.policies.lost import PATIENCE
+from armtriage.triage import Triage, triage_among
+
+if TYPE_CHECKING:
+    from armtriage.decisions import DecisionSet
+    from armtriage.graphs.feedback import FeedbackGraph
+    from armtriage.policies.eligible import Crowd
+
+__all__ = ["CertifiedPolicy"]
+
+
+class CertifiedPolicy(ABC):
+    """The part of every `armtriage.Policy` that says what is certain."""
+
+    budget: int
+    decisions: DecisionSet | None
+    reward_range: tuple[float, float]
+    direction: str
+    _asked: int
+    _before: Tally | None
+    _exposed_before: NDArray[np.int64]
+    _crowd: Crowd | None
+    _graph: FeedbackGraph
+    _lock: Any
+    _missed: NDArray[np.int64] | None
+    _roster: Roster
+    _since: int
+
+    if TYPE_CHECKING:
+
+        def _eligible(self, eligible: Any) -> NDArray[np.int64] | None: ...
+        def _gather(self) -> Crowd: ...
+
+    @property
+    def tally(self) -> Tally:
+        """How often each arm was pulled and observed, and its rewards' sum on the unit scale, for certificates."""
+        if self._crowd is None:
+            return self._own_tally
+        rows, n = self._gather().rows, self._roster.n_arms
+        return Tally(rows.pulls[:n], rows.counts[:n], rows.sums[:n])
+
+    @property
+    def _exposures(self) -> NDArray[np.int64] | None:
+        """How often each arm was eligible; None if every arm always was."""
+        return None if self._crowd is None else self._gather().rows.exposures[: self._roster.n_arms]
+
+    @cached_property
+    def _own_tally(self) -> Tally:
+        n = self._graph.n_arms
+        return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
+
+    @property
+    def interval_failures(self) -> int:
+        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck.
+
+        0 for policies that keep no intervals, which notice nothing.
+        """
+        return 0 if self._crowd is None else int(self._crowd.rows.failures)
+
+    @property
+    def _silent(self) -> tuple[int, ...]:
+        """The arms whose rewards have not come for some time."""
+        missed = self._missed if self._crowd is None else self._crowd.rows.missed[: self._roster.n_arms]
+        return () if missed is None else tuple(np.flatnonzero(missed >= PATIENCE).tolist())
+
+    @property
+    def triage(self) -> Triage:
+        """The arms that are certain to be among the best, still open, and certain not to be; see `triage_of`."""
+        return self.triage_of()
+
+    @locked
+    def triage_of(self, eligible: ArrayLike | Iterable[Any] | None = None) -> Triage:
+        """Return the triage of eligible arms, by default of all that are not retired.
+
+        Policies that keep no intervals have them computed, with a `delta` of 0.05.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1, names=["tea", "milk", "jam"])
+        >>> policy.triage_of(["jam"]).confirmed
+        array(['jam'], dtype=object)
+        """
+        if self.decisions is not None:
+            raise NotImplementedError("the triage of eligible arms is for decisions of budget arms")
+        among = self._eligible(eligible)
+        lower, upper = self._bounds()
+        found = triage_among(lower, upper, self._roster.live if among is None else among, self.budget)
+        return Triage(*(self._roster.named(arms) for arms in found))
+
+    def _bounds(self, delta: float = 0.05) -> Bounds:
+        """Return bounds on the means of all arms, on the unit scale."""
+        tally = self.tally
+        if self._crowd is not None and self._crowd.rules.interval >= 0:
+            rows, n = self._crowd.rows, self._roster.n_arms
+            return Bounds(rows.lower[:n].copy(), rows.upper[:n].copy())
+        divisors = self._roster.n_arms if self._crowd is None else self._crowd.rows.divisors[: self._roster.n_arms]
+        return Bounds(*confidence_interval(tally.counts, tally.sums, n_arms=divisors, delta=delta))
+
+    @locked
+    def start_window(self) -> int:
+        """Begin a window with a certificate of its own, and return the number of its first decision, the next one.
+
+        ``certificate(since=number)`` then is that of the decisions from there on, by their own rewards alone: also
+        after the whole run's has withdrawn. Given all that came before, it fails with probability at most `delta`;
+        so n windows fail with probability at most n `delta`. It knows sums only, and notices no drift inside the
+        window. The last window is kept; start it before you know what it will show.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> policy.tell(policy.ask(), [1])
+        >>> policy.certificate(since=policy.start_window()).rounds
+        0
+        """
+        pulls, counts, sums = self.tally
+        exposures = self._exposures
+        self._since, self._before = self._asked, Tally(pulls.copy(), counts.copy(), sums.copy())
+        self._exposed_before = np.full(pulls.size, self._asked) if exposures is None else exposures.copy()
+        return self._since
+
+    @locked
+    def certificate(
+        self,
+        *,
+        eligible: ArrayLike | Iterable[Any] | None = None,
+        delta: float = 0.05,
+        next_decision: ArrayLike | None = None,
+        since: int = 0,
+    ) -> Certificate:
+        """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
+
+        Decisions that are still open count as made. When a reward is told, and whether, must not depend on its value.
+        With `since`, the number that `start_window` returned, only the decisions from there on count. The decision to
+        come is one among the `eligible` arms, as in `ask`.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> for _ in range(1000):
+        ...     decision = policy.ask()
+        ...     policy.tell(decision, decision.arms == 2)
+        >>> policy.certificate().next_bound
+        0.0
+        """
+        return self._certified(
+            eligible=eligible,
+            delta=delta,
+            next_decision=next_decision,
+            since=since,
+            contradictions=0 if since else self.interval_failures,
+        )
+
+    def _certified(
+        self,
+        *,
+        eligible: Any,
+        delta: float,
+        next_decision: Any,
+        since: int = 0,
+        bounds: Bounds | None = None,
+        **more: Any,
+    ) -> Certificate:
+        """Return the certificate of the tally, or of a window of it."""
+        if self.decisions is not None:
+            raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
+        among, roster, tally = self._eligible(eligible), self._roster, self.tally
+        if since:
+            if since != self._since or self._before is None:
+                raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
+            tally = Tally(*(_without(now, then) for now, then in zip(tally, self._before, strict=True)))
+        pulls, counts, sums = tally
+        exposures, divisors = self._exposures, None
+        if exposures is not None:
+            assert self._crowd is not None
+            divisors = self._crowd.rows.divisors[: roster.n_arms]
+            if since:
+                exposures = _without(exposures, self._exposed_before)
+            else:
+                # What forgotten arms were counts on: their pulls were part of what was lost.
+                old = self._crowd.ghosts()
+                pulls, counts, sums = (
+                    np.append(one, old[name]) for one, name in zip(tally, Tally._fields, strict=True)
+                )
+                exposures, divisors = np.append(exposures, old["exposures"]), np.append(divisors, old["divisors"])
+                if bounds is not None:
+                    bounds = Bounds(np.append(bounds.lower, old["lower"]), np.append(bounds.upper, old["upper"]))
+        if next_decision is not None:
+            next_decision = roster.numbers(next_decision, "next_decision")
+        return certificate_of(
+            Tally(pulls, counts, sums),
+            self._asked - since,
+            self.budget,
+            delta=delta,
+            reward_range=self.reward_range,
+            next_decision=next_decision,
+            bounds=bounds,
+            since=since,
+            silent=self._silent,
+            exposures=exposures,
+            slots=None if exposures is None else int(pulls.sum()),
+            divisors=divisors,
+            later=roster.extra > 0,
+            arms=None if self._crowd is None and not roster.retired else roster.live,
+            eligible=among,
+            names=roster.names,
+            direction=self.direction,
+            **more,
+        )
+
+
+def _without(now: NDArray[Any], then: NDArray[Any]) -> NDArray[Any]:
+    """Return what has come since; arms that were added in between had nothing before."""
+    rest = now.copy()
+    rest[: then.size] -= then
+    return rest

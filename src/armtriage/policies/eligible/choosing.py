@@ -1,0 +1,283 @@
+"""The largest draws, indices or luck among eligible arms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.graphs.feedback import GraphArrays, reveal
+from armtriage.intervals import kl_upper
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import kth_largest, top_first
+from armtriage.kernels.random import uniform
+from armtriage.policies.eligible.rows import Request, Rows
+from armtriage.policies.lost import PATIENCE, as_least
+from armtriage.policies.sampler import BELOW, draw, follow, luck_needed
+
+__all__ = [
+    "believe_draws",
+    "believe_index",
+    "believe_means",
+    "believe_nothing",
+    "choose_at_random",
+    "choose_by_draws",
+    "choose_by_index",
+    "choose_by_kl",
+    "draw_best",
+    "index_of",
+    "kl_index",
+    "mark_revealed",
+    "mean_of",
+]
+
+_WAITING = 1e200  # far above every index: what an arm counts whose first reward is on its way, the less the more are
+
+
+@kernel
+def _losses(rows: Rows, arm: int) -> float:
+    return rows.learned[arm] - rows.wins[arm] + as_least(rows.missed[arm])  # type: ignore[no-any-return]
+
+
+@kernel
+def mean_of(rows: Rows, arm: int) -> float:
+    """Return the mean of an arm's posterior."""
+    return (rows.wins[arm] + 1.0) / (rows.wins[arm] + _losses(rows, arm) + 2.0)  # type: ignore[no-any-return]
+
+
+@kernel
+def _needed(rows: Rows, arm: int) -> float:
+    """Return a bound below the luck that takes an arm's draw to the level."""
+    if rows.cut[arm] != rows.version:
+        rows.cut[arm] = rows.version
+        rows.skipped[arm] = 0
+        rows.out[arm] = luck_needed(rows.level, 1.0 + rows.wins[arm], 1.0 + _losses(rows, arm))
+    return rows.out[arm]  # type: ignore[no-any-return]
+
+
+@kernel
+def _draw_some(rows: Rows, luck: np.uint64, among: NDArray[np.int64], m: int, looked: bool, every: bool) -> int:
+    """List draws behind the first m values: of every arm, or of those that may reach the level; return how many."""
+    for i in range(among.size):
+        arm = among[i]
+        if looked and rows.marks[arm] == rows.mark:
+            continue
+        u = uniform(luck, arm)
+        if every or u > _needed(rows, arm):
+            rows.values[m] = draw(u, rows.wins[arm], _losses(rows, arm))
+            rows.chosen[m] = arm
+            m += 1
+    return m
+
+
+@kernel
+def _list_incumbents(rows: Rows, incumbents: NDArray[np.int64]) -> int:
+    for i in range(incumbents.size):
+        rows.chosen[i] = incumbents[i]
+        rows.values[i] = mean_of(rows, incumbents[i])
+    return incumbents.size
+
+
+@kernel
+def draw_best(
+    rows: Rows,
+    luck: np.uint64,
+    among: NDArray[np.int64],
+    incumbents: NDArray[np.int64],
+    arms: NDArray[np.int64],
+) -> None:
+    """Fill `arms` with the arms of largest draw; where there are incumbents, those that they reveal are not drawn.
+
+    Few arms are really drawn: see `policies.sampler`.
+    """
+    k, looked = arms.size, incumbents.size > 0
+    m = _draw_some(rows, luck, among, _list_incumbents(rows, incumbents), looked, False)
+    least = -np.inf
+    if m >= k:
+        top_first(rows.values, rows.chosen, m, k)
+        least = np.inf
+        for i in range(k):
+            least = min(least, rows.values[i])
+    if least < rows.level:
+        # An arm below the level may belong here: draw them all, and lower the level.
+        m = _draw_some(rows, luck, among, _list_incumbents(rows, incumbents), looked, True)
+        least = kth_largest(rows.values[:m].copy(), m, k)
+        near = kth_largest(rows.values[:m].copy(), m, min(m, 2 * k + 8))
+        rows.centre = least
+        rows.spread = max(1.5 * rows.spread, 0.5 * (least - near), 1e-3)
+        _set_level(rows)
+        top_first(rows.values, rows.chosen, m, k)
+    for i in range(k):
+        arms[i] = rows.chosen[i]
+    follow(rows, least)
+    # A new level costs a bound for each arm, a low one a draw for each candidate: pay the former for the latter.
+    rows.waste += m
+    if rows.waste > 4.0 * among.size and m > 2 * k:
+        if m > 2 * k + 8:
+            near = kth_largest(rows.values, m, 2 * k + 8)
+            rows.spread = min(rows.spread, max(0.25 * (rows.centre - near), 1e-9))
+        _set_level(rows)
+
+
+@kernel
+def _set_level(rows: Rows) -> None:
+    rows.level = max(0.0, rows.centre - BELOW * rows.spread)
+    rows.version += 1
+    rows.waste = 0.0
+
+
+@kernel
+def choose_by_draws(
+    request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]
+) -> None:
+    """Fill `arms` with the largest posterior draws."""
+    draw_best(request.rows, luck, among, among[:0], arms)
+
+
+@kernel
+def believe_draws(
+    request: Request, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Write what an arm's draw follows from: its luck, wins and losses."""
+    rows = request.rows
+    for i in range(arms.size):
+        arm = arms[i]
+        beliefs[0, i], beliefs[1, i], beliefs[2, i] = uniform(luck, arm), rows.wins[arm], _losses(rows, arm)
+
+
+@kernel
+def believe_nothing(
+    request: Request, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Hold all arms for equal."""
+    beliefs[:] = 0.0
+
+
+@kernel
+def believe_means(
+    request: Request, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Write the means of what has been told."""
+    rows = request.rows
+    for i in range(arms.size):
+        beliefs[0, i] = rows.gained[arms[i]] / max(rows.learned[arms[i]], 1)
+
+
+@kernel
+def mark_revealed(rows: Rows, graph: GraphArrays, plain: bool, arms: NDArray[np.int64]) -> None:
+    """Mark what the arms reveal with a new `mark`."""
+    rows.mark += 1
+    if plain:
+        for i in range(arms.size):
+            rows.marks[arms[i]] = rows.mark
+    else:
+        reveal(graph, arms, rows.marks, rows.mark, rows.chosen)
+
+
+def index(params: Any, rows: Rows, number: int, arm: int) -> float:
+    """Stand for the index of a policy, which `bind` puts here."""
+    raise NotImplementedError
+
+
+@kernel
+def counted(rows: Rows, arm: int) -> int:
+    """Return how many rewards an arm has had, with what lost ones count for."""
+    return rows.learned[arm] + as_least(rows.missed[arm])  # type: ignore[no-any-return]
+
+
+@kernel
+def index_of(rows: Rows, arm: int, scale: float) -> float:
+    """Return ``mean + scale / sqrt(count)``."""
+    count = counted(rows, arm)
+    return rows.gained[arm] / count + scale / math.sqrt(count)  # type: ignore[no-any-return]
+
+
+@kernel
+def is_unseen(rows: Rows, arm: int) -> bool:
+    """Whether nothing is known of an arm, and no more than a few of its rewards were lost."""
+    return rows.learned[arm] == 0 and rows.missed[arm] < PATIENCE  # type: ignore[no-any-return]
+
+
+@kernel
+def value_unseen(rows: Rows, arm: int) -> float:
+    """Return the value of an arm that is unseen: least asked first."""
+    return np.inf if rows.pending[arm] == 0 else _WAITING / rows.pending[arm]
+
+
+def choose_by_index(
+    request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]
+) -> None:
+    """Fill `arms` with the largest indices; arms that were never seen come first, the least asked before others."""
+    rows = request.rows
+    for i in range(among.size):
+        arm = among[i]
+        rows.chosen[i] = arm
+        rows.values[i] = value_unseen(rows, arm) if is_unseen(rows, arm) else index(request.params, rows, number, arm)
+    top_first(rows.values, rows.chosen, among.size, arms.size)
+    for i in range(arms.size):
+        arms[i] = rows.chosen[i]
+
+
+def believe_index(
+    request: Request, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Write the index of each arm."""
+    rows = request.rows
+    for i in range(arms.size):
+        arm = arms[i]
+        unseen = is_unseen(rows, arm)
+        beliefs[0, i] = value_unseen(rows, arm) if unseen else index(request.params, rows, number, arm)
+
+
+@kernel
+def choose_by_kl(request: Request, among: NDArray[np.int64], arms: NDArray[np.int64], bonus: float) -> None:
+    """Fill `arms` with the largest KL indices; Pinsker's inequality rules most out before they are computed."""
+    rows, n, k = request.rows, among.size, arms.size
+    pinsker = math.sqrt(0.5 * bonus)
+    for i in range(n):
+        arm = among[i]
+        rows.chosen[i] = arm
+        if is_unseen(rows, arm):
+            rows.values[i] = value_unseen(rows, arm)
+        else:
+            count = counted(rows, arm)
+            rows.values[i] = rows.gained[arm] / count + pinsker / math.sqrt(count) + 1e-9
+    # The exact indices of those with the largest bounds give a level, and only who may reach it is looked at.
+    some = min(n, 2 * k + 8)
+    top_first(rows.values, rows.chosen, n, some)
+    for i in range(some):
+        rows.values[i] = kl_index(rows, rows.chosen[i], bonus)
+    level = kth_largest(rows.values[:some].copy(), some, k)
+    m = some
+    for i in range(some, n):
+        if rows.values[i] >= level:
+            arm = rows.chosen[i]
+            rows.chosen[m], rows.values[m] = arm, kl_index(rows, arm, bonus)
+            m += 1
+    top_first(rows.values, rows.chosen, m, k)
+    for i in range(k):
+        arms[i] = rows.chosen[i]
+
+
+@kernel
+def kl_index(rows: Rows, arm: int, bonus: float) -> float:
+    """Return the KL index of an arm."""
+    if is_unseen(rows, arm):
+        return value_unseen(rows, arm)
+    count = counted(rows, arm)
+    return kl_upper(rows.gained[arm] / count, bonus / count)
+
+
+@kernel
+def choose_at_random(
+    request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]
+) -> None:
+    """Fill `arms` with those of most luck: every set of eligible arms has the same probability."""
+    rows = request.rows
+    for i in range(among.size):
+        rows.chosen[i], rows.values[i] = among[i], uniform(luck, among[i])
+    top_first(rows.values, rows.chosen, among.size, arms.size)
+    for i in range(arms.size):
+        arms[i] = rows.chosen[i]

@@ -1,0 +1,344 @@
+"""Crowd: the arms of a policy whose requests differ, and the compiled code that chooses among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._arguments import LONGEST
+from armtriage.arms import Roster
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.jit import Opener, bind, compile_now
+from armtriage.kernels.order import sort_arms
+from armtriage.kernels.random import row
+from armtriage.kernels.record import Record, RecordLayout
+from armtriage.policies.eligible.exploring import cover_size
+from armtriage.policies.eligible.rows import COLUMNS, Request, Rows, expose, grown, learn, lose, new_rows, settle
+from armtriage.policies.facts import facts_of, require, restore_arrays, within
+
+__all__ = ["Among", "Crowd", "Rules"]
+
+_COVERED = 20_000  # arms up to which a cover is counted, which looks at all of them for each pick
+_SCRATCH = {"pending", "divisors", "out", "cut", "skipped", "marks", "values", "chosen", "open", "degrees", "flags"}
+_KEPT = tuple(name for name in COLUMNS if name not in _SCRATCH)
+
+
+class Among(NamedTuple):
+    """How a policy chooses among eligible arms; `armtriage.Policy` classes name theirs as `among`."""
+
+    choose: Callable[..., None]  # (request, number, luck, among, arms), for more arms than slots
+    believe: Callable[..., None]  # (request, number, luck, arms, beliefs)
+    value: Callable[..., float] | None = None  # the index, for those that have one
+    draws: bool = False  # whether beliefs are luck, wins and losses
+
+
+class Rules(NamedTuple):
+    """What kernels must know of a policy beside its rows."""
+
+    params: Record
+    budget: int
+    interval: int = -1  # none
+    horizon: float = 0.0
+    delta: float = 0.01
+    factor: float = 0.0
+    shadow: bool = False
+    free_look: bool = False
+
+
+def open_request(address: Any) -> Any:
+    """Stand for the function that finds a request by its address, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def choose(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def believe(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def _ask(address: int, number: int, n: int, size: int) -> None:
+    """Choose `size` of the first n arms that are among the request."""
+    request = open_request(address)
+    rows, among, arms = request.rows, request.among[:n], request.arms[:size]
+    luck = row(request.streams[0], number)
+    rows.clock = number
+    if n > size:
+        choose(request, number, luck, among, arms)
+        sort_arms(arms)
+    else:
+        for i in range(size):
+            arms[i] = among[i]
+    believe(request, number, luck, arms, request.beliefs)
+
+
+def _count(address: int, n: int, size: int, shown: int) -> None:
+    """Count the decision that is in `arms`, and the rewards of arms behind the first n as on their way."""
+    request = open_request(address)
+    rows = request.rows
+    expose(rows, request.among[:n], request.arms[:size])
+    for i in range(n, n + shown):
+        rows.pending[request.among[i]] += 1
+
+
+def _teach(address: int, number: int, n: int) -> None:
+    """Let whoever chooses know the rewards of the first n arms."""
+    request = open_request(address)
+    learn(request.rows, row(request.streams[0], number), request.among[:n], request.rewards[:n])
+
+
+def _close(address: int, number: int, known: int, told: int, n: int) -> None:
+    """Close a decision: of its n arms the first `known` were taught before, and those from `told` on were lost."""
+    request = open_request(address)
+    luck = row(request.streams[0], number)
+    learn(request.rows, luck, request.among[known:told], request.rewards[known:told])
+    settle(request, request.among[:told], request.rewards[:told])
+    lose(request.rows, request.among[told:n])
+
+
+class _Entries(NamedTuple):
+    ask: Callable[..., None]
+    note: Callable[..., None]
+    teach: Callable[..., None]
+    close: Callable[..., None]
+
+
+@cache
+def _entries(among: Among, name: str, kind: RecordLayout) -> _Entries:
+    """Return what Python calls, compiled: no later call compiles anything."""
+    find, one, beliefs = Opener(kind), among.choose, among.believe
+    if among.value is not None:
+        one = bind(one, f"choose_{name}", index=among.value)
+        beliefs = bind(beliefs, f"believe_{name}", index=among.value)
+    entries = _Entries(
+        bind(_ask, f"ask_among_{name}", open_request=find, choose=one, believe=beliefs),
+        bind(_count, f"count_among_{name}", open_request=find),
+        bind(_teach, f"teach_among_{name}", open_request=find),
+        bind(_close, f"close_among_{name}", open_request=find),
+    )
+    compile_now(entries.ask, int, int, int, int)
+    compile_now(entries.note, int, int, int, int)
+    compile_now(entries.teach, int, int, int)
+    compile_now(entries.close, int, int, int, int, int)
+    return entries
+
+
+class Crowd:
+    """Rows of arms, and one way to choose among them."""
+
+    def __init__(self, among: Among, rules: Rules, graph: FeedbackGraph, stream: np.uint64) -> None:
+        self.among, self.rules, self.graph, self.stream = among, rules, graph, stream
+        self.rows: Rows = new_rows(graph.n_arms)
+        self._divisor = 1.0
+        self._plain = graph.n_edges == graph.n_arms
+        self._request: Request | None = None
+        self.covered: NDArray[np.int64] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_request": None}
+
+    @property
+    def request(self) -> Request:
+        """What kernels are handed: made anew when the graph or the rows are others."""
+        if self._request is None:
+            rules, room = self.rules, self.rows.counts.size
+            self._request = Request(
+                rules.params,
+                self.rows,
+                self.graph.arrays,
+                np.array([self.stream]),
+                np.zeros(2 * room, np.int64),
+                np.zeros(room),
+                np.zeros(rules.budget, np.int64),
+                np.zeros((3 if self.among.draws else 1, rules.budget)),
+                kind=rules.interval,
+                plain=self._plain,
+                shadow=rules.shadow,
+                free_look=rules.free_look,
+                horizon=rules.horizon,
+                delta=rules.delta,
+                factor=rules.factor,
+                base=math.log(self._divisor / rules.delta) + math.log(2.0),
+            )
+        return self._request
+
+    def grow(self, n_arms: int, graph: FeedbackGraph | None) -> None:
+        """Take up more arms; without a graph, they all reveal themselves only."""
+        self.rows, self._request = grown(self.rows, n_arms), None
+        self.graph = self.graph if graph is None else graph
+        self._plain = graph is None
+
+    def share(self, arms: NDArray[np.int64] | slice, divisors: NDArray[np.float64]) -> None:
+        """Set what arms may spend of delta: delta divided by these numbers."""
+        self.rows.divisors[arms] = divisors
+        self._divisor = max(self._divisor, float(divisors.max(initial=1.0)))
+        self._request = None
+
+    def share_all(self, roster: Roster, n_arms: int) -> None:
+        """Set what each of the first arms may spend."""
+        self.share(slice(0, n_arms), roster.divisors()[:n_arms])
+
+    def forget(self, arms: list[int]) -> None:
+        """Let arms begin anew, with nothing known of them; what they were stays in the books."""
+        for arm in arms:
+            self.rows = grown(self.rows, int(self.rows.n_arms))
+            rows, ghost = self.rows, self.rows.counts.size - 1 - int(self.rows.n_ghosts)
+            for name in COLUMNS:
+                column = getattr(rows, name)
+                column[ghost], column[arm] = column[arm], 0
+            rows.upper[arm], rows.due[arm] = 1.0, 1
+            rows.n_ghosts += 1
+        self._request = None
+
+    def cover_with(self, arms: NDArray[np.int64], seen: bool) -> None:
+        """Count how many pulls show each of the arms once; all of them, unless a pull also shows others."""
+        self.rows.cover = arms.size
+        if seen and arms.size <= _COVERED:
+            self.rows.cover = cover_size(self.rows, self.graph.arrays, arms)
+        self.covered = arms
+
+    def ghosts(self) -> dict[str, NDArray[Any]]:
+        """Return what is kept of forgotten arms, column by column."""
+        rows = self.rows
+        first = rows.counts.size - int(rows.n_ghosts)
+        return {name: getattr(rows, name)[first:] for name in (*_KEPT, "divisors")}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything that does not follow from something else: rows of arms, then those of ghosts."""
+        rows, ghosts = self.rows, self.ghosts()
+        n, facts = int(rows.n_arms), facts_of(rows)
+        kept = {name: np.append(getattr(rows, name)[:n], ghosts[name]) for name in _KEPT}
+        patterns = rows.patterns[rows.patterns != 0]
+        return {
+            **kept,
+            "ghost_divisors": ghosts["divisors"].copy(),
+            "patterns": np.sort(patterns),
+            "whole": facts["whole"],
+            "real": facts["real"],
+        }
+
+    def restore(
+        self, arrays: Mapping[str, NDArray[Any]], asked: int, awaited: NDArray[np.int64], early: NDArray[np.int64]
+    ) -> None:
+        """Take back what `arrays` returned, if all of it can be."""
+        own = self.arrays()
+        require(set(arrays) == set(own), f"rows must have {', '.join(own)}, got {', '.join(arrays)}")
+        whole, real = np.zeros_like(self.rows.whole), np.zeros_like(self.rows.real)
+        restore_arrays({"whole": whole, "real": real}, arrays)
+        n, patterns, divisors = int(self.rows.n_arms), arrays["patterns"], arrays["ghost_divisors"]
+        ghosts = arrays["counts"].size - n
+        require(arrays["counts"].ndim == 1 and ghosts >= 0, "there must be a row for each arm")
+        require(divisors.dtype == np.float64 and divisors.shape == (ghosts,), "ghosts must have shares of delta")
+        within("shares of ghosts", divisors, 1.0, 1e30)
+        self.rows.n_ghosts = ghosts
+        self.rows = rows = grown(self.rows, n)
+        room = rows.counts.size
+        for name in _KEPT:
+            column = getattr(rows, name)
+            copy = np.zeros(n + ghosts, column.dtype)
+            restore_arrays({name: copy}, arrays)
+            column[:n], column[room - ghosts :] = copy[:n], copy[n:]
+        rows.divisors[room - ghosts :] = divisors
+        for bag, values in (("whole", whole), ("real", real)):
+            places = rows.fact_places(bag)
+            getattr(rows, bag)[places] = values[places]
+        require(int(rows.n_ghosts) == ghosts, "there must be as many ghosts as rows of them")
+        self._check(asked, early)
+        rows.pending[:n] = awaited
+        known = patterns.ndim == 1 and patterns.dtype == np.uint64 and 2 * patterns.size <= rows.patterns.size
+        require(known and np.unique(patterns).size == patterns.size, "patterns must be different")
+        require(patterns != 0, "no pattern is 0")
+        for name in patterns:
+            place = int(name >> np.uint64(40)) % rows.patterns.size
+            while rows.patterns[place] != 0:
+                place = (place + 1) % rows.patterns.size
+            rows.patterns[place] = name
+        rows.n_patterns, rows.cover, self._request = patterns.size, n, None
+
+    def _check(self, asked: int, early: NDArray[np.int64]) -> None:
+        """Refuse rows that no sequence of calls leads to."""
+        rows, n, most = self.rows, int(self.rows.n_arms), float(np.finfo(np.float64).max)
+        for part in (slice(0, n), slice(rows.counts.size - int(rows.n_ghosts), None)):
+            counts, sums, learned, pulls = (
+                getattr(rows, name)[part] for name in ("counts", "sums", "learned", "pulls")
+            )
+            within("counts", counts, 0, asked)
+            within("sums", sums, 0.0, counts)
+            within("squares", rows.squares[part], 0.0, sums + 1e-9)
+            within("learned", learned, counts, asked)
+            within("gained", rows.gained[part], 0.0, learned)
+            within("wins", rows.wins[part], 0.0, learned)
+            require(rows.wins[part] == np.floor(rows.wins[part]), "wins must be whole numbers")
+            within("missed", rows.missed[part], 0, asked)
+            within("credit", rows.credit[part], 0, asked * (asked + 1))
+            within("lower", rows.lower[part], 0.0, 1.0)
+            within("upper", rows.upper[part], rows.lower[part], 1.0)
+            within("due", rows.due[part], 1, 2 * asked + 2)
+            within("exposures", rows.exposures[part], 0, asked)
+            within("pulls", pulls, 0, rows.exposures[part])
+            within("admitted", rows.admitted[part], 0, pulls)
+            within("offered", rows.offered[part], rows.admitted[part], rows.exposures[part])
+        require(rows.learned[:n] == rows.counts[:n] + early, "what was learned must be what was told")
+        total = self.arrays()
+        require(total["pulls"].sum() == rows.slots, "pulls must be those of all decisions")
+        require(total["admitted"].sum() == rows.offered_slots, "admitted pulls must be those of all proposals")
+        within("clock", rows.clock, 0, asked)
+        within("failures", rows.failures, 0, (n + 1) * (asked + 1))
+        within("n_admitted", rows.n_admitted, 0, asked)
+        within("forced", rows.forced, 0, asked)
+        within("resume", rows.resume, 0, LONGEST)
+        within("gap", rows.gap, 0.0, 1.0)
+        for name in ("spent", "allowed", "total", "forced_cost", "floor"):
+            within(name, getattr(rows, name), 0.0, most)
+
+    def _call(self) -> _Entries:
+        one = self.among.choose if self.among.value is None else self.among.value
+        name = f"{one.__module__}_{self.among.choose.__name__}".replace(".", "_")
+        return _entries(self.among, name, self.request.layout)
+
+    def choose(
+        self, number: int, among: NDArray[np.int64], proposal: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the arms of a decision, ascending, and what was believed of them."""
+        request, n = self.request, among.size
+        size = min(n, self.rules.budget)
+        request.among[:n] = among
+        if proposal is not None:
+            request.arms[:size] = proposal
+        self._call().ask(request.handle, number, n, size)
+        return request.arms[:size].copy(), request.beliefs[:, :size].copy()
+
+    def count(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+        """Count a decision as made, and the rewards that it shows as on their way."""
+        request, n = self.request, among.size
+        request.among[:n], request.arms[: arms.size] = among, arms
+        request.among[n : n + shown.size] = shown
+        self._call().note(request.handle, n, arms.size, shown.size)
+
+    def teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Let whoever chooses know rewards of a decision that stays open."""
+        request, n = self.request, arms.size
+        request.among[:n], request.rewards[:n] = arms, rewards
+        self._call().teach(request.handle, number, n)
+
+    def close(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        known: int,
+        missing: NDArray[np.int64],
+    ) -> None:
+        """Close a decision with its rewards, of which the first `known` were taught before, and without others."""
+        request, told = self.request, arms.size
+        n = told + missing.size
+        request.among[:told], request.rewards[:told], request.among[told:n] = arms, rewards, missing
+        self._call().close(request.handle, number, known, told, n)

@@ -1,0 +1,58 @@
+"""Rewards as they are told: one for each arm that a decision reveals, or for some of them by name or number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage._arguments import as_numbers
+from armtriage.arms import Roster
+
+__all__ = ["from_array", "from_mapping"]
+
+
+def from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the rewards of all revealed arms."""
+    if isinstance(rewards, np.ma.MaskedArray) and np.ma.is_masked(rewards):
+        raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
+    array = as_numbers("rewards", rewards)
+    if array.shape != revealed.shape:
+        raise ValueError(
+            f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
+        )
+    return np.array(array, dtype=np.float64)
+
+
+def from_mapping(
+    rewards: Mapping[Any, float], revealed: NDArray[np.int64], roster: Roster
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return the arms that are told, ascending, their rewards, and the revealed arms that are not."""
+    if roster.names is not None:
+        rewards = {roster.number(name, "rewards"): reward for name, reward in rewards.items()}
+    for arm, reward in rewards.items():
+        if isinstance(arm, bool) or not isinstance(arm, int | np.integer):
+            raise TypeError(f"rewards must be keyed by arm numbers, got {arm!r}")
+        if not isinstance(reward, int | float | np.integer | np.floating | np.bool_):
+            raise TypeError(f"rewards must be numbers, got {reward!r} for {roster.said(int(arm))}")
+        if not revealed.size or not 0 <= arm <= revealed[-1]:
+            raise ValueError(f"rewards has {roster.said(int(arm))}, which the decision does not reveal")
+    arms = np.array(sorted(rewards), dtype=np.int64)
+    places = revealed.searchsorted(arms)
+    if not np.array_equal(revealed[places], arms):
+        stranger = arms[revealed[places] != arms][0]
+        raise ValueError(f"rewards has {roster.said(stranger)}, which the decision does not reveal")
+    missing = np.ones(revealed.size, bool)
+    missing[places] = False
+    return arms, np.array([_as_float(rewards[arm]) for arm in arms.tolist()]), revealed[missing]
+
+
+def _as_float(reward: float) -> float:
+    """Return the reward; an int that no float can hold is infinite, and out of every range."""
+    try:
+        return float(reward)
+    except OverflowError:
+        return math.inf if reward > 0 else -math.inf

@@ -1,0 +1,387 @@
+"""Saving and loading: everything that a policy knows, as a header and arrays, and what is checked of a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._arguments import LONGEST, check_arms, check_count
+from armtriage._files import pack_archive, read_archive, unpack_archive, write_archive
+from armtriage.arms import Roster
+from armtriage.certificate import Tally
+from armtriage.decisions import Decision, DecisionSet
+from armtriage.errors import DamagedFile
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.facts import require, restore_arrays, within
+from armtriage.policies.lock import locked
+
+if TYPE_CHECKING:
+    from armtriage.policies.eligible import Crowd
+
+__all__ = ["SavedPolicy", "kinds_of"]
+
+_FORMATS = (2, 3)
+_NONE = np.empty(0, np.int64)
+_ISOLATED = 64  # nodes that a saved network may have for each of its links: most have fewer than two
+_PARTS = ("graph", "decisions", "arms", "open", "tally", "window", "rows", "state")
+
+
+class SavedPolicy:
+    """The part of every `armtriage.Policy` that saves, loads and compares."""
+
+    budget: int
+    decisions: DecisionSet | None
+    learns_at_once: bool
+    _asked: int
+    _before: Tally | None
+    _exposed_before: NDArray[np.int64]
+    _crowd: Crowd | None
+    _id: str
+    _lock: Any
+    _missed: NDArray[np.int64] | None
+    _open: dict[int, Decision]
+    _parts: dict[int, dict[int, float]]
+    _plain: bool
+    _roster: Roster
+    _since: int
+
+    if TYPE_CHECKING:
+
+        @property
+        def config(self) -> dict[str, Any]: ...  # noqa: D102
+        @property
+        def graph(self) -> FeedbackGraph: ...  # noqa: D102
+        @property
+        def n_arms(self) -> int: ...  # noqa: D102
+        @property
+        def tally(self) -> Tally: ...  # noqa: D102
+        def _gather(self) -> Crowd: ...
+        def _new_crowd(self) -> Crowd: ...
+        def start_window(self) -> int: ...  # noqa: D102
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state that `save` keeps, beside the tally and open decisions."""
+        return {}
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_arrays` returned."""
+
+    def _saved_config(self) -> dict[str, Any]:
+        """Return the arguments as `save` writes them, and `_make` reads them."""
+        return {name: value for name, value in self.config.items() if name not in ("decisions", "names")}
+
+    @classmethod
+    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        make: Any = cls
+        return make(graph, **config)  # type: ignore[no-any-return]
+
+    def _contents(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all that a file keeps."""
+        crowd = None if self._crowd is None else self._gather()
+        header = {
+            "format": _FORMATS[-1],
+            "policy": type(self).__name__,
+            "config": self._saved_config(),
+            "id": self._id,
+            "asked": self._asked,
+            "since": self._since,
+        }
+        arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
+        if self.decisions is not None:
+            arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
+        arrays |= {f"arms.{name}": array for name, array in self._roster.to_arrays().items()}
+        if crowd is None:
+            arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items()}
+            if self._missed is not None:
+                arrays["tally.missed"] = self._missed
+            arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
+        else:
+            arrays |= {f"rows.{name}": array for name, array in crowd.arrays().items()}
+            arrays |= {f"state.{name}": array for name, array in self._arrays_among().items()}
+        if self._before is not None:
+            window = {**self._before._asdict(), "exposures": self._exposed_before}
+            arrays |= {f"window.{name}": array for name, array in window.items()}
+        arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
+        return header, arrays
+
+    def _arrays_among(self) -> dict[str, NDArray[Any]]:
+        """Return the state that `save` keeps beside the rows, once requests have differed."""
+        return {}
+
+    def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_arrays_among` returned."""
+        require(not arrays, "there must be no state beside the rows")
+
+    @locked
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
+        write_archive(path, *self._contents())
+
+    @locked
+    def to_bytes(self) -> bytes:
+        """Return what `save` would write.
+
+        Examples
+        --------
+        >>> from armtriage import Policy, ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1, seed=7)
+        >>> Policy.from_bytes(policy.to_bytes()).digest() == policy.digest()
+        True
+        """
+        return pack_archive(*self._contents())
+
+    @locked
+    def digest(self) -> str:
+        """Return a name of all that is known: policies that decided and were told the same have the same.
+
+        What only saves time, and the `id` by which a policy knows its own decisions, do not count.
+        """
+        header, arrays = self._contents()
+        text = json.dumps({**header, "id": None}, sort_keys=True, default=str)
+        total = hashlib.sha256(text.encode())
+        for name, array in sorted(arrays.items()):
+            total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            total.update(np.ascontiguousarray(array).tobytes())
+        return total.hexdigest()
+
+    def _open_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what `save` keeps of the open decisions, oldest first."""
+        decisions, told = list(self._open.values()), [*self._parts.items()]
+        arrays = {
+            "numbers": np.array(list(self._open), dtype=np.int64),
+            "sizes": np.array([one.arms.size for one in decisions], dtype=np.int64),
+            "arms": np.concatenate([_NONE, *(one.arms for one in decisions)]),
+        }
+        if any(one.eligible is not None for one in decisions):
+            among = [_NONE if one.eligible is None else one.eligible for one in decisions]
+            arrays["eligible_sizes"] = np.array([one.size for one in among], np.int64)
+            arrays["eligible"] = np.concatenate([_NONE, *among])
+        if not self._plain and (self._crowd is not None or "eligible" in arrays):
+            arrays["shown_sizes"] = np.array([one.revealed.size for one in decisions], np.int64)
+            arrays["shown"] = np.concatenate([_NONE, *(one.revealed for one in decisions)])
+        if told:
+            arrays["told_numbers"] = np.array([number for number, _ in told], np.int64)
+            arrays["told_sizes"] = np.array([len(part) for _, part in told], np.int64)
+            arrays["told_arms"] = np.array([arm for _, part in told for arm in part], np.int64)
+            arrays["told_rewards"] = np.array([reward for _, part in told for reward in part.values()], np.float64)
+        return arrays
+
+    def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_open_arrays` returned."""
+        given = dict(arrays)
+        for name, array in given.items():
+            kind = np.float64 if name == "told_rewards" else np.int64
+            require(array.ndim == 1 and array.dtype == kind, f"{name} of open decisions must be a list of numbers")
+        numbers = given.pop("numbers")
+        within("numbers of open decisions", numbers, 0, self._asked - 1)
+        require(np.diff(numbers) > 0, "numbers of open decisions must rise")
+        everybody: list[Any] = [None] * numbers.size
+        arms = self._lists(given, "sizes", "arms", numbers.size)
+        among = self._lists(given, "eligible_sizes", "eligible", numbers.size) if "eligible" in given else everybody
+        shown = self._lists(given, "shown_sizes", "shown", numbers.size) if "shown" in given else everybody
+        for i, number in enumerate(numbers.tolist()):
+            eligible = among[i] if among[i] is not None and among[i].size else None
+            most = self.n_arms if eligible is None else eligible.size
+            least = 0 if self.decisions is not None else min(self.budget, most) if self._crowd is None else 1
+            within("sizes of open decisions", arms[i].size, least, min(self.budget, most))
+            require(eligible is None or np.isin(arms[i], eligible).all(), "arms of open decisions must be eligible")
+            if self.decisions is not None:
+                require(self.decisions.contains(arms[i]), f"{arms[i]} is no decision of the set")
+            seen = shown[i]
+            if seen is not None:
+                visible = self.graph.revealed_by(arms[i])
+                require(np.isin(arms[i], seen).all() and np.isin(seen, visible).all(), "arms shown must be revealed")
+            elif self._plain:
+                seen = arms[i]
+            self._open[number] = Decision(
+                number, arms[i], self.graph, self._id, None, self._roster.names, eligible, seen
+            )
+        if "told_numbers" in given:
+            self._reopen_parts(given)
+        require(not given, f"open decisions must have no {', '.join(given)}")
+
+    def _lists(self, given: dict[str, NDArray[Any]], sizes: str, name: str, count: int) -> list[NDArray[np.int64]]:
+        """Return lists of arms, each ascending, that stand one behind the other."""
+        each, members = given.pop(sizes), given.pop(name)
+        within(f"{sizes} of open decisions", each, 0, self.n_arms)
+        require(each.size == count and each.sum() == members.size, f"{name} of open decisions are too many or few")
+        parts = np.split(members, np.cumsum(each))[:-1]
+        for arms in parts:
+            require(np.diff(check_arms(arms, self.n_arms)) > 0, f"{name} of an open decision must rise, got {arms}")
+        return parts
+
+    def _reopen_parts(self, given: dict[str, NDArray[Any]]) -> None:
+        numbers, sizes, arms = (given.pop(f"told_{name}") for name in ("numbers", "sizes", "arms"))
+        rewards = given.pop("told_rewards")
+        low = -1.0 if self._signed else 0.0
+        within("rewards of open decisions", rewards, low, 1.0)
+        within("told_sizes", sizes, 0, self.n_arms)
+        require(sizes.size == numbers.size and sizes.sum() == arms.size == rewards.size, "told rewards are odd")
+        require(np.unique(numbers).size == numbers.size, "told_numbers must be different")
+        ends = np.cumsum(sizes)[:-1]
+        for number, some, values in zip(numbers.tolist(), np.split(arms, ends), np.split(rewards, ends), strict=True):
+            require(number in self._open, "rewards are told of open decisions only")
+            right = np.unique(some).size == some.size and np.isin(some, self._open[number].revealed).all()
+            require(right, "rewards must be of arms that the decision reveals")
+            self._parts[number] = dict(zip(some.tolist(), values.tolist(), strict=True))
+
+    _signed = False
+    """Whether unit rewards may be negative."""
+
+    def _awaited(self) -> NDArray[np.int64]:
+        """Return how many rewards of each arm open decisions have still to bring, by what is kept of the arms."""
+        shown = [one.revealed for one in self._open.values()]
+        found = np.bincount(np.concatenate([_NONE, *shown]), minlength=self.n_arms)
+        for number, one in self._open.items() if self._roster.extra else ():
+            for arm in one.revealed.tolist():
+                found[arm] -= self._roster.is_newer(arm, number)
+        return found - self._early() if self._settles_at_once and self._crowd is None else found
+
+    @property
+    def _settles_at_once(self) -> bool:
+        """Whether a reward that is told in part is no longer on its way, before its decision is closed."""
+        return self.learns_at_once
+
+    def _early(self) -> NDArray[np.int64]:
+        """Return how many rewards of each arm were told of decisions that are still open."""
+        newer = self._roster.is_newer
+        told = [arm for number, part in self._parts.items() for arm in part if not newer(arm, number)]
+        return np.bincount(np.array(told, np.int64), minlength=self.n_arms)
+
+    def _restore_tally(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        own: dict[str, NDArray[Any]] = self.tally._asdict()
+        if "missed" in arrays:
+            self._missed = own["missed"] = np.zeros(self.n_arms, np.int64)
+        require(set(arrays) == set(own), f"the tally must have {', '.join(own)}")
+        restore_arrays(own, arrays)
+        within("missed", own.get("missed", _NONE), 0, self._asked)
+        pulls, counts, sums = self.tally
+        within("pulls", pulls, 0, self._asked)
+        within("counts", counts, 0, self._asked)
+        within("sums", sums, 0.0, counts)
+        # Contextual policies keep no tally.
+        if self.decisions is None and pulls.any():
+            require(pulls.sum() == self.budget * self._asked, "pulls must be those of all decisions")
+
+    def _check_tallied(self, counts: NDArray[np.int64], sums: NDArray[np.float64] | None = None) -> None:
+        """Refuse counts and sums of rewards that are not those of the tally, and of what was told in parts."""
+        early = self._early() if self._settles_at_once else 0
+        require(np.array_equal(counts, self.tally.counts + early), "counts must be those of the tally")
+        if sums is not None:
+            total = self.tally.sums.copy()
+            for part in self._parts.values() if self._settles_at_once else ():
+                for arm, reward in part.items():
+                    total[arm] += reward
+            # Rewards in parts were added in another order.
+            require(np.abs(sums - total) <= 1e-9 * (1.0 + counts), "sums must be those of the tally")
+
+    @classmethod
+    def _check_sizes(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse a file that would have more made than it holds, before anything is made."""
+        pulls, starts = arrays["rows.pulls" if "rows.pulls" in arrays else "tally.pulls"], arrays["graph.start"]
+        if "rows.pulls" in arrays:
+            require(pulls.ndim == 1 and pulls.size >= starts.size, "there must be a row for each arm of the graph")
+        else:
+            require(pulls.shape == starts.shape, f"the tally has {pulls.size} arms, and the graph {starts.size}")
+        if "decisions.n_arms" in arrays:
+            require(np.array_equal(arrays["decisions.n_arms"], pulls.size), "decisions must be about the graph's arms")
+        for name in {"decisions.left", "decisions.right", "decisions.n_nodes"} & set(arrays):
+            within(name, arrays[name], 1, _ISOLATED * (pulls.size + 16))
+
+    def _restore_window(self, since: int, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.start_window()
+        now, self._since = self.tally, since
+        names = [*Tally._fields, "exposures"]
+        # Files of before do not say how often an arm was eligible: it always was.
+        given = {"exposures": np.full(arrays["pulls"].size, since), **arrays}
+        require(set(given) == set(names), f"a window must have {', '.join(names)}")
+        size = given["pulls"].size
+        require(1 <= size <= self.n_arms, "a window must be about the arms that there were")
+        before = Tally(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size))
+        self._before, self._exposed_before = before, np.zeros(size, np.int64)
+        restore_arrays({**before._asdict(), "exposures": self._exposed_before}, given)
+        within("pulls before the window", before.pulls, 0, self._asked)
+        within("counts before the window", before.counts, 0, self._asked)
+        within("sums before the window", before.sums, 0.0, before.counts)
+        within("exposures before the window", self._exposed_before, before.pulls, since)
+        if self._crowd is None:
+            within("pulls before the window", before.pulls, 0, now.pulls)
+            within("counts before the window", before.counts, 0, now.counts)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
+        return cls._from_archive(os.fspath(path), *read_archive(path))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Return the policy that `to_bytes` gave."""
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise TypeError(f"content must be bytes, got {type(content).__name__}")
+        return cls._from_archive("content", *unpack_archive("content", bytes(content)))
+
+    @classmethod
+    def _from_archive(cls, what: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        if header.get("format") not in _FORMATS:
+            read = " and ".join(map(str, _FORMATS))
+            raise DamagedFile(f"{what} has format {header.get('format')!r}; this version reads {read}")
+        kinds, name = kinds_of(cls), str(header.get("policy"))[:80]
+        if name not in kinds:
+            raise DamagedFile(f"{what} holds a {name}, not a {cls.__name__}")
+        try:
+            policy: Self = kinds[name]._from_parts(header, arrays)
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+            said = f"{error} is missing" if isinstance(error, KeyError) else str(error) or type(error).__name__
+            raise DamagedFile(f"{what} does not hold a whole {name}: {said}") from error
+        return policy
+
+    @classmethod
+    def _from_parts(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the policy that a file describes, if everything in it fits together."""
+        parts = {part: _part(arrays, f"{part}.") for part in _PARTS}
+        require(sum(map(len, parts.values())) == len(arrays), f"parts must be {', '.join(parts)}, and no others")
+        config, asked, own = header["config"], header["asked"], header["id"]
+        require(isinstance(config, dict), f"the arguments must have names, got {config!r}")
+        if isinstance(asked, bool) or not isinstance(asked, int) or not 0 <= asked < LONGEST:
+            raise ValueError(f"the number of decisions must be a whole number from 0, got {asked!r}")
+        require(isinstance(own, str) and re.fullmatch("[0-9a-f]{16}", own), f"id must be 16 hex digits, got {own!r}")
+        cls._check_sizes(config, arrays)
+        graph = FeedbackGraph.from_arrays(parts["graph"])
+        if parts["decisions"]:
+            config = {**config, "decisions": DecisionSet.from_arrays(parts["decisions"])}
+        policy = cls._make(graph, config)
+        policy._id, policy._asked = own, asked
+        policy._roster = Roster.from_arrays(parts["arms"], graph.n_arms, asked)
+        if parts["rows"]:
+            policy._crowd = policy._new_crowd()
+            policy._crowd.share_all(policy._roster, policy.n_arms)
+        policy._reopen(parts["open"])
+        if policy._crowd is None:
+            policy._restore_tally(parts["tally"])
+        else:
+            require(not parts["tally"], "there must be no tally beside the rows")
+            early = policy._early() if policy.learns_at_once else np.zeros(policy.n_arms, np.int64)
+            policy._crowd.restore(parts["rows"], asked, policy._awaited(), early)
+        if parts["window"]:
+            policy._restore_window(check_count("since", header["since"], 0, asked), parts["window"])
+        (policy._restore if policy._crowd is None else policy._restore_among)(parts["state"])
+        return policy
+
+
+def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:
+    """Return the class and all that descend from it, by name."""
+    kinds = {kind.__name__: kind}
+    for child in kind.__subclasses__():
+        kinds |= kinds_of(child)
+    return kinds
+
+
+def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
