@@ -360,10 +360,10 @@ class Loop:
         reply: Reply = await self.submit("reward", request)
         return reply
 
-    def count_rejected(self) -> None:
+    async def count_rejected(self) -> None:
         """Count a reward that could not even be read."""
         with contextlib.suppress(Refused):
-            self.submit("rejected", None).add_done_callback(lambda future: future.exception())
+            await self.submit("rejected", None)
 
     async def change_arms(self, change: ArmsChange) -> Reply:
         """Add, retire or restore arms."""

@@ -135,7 +135,7 @@ async def reward(call: Call) -> Reply:
     try:
         request = read(Reward, call.body)
     except Refused:
-        loop.count_rejected()
+        await loop.count_rejected()
         raise
     return await loop.reward(request)
 

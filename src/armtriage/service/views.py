@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from armtriage import __version__
 from armtriage.service import events as log
@@ -16,6 +17,7 @@ from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
 from armtriage.service.fold import Fold
 from armtriage.service.loop import Loop
 from armtriage.service.messages import Fact, rfc3339
+from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
 
 __all__ = ["arms", "brief", "decision", "digest", "event", "full", "made", "system", "traffic"]
@@ -205,10 +207,13 @@ async def _seen(loop: Loop) -> tuple[Brief, CertificateView | None]:
     """Return what the state says, at most a second old: however many look, it is worked out once."""
     now = time.monotonic()
     if loop.seen is None or now - loop.seen[0] > _KEPT or loop.seen[1].head == 0:
-        if loop.ready:
+        try:
+            if not loop.ready:
+                raise Refused("starting")
             loop.seen = (now, *await loop.look(lambda fold: _look(loop, fold)))
-        else:
-            loop.seen = now, _unready(loop), None
+        except Refused:
+            # The list is there also while the store is not.
+            loop.seen = now, _unready(loop) if loop.seen is None else replace(loop.seen[1], ready=False), None
     found: tuple[Brief, CertificateView | None] = loop.seen[1:]
     return found
 
