@@ -1,15 +1,14 @@
 """The commands `serve`, `key` and `store`."""
 
-import asyncio
 import json
 import subprocess
 import sys
 
 import pytest
-from service.calls import run, served
 from typer.testing import CliRunner
 
 from armtriage.cli import app
+from service.calls import run, served
 
 
 def command(*arguments):
@@ -42,7 +41,10 @@ def test_keys_are_made_listed_and_revoked(tmp_path):
     again = json.loads(command("key", "new", "--rate", "0", "--json", "--store", address).stdout)
     assert (again["scopes"], again["rate"]) == (["decide", "reward"], 0)
     listed = json.loads(command("key", "list", "--json", "--store", address).stdout)["keys"]
-    assert [(one["label"], one["scopes"]) for one in listed] == [("web", ["decide", "read"]), ("", ["decide", "reward"])]
+    assert [(one["label"], one["scopes"]) for one in listed] == [
+        ("web", ["decide", "read"]),
+        ("", ["decide", "reward"]),
+    ]
     assert command("key", "revoke", key[3:11], "--store", address).exit_code == 0
     table = command("key", "list", "--store", address).stdout
     assert "revoked" in table
@@ -118,9 +120,3 @@ def test_without_the_extra_the_library_works_and_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("2 armtriage: the service needs more packages: pip install 'armtriage[serve]'")
-
-
-def test_asyncio_is_left_as_it_was(store):
-    assert command("store", "check", "--store", store).exit_code == 0
-    with pytest.raises(RuntimeError):
-        asyncio.get_running_loop()

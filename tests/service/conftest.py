@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from service.calls import new_database
 
 
@@ -41,5 +42,3 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def sqlite_address(tmp_path: Path) -> str:
     return str(tmp_path / "decisions.db")
-
-

@@ -9,13 +9,13 @@ import httpx
 import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from service.calls import run, served
 
 from armtriage.service import app as application
 from armtriage.service.app import App
 from armtriage.service.messages import FATES
 from armtriage.service.openapi import document
 from armtriage.service.routes import ROUTES
+from service.calls import run, served
 
 
 @pytest.mark.parametrize(

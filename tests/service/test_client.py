@@ -4,9 +4,9 @@ import asyncio
 import threading
 
 import pytest
-from service.journal import make_slate, serving
 
 from armtriage.service import AsyncClient, Client, ServiceError, Unavailable
+from service.journal import make_slate, serving
 
 
 @pytest.fixture(scope="module")

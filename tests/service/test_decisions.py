@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from service.calls import run, served
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import score
-from service.calls import SLATE, run, served
-from service.journal import Journal, make_slate, serving, stored
 
 from armtriage.service import crash
 from armtriage.service.stores import SqliteStore, StoreError, open_store
+from conftest import score
+from service.calls import SLATE, run, served
+from service.journal import Journal, make_slate, serving, stored
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, forks and limits are those of POSIX")
 LONG = pytest.mark.long
@@ -59,8 +59,9 @@ def test_kill_9_under_load(address, cycles):
             await store.close()
         assert found["decisions"] > 5 * cycles
         kind = "PostgreSQL" if "postgresql" in address else "SQLite"
-        score(f"kill -9 of a server under load, {kind}: decisions and rewards acknowledged",
-              len(journal.decided) + len(journal.rewarded), "lost, twice or of nobody: 0; replayed digest equal")  # fmt: skip
+        what = f"kill -9 of a server under load, {kind}: decisions and rewards acknowledged"
+        acknowledged = len(journal.decided) + len(journal.rewarded)
+        score(what, acknowledged, "lost, twice or of nobody: 0; replayed digest equal")
 
     run(work)
 

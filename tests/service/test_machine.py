@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import score
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from conftest import score
 from service.calls import SLATE, Caller, new_database, served
 
 IDS = st.sampled_from(["a", "b", "c", "d", "e"])
@@ -33,7 +34,9 @@ class Model:
         self.status = "running"
         self.counts = dict.fromkeys(("applied", "duplicate", "conflict", "late", "orphan", "rejected"), 0)
 
-    def reward(self, key: str, rewards: dict[str, float], reward_id: str, last: bool) -> tuple[int, dict[str, str] | None]:
+    def reward(
+        self, key: str, rewards: dict[str, float], reward_id: str, last: bool
+    ) -> tuple[int, dict[str, str] | None]:
         """Return the status and the fates that a reward must have, and note it."""
         made = self.decisions.get(key)
         if made is None and not rewards:
@@ -71,9 +74,14 @@ class Model:
         """Apply rewards that came before their decision, until one does not fit it."""
         for rewards, reward_id, last in orphans:
             made, told = self.decisions[key], self.told.setdefault(key, {})
-            if key in self.closed or any(name not in made["show"] or not 0 <= value <= 1 for name, value in rewards.items()):
+            if key in self.closed or any(
+                name not in made["show"] or not 0 <= value <= 1 for name, value in rewards.items()
+            ):
                 continue
-            if any(name in told and told[name][0] == reward_id and told[name][1] != value for name, value in rewards.items()):
+            if any(
+                name in told and told[name][0] == reward_id and told[name][1] != value
+                for name, value in rewards.items()
+            ):
                 continue
             for name, value in rewards.items():
                 told.setdefault(name, (reward_id, value))

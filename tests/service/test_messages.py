@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from service.calls import run, served
 
 from armtriage.service.messages import Create, Decide, Reward, read
 from armtriage.service.refusal import Refused
+from service.calls import run, served
 
 POISON = {
     "NaN": (400, "malformed"),
@@ -129,7 +129,9 @@ def _text(pairs):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["a", "b", "a:b", "\\", '"', ":", "é"]), st.sampled_from([0, 1])), max_size=5))
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "a:b", "\\", '"', ":", "é"]), st.sampled_from([0, 1])), max_size=5)
+)
 def test_a_body_is_taken_if_and_only_if_no_key_is_there_twice(pairs):
     names = [name for name, _ in pairs]
     if len(set(names)) == len(names):

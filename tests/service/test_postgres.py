@@ -13,12 +13,12 @@ from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from armtriage.service.stores import StoreError, open_store
 from conftest import score
 from service.calls import new_database, run, served
 from service.journal import Journal, make_slate, serving, stored
 from service.test_faults import _visited
-
-from armtriage.service.stores import StoreError, open_store
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the wheel with a server is for POSIX systems")
 LONG = pytest.mark.long

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from service.calls import run, served
 from armtriage.service.messages import FATES
+from service.calls import run, served
 
 
 async def _some(call, **more):
@@ -35,7 +35,12 @@ def test_applied_then_duplicate_then_conflict(address):
             assert wrong.status_code == 409
             counts = await call.counts()
             assert {name: counts.get(name, 0) for name in FATES} == {
-                "applied": 2, "duplicate": 3, "conflict": 2, "late": 0, "orphan": 0, "rejected": 1
+                "applied": 2,
+                "duplicate": 3,
+                "conflict": 2,
+                "late": 0,
+                "orphan": 0,
+                "rejected": 1,
             }
 
     run(work)
@@ -62,7 +67,10 @@ def test_hits_are_ones_and_the_other_shown_arms_zeros(address):
             assert told.json()["fates"] == {one: "applied", other: "applied"}
             seen = (await call.get("/v1/policies/slate/decisions/visit-1")).json()
             assert (seen["rewards"], seen["status"]) == ({one: {"": 0.0}, other: {"": 1.0}}, "closed")
-            assert (await call.reward("visit-1", hits=[other])).json()["fates"] == {one: "duplicate", other: "duplicate"}
+            assert (await call.reward("visit-1", hits=[other])).json()["fates"] == {
+                one: "duplicate",
+                other: "duplicate",
+            }
             assert (await call.reward("visit-1", hits=[one])).status_code == 409
 
     run(work)
@@ -90,7 +98,7 @@ def test_orphans_are_held_and_adopted_by_their_decision(address):
     async def work():
         async with served(address) as call:
             await call.make()
-            early = await call.reward("visit-9", {name: 0.25 for name in ("tea", "milk", "jam", "bread", "egg")})
+            early = await call.reward("visit-9", dict.fromkeys(("tea", "milk", "jam", "bread", "egg"), 0.25))
             assert (early.status_code, early.json()["error"]) == (404, "orphan")
             assert set(early.json()["fates"].values()) == {"orphan"}
             again = await call.reward("visit-8", hits=[])

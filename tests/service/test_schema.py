@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 import schemathesis
-from conftest import score
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
@@ -16,9 +15,10 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from service.journal import make_slate, serving
 
 from armtriage.service.openapi import document
+from conftest import score
+from service.journal import make_slate, serving
 
 # A stream never ends, and a file for a whole log is not JSON.
 _APART = ("stream", "export", "events", "metrics")

@@ -784,7 +784,9 @@ class Policy(SavedPolicy, CertifiedPolicy):
         return self._make(self.graph, {**self.config, "seed": own})
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None}
+        given = {
+            name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None
+        }
         shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}({self.graph!r}, {shown})"
 

@@ -131,7 +131,9 @@ class Client:
             body["eligible"] = list(eligible)
         if contexts is not None:
             rows = contexts.items() if isinstance(contexts, Mapping) else None
-            body["contexts"] = [list(row) for row in contexts] if rows is None else {name: list(row) for name, row in rows}
+            body["contexts"] = (
+                [list(row) for row in contexts] if rows is None else {name: list(row) for name, row in rows}
+            )
         if tags is not None:
             body["tags"] = dict(tags)
         try:
@@ -276,9 +278,7 @@ class AsyncClient:
     False
     """
 
-    def __init__(
-        self, url: str, key: str | None = None, *, deadline: float = 5.0, connections: int = 32
-    ) -> None:
+    def __init__(self, url: str, key: str | None = None, *, deadline: float = 5.0, connections: int = 32) -> None:
         self._client = Client(url, key, deadline=deadline)
         self._threads = ThreadPoolExecutor(connections, thread_name_prefix="armtriage-client")
 
@@ -294,9 +294,7 @@ class AsyncClient:
         self._client.close()
 
     async def _call(self, method: Callable[..., Found], *arguments: Any, **named: Any) -> Found:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._threads, partial(method, *arguments, **named)
-        )
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(method, *arguments, **named))
 
     async def decide(self, policy: str, **request: Any) -> ServedDecision:
         """Return a decision; see `Client.decide`."""

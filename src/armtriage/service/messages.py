@@ -52,7 +52,7 @@ Fact = Text | bool | Annotated[int, Meta(ge=-(2**53), le=2**53)] | Number | None
 Facts = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00]*\Z")], Fact], Meta(max_length=32)
 ]
-Row = Annotated[list[Number], Meta(max_length=2048)]
+Row = Annotated[list[float], Meta(max_length=2048)]  # norms are bounded, so that numbers need not be
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
