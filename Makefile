@@ -35,12 +35,12 @@ check: .venv/.dev
 test: lint .venv/.ray
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
 
-# What takes too long for every change: the long tests, and the twins and contracts once more without compilation.
+# What takes too long for every change: the long tests, and kernels and policies once more in plain Python.
 # The scoreboard of docs/reliability.md is made on the way.
 test-long: .venv/.dev .venv/.ray
 	rm -rf build/scores
 	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n 2 --dist loadgroup
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m "not long" -W "ignore:overflow:RuntimeWarning" \
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m plain -W "ignore:overflow:RuntimeWarning" \
 	  tests/kernels tests/twins tests/policies/test_contract.py
 	$(BIN)/python tests/scoreboard.py build/scores | tee build/scoreboard.md
 
@@ -49,6 +49,8 @@ bench: .venv/.dev
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@! grep -rnE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' site || \
+	  { echo "pages must load nothing from elsewhere"; exit 1; }
 
 # The figures in docs/ that the demo and an example draw.
 docs-figures: .venv/.all

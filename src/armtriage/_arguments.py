@@ -284,9 +284,9 @@ def check_pairs(edges: Any, first: int, second: int) -> NDArray[np.int64]:
 @kernel
 def _first_longer(contexts: NDArray[np.float64], bound: float) -> int:
     """Return the first row whose norm is not at most `bound`; the number of rows if there is none."""
-    limit = (bound * (1.0 + 1e-6)) ** 2  # room for vectors that were normalised in single precision
+    most = bound * (1.0 + 1e-6)  # room for vectors that were normalised in single precision
     for row in range(contexts.shape[0]):
-        if not inner(contexts[row], contexts[row]) <= limit:
+        if not inner(contexts[row], contexts[row]) <= most * most:
             return row
     return int(contexts.shape[0])
 

@@ -36,8 +36,10 @@ _DAMAGE = (KeyError, TypeError, ValueError, EOFError, RuntimeError, OverflowErro
 _DIGEST = hashlib.sha256().digest_size
 
 
-def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> None:
+def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> Path:
     """Write a file that has its name only when it is whole; until then it is ``.NAME.TOKEN.HOST-PROCESS.tmp``.
+
+    Return the file that was written, which a link leads to.
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> None
         raise
     if durable:
         _sync_folder(target.parent)
+    return target
 
 
 def _mode(target: Path) -> int | None:
@@ -119,8 +122,7 @@ def _sync_folder(folder: Path) -> None:
 
 def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a header and arrays, whole or not at all."""
-    target = Path(os.path.realpath(path))
-    write_whole(target, *_packed(header, arrays), durable=True)
+    target = write_whole(Path(path), *_packed(header, arrays), durable=True)
     sweep(target.parent, target.name)
 
 

@@ -102,8 +102,8 @@ _ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts", "gap_insta
 _FOUND = ("graph", "good", "independent", "seed")
 INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}
 """The names of instances, and their kinds."""
-# Set by the instance or by the seed, so they are no options of a policy.
-_GIVEN = ("graph", "n_arms", "dimension", "budget", "decisions", "seed")
+# Set by the instance or by the seed, or for people and services only, so they are no options of a policy here.
+_GIVEN = ("graph", "n_arms", "dimension", "budget", "decisions", "seed", "names", "direction", "sleepers_seen")
 _BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
 _GRAPH = inspect.Parameter("graph", inspect.Parameter.KEYWORD_ONLY, default="semi_bandit", annotation=str)
 

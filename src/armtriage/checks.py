@@ -256,10 +256,10 @@ def _check_contexts(case: _LinearCase) -> None:
         for one in (decision, policy.open_decisions[-1]):
             same = one.contexts is not None and np.array_equal(one.contexts, contexts[decision.arms])
             _expect(same, policy, "a decision must have the contexts of its arms as they were given")
-        # What the caller does with its arrays afterwards is its own business.
+        # What the caller does with its arrays afterwards is its own business; those of a decision are the policy's.
         contexts[:] = np.nan
         assert decision.contexts is not None
-        decision.contexts[:] = np.nan
+        _expect(not decision.contexts.flags.writeable, policy, "the contexts of a decision must be read-only")
         same = np.array_equal(decision.arms, other.arms)
         _expect(same, policy, "contexts that were written on after ask changed what was learned")
         rewards = case.rewards(other.arms, number)

@@ -39,6 +39,7 @@ def test_cdf_agrees_with_scipy_in_both_tails(low, high, accuracy):
     assert np.max(np.abs(found - lower) / lower) < accuracy
 
 
+@pytest.mark.plain
 def test_cdf_short_cuts_and_ends():
     for a, b in [(1.0, 1.0), (1.0, 7.5), (0.3, 1.0), (1.0, 1e6), (1e6, 1.0)]:
         for x in (1e-9, 0.2, 0.5, 0.999999):
@@ -46,6 +47,7 @@ def test_cdf_short_cuts_and_ends():
     assert [beta_cdf(x, 2.0, 3.0) for x in (-1.0, 0.0, 1.0, 2.0)] == [0.0, 0.0, 1.0, 1.0]
 
 
+@pytest.mark.plain
 def test_cdf_of_whole_parameters_is_a_binomial_sum():
     for a, b, x in [(3, 5, Fraction(1, 7)), (20, 4, Fraction(4, 5)), (40, 60, Fraction(3, 10))]:
         n = a + b - 1
@@ -53,6 +55,7 @@ def test_cdf_of_whole_parameters_is_a_binomial_sum():
         assert beta_cdf(float(x), float(a), float(b)) == pytest.approx(float(exact), rel=2e-13)
 
 
+@pytest.mark.plain
 def test_cdf_is_symmetric_and_increases_across_the_switch_of_methods():
     for a, b in [(2999.9, 4000.0), (3000.1, 4000.0), (7.3, 2.2), (0.4, 0.2), (1e6, 3e3)]:
         centre, spread = a / (a + b), math.sqrt(a * b / (a + b + 1.0)) / (a + b)
@@ -76,6 +79,7 @@ def test_quantile_inverts_the_cdf(low, high):
     assert np.all(close | ((before <= u) & (u <= after)) | (x < 1e-290))
 
 
+@pytest.mark.plain
 def test_quantile_agrees_with_scipy():
     u, a, b = draw(3, 0.5, 1e4, 1500)
     np.testing.assert_allclose(each(beta_quantile, u, a, b), special.betaincinv(a, b, u), rtol=1e-11, atol=0)
@@ -103,6 +107,7 @@ def exact_log_gamma(x):
     return value
 
 
+@pytest.mark.plain
 def test_log_beta_against_long_arithmetic():
     rng = np.random.default_rng(4)
     a, b = 10.0 ** rng.uniform(-2, 8, (2, 400))
@@ -114,6 +119,7 @@ def test_log_beta_against_long_arithmetic():
     assert log_beta(1e8, 2.0) == pytest.approx(-math.log(1e8) - math.log1p(1e8), rel=1e-14)
 
 
+@pytest.mark.plain
 def test_stirling_remainder_is_smooth_at_its_switch():
     assert stirling(10.0) == pytest.approx(stirling(9.999999999), abs=1e-12)
     assert stirling(1.0) == pytest.approx(1.0 - 0.5 * math.log(2 * math.pi), rel=1e-14)

@@ -149,6 +149,7 @@ def test_numbers_hardly_repeat() -> None:
     assert np.unique(table()).size == table().size
 
 
+@pytest.mark.plain
 def test_layers_have_equal_areas() -> None:
     strips = _ENDS[1:256] * np.diff(_HEIGHTS[1:])
     tail = np.sqrt(2 * np.pi) * norm.sf(_TAIL)
@@ -208,6 +209,7 @@ def test_wedges_that_are_never_refused_are_caught() -> None:
     assert layers(ends * rng.uniform(-1, 1, ends.size)) < ALARM
 
 
+@pytest.mark.plain
 def test_numbers_of_released_files_do_not_change() -> None:
     start = stream(7, "context")
     assert [float(normal(start, column)) for column in range(3)] == [
@@ -217,6 +219,7 @@ def test_numbers_of_released_files_do_not_change() -> None:
     ]
 
 
+@pytest.mark.plain
 def test_order_does_not_matter() -> None:
     start = stream(5, "context")
     forward = [normal(start, column) for column in range(500)]
@@ -243,5 +246,6 @@ def test_numbers_do_not_depend_on_compilation() -> None:
     assert plain_sample() == sample()
 
 
+@pytest.mark.plain
 def test_sample_without_compilation_reaches_the_tail() -> None:
     assert np.count_nonzero(np.abs(plain_sample()) > _TAIL) > 5

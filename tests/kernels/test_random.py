@@ -182,22 +182,26 @@ def test_distribution_of_the_stated_error_is_caught() -> None:
     assert kolmogorov(values) < ALARM
 
 
+@pytest.mark.plain
 def test_known_outputs_of_splitmix64_are_reproduced() -> None:
     known = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821]
     assert [int(bits(np.uint64(1234567), column)) for column in range(5)] == known
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("start", [0, 1, 2**63, MASK, 0x123456789ABCDEF0])
 def test_bits_are_those_of_splitmix64_in_plain_python(start: int) -> None:
     columns = [0, 1, 2, 1000, 10**6, 2**31, 2**53]
     assert [int(bits(np.uint64(start), c)) for c in columns] == [splitmix(start, c) for c in columns]
 
 
+@pytest.mark.plain
 def test_uniform_is_the_upper_53_bits() -> None:
     start = 987654321
     assert [uniform(np.uint64(start), c) for c in range(50)] == [(splitmix(start, c) >> 11) / 2**53 for c in range(50)]
 
 
+@pytest.mark.plain
 def test_largest_bits_give_a_number_below_one() -> None:
     # The start from which column 0 has 64 ones, found by running SplitMix64 backwards.
     z = MASK
@@ -210,20 +214,24 @@ def test_largest_bits_give_a_number_below_one() -> None:
     assert uniform(np.uint64(start), 0) == 1.0 - 2.0**-53
 
 
+@pytest.mark.plain
 def test_row_is_a_column_of_the_stream() -> None:
     assert int(row_of(np.uint64(5), 9)) == int(row(np.uint64(5), 9)) == splitmix(5, 9)
 
 
+@pytest.mark.plain
 def test_reward_is_pinned_to_seed_replication_round_and_arm() -> None:
     start = int(np.random.SeedSequence([20, *b"reward", 3]).generate_state(1, np.uint64)[0])
     expected = (splitmix(splitmix(start, 17), 5) >> 11) / 2**53
     assert environment(8, 20).rewards(17, [5], 3).tolist() == [expected]
 
 
+@pytest.mark.plain
 def test_streams_of_released_files_do_not_change() -> None:
     assert [int(stream(7, "reward")), int(stream(7, "policy", 2))] == [12941648260960951881, 3243070645322411396]
 
 
+@pytest.mark.plain
 def test_order_and_batching_of_the_arms_do_not_matter() -> None:
     env, order = environment(200, 1), np.random.default_rng(1).permutation(200)
     single = [env.rewards(4, [arm])[0] for arm in order]
@@ -242,6 +250,7 @@ def test_arm_that_is_asked_twice_pays_the_same_twice() -> None:
     assert first == second
 
 
+@pytest.mark.plain
 def test_number_of_arms_does_not_change_the_luck_of_an_arm() -> None:
     assert environment(5, 1).rewards(3, [2])[0] == environment(500, 1).rewards(3, [2])[0]
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import Opener, bind, kernel
 from armtriage.kernels.record import Record
 
+pytestmark = pytest.mark.plain
+
 
 class Limits(Record, frozen=True):
     most: int

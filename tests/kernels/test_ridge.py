@@ -222,6 +222,7 @@ def test_estimate_along_the_only_direction_seen_survives_a_tiny_ridge(prior: flo
     assert direction @ one.ridge.weights[0] == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("d", range(1, 21))
 def test_solve_is_numpys(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -235,6 +236,7 @@ def test_solve_is_numpys(d: int) -> None:
         assert ridge.scratch.T @ ridge.scratch == pytest.approx(gram, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("d", range(1, 21))
 def test_back_solves_an_upper_triangle(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -244,6 +246,7 @@ def test_back_solves_an_upper_triangle(d: int) -> None:
     assert found == pytest.approx(np.linalg.solve(upper, vector), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("d", range(1, 21))
 def test_forms_are_einsums(d: int) -> None:
     rng = np.random.default_rng(d)
@@ -276,6 +279,7 @@ def test_forms_of_like_contexts_are_alike_to_the_last_bit(d: int) -> None:
     assert np.unique(estimates).size == np.unique(squares).size == 1
 
 
+@pytest.mark.plain
 def test_zero_contexts_change_nothing_but_the_count() -> None:
     ridge, before = new_ridge(1, 3, 2.0), new_ridge(1, 3, 2.0)
     drive(ridge, np.zeros((1, 3)), np.ones(1), np.zeros(5000, np.int64), 2.0)
@@ -285,6 +289,7 @@ def test_zero_contexts_change_nothing_but_the_count() -> None:
     assert ridge.weights[0].tolist() == [0.0] * 3
 
 
+@pytest.mark.plain
 def test_models_do_not_touch_each_other() -> None:
     rng = np.random.default_rng(1)
     ridge, x = new_ridge(3, 4, 1.0), unit_rows(rng, 2000, 4)
@@ -294,6 +299,7 @@ def test_models_do_not_touch_each_other() -> None:
         assert np.array_equal(getattr(ridge, name)[1:], getattr(fresh, name)[1:]), name
 
 
+@pytest.mark.plain
 def test_order_of_rewards_does_not_matter() -> None:
     rng = np.random.default_rng(2)
     x, r, order = unit_rows(rng, 3000, 6), rng.uniform(-1.0, 1.0, 3000), np.arange(3000)

@@ -277,8 +277,8 @@ def test_wrong_sets_are_refused(kind: str, given: dict[str, Any], error: type[Ex
 
 @pytest.mark.parametrize("kind", [Greedy, UniformRandom, CombinatorialUCB, CombinatorialElimination])
 def test_policies_for_a_number_of_arms_take_no_set(kind: type[Policy]) -> None:
-    with pytest.raises(TypeError, match="decisions"):
-        kind(FeedbackGraph.semi_bandit(4), decisions=TopS(4, 2))
+    with pytest.raises((TypeError, ValueError), match="decisions"):
+        kind(FeedbackGraph.semi_bandit(4), 2, decisions=TopS(4, 2))
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ NAN, INF = float("nan"), float("inf")
 pytestmark = pytest.mark.filterwarnings("ignore:Guard is not compiled")
 
 
+@pytest.mark.plain
 @every_policy
 def test_contract_is_kept_by(name: str) -> None:
     check_policy(POLICIES[name].kind, **POLICIES[name].options)
@@ -236,7 +237,7 @@ def test_bad_argument_is_refused_by_name_and_value(
 
 @pytest.mark.parametrize("name", [*with_face("arms", SIMPLE), *with_face("set", SIMPLE)])
 def test_what_is_no_graph_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match="graph must be a FeedbackGraph, got list"):
+    with pytest.raises(TypeError, match="graph must be a FeedbackGraph or a number of arms, got list"):
         POLICIES[name].make(graph=[[0, 1]])
 
 

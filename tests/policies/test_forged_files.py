@@ -305,7 +305,7 @@ def test_an_entry_that_nobody_expects_is_refused(path: Path) -> None:
 def test_a_guard_with_another_guard_as_its_proposer_is_refused(path: Path) -> None:
     graph = FeedbackGraph.semi_bandit(4)
     policy = Guard(ThompsonSampling(graph, 1, seed=1), graph, 1, seed=1)
-    for name in ("GuardedThompson", "C2UCB", "nothing", ["x"]):
+    for name in ("Guard", "GuardedThompson", "C2UCB", "nothing", ["x"]):
         forged(path, policy, lambda header, arrays, name=name: header["config"]["proposer"].update(policy=name))  # type: ignore[misc]
         with pytest.raises(DamagedFile):
             Policy.load(path)

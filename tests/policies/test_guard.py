@@ -23,6 +23,7 @@ from armtriage import (
     UniformRandom,
     revealing_hubs,
 )
+from conftest import play
 
 NEVER = 1e-6  # the probability with which a run may break its bound
 GRAPHS = {
@@ -272,3 +273,22 @@ def test_bad_arm_that_shows_many_is_pulled_only_to_reveal() -> None:
     assert pulls[False][0] == 0
     assert 10 < pulls[True][0] <= pulls[True][1]
     assert 3 * pulls[False][1] < pulls[True][1]
+
+
+def test_guard_around_a_guarded_policy_is_saved_and_loaded(tmp_path: Path) -> None:
+    """What the inner one has proposed, and counts as played, is more than what the outer one has let pass."""
+    graph = FeedbackGraph.semi_bandit(8)
+    env = StochasticEnvironment(np.linspace(0.1, 0.9, 8), graph, seed=3)
+    policy = Guard(GuardedThompson(graph, 2, seed=1), graph, 2, factor=0.01, seed=1)
+    play(policy, env, 200)
+    assert policy.account.forced_rounds > 0
+    policy.save(tmp_path / "guard")
+    loaded = Guard.load(tmp_path / "guard")
+    assert play(loaded, env, 100, first=200) == play(policy, env, 100, first=200)
+
+
+def test_guard_around_a_guard_is_refused() -> None:
+    graph = FeedbackGraph.semi_bandit(3)
+    inner = Guard(lambda number: [0], graph, 1, seed=1)
+    with pytest.raises(ValueError, match="be no Guard itself"):
+        Guard(inner, graph, 1)

@@ -198,8 +198,8 @@ class Eliminating(Sorting):
         super().check()
         inside = counters(self.policy)
         assert inside["underway"] == self.pending.sum()
-        active = self.counts[self.policy.triage.active]
-        assert inside["lagging"] == np.count_nonzero(active == inside["least"])
+        tries = (self.counts + self.policy._state.credit)[self.policy.triage.active]
+        assert inside["lagging"] == np.count_nonzero(tries == inside["least"])
         layer = self.policy._state.layer
         waiting = layer.waiting
         blocks = np.add.reduceat(waiting, np.arange(0, self.policy.n_arms, 256), dtype=np.int64)

@@ -36,6 +36,49 @@ class Twin:
         return None
 
 
+class Schedule:
+    """How often each arm counts as tried: its rewards, those on their way, and what lost ones stand for."""
+
+    def __init__(self, reveals: list[frozenset[int]]) -> None:
+        self.reveals = reveals
+        self.counts, self.credit, self.pending, self.missed = ([0] * len(reveals) for _ in range(4))
+        self.shown: dict[int, set[int]] = {}
+
+    def play(self, t: int, arms: list[int]) -> set[int]:
+        """Await what these arms reveal, and return it."""
+        self.shown[t] = set().union(*(self.reveals[a] for a in arms))
+        for a in self.shown[t]:
+            self.pending[a] += 1
+        return self.shown[t]
+
+    def take(self, t: int, rewards: dict[int, float]) -> None:
+        for a in rewards:
+            self.counts[a] += 1
+            self.pending[a] -= 1
+            self.missed[a] = 0
+
+    def lose(self, t: int, rewards: dict[int, float]) -> set[int]:
+        """Give up what is not among the rewards of a round: from the eighth in a row on, each is a try or more."""
+        lost = self.shown.pop(t) - rewards.keys()
+        for a in lost:
+            self.pending[a] -= 1
+            self.missed[a] += 1
+            if self.missed[a] >= 8:
+                self.credit[a] += 1 + (self.missed[a] - 8) // 2
+        return lost
+
+    def tries(self, a: int) -> int:
+        return self.counts[a] + self.credit[a]
+
+    def scheduled(self, a: int) -> int:
+        return self.tries(a) + self.pending[a]
+
+    def behind(self, arms: set[int]) -> set[int]:
+        """Those of these arms that have been scheduled least often."""
+        least = min(map(self.scheduled, arms))
+        return {a for a in arms if self.scheduled(a) == least}
+
+
 def sets_differ(policy: Any, confirmed: set[int], active: set[int], eliminated: set[int]) -> str | None:
     """What the triage of a policy has that these sets have not."""
     mine, theirs = [set(arms.tolist()) for arms in policy.triage], [confirmed, active, eliminated]

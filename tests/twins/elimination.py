@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaln, xlogy
 
 from armtriage import FeedbackGraph
-from twins import Twin, reveals_of, sets_differ
+from twins import Schedule, Twin, reveals_of, sets_differ
 from twins.index import kl_bounds
 from twins.sampling import Luck
 
@@ -98,7 +98,12 @@ class Elimination(Twin):
         self.due = [1 for _ in arms]
         self.log: list[tuple[int, int, bool]] = []  # (arm, rounds played, whether confirmed)
         self.failures = 0
-        self.layer_N, self.layer_round = -1, -1
+        self.schedule = Schedule(self.reveals)
+        self.clock = 0
+        self.layer: set[int] = set()  # A_0, but for the arms that were scheduled since
+        self.layer_round = -1
+        self.changed = True  # whether the sets, or what they are made by, have changed since the layer began
+        self.advanced = False  # whether N has, as printed
         self.picks: list[int] = []
         self.overfull = False  # whether more arms were confirmed than fit
         self.pure_fills = 0  # rounds that began with an empty A_0
@@ -112,14 +117,17 @@ class Elimination(Twin):
     def free(self) -> int:
         return self.budget - len(self.confirmed)
 
-    def waiting(self) -> set[int]:
-        """A_0 at the start of a round."""
-        least = self.N if self.benchmark == "printed" else min(map(self.count, self.active))
-        waiting = {a for a in self.active if self.count(a) == least}
+    def begin_layer(self, t: int) -> None:
+        """Find A_0: those who have been scheduled least often, and whom nobody confirmed shows anyway."""
+        # As printed, N is older than the sets: if all arms observed N times have left, this round has no A_0.
+        nobody = (
+            self.advanced and not any(self.schedule.pending) and min(map(self.schedule.tries, self.active)) > self.N
+        )
+        self.layer = set() if nobody else self.schedule.behind(self.active)
         if self.skip_revealed:
             for c in self.confirmed:
-                waiting -= self.reveals[c]
-        return waiting
+                self.layer -= self.reveals[c]
+        self.changed, self.advanced, self.layer_round = False, False, t
 
     def preference(self, arm: int) -> float:
         if self.tie_break == "upper":
@@ -129,21 +137,28 @@ class Elimination(Twin):
         return 0.0
 
     def select(self, t: int) -> list[int]:
+        self.clock = t
+        arms = self.choose(t)
+        self.layer -= self.schedule.play(t, arms)
+        return arms
+
+    def choose(self, t: int) -> list[int]:
         self.picks = []
         if len(self.confirmed) >= self.budget:
             self.overfull = self.overfull or len(self.confirmed) > self.budget
             return sorted(sorted(self.confirmed, key=lambda a: (-self.mean(a), a))[: self.budget])
-        if self.layer_N != self.N:
-            self.layer_N, self.layer_round = self.N, t
-        waiting = self.waiting()
-        self.pure_fills += not waiting
-        while len(self.picks) < self.free() and waiting:
-            degrees = {a: len(self.reveals[a] & waiting) for a in waiting}
+        if len(self.active) == self.free():
+            return sorted(self.confirmed | self.active)
+        if self.changed or not self.layer:
+            self.begin_layer(t)
+        self.pure_fills += not self.layer
+        while len(self.picks) < self.free() and self.layer:
+            degrees = {a: len(self.reveals[a] & self.layer) for a in self.layer}
             largest = max(degrees.values())
-            tied = [a for a in waiting if degrees[a] == largest]
+            tied = [a for a in self.layer if degrees[a] == largest]
             pick = min(tied, key=lambda a: (-self.preference(a), a))
             self.picks.append(pick)
-            waiting -= self.reveals[pick]
+            self.layer -= self.reveals[pick]
         rest = self.active - set(self.picks)
         if self.fill == "best":
             order = sorted(rest, key=lambda a: (-self.mean(a), a))
@@ -159,37 +174,47 @@ class Elimination(Twin):
         for arm, reward in rewards.items():
             self.seen[arm].append(reward)
             self.sums[arm] += reward
+        self.schedule.take(t, rewards)
+        self.sort()
+        if self.schedule.lose(t, rewards):
+            self.sort()
+
+    def sort(self) -> None:
+        """Sort the arms, as printed once and else until nothing changes, when all active ones have had N tries."""
         if self.benchmark == "printed":
-            self.sort_printed(t)
-        else:
-            while len(self.active) > self.free() and min(map(self.count, self.active)) > self.N:
-                self.sort_reduced(t)
+            if self.free() > 0 and self.all_are_ahead():
+                self.N, self.advanced = min(map(self.schedule.tries, self.active)), True
+                self.sort_printed()
+            return
+        while len(self.active) > self.free() and self.all_are_ahead():
+            self.N, self.changed = min(map(self.schedule.tries, self.active)), True
+            self.sort_reduced()
+
+    def all_are_ahead(self) -> bool:
+        return min(map(self.schedule.tries, self.active)) > self.N
 
     def differs(self, policy: Any) -> str | None:
         if self.benchmark == "reduced" and policy.interval_failures != self.failures:
             return f"{policy.interval_failures} contradictory intervals instead of {self.failures}"
         return sets_differ(policy, self.confirmed, self.active, self.eliminated)
 
-    def decide(self, t: int, confirm: list[int], eliminate: list[int]) -> None:
+    def decide(self, confirm: list[int], eliminate: list[int]) -> None:
         self.confirmed |= set(confirm)
         self.eliminated |= set(eliminate)
         self.active -= set(confirm) | set(eliminate)
-        self.log += [(a, t + 1, a in confirm) for a in sorted(confirm + eliminate)]
+        self.changed = self.changed or bool(confirm or eliminate)
+        self.log += [(a, self.clock + 1, a in confirm) for a in sorted(confirm + eliminate)]
 
-    def sort_printed(self, t: int) -> None:
-        if len(self.confirmed) >= self.budget:
-            return
-        m = min(map(self.count, self.active))
-        if m > self.N:
-            self.N = m
-            w = width(self.interval, m, self.n_arms, self.horizon, self.delta)
-            b = sorted((self.mean(a) for a in self.confirmed | self.active), reverse=True)[self.budget - 1]
-            confirm = [a for a in self.active if self.mean(a) > b + 4 * w]
-            eliminate = [a for a in self.active if self.mean(a) < b - 2 * w]
-            self.decide(t, confirm, eliminate)
+    def sort_printed(self) -> None:
+        # Arms that count as tried, but have not been observed N times, have no average of that width.
+        judged = [a for a in self.active if self.count(a) >= self.N]
+        means = sorted(map(self.mean, [*self.confirmed, *judged]), reverse=True)
+        if len(means) >= self.budget:
+            w, b = width(self.interval, self.N, self.n_arms, self.horizon, self.delta), means[self.budget - 1]
+            confirm = [a for a in judged if self.mean(a) > b + 4 * w]
+            self.decide(confirm, [a for a in judged if self.mean(a) < b - 2 * w])
 
-    def sort_reduced(self, t: int) -> None:
-        self.N = min(map(self.count, self.active))
+    def sort_reduced(self) -> None:
         k = self.free()
         for a in self.active:
             if self.count(a) >= self.due[a]:
@@ -198,8 +223,7 @@ class Elimination(Twin):
         lk = sorted((self.lower[a] for a in self.active), reverse=True)[k - 1]
         uk1 = sorted((self.upper[a] for a in self.active), reverse=True)[k]
         confirm = [a for a in self.active if self.lower[a] > uk1]
-        eliminate = [a for a in self.active if self.upper[a] < lk and a not in confirm]
-        self.decide(t, confirm, eliminate)
+        self.decide(confirm, [a for a in self.active if self.upper[a] < lk and a not in confirm])
 
     def renew(self, a: int) -> None:
         lower, upper = bounds(self.interval, self.seen[a], self.sums[a], self.n_arms, self.horizon, self.delta)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from armtriage import FeedbackGraph
-from twins import Twin, reveals_of, sets_differ
+from twins import Schedule, Twin, reveals_of, sets_differ
 from twins.elimination import bounds
 from twins.sampling import Luck
 
@@ -33,6 +33,7 @@ class GuardedThompson(Twin):
         reveal: bool = True,
     ) -> None:
         self.reveals = reveals_of(graph)
+        self.schedule = Schedule(self.reveals)
         self.K, self.S = graph.n_arms, budget
         self.plain = all(len(shown) == 1 for shown in self.reveals)
         self.luck, self.delta, self.mode, self.factor = Luck(seed, replication), delta, mode, factor
@@ -65,21 +66,29 @@ class GuardedThompson(Twin):
     def free(self) -> int:
         return self.S - len(self.confirmed)
 
+    def losses(self, a: int) -> int:
+        """Rewards that were no win; from the eighth lost in a row on, four lost ones count as one."""
+        missed = self.schedule.missed[a]
+        return self.count(a) - self.wins[a] + (missed // 4 if missed >= 8 else 0)
+
     def posterior(self, a: int) -> float:
-        return (self.wins[a] + 1) / (self.count(a) + 2)
+        return (self.wins[a] + 1) / (self.wins[a] + self.losses(a) + 2)
 
     def committed(self) -> bool:
         return len(self.active) == self.free()
 
     def select(self, t: int) -> list[int]:
         self.clock = t
-        if self.committed():
-            return sorted(self.confirmed | self.active)
+        arms = sorted(self.confirmed | self.active if self.committed() else self.choose(t))
+        self.schedule.play(t, arms)
+        return arms
+
+    def choose(self, t: int) -> list[int]:
         self.pay(t + 1)
         arms = self.propose(t)
         if self.reveal:
             arms = self.share_looks(t, arms)
-        return sorted(self.admit(t, arms))
+        return self.admit(t, arms)
 
     def differs(self, policy: Any) -> str | None:
         spent, allowed, forced, factor, _ = policy.account
@@ -128,8 +137,8 @@ class GuardedThompson(Twin):
         return set().union(*(self.reveals[a] for a in self.incumbents()))
 
     def propose(self, t: int) -> list[int]:
-        wins, counts = np.array(self.wins), np.array([len(one) for one in self.seen])
-        self.draws = betaincinv(1 + wins, 1 + counts - wins, self.luck.uniforms(t, 0, self.K))
+        wins, losses = np.array(self.wins), np.array([self.losses(a) for a in range(self.K)])
+        self.draws = betaincinv(1 + wins, 1 + losses, self.luck.uniforms(t, 0, self.K))
         looked = self.looked() if self.free_look else set()
         value = {a: self.posterior(a) if a in looked else float(self.draws[a]) for a in self.active}
         return sorted(self.confirmed) + sorted(self.active, key=lambda a: (-value[a], a))[: self.free()]
@@ -236,8 +245,7 @@ class GuardedThompson(Twin):
             self.sort()
         if self.committed():
             return sorted(self.confirmed | self.active)
-        least = min(map(self.count, self.active))
-        picks = self.greedy({a for a in self.active if self.count(a) == least}, self.free())
+        picks = self.greedy(self.schedule.behind(self.active), self.free())
         mean = {a: self.sums[a] / self.count(a) if self.count(a) else 0.0 for a in self.active}
         fill = sorted(self.active - set(picks), key=lambda a: (-mean[a], a))
         return sorted(self.confirmed) + picks + fill[: self.free() - len(picks)]
@@ -251,10 +259,12 @@ class GuardedThompson(Twin):
             often = self.count(a) % 4 == 0 or self.count(a) >= 128
             if self.count(a) >= self.due[a] and often and a not in self.waiting_boxes:
                 self.waiting_boxes.append(a)
+        self.schedule.take(t, rewards)
         if self.committed():
             self.compute_boxes()
         elif self.clock >= self.rest and 32 * len(self.waiting_boxes) >= len(self.active):
             self.sort()
+        self.schedule.lose(t, rewards)
 
     def compute_boxes(self) -> None:
         for a in self.waiting_boxes:

@@ -32,11 +32,15 @@ class Played(NamedTuple):
 
 
 def play(case: Case, late: int | None = None) -> Played:
-    """Ask, judge and tell; with `late`, a seed, rewards come late, out of order and in part, and some never."""
+    """Ask, judge and tell; with `late`, a seed, rewards come late, out of order and in part, and some never.
+
+    In half of the late runs an arm is mute until two thirds of them have passed: no reward of it comes.
+    """
     policy, twin = case.policy.fresh(replication=case.replication), case.twin()
     rng = np.random.default_rng([42, late or 0])
     patience = 0 if late is None else int(rng.integers(1, 9))
     loss = 0.0 if late is None else float(rng.choice([0.0, 0.1, 0.4]))
+    mute = int(rng.integers(policy.n_arms)) if late is not None and rng.random() < 0.5 else -1
     waiting: dict[int, Any] = {}
     done = Played(case, policy, twin, [], None)
     for t in range(case.rounds):
@@ -48,7 +52,7 @@ def play(case: Case, late: int | None = None) -> Played:
             number = t if late is None else int(rng.choice(list(waiting)))
             decision = waiting.pop(number)
             rewards = case.environment.rewards(number, decision.revealed, case.replication)
-            kept = rng.random(rewards.size) >= loss
+            kept = (rng.random(rewards.size) >= loss) & ((decision.revealed != mute) | (3 * t > 2 * case.rounds))
             pairs = dict(zip(decision.revealed[kept].tolist(), rewards[kept].tolist(), strict=True))
             by_arm = late is not None and (not kept.all() or rng.random() < 0.5)
             policy.tell(number if by_arm else decision, pairs if by_arm else rewards)

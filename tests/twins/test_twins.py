@@ -50,8 +50,20 @@ CASES = [*SORTED, *INDEXED, *SCALED, *RAW, *ORACLE, *HARDER, *LISTED_CASES, *OVE
 LATE = linear(range(200, 212), 120, "scaled") + linear(range(RICH, RICH + 1), 1500, "scaled", VARIANTS)
 LATE += ORACLE[::2] + HARDER[::2] + LISTED_CASES[::2]
 LATE += [f"over-set/{policy}/{family}/bernoulli" for policy in OVER_SETS for family in SETS if family != "top"]
-# The twins of elimination and of the guard know no decisions that stay open; `policies/test_machine.py` has those.
 LATE += [f"index/{name}/{i}" for name in INDEX for i in range(1, 18, 4)]
+LATE += [*PRINTED[::3], *REDUCED[::4], "drift/printed", "drift/reduced", *GUARD[::4], "guard-hubs/4", "guard-drift"]
+
+# What is played in plain Python, too, where each takes a second or so: every policy, variant and kind of interval.
+SMALL = {"gap", "default/0", "guard-hubs/1", "exchange/0", "wide/44", *(f"printed/{i}" for i in range(12))}
+SMALL |= {f"reduced/{i}" for i in range(16)} | {f"guard/{i}" for i in range(12)} | {f"oracle/{i}" for i in range(8)}
+SMALL |= {f"index/{name}/{i}" for name in INDEX for i in range(4)} | set(linear(range(100, 106), 120, "raw"))
+SMALL |= {names[i] for names in LISTS.values() for i in range(4)}
+SMALL |= {f"over-set/{one}/{family}/beta" for one in OVER_SETS for family in ("trees", "paths", "knapsack")}
+
+
+def small(names: list[str]) -> list[Any]:
+    return [pytest.param(name, marks=pytest.mark.plain) if name in SMALL else name for name in names]
+
 
 MORE = [f"printed/{i}" for i in range(72, 400)] + [f"reduced/{i}" for i in range(96, 500)]
 MORE += [f"index/{name}/{i}" for name in INDEX for i in range(18, 60)]
@@ -99,12 +111,12 @@ def assert_as_twin_when_late(name: str) -> None:
     assert play(case_of(name), late=zlib.crc32(name.encode())).fault is None
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", small(CASES))
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", LATE)
+@pytest.mark.parametrize("name", small(LATE))
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
     assert_as_twin_when_late(name)
 
@@ -226,6 +238,13 @@ def test_a_tenth_of_the_guarded_runs_uses(part: str) -> None:
 @pytest.mark.parametrize("part", ["revealed", "waited", "impatient"])
 def test_both_hub_runs_use(part: str) -> None:
     assert min(getattr(played(f"guard-hubs/{n}").twin, part) for n in (1, 4)) > 0
+
+
+@exercised
+@pytest.mark.parametrize("names", [PRINTED[::9], REDUCED[::12], GUARD[::12]], ids=["printed", "reduced", "guard"])
+def test_a_tenth_of_the_late_runs_counts_lost_rewards_as_tries(names: list[str]) -> None:
+    runs = [play(case_of(name), late=zlib.crc32(name.encode())) for name in names]
+    assert np.mean([any(one.twin.schedule.credit) for one in runs]) >= 0.1
 
 
 TELLING = [name for name in SCALED + RAW if int(name.split("/")[3]) >= 800]

@@ -64,6 +64,8 @@ class Decision:
     ) -> None:
         # The policy keeps this very object, so nobody may change it.
         arms.flags.writeable = False
+        if contexts is not None:
+            contexts.flags.writeable = False
         own = self.__dict__
         own["number"], own["arms"], own["policy_id"] = number, arms, policy_id
         own["contexts"], own["eligible"] = contexts, eligible

@@ -22,6 +22,7 @@ ROOMS = (
     "_arguments",
     "_files",
     "_numbers",
+    "arms",
     "catalogue",
     "certificate",
     "decisions",

@@ -49,31 +49,6 @@ def top_first(values: NDArray[np.float64], arms: NDArray[np.int64], n: int, k: i
 
 
 @kernel
-def best_arms(values: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
-    """Fill `arms` with the arms of largest value, ascending.
-
-    One pass with a threshold that rises: few of many arms are looked at twice.
-    """
-    k, room = arms.size, min(values.size, max(4 * arms.size, 64))
-    best, names = np.empty(room), np.empty(room, np.int64)
-    n, threshold = 0, -np.inf
-    for arm in range(values.size):
-        # An arm that only equals the threshold is behind k others, since those have smaller numbers.
-        if (values[arm] > threshold) | (n < k):
-            best[n], names[n] = values[arm], arm
-            n += 1
-            if n == room:
-                top_first(best, names, n, k)
-                n, threshold = k, np.inf
-                for i in range(k):
-                    threshold = min(threshold, best[i])
-    top_first(best, names, n, k)
-    for i in range(k):
-        arms[i] = names[i]
-    sort_arms(arms)
-
-
-@kernel
 def kth_largest(values: NDArray[np.float64], n: int, k: int) -> float:
     """Return the k-th largest of the first n values, which are reordered; -inf if there are fewer than k."""
     if k > n:
@@ -98,6 +73,33 @@ def kth_largest(values: NDArray[np.float64], n: int, k: int) -> float:
         else:
             break
     return values[k - 1]  # type: ignore[no-any-return]
+
+
+@kernel
+def best_arms(values: NDArray[np.float64], scratch: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
+    """Fill `arms` with the arms of largest value, ascending; `scratch` is as long as `values`.
+
+    One pass with a level that rises finds the least value among them: few of many arms are looked at twice.
+    """
+    k, room = arms.size, min(values.size, max(4 * arms.size, 64))
+    n, level = 0, -np.inf
+    for arm in range(values.size):
+        if (values[arm] > level) | (n < k):
+            scratch[n] = values[arm]
+            n += 1
+            if n == room:
+                level = kth_largest(scratch, n, k)  # this puts the k largest first
+                n = k
+    level = kth_largest(scratch, n, k)
+    ties = k
+    for i in range(k):
+        ties -= scratch[i] > level
+    n = 0
+    for arm in range(values.size):
+        if values[arm] > level or (values[arm] == level and ties > 0):
+            arms[n] = arm
+            n += 1
+            ties -= values[arm] == level
 
 
 @kernel

@@ -6,6 +6,8 @@ seen untouched. The inverse follows each reward by a rank-one update, and now an
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -88,7 +90,8 @@ def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -
     if ridge.counts[model, TOTAL] % _FOLD == 0:
         for i in range(d):
             _add_exactly(ridge.gram[model, i], ridge.carry[model, i], recent[i])
-            recent[i, :] = 0.0
+            for j in range(d):
+                recent[i, j] = 0.0
 
 
 @kernel
@@ -109,9 +112,9 @@ def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float)
     if norm > _NEWS or ridge.counts[model, TOTAL] % _REFRESH == 0:
         refresh(ridge, model, prior)
         return
-    ridge.log_det[model] += np.log1p(norm)
+    ridge.log_det[model] += math.log1p(norm)
     # The same product above and below the diagonal: the inverse stays symmetric to the last bit.
-    scale = 1.0 / np.sqrt(1.0 + norm)
+    scale = 1.0 / math.sqrt(1.0 + norm)
     for j in range(d):
         vector[j] *= scale
     for i in range(d):
@@ -130,8 +133,9 @@ def factor(ridge: Ridge, model: int, prior: float) -> None:
     for k in range(d):
         row = upper[k]
         # No pivot of ridge I + PSD is below ridge; one that is has been lost to rounding.
-        pivot = np.sqrt(max(row[k], prior))
-        row[:k] = 0.0
+        pivot = math.sqrt(max(row[k], prior))
+        for j in range(k):
+            row[j] = 0.0
         row[k] = pivot
         for j in range(k + 1, d):
             row[j] /= pivot
@@ -148,9 +152,11 @@ def refresh(ridge: Ridge, model: int, prior: float) -> None:
     upper, inverse, vector, d = ridge.scratch, ridge.inverse[model], ridge.vector, ridge.vector.size
     log_det = 0.0
     for k in range(d):
-        log_det += 2.0 * np.log(upper[k, k]) - np.log(prior)
+        log_det += 2.0 * math.log(upper[k, k]) - math.log(prior)
     ridge.log_det[model] = max(log_det, 0.0)
-    inverse[:, :] = 0.0
+    for i in range(d):
+        for j in range(d):
+            inverse[i, j] = 0.0
     # With R = U^-1, column by column from the last, inverse = R R' = sum over columns c of R c c'.
     for c in range(d):
         for i in range(d):

@@ -16,7 +16,7 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.facts import require, restore_arrays
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
-from armtriage.policies.policy import Policy
+from armtriage.policies.policy import Policy, is_mask
 from armtriage.triage import Triage
 
 __all__ = ["ContextualPolicy"]
@@ -141,7 +141,7 @@ class ContextualPolicy(Policy):
             given = check_contexts(contexts, self.n_arms, self.dimension, self.context_bound)
             return given if among is None else given[among]
         given = check_contexts(contexts, among.size, self.dimension, self.context_bound)
-        if eligible is None or np.asarray(eligible).dtype == np.bool_:
+        if eligible is None or is_mask(eligible):
             return given
         return given[np.argsort(self._roster.numbers(eligible, "eligible"))]
 

@@ -27,7 +27,7 @@ from armtriage.policies.options import DIRECTIONS, Options, spelled_out
 from armtriage.policies.rewards import from_array, from_mapping
 from armtriage.policies.saved import SavedPolicy, kinds_of
 
-__all__ = ["Policy", "kinds_of"]
+__all__ = ["Policy", "is_mask", "kinds_of"]
 
 _EITHER = ("budget", "decisions")
 _NONE = np.empty(0, np.int64)
@@ -112,6 +112,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
         self._asked = 0
         self._open: dict[int, Decision] = {}
         self._parts: dict[int, dict[int, float]] = {}  # unit rewards that were told of decisions still open
+        self._complete: set[int] = set()  # open decisions of which all was told in parts, and older ones are open
         self._since = 0
         self._before: Tally | None = None
         self._missed: NDArray[np.int64] | None = None  # rewards in a row that did not come, once one did not
@@ -194,7 +195,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
     @locked
     def open_decisions(self) -> tuple[Decision, ...]:
         """The decisions that have been asked and not closed, oldest first."""
-        return tuple(self._open.values())
+        return tuple(one for number, one in self._open.items() if number not in self._complete)
 
     @locked
     def decision(self, number: int) -> Decision:
@@ -293,7 +294,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
         roster = self._roster
         if eligible is None:
             return roster.live if roster.changed or self._crowd is not None else None
-        if isinstance(eligible, np.ndarray | list) and (mask := np.asarray(eligible)).dtype == np.bool_ and mask.size:
+        if is_mask(eligible):
+            mask = np.asarray(eligible)
             if mask.shape != (roster.n_arms,):
                 raise ValueError(f"eligible must have a boolean for each of {roster.n_arms} arms, got {mask.shape}")
             found = np.flatnonzero(mask)
@@ -546,7 +548,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
             Whether this closes the decision: arms that are missing are then taken as never observed (``{}`` gives the
             whole decision up). With False others may follow, until all are there, or `close` says that no more will.
             Policies that play by samples or indices learn at once; intervals, and so triage and certificates, take all
-            rewards of a decision together when it is closed.
+            rewards of a decision together when it is closed. One that is closed because all have come waits for the
+            decisions before it: which come early may then depend on their values.
         """
         number = self._find(decision)
         check_flag("last", last)
@@ -558,6 +561,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
         if last and number not in self._parts and not self._roster.extra:
             self._learn(number, seen, values, missing)
             self._count_missed(seen, missing)
+            if self._complete:
+                self._settle_complete()
         else:
             self._tell_part(number, seen, values, last)
 
@@ -582,12 +587,21 @@ class Policy(SavedPolicy, CertifiedPolicy):
         new = dict(zip(seen[counts].tolist(), scaled[counts].tolist(), strict=True))
         ignored = set(seen[~counts].tolist())
         shown = [arm for arm in self._open[number].revealed.tolist() if not self._roster.is_newer(arm, number)]
-        if last or len(told) + len(new) == len(shown):
+        if last:
             self._close_with(number, new)
-        else:
-            if new and self.learns_at_once:
-                self._teach(number, np.array(list(new), np.int64), np.array(list(new.values())))
-            self._parts[number] = told | new | dict.fromkeys(ignored, 0.0)
+            return
+        if new and self.learns_at_once:
+            self._teach(number, np.array(list(new), np.int64), np.array(list(new.values())))
+        self._parts[number] = told | new | dict.fromkeys(ignored, 0.0)
+        if set(shown) <= set(self._parts[number]):
+            self._complete.add(number)
+            self._settle_complete()
+
+    def _settle_complete(self) -> None:
+        """Close decisions of which all was told in parts, as soon as no older one is open."""
+        while self._open and (oldest := next(iter(self._open))) in self._complete:
+            self._complete.remove(oldest)
+            self._close_with(oldest, {})
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Learn unit rewards of a decision that stays open."""
@@ -605,6 +619,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
         missing = np.array([arm for arm in shown if arm not in told and arm not in new], np.int64)
         self._settle(number, arms, rewards, len(told), missing)
         self._count_missed(arms, missing)
+        if self._complete:
+            self._settle_complete()
 
     def _settle(
         self,
@@ -696,7 +712,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
         >>> policy.close_before(2, default=0), len(policy.open_decisions)
         (2, 1)
         """
-        old = [one for one in self._open if one < check_count("number", number)]
+        old = [one for one in self._open if one < check_count("number", number) and one not in self._complete]
         if default is not None:
             self._check_rewards(np.array([float(as_numbers("default", default))]), np.zeros(1, np.int64), "default")
         for one in old:
@@ -721,7 +737,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
             raise TypeError(f"decision must be a Decision or its number, got {decision!r}")
         if not 0 <= number < self._asked:
             raise UnknownDecision(f"decision {number} is unknown; this policy has made {self._asked}, from number 0")
-        if number not in self._open:
+        if number not in self._open or number in self._complete:
             raise AlreadyTold(f"decision {number} has been told already")
         return number
 
@@ -787,8 +803,15 @@ class Policy(SavedPolicy, CertifiedPolicy):
         given = {
             name: value for name, value in self._shown_config().items() if name not in _EITHER or value is not None
         }
-        shown = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        return f"{type(self).__name__}({self.graph!r}, {shown})"
+        listed = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        return f"{type(self).__name__}({self.graph!r}, {listed})"
+
+
+def is_mask(eligible: Any) -> bool:
+    """Whether eligible arms are given as a boolean for each arm."""
+    if isinstance(eligible, np.ndarray):
+        return bool(eligible.dtype == np.bool_)
+    return isinstance(eligible, list) and bool(eligible) and all(isinstance(one, bool | np.bool_) for one in eligible)
 
 
 @cache

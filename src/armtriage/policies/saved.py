@@ -40,6 +40,7 @@ class SavedPolicy:
     decisions: DecisionSet | None
     learns_at_once: bool
     _asked: int
+    _complete: set[int]
     _before: Tally | None
     _exposed_before: NDArray[np.int64]
     _crowd: Crowd | None
@@ -231,6 +232,9 @@ class SavedPolicy:
             right = np.unique(some).size == some.size and np.isin(some, self._open[number].revealed).all()
             require(right, "rewards must be of arms that the decision reveals")
             self._parts[number] = dict(zip(some.tolist(), values.tolist(), strict=True))
+            if some.size == self._open[number].revealed.size:
+                require(number != next(iter(self._open)), "the oldest open decision must have rewards to come")
+                self._complete.add(number)
 
     _signed = False
     """Whether unit rewards may be negative."""

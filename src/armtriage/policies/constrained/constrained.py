@@ -145,6 +145,24 @@ class ConstrainedElimination(Policy):
     def _select(self, number: int) -> NDArray[np.int64]:
         return self._core.select()
 
+    def _check_eligible_allowed(self) -> None:
+        if self.variant != "oracle":
+            raise ValueError(
+                f"variant={self.variant!r} eliminates decisions of one list, so it cannot be asked with eligible arms; "
+                "use variant='oracle'"
+            )
+
+    def _select_among(
+        self, number: int, among: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        # What is eliminated may be the best of what is left, so in such a round the most hopeful decision is played.
+        assert isinstance(self._core, OracleElimination)
+        exclude = np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True)
+        arms = self.decisions.maximise(self._core.evidence.upper, (), exclude)
+        if arms is None:
+            raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
+        return arms, None
+
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         self._core.update(arms, rewards)
 

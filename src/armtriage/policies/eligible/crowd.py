@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +117,8 @@ def _entries(among: Among, name: str, kind: RecordLayout) -> _Entries:
     """Return what Python calls, compiled: no later call compiles anything."""
     find, one, beliefs = Opener(kind), among.choose, among.believe
     if among.value is not None:
-        one = bind(one, f"choose_{name}", index=among.value)
+        if isinstance(one, FunctionType):
+            one = bind(one, f"choose_{name}", index=among.value)
         beliefs = bind(beliefs, f"believe_{name}", index=among.value)
     entries = _Entries(
         bind(_ask, f"ask_among_{name}", open_request=find, choose=one, believe=beliefs),
@@ -284,7 +286,7 @@ class Crowd:
             within("due", rows.due[part], 1, 2 * asked + 2)
             within("exposures", rows.exposures[part], 0, asked)
             within("pulls", pulls, 0, rows.exposures[part])
-            within("admitted", rows.admitted[part], 0, pulls)
+            within("admitted", rows.admitted[part], 0, asked)
             within("offered", rows.offered[part], rows.admitted[part], rows.exposures[part])
         require(rows.learned[:n] == rows.counts[:n] + early, "what was learned must be what was told")
         total = self.arrays()

@@ -101,11 +101,11 @@ def new_book(n_arms: int, budget: int) -> Book:
     )
 
 
-def rebuild_book(book: Book, pulls: NDArray[np.int64], asked: int) -> None:
+def rebuild_book(book: Book, asked: int) -> None:
     """Check the facts of a book that was loaded, and list the arms that are due."""
     n, most = book.pulls.size, float(np.finfo(np.float64).max)
-    within("pulls of the guard", book.pulls, 0, pulls)
-    within("admitted pulls", book.admitted, 0, book.pulls)
+    within("pulls of the guard", book.pulls, 0, asked)
+    within("admitted pulls", book.admitted, 0, asked)
     within("marks", book.marks, 0, 1)
     within("the size of the ceiling", book.n_ceiling, 0, book.ceiling.size)
     within("ceiling", book.ceiling, 0, n - 1)

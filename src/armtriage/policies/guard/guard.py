@@ -142,13 +142,14 @@ class Guard(GuardedPolicy):
         if self._inner is not None:
             mine, same = (
                 vars(self),
-                ("_graph", "_roster", "_own_tally", "_open", "_parts", "_missed", "_asked", "_plain"),
+                ("_graph", "_roster", "_own_tally", "_open", "_parts", "_complete", "_missed", "_asked", "_plain"),
             )
             vars(self._inner).update({name: mine[name] for name in same if name in mine})
 
     def _copy_of(self, proposer: Policy) -> Policy:
-        if isinstance(proposer, ContextualPolicy) or proposer.decisions is not None:
-            raise ValueError(f"proposer must choose budget arms, without contexts or decisions, got {proposer!r}")
+        if isinstance(proposer, ContextualPolicy | Guard) or proposer.decisions is not None:
+            accepted = "choose budget arms, without contexts or decisions, and be no Guard itself"
+            raise ValueError(f"proposer must {accepted}, got {proposer!r}")
         for name in ("graph", "budget", "reward_range"):
             if getattr(proposer, name) != getattr(self, name):
                 had = f"{getattr(proposer, name)!r} and {getattr(self, name)!r}"
@@ -328,7 +329,7 @@ class Guard(GuardedPolicy):
         proposer = given.pop("proposer")
         if isinstance(proposer, Mapping):
             kinds, name = kinds_of(Policy), str(proposer["policy"])
-            if name not in kinds or issubclass(kinds[name], GuardedPolicy | ContextualPolicy):
+            if name not in kinds or issubclass(kinds[name], ContextualPolicy | Guard):
                 raise ValueError(f"proposer must be a policy that chooses budget arms, got {name}")
             proposer = kinds[name]._make(graph, proposer["config"])
         return cls(proposer, graph, **given)

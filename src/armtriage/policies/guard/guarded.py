@@ -118,7 +118,7 @@ class GuardedPolicy(Policy):
         (sets, book), n = self._guard(), self.n_arms
         self._check_tallied(sets.counts[:n], sets.sums[:n])
         rebuild(self._elimination.params(), sets, self.graph, self._awaited(), self._asked, counted=False)
-        rebuild_book(book, self.tally.pulls, self._asked)
+        rebuild_book(book, self._asked)
 
     @property
     @locked

@@ -85,11 +85,16 @@ def stale(state: IndexState, scale: float) -> bool:
 
 
 @kernel
+def _is_unseen(state: IndexState, a: int) -> bool:
+    return state.counts[a] == 0 and state.missed[a] < PATIENCE  # type: ignore[no-any-return]
+
+
+@kernel
 def _take_waiting(state: IndexState, taken: int, arms: NDArray[np.int64]) -> int:
     """Take unseen arms whose first reward is on its way, the least asked first."""
     n = 0
     for a in range(state.counts.size):
-        if state.counts[a] == 0 and state.pending[a] > 0 and state.missed[a] < PATIENCE:
+        if _is_unseen(state, a) and state.pending[a] > 0:
             state.kept[n] = a
             state.kept_values[n] = -float(state.pending[a])
             n += 1
@@ -107,7 +112,7 @@ def take_unseen(state: IndexState, arms: NDArray[np.int64]) -> int:
     if state.unseen > 0:
         a = state.cursor
         while a < state.counts.size and taken < arms.size:
-            if state.counts[a] == 0 and state.pending[a] == 0 and state.missed[a] < PATIENCE:
+            if _is_unseen(state, a) and state.pending[a] == 0:
                 arms[taken] = a
                 taken += 1
             a += 1
@@ -272,7 +277,7 @@ def update(
         a = seen[i]
         count = state.counts[a] + 1
         if state.mute > 0:
-            state.unseen -= count == 1 and state.missed[a] < PATIENCE
+            state.unseen -= _is_unseen(state, a)
             state.missed[a] = 0
         elif count == 1:
             state.unseen -= 1
@@ -305,11 +310,6 @@ def release(params: object, state: IndexState, graph: GraphArrays, arms: NDArray
         elif state.missed[a] >= PATIENCE:
             state.unseen -= state.counts[a] == 0 and state.missed[a] == PATIENCE
             _rate(state, a, state.sums[a] / count, 1.0 / math.sqrt(count))
-
-
-@kernel
-def _is_unseen(state: IndexState, a: int) -> bool:
-    return state.counts[a] == 0 and state.missed[a] < PATIENCE  # type: ignore[no-any-return]
 
 
 @kernel

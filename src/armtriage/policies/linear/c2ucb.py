@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Unpack
 
 import numpy as np
@@ -48,15 +49,16 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Choose the S arms of largest ``<theta, x> + w ||x||`` in the norm of the inverse; ties by arm number."""
-    ridge, values, squares = state.ridge, state.values, state.squares
+    n = contexts.shape[0]
+    ridge, values, squares = state.ridge, state.values[:n], state.squares[:n]
     refit(ridge, 0)
-    forms(ridge, 0, contexts, state.arms, values.size, values, squares)
+    forms(ridge, 0, contexts, state.arms, n, values, squares)
     width = params.width
-    if np.isnan(width):
-        width = params.noise * np.sqrt(ridge.log_det[0] - 2.0 * params.log_delta) + np.sqrt(params.ridge)
+    if math.isnan(width):
+        width = params.noise * math.sqrt(ridge.log_det[0] - 2.0 * params.log_delta) + math.sqrt(params.ridge)
     for arm in range(values.size):
-        values[arm] += width * np.sqrt(squares[arm])
-    best_arms(values, arms)
+        values[arm] += width * math.sqrt(squares[arm])
+    best_arms(values, squares, arms)
 
 
 @kernel
@@ -138,7 +140,7 @@ class C2UCB(CompiledContextualPolicy):
     def params(self) -> Params:
         """Return the parameters for the kernels."""
         width = float("nan") if self.width is None else self.width
-        return Params(self.ridge, width, self.noise_in_units(self.noise_scale), float(np.log(self.delta)))
+        return Params(self.ridge, width, self.noise_in_units(self.noise_scale), math.log(self.delta))
 
     def _rebuild(self) -> None:
         self._check_ridge()

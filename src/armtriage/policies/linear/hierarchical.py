@@ -54,6 +54,7 @@ class State(Record):
     values: NDArray[np.float64]  # (K,)
     order: NDArray[np.int64]  # (K,)
     places: NDArray[np.int64]  # (S,)
+    scratch: NDArray[np.float64]  # (K,)
 
 
 @kernel
@@ -89,7 +90,7 @@ def _explore(state: State, variant: int, n: int, free: int, stage: int) -> int:
             _put(state, state.order[i], EXPLORED, stage, stage - 1)
         return wide
     widest = state.places[:free]
-    best_arms(state.values[:wide], widest)
+    best_arms(state.values[:wide], state.scratch, widest)
     for i in range(free):
         _put(state, state.order[widest[i]], EXPLORED, stage, stage - 1)
     return free
@@ -186,7 +187,7 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Choose the arms of a round stage by stage; `notes` says which regression learns from each."""
-    n, free = state.fate.size, arms.size
+    n, free = contexts.shape[0], arms.size
     for arm in range(n):
         _put(state, arm, OPEN, 0, _NOWHERE)
         state.active[arm], state.low[arm], state.high[arm] = arm, -np.inf, np.inf
@@ -194,7 +195,7 @@ def select(
         refit(state.ridge, stage - 1)
         forms(state.ridge, stage - 1, contexts, state.active, n, state.estimate, state.width)
         for i in range(n):
-            state.width[i] = params.multiple * np.sqrt(state.width[i])
+            state.width[i] = params.multiple * math.sqrt(state.width[i])
         free -= _explore(state, params.variant, n, free, stage)
         if free == 0:
             break
@@ -209,7 +210,7 @@ def select(
     if free > 0:
         _fill(params, state, contexts, n, free)
     place = 0
-    for arm in range(state.fate.size):
+    for arm in range(contexts.shape[0]):
         if (state.fate[arm] != OPEN) & (state.fate[arm] != ELIMINATED):
             arms[place], notes[place] = arm, state.home[arm]
             place += 1
@@ -347,6 +348,6 @@ class HierarchicalElimination(CompiledContextualPolicy):
         """Return the state of a policy that has learned nothing."""
         ridge = new_ridge(self.stages + (self.variant == "tight"), self.dimension, 1.0)
         fate, stage, home, active, order = np.zeros((5, self.n_arms), np.int64)
-        estimate, width, low, high, values = np.zeros((5, self.n_arms))
+        estimate, width, low, high, values, scratch = np.zeros((6, self.n_arms))
         places = np.zeros(self.budget, np.int64)
-        return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order, places)
+        return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order, places, scratch)

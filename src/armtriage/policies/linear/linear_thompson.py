@@ -32,6 +32,7 @@ class State(Record):
     facts = ("ridge",)
     ridge: Ridge
     values: NDArray[np.float64]  # (K,)
+    scratch: NDArray[np.float64]  # (K,)
 
 
 @kernel
@@ -45,7 +46,7 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Draw theta from its posterior; choose the S arms of largest ``<theta, x>``, ties by arm number."""
-    ridge, values = state.ridge, state.values
+    ridge, values = state.ridge, state.values[: contexts.shape[0]]
     solve(ridge, 0, params.ridge)
     theta = ridge.vector
     for j in range(theta.size):
@@ -55,7 +56,7 @@ def select(
         theta[j] = ridge.weights[0, j] + params.scale * theta[j]
     for arm in range(values.size):
         values[arm] = inner(contexts[arm], theta)
-    best_arms(values, arms)
+    best_arms(values, state.scratch, arms)
 
 
 @kernel
@@ -137,4 +138,4 @@ class LinearThompsonSampling(CompiledContextualPolicy):
 
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
-        return State(new_ridge(1, self.dimension, self.ridge), np.zeros(self.n_arms))
+        return State(new_ridge(1, self.dimension, self.ridge), *np.zeros((2, self.n_arms)))

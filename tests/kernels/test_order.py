@@ -1,0 +1,46 @@
+"""Order statistics: what leads after a selection, whatever the ties."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from armtriage.kernels.order import best_arms, kth_largest, sort_pairs, top_first
+
+pytestmark = pytest.mark.plain
+
+
+def values_of(number: int) -> tuple[np.ndarray, int]:
+    """Values, many of them equal in every other problem, and how many of them to choose."""
+    rng = np.random.default_rng(number)
+    n = int(rng.integers(1, 400))
+    values = rng.integers(0, 4, n).astype(float) if number % 2 else rng.normal(size=n)
+    return values, n if number % 9 == 8 else int(rng.integers(1, n + 1))
+
+
+def best_of(values: np.ndarray, k: int) -> list[int]:
+    """The k arms of largest value, best first; ties go to the smaller arm."""
+    return np.argsort(-values, kind="stable")[:k].tolist()
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_best_arms_are_those_of_largest_value_in_order(number: int) -> None:
+    values, k = values_of(number)
+    arms = np.full(k, -1)
+    best_arms(values, np.full(values.size, np.nan), arms)
+    assert arms.tolist() == sorted(best_of(values, k))
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_selections_put_the_largest_first(number: int) -> None:
+    values, k = values_of(number)
+    pairs, arms = values.copy(), np.arange(values.size)
+    top_first(pairs, arms, values.size, k)
+    assert sorted(arms[:k].tolist()) == sorted(best_of(values, k))
+    alone = values.copy()
+    assert kth_largest(alone, values.size, k) == np.sort(values)[::-1][k - 1]
+    assert np.array_equal(np.sort(alone[:k]), np.sort(values)[values.size - k :])
+    pairs, arms = values.copy(), np.arange(values.size)
+    sort_pairs(pairs, arms, values.size)
+    assert arms.tolist() == best_of(values, values.size)
+    assert np.array_equal(pairs, values[arms])
