@@ -17,13 +17,7 @@ from armtriage.service.service import Service
 from armtriage.service.stores import Store, open_store
 
 _databases = itertools.count()
-SLATE = {
-    "name": "slate",
-    "arms": ["tea", "milk", "jam", "bread", "egg"],
-    "budget": 2,
-    "seed": 7,
-    "policy": {"kind": "thompson"},
-}
+SLATE = {"name": "slate", "arms": ["tea", "milk", "jam", "bread", "egg"], "budget": 2, "seed": 7}
 
 
 def new_database(server: str) -> str:

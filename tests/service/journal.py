@@ -172,7 +172,6 @@ async def make_slate(call: httpx.AsyncClient, **more: Any) -> None:
     """Make the policy that visitors ask."""
     recipe = {
         "name": "slate", "arms": [f"item-{arm}" for arm in range(8)], "budget": 3, "seed": 7,
-        "policy": {"kind": "thompson"},
     }  # fmt: skip
     answer = await call.post("/v1/policies", json=recipe | more)
     assert answer.status_code in (201, 409), answer.text

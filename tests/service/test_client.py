@@ -122,7 +122,7 @@ def test_many_threads_and_tasks(url):
             made = await asyncio.gather(*(client.decide("slate") for _ in range(20)))
             fates = await asyncio.gather(*(client.reward("slate", one, hits=[]) for one in made))
             assert {fate for one in fates for fate in one.values()} == {"applied"}
-            assert (await client.policy("slate"))["kind"] == "thompson"
+            assert (await client.policy("slate"))["kind"] == "guarded_thompson"
 
     asyncio.run(work())
 

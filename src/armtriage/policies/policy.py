@@ -433,7 +433,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
         """
         self._check_change()
         self._check_eligible_allowed()
-        roster = copy.deepcopy(self._roster) if shows or shown_by else self._roster
+        roster = copy.deepcopy(self._roster)
         model = None if like is None else roster.number(like, "like")
         new = roster.add(names, self._asked)
         edges: list[tuple[int, int]] = []
@@ -444,6 +444,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
                     raise ValueError(f"{argument} must be of new arms, got {roster.said(arm)}")
                 pairs = [(arm, other) for other in roster.numbers(others, argument).tolist()]
                 edges += pairs if argument == "shows" else [(b, a) for a, b in pairs]
+        self._gather()  # while graph, tally and state still agree on how many arms there are
         self._roster = roster
         if model is not None:
             graph = self._graph_before(int(new[0]))

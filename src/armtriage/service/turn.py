@@ -456,6 +456,10 @@ class Turn:
                 raise Refused("invalid", "add has an arm that is there already")
             if names and fold.policy.decisions is not None:
                 raise Refused("invalid", "a policy over a set of decisions takes no new arms")
+            if names and fold.contextual:
+                raise Refused("invalid", "a policy with contexts takes no new arms")
+            if (names or change.retire) and fold.refuses_choice:
+                raise Refused("invalid", fold.refuses_choice)
             if names and fold.recipe.create.feedback.kind != "semi_bandit":
                 raise Refused("invalid", "arms can be added where each shows itself only")
             retire, restore = self._arms(change.retire), self._arms(change.restore)
