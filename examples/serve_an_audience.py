@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -96,7 +95,6 @@ def main(seconds: float = 60.0, seed: int = 1) -> None:
             assert server.stdout is not None
             said = server.stdout.readline()
             url = next(word for word in said.split() if word.startswith("http://"))
-            threading.Thread(target=server.stdout.read, daemon=True).start()
             print(f"The service is at {url}; {VISITS} visits a second for {seconds:g} seconds")
             with Client(url) as client:
                 audience = Audience(client, seed)
@@ -105,11 +103,11 @@ def main(seconds: float = 60.0, seed: int = 1) -> None:
                 known = client.policy("front-page")
         finally:
             server.send_signal(signal.SIGTERM)
-            code = server.wait(timeout=20)
+            server.communicate(timeout=20)
         checked = subprocess.run(
             [*command, "store", "check", "--store", store], capture_output=True, text=True, check=False
         )
-    _print(audience, known, code, checked.stdout)
+    _print(audience, known, server.returncode, checked.stdout)
 
 
 def _play(audience: Audience, seconds: float) -> None:

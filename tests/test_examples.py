@@ -35,3 +35,10 @@ def test_inside_the_guard_prints_every_proposer_and_draws(capsys: pytest.Capture
     assert [row[0] for row in rows[1:]] == [f"| {name}" for name in example["policies"]()]
     assert all(len(row) == 4 for row in rows)
     assert (tmp_path / "guard.png").stat().st_size > 1000
+
+
+def test_serve_an_audience_ends_with_a_store_that_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "serve_an_audience.py"))["main"](seconds=3.0)
+    said = capsys.readouterr().out
+    assert "decisions: 180, 0 fallbacks" in said
+    assert said.endswith("Everything is as it should be\n")

@@ -29,8 +29,13 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Found = TypeVar("Found")
 
-key = typer.Typer(help="Make, list and revoke keys of the service.", no_args_is_help=True)
-store = typer.Typer(help="Check, copy, replay and clear the store of the service.", no_args_is_help=True)
+_PLAIN: Any = {
+    "no_args_is_help": True,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+key = typer.Typer(help="Make, list and revoke keys of the service.", **_PLAIN)
+store = typer.Typer(help="Check, copy, replay and clear the store.", **_PLAIN)
 
 
 def serve(
@@ -40,9 +45,9 @@ def serve(
     ),
     port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
 ) -> None:
-    """Serve decisions over HTTP, and keep every one that was acknowledged.
+    """Serve decisions over HTTP.
 
-    Policies are made, asked and told with JSON; /openapi.json says how. SIGTERM stops it cleanly. An example:
+    What is acknowledged is stored. Policies are made, asked and told with JSON; /openapi.json says how. SIGTERM stops it cleanly. An example:
 
     armtriage serve --store decisions.db
     """
