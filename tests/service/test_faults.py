@@ -15,8 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from armtriage import __version__
 from armtriage.service import crash
-from armtriage.service.stores import SqliteStore, StoreError, open_store
+from armtriage.service.stores import Snapshot, SqliteStore, StoreError, open_store
 from conftest import score
 from service.calls import SLATE, run, served
 from service.journal import Journal, make_slate, serving, stored
@@ -85,7 +86,8 @@ def _in_child(address, name, count, acknowledged):
                 assert told.status_code == 200
                 _note(acknowledged, f"r {key}")
                 if name.endswith("snapshot"):
-                    await call.service.loops["slate"]._save()
+                    loop = call.service.loops["slate"]
+                    await loop._save(await loop.look(lambda fold: Snapshot.of(fold.head, __version__, fold.to_bytes())))
 
     try:
         asyncio.run(work())

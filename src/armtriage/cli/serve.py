@@ -47,7 +47,8 @@ def serve(
 ) -> None:
     """Serve decisions over HTTP.
 
-    What is acknowledged is stored. Policies are made, asked and told with JSON; /openapi.json says how. SIGTERM stops it cleanly. An example:
+    What is acknowledged is stored. Policies are made, asked and told with JSON; /openapi.json says how. SIGTERM stops
+    it cleanly. An example:
 
     armtriage serve --store decisions.db
     """

@@ -27,7 +27,7 @@ __all__ = ["Loop", "load", "rehearse"]
 GROUP = 256  # requests that share a commit
 WAITING = 1024  # requests that may wait; more are refused
 PATIENCE = 2.0  # seconds that one may wait before others are refused
-CHUNK = 5_000  # events that a replay reads at a time
+CHUNK = 2_000  # events that a replay reads at a time
 EVERY = 10_000  # events after which a snapshot is worth its cost: a replay of them takes about a second
 _DAY = 86_400_000_000
 
@@ -161,6 +161,8 @@ class Loop:
                 await self._awake.wait()
             while len(self._flying) >= self.store.depth:
                 await self._landed()
+            if self._failed is not None:
+                continue
             if self._waiting or self._idle_work():
                 await self._turn()
             await self._maybe_save()
@@ -170,9 +172,8 @@ class Loop:
             raise self._failed
         if self._saving is not None:
             await self._saving
-        assert self.fold is not None
-        if self.fold.head > self._snapshot_at:
-            await self._save()
+        if self.lag:
+            await self._save(self._snapshot())
 
     def _idle_work(self) -> bool:
         """Whether a turn is worth it although nobody waits: decisions whose time has passed, or others' events."""
@@ -338,17 +339,21 @@ class Loop:
             while self._flying:
                 await self._landed()
             if self._failed is None:
-                self._saving = asyncio.create_task(self._save())
+                self._saving = asyncio.create_task(self._save(self._snapshot()))
 
-    async def _save(self) -> None:
-        """Write a snapshot of a state whose events are all stored; without it nothing is lost but time."""
+    def _snapshot(self) -> Snapshot:
+        """Return a snapshot of the state, whose events must all be stored."""
         assert self.fold is not None
-        snapshot = Snapshot.of(self.fold.head, __version__, self.fold.to_bytes())
+        assert not self._flying
         self._snapshot_at = self.fold.head
+        return Snapshot.of(self.fold.head, __version__, self.fold.to_bytes())
+
+    async def _save(self, snapshot: Snapshot) -> None:
+        """Write a snapshot; without it nothing is lost but time."""
         point("before-snapshot")
         with contextlib.suppress(StoreError):
             await self.store.put_snapshot(self.row.id, snapshot)
-        await self.store.forget_orphans(self.row.id, clock.steady() - _DAY)
+            await self.store.forget_orphans(self.row.id, clock.steady() - _DAY)
         point("after-snapshot")
 
     async def decide(self, requests: Sequence[Decide]) -> Any:
@@ -407,7 +412,8 @@ async def load(store: Store, row: PolicyRow, recipe: Recipe | None = None, *, sn
     fold = None
     for snapshot in await store.snapshots(row.id) if snapshots else ():
         # Another version may count otherwise: its snapshots are not trusted, and the log is.
-        if snapshot.whole and snapshot.version == __version__:
+        logged = await store.read(row.id, snapshot.seq - 1, 1)
+        if logged and snapshot.whole and snapshot.version == __version__:
             with contextlib.suppress(ArmtriageError, ValueError):
                 fold = await asyncio.to_thread(Fold.from_bytes, recipe, snapshot.payload)
                 break

@@ -149,10 +149,11 @@ class PostgresStore:
 
     async def drop(self, policy: int) -> None:
         """Delete a policy with all that belongs to it."""
-        async with self._connection() as connection, connection.transaction():
+        # On a connection of its own: this may take longer than others may.
+        async with await psycopg.AsyncConnection.connect(self._address) as connection:
+            await connection.execute("DELETE FROM policy WHERE id = %s", (policy,))
             for table in ("event", "stray", "snapshot", "counter"):
                 await connection.execute(f"DELETE FROM {table} WHERE policy = %s", (policy,))
-            await connection.execute("DELETE FROM policy WHERE id = %s", (policy,))
 
     async def read(self, policy: int, after: int, limit: int) -> Sequence[Event]:
         """Return events after a place in the log, oldest first."""
