@@ -18,6 +18,7 @@ from armtriage.policies import Policy
 from armtriage.service import events as log
 from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Lived, Rewarded, unpack
 from armtriage.service.recipe import Recipe
+from armtriage.service.refusal import said
 
 __all__ = ["Fold", "Open", "bits", "unbits"]
 
@@ -93,7 +94,7 @@ class Fold:
         try:
             ask(*given, eligible=mask)
         except (ValueError, TypeError, NotImplementedError) as error:
-            return str(error)[:300].encode("ascii", "replace").decode()
+            return said(error)
         return ""
 
     def opened(self, key: str, decision: Decision, at: int) -> Open:

@@ -23,7 +23,7 @@ from armtriage.decisions import (
 from armtriage.graphs import FeedbackGraph
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.service.messages import Arm, Create, DecisionFamily, Feedback
-from armtriage.service.refusal import Refused
+from armtriage.service.refusal import Refused, said
 
 __all__ = ["Recipe"]
 
@@ -119,7 +119,7 @@ class Recipe:
                 return kind(graph, decisions=_family(create.decisions, len(self.names)), **given)
             return kind(graph, create.budget, **given)
         except (TypeError, ValueError, NotImplementedError) as error:
-            raise Refused("invalid", str(error)[:300].encode("ascii", "replace").decode()) from None
+            raise Refused("invalid", said(error)) from None
 
 
 def _seconds(text: str) -> int:

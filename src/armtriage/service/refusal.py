@@ -6,7 +6,7 @@ import json
 import secrets
 from collections.abc import Mapping
 
-__all__ = ["CODES", "Refused"]
+__all__ = ["CODES", "Refused", "said"]
 
 CODES: Mapping[str, tuple[int, str]] = {
     "malformed": (400, "The body is not JSON."),
@@ -65,3 +65,14 @@ class Refused(Exception):
         if self.fates is not None:
             said["fates"] = dict(self.fates)
         return json.dumps(said).encode("ascii")
+
+
+def said(error: Exception) -> str:
+    """Return what the library says of bad input, without the input.
+
+    Examples
+    --------
+    >>> said(ValueError("budget must be at most 5, got '<script>'"))
+    'budget must be at most 5'
+    """
+    return str(error).partition(", got ")[0][:300].encode("ascii", "replace").decode()

@@ -246,6 +246,8 @@ async def readyz(call: Call) -> Reply:
 
 async def metrics(call: Call) -> Reply:
     """Return counters for Prometheus."""
+    for loop in call.service.loops.values():
+        await views.brief(loop)
     return Reply(200, write_text(call.service.families()))
 
 

@@ -138,6 +138,11 @@ class Service:
             folds = {name: loop.fold for name, loop in self.loops.items()}
             return [("", {"policy": name}, what(self.loops[name], fold)) for name, fold in folds.items() if fold]
 
+        def certified(name: str) -> list[Sample]:
+            seen = {policy: loop.seen for policy, loop in self.loops.items() if loop.seen is not None}
+            held = {policy: getattr(of[2], name) for policy, of in seen.items() if of[2] is not None}
+            return [("", {"policy": policy}, value) for policy, value in held.items()]
+
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
             return [sample for name, held in of.items() for sample in held.samples({"policy": name})]
 
@@ -155,5 +160,8 @@ class Service:
             ("armtriage_open_decisions", "gauge", "Decisions whose rewards may come.", gauge(lambda _, f: len(f.open))),
             ("armtriage_head", "gauge", "Events in the log.", gauge(lambda _, fold: fold.head)),
             ("armtriage_snapshot_lag", "gauge", "Events since the last snapshot.", gauge(lambda loop, _: loop.lag)),
+            ("armtriage_regret_bound", "gauge", "What all decisions have lost at most.", certified("regret_bound")),
+            ("armtriage_next_bound", "gauge", "What the next decision loses at most.", certified("next_bound")),
+            ("armtriage_interval_failures", "gauge", "Intervals that contradict.", certified("contradictions")),
             ("armtriage_ready", "gauge", "Whether the policy answers.", gauge(lambda loop, _: float(loop.ready))),
         ]
