@@ -16,6 +16,18 @@ def test_late_rewards_confirm_the_three_best_items(capsys: pytest.CaptureFixture
     assert confirmed.startswith("confirmed [9, 10, 11]")
 
 
+def test_routes_find_the_best_way_around_closed_streets(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "routes.py"))["main"](days=900)
+    first, *phases = capsys.readouterr().out.splitlines()
+    assert first.startswith("usually best: 00 ")
+    lost = [[float(part.split(" more")[0].split()[-1]) for part in line.split(", ")[1:]] for line in phases]
+    assert len(lost) == 3
+    assert lost[0][0] > 4 > 1 > lost[0][1]
+    assert lost[1][1] < lost[1][0]
+    # What is known of the streets that were open all along is not forgotten.
+    assert lost[2][0] < 1
+
+
 def test_what_each_part_is_worth_prints_every_setting_on_every_graph(capsys: pytest.CaptureFixture[str]) -> None:
     example = runpy.run_path(str(EXAMPLES / "what_each_part_is_worth.py"))
     example["main"](horizon=50, replications=2)

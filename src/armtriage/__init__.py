@@ -16,7 +16,16 @@ from armtriage.decisions import (
     SpanningTrees,
     TopS,
 )
-from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
+from armtriage.environments import (
+    Arrivals,
+    Availability,
+    Environment,
+    LinearEnvironment,
+    Patterns,
+    RandomRounds,
+    ReplayEnvironment,
+    StochasticEnvironment,
+)
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownArm, UnknownDecision
 from armtriage.graphs import FeedbackGraph
 from armtriage.instances import (
@@ -69,6 +78,8 @@ __all__ = [
     "KLUCB",
     "AlreadyTold",
     "ArmtriageError",
+    "Arrivals",
+    "Availability",
     "Certificate",
     "CombUCB1",
     "CombinatorialElimination",
@@ -94,7 +105,9 @@ __all__ = [
     "Matchings",
     "PartitionMatroid",
     "Paths",
+    "Patterns",
     "Policy",
+    "RandomRounds",
     "ReplayEnvironment",
     "Results",
     "SpanningTrees",

@@ -14,6 +14,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
 
 __all__ = [
+    "DIRECTIONS",
     "LARGEST",
     "LONGEST",
     "as_array",
@@ -47,6 +48,9 @@ LARGEST = 2**31 - 1
 
 LONGEST = 2**53
 """The longest horizon: rounds up to here are exact as floating-point numbers."""
+
+DIRECTIONS = ("maximize", "minimize")
+"""What may be wanted of what is told: much of rewards, or little of costs."""
 
 FARTHEST = 1e100
 """The largest reward: widths of ranges, and sums over a longest horizon, stay far from infinity."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import (
+    DIRECTIONS,
     LONGEST,
     as_numbers,
     check_arms,
@@ -32,7 +33,6 @@ from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage, triage_among
 
 __all__ = [
-    "DIRECTIONS",
     "Account",
     "Bounds",
     "Certificate",
@@ -46,9 +46,6 @@ __all__ = [
     "certify",
     "narrowed",
 ]
-
-DIRECTIONS = ("maximize", "minimize")
-"""What is told are rewards, or costs."""
 
 
 class Tally(NamedTuple):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from armtriage import Matchings
+from armtriage import DecisionSet, Matchings
+from armtriage.decisions.sets import written
 from decisions.spot_check import spot_check
 
 
@@ -52,6 +53,35 @@ def test_a_complete_list_of_pairs_is_the_complete_matching() -> None:
     assert Matchings(2, 2, [(0, 1), (0, 0), (1, 0), (1, 1)]) != Matchings(2, 2)
 
 
+def test_a_matrix_stands_for_a_number_for_each_pair() -> None:
+    rng = np.random.default_rng(3)
+    allowed = rng.random((4, 6)) < 0.6
+    jobs = Matchings(4, 6, allowed)
+    assert jobs == Matchings(4, 6, np.argwhere(allowed))
+    assert Matchings(4, 6, allowed.tolist()) == jobs
+    weights = rng.normal(size=(4, 6))
+    weights[~allowed] = np.nan
+    assert jobs.maximise(weights).tolist() == jobs.maximise(jobs.by_arm(weights)).tolist()
+    np.testing.assert_array_equal(jobs.matrix(jobs.by_arm(weights)), weights)
+    np.testing.assert_array_equal(jobs.maximise_each_including(weights), jobs.maximise_each_including(weights[allowed]))
+
+
+def test_nodes_may_have_names() -> None:
+    shifts = Matchings(["Ann", "Bob"], ["early", "late", ("night", 2)], [("Bob", "late"), ("Ann", ("night", 2))])
+    assert shifts.edges.tolist() == [[1, 1], [0, 2]]
+    assert shifts.names == [("Bob", "late"), ("Ann", ("night", 2))]
+    assert Matchings(["Ann", "Bob"], 2).names == [("Ann", 0), ("Ann", 1), ("Bob", 0), ("Bob", 1)]
+    assert Matchings(2, 2).names is None
+    assert repr(shifts) == "Matchings(2 x 3 with names, 2 pairs, size=2)"
+    for one in (shifts, Matchings(["Ann", "Bob"], 2)):
+        again = DecisionSet.from_arrays(one.to_arrays())
+        assert again == one
+        assert again.names == one.names
+    assert shifts != Matchings(2, 3, [(1, 1), (0, 2)])
+    with pytest.raises(ValueError, match="names must name each of the 2 arms, got 1"):
+        DecisionSet.from_arrays({**shifts.to_arrays(), "left_names": written(["Ann"])})
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -62,6 +92,14 @@ def test_a_complete_list_of_pairs_is_the_complete_matching() -> None:
         (lambda: Matchings(2, 2, size=0), "size must be a whole number from 1, got 0"),
         (lambda: Matchings(2, 2, []), r"edges must be one or more pairs, of shape \(m, 2\), got shape \(0,\)"),
         (lambda: Matchings(2, 3, [(0, 3)]), r"edges must be pairs from \(0, 0\) to \(1, 2\), got \(0, 3\)"),
+        (lambda: Matchings(["a", "a"], 2), "left must be different names, got 'a' twice"),
+        (lambda: Matchings(2, []), "the number of names in right must be a whole number from 1, got 0"),
+        (lambda: Matchings("ab", 2), "left must be a whole number from 1, got 'ab'"),
+        (lambda: Matchings(["a"], ["b"], [("a", "c")]), "edges must be pairs of a name of left and one of right"),
+        (lambda: Matchings(2, 2, np.ones((3, 2), bool)), r"edges must have shape \(2, 2\) as a matrix, got \(3, 2\)"),
+        (lambda: Matchings(2, 2).by_arm([1, 2, 3, 4]), r"matrix must have shape \(2, 2\), got \(4,\)"),
+        (lambda: Matchings(2, 2).matrix([1, 2]), "values must be a list with a number for each of 4 arms"),
+        (lambda: Matchings(2, 2).maximise(np.ones((2, 3))), r"weights must have shape \(4,\)"),
         (lambda: Matchings(2, 2, [(0, 1), (0, 1)]), r"edges must name each pair once, got \(0, 1\) again"),
     ],
 )

@@ -177,7 +177,7 @@ def test_regret_of_a_million_best_arms_is_exactly_zero() -> None:
 
 
 BAD_ENVIRONMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
-    ({"graph": None}, TypeError, "graph must be a FeedbackGraph, got NoneType"),
+    ({"graph": None}, TypeError, "graph must be a FeedbackGraph or a number of arms, got NoneType"),
     ({"means": [0.5] * 3}, ValueError, r"means must have shape \(4,\) like the graph, got \(3,\)"),
     ({"means": [[0.5] * 4]}, ValueError, r"got \(1, 4\)"),
     ({"means": [0.5, 1.1, 0.5, 0.5]}, ValueError, "means must lie in .* got 1.1 for arm 1"),

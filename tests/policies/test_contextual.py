@@ -169,8 +169,9 @@ def test_writing_on_contexts_after_ask_does_not_change_what_is_learned(name: str
         contexts = some_contexts(number)
         decision, other = policy.ask(contexts), twin.ask(contexts.copy())
         contexts[:] = 0.25
-        decision.contexts[:] = 0.125
-        policy.open_decisions[0].contexts[:] = 0.375
+        for one in (decision, policy.open_decisions[0]):
+            with pytest.raises(ValueError, match="read-only"):
+                one.contexts[:] = 0.125
         policy.tell(decision, [0.5, -1.0])
         twin.tell(other, [0.5, -1.0])
     assert sums(policy) == sums(twin)

@@ -452,7 +452,7 @@ def test_late_rewards_cost_no_more_than_the_rounds_that_they_are_late(number: in
     env = StochasticEnvironment(means, graph, seed=number)
     policy = CombinatorialElimination(graph, budget=budget, delta=delta, seed=7)
     waiting: dict[int, Any] = {}
-    layers, picks, lost = [], dict[int, int](), 0.0
+    layers, picks, lost, most = [], dict[int, int](), 0.0, layer_size(graph)
     for t in range(rounds):
         known, active, free = saved(policy), policy.triage.active, budget - policy.triage.confirmed.size
         done = active.size <= free
@@ -463,7 +463,7 @@ def test_late_rewards_cost_no_more_than_the_rounds_that_they_are_late(number: in
         assert t < late or told >= layers[t - late]  # what was asked then has been told
         if not done:
             # All picks of a layer are one greedy run, and only its last round has slots to fill.
-            assert picks.get(layers[t], 0) < layer_size(graph)
+            assert picks.get(layers[t], 0) < most
             picks[layers[t]] = picks.get(layers[t], 0) + free
         level = math.log(2 * n / delta) + 0.5 * math.log(max(told, 1))
         assert loss <= free * min(1.0, 6.0 * math.sqrt(33 / 64 * level / max(told, 1))) + 1e-9

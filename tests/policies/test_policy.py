@@ -160,10 +160,13 @@ def test_open_decision_can_be_told_as_the_asked_one() -> None:
     assert policy.open_decisions == ()
 
 
-def test_writing_on_a_decision_does_not_change_what_is_told() -> None:
+def test_a_decision_cannot_be_written_on() -> None:
     policy = make("CombUCB1")
     decision = policy.ask()
-    decision.arms[:] = [4, 5]
+    with pytest.raises(ValueError, match="read-only"):
+        decision.arms[:] = [4, 5]
+    with pytest.raises(AttributeError, match="fixed"):
+        decision.number = 3
     policy.tell(decision, [1, 1])
     assert saved(policy)["counts"].tolist() == [1, 1, 0, 0, 0, 0]
 
@@ -515,8 +518,9 @@ def test_a_caller_who_changes_a_decision_changes_nothing_in_the_policy() -> None
     for old in (False, True):
         decision = policy.ask()
         expected = decision.revealed.copy()
-        decision.revealed[:] = decision.revealed[::-1]
-        decision.arms[:] = 0
+        for mine in (decision.revealed, decision.arms):
+            with pytest.raises(ValueError, match="read-only"):
+                mine[:] = 0
         if old:
             policy.ask()
         before = policy.tally.sums.copy()

@@ -10,10 +10,36 @@ from numpy.typing import ArrayLike
 from armtriage._arguments import as_array, as_matrix, check_each, check_number
 from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, frozen
 
-__all__ = ["Constraints", "Knapsack"]
+__all__ = ["Constraints", "Knapsack", "best_subset"]
 
 _SLACK = 1e-6
 """By how much of its largest coefficient a constraint may be missed: the solver works with such a tolerance."""
+
+
+def best_subset(
+    weights: Floats, marks: Marks, matrix: Any, lower: Floats, upper: Floats, whole: int | None = None
+) -> Ints | None:
+    """Return the arms of largest total weight that obey the marks and ``lower <= matrix @ x <= upper``, if any do.
+
+    The largest coefficient of a row should be near 1: tolerances of the solver are absolute. Only the first `whole`
+    are arms, if it is given, and the others numbers from 0 to 1.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    # The solver stops at a gap of 1e-6, which is made small beside the weights.
+    unit = 20 - int(np.frexp(np.abs(weights).max())[1])
+    answer = milp(
+        -np.ldexp(weights, unit),
+        integrality=(np.arange(weights.size) < (whole or weights.size)).astype(np.int64),
+        bounds=Bounds((marks == 1).astype(np.float64), (marks >= 0).astype(np.float64)),
+        constraints=LinearConstraint(matrix, lower, upper),
+        options={"mip_rel_gap": 0.0},
+    )
+    if answer.status == 2:
+        return None
+    if answer.status != 0:
+        raise RuntimeError(f"the solver gave up on {len(lower)} constraints on {weights.size} arms: {answer.message}")
+    return np.flatnonzero(answer.x[:whole] > 0.5)
 
 
 class Constraints(DecisionSet):
@@ -67,22 +93,7 @@ class Constraints(DecisionSet):
         super().__init__(self.n_arms, largest.size)
 
     def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
-        # The solver stops at a gap of 1e-6, which is made small beside the weights.
-        unit = 20 - int(np.frexp(np.abs(weights).max())[1])
-        answer = milp(
-            -np.ldexp(weights, unit),
-            integrality=np.ones(self.n_arms, np.int64),
-            bounds=Bounds((marks == 1).astype(np.float64), (marks >= 0).astype(np.float64)),
-            constraints=LinearConstraint(self._scaled, self._low, self._high),
-            options={"mip_rel_gap": 0.0},
-        )
-        if answer.status == 2:
-            return None
-        if answer.status != 0:
-            raise RuntimeError(f"the solver gave up on {self!r}: {answer.message}")
-        return np.flatnonzero(answer.x > 0.5)
+        return best_subset(weights, marks, self._scaled, self._low, self._high)
 
     def _allows(self, marks: Marks) -> bool:
         sums = self._scaled @ (marks == 1).astype(np.float64)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb, factorial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from armtriage._arguments import LARGEST, check_count, check_pairs
-from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, frozen
+from armtriage._arguments import LARGEST, as_array, as_numbers, check_count, check_pairs, check_per_arm
+from armtriage.arms import Name
+from armtriage.decisions.sets import (
+    LISTED,
+    DecisionSet,
+    Floats,
+    Ints,
+    Marks,
+    as_names,
+    frozen,
+    named_in,
+    written,
+)
 from armtriage.kernels.jit import kernel
 
 __all__ = ["Matchings"]
@@ -56,11 +68,11 @@ class Matchings(DecisionSet):
 
     Parameters
     ----------
-    left, right : int
-        How many nodes there are on each side.
-    edges : array_like of shape (m, 2), optional
+    left, right : int or sequence of names
+        How many nodes there are on each side, or what they are called: then pairs of names are the names of the arms.
+    edges : array_like of shape (m, 2), or of bool and shape (left, right), optional
         The pairs (left node, right node) that are allowed; edge number a is arm a. By default all are, and arm
-        ``i * right + j`` is the pair (i, j).
+        ``i * right + j`` is the pair (i, j). A matrix is True where a pair is allowed, and its arms go row by row.
     size : int, optional
         How many pairs a decision has; by default as many as possible.
 
@@ -72,16 +84,31 @@ class Matchings(DecisionSet):
     (array([1, 3]), [[0, 1], [1, 0]])
     >>> jobs.count()
     6
+
+    Where one number belongs to each pair, a matrix may be given:
+
+    >>> jobs.maximise([[0.9, 0.8, 0.1], [0.7, 0.1, 0.2]])
+    array([1, 3])
+    >>> shifts = Matchings(["Ann", "Bob"], ["early", "late"])
+    >>> shifts.names[2], shifts.matrix([5, 6, 7, 8])
+    (('Bob', 'early'), array([[5., 6.],
+           [7., 8.]]))
     """
 
-    def __init__(self, left: int, right: int, edges: ArrayLike | None = None, size: int | None = None) -> None:
-        self.left = check_count("left", left, 1, LARGEST)
-        self.right = check_count("right", right, 1, LARGEST)
+    def __init__(
+        self,
+        left: int | Sequence[Name],
+        right: int | Sequence[Name],
+        edges: ArrayLike | None = None,
+        size: int | None = None,
+    ) -> None:
+        self.left, self._left_names = _side("left", left)
+        self.right, self._right_names = _side("right", right)
         cells = self.left * self.right
         if cells > _CELLS:
             raise ValueError(f"left times right must be at most {_CELLS}, got {cells}")
         every = np.column_stack(np.divmod(np.arange(cells), self.right))
-        self.edges = frozen(every) if edges is None else frozen(check_pairs(edges, self.left, self.right))
+        self.edges = frozen(every if edges is None else check_pairs(self._pairs(edges), self.left, self.right))
         self._complete = np.array_equal(self.edges, every)
         # The rows of the cost matrix are the smaller side.
         turned = self.left > self.right
@@ -96,6 +123,69 @@ class Matchings(DecisionSet):
         if size is not None and check_count("size", size, 1) > most:
             raise ValueError(f"size must be at most {most}, the largest matching of edges, got {size}")
         super().__init__(len(self.edges), most if size is None else int(size))
+
+    def _pairs(self, edges: Any) -> Any:
+        """Return the pairs of a matrix of bool, or of names; others as they are."""
+        try:
+            allowed = np.asarray(edges)
+        except ValueError:  # names of different shapes
+            allowed = np.empty(0)
+        if allowed.dtype == np.bool_:
+            if allowed.shape != (self.left, self.right):
+                raise ValueError(f"edges must have shape ({self.left}, {self.right}) as a matrix, got {allowed.shape}")
+            return np.argwhere(allowed)
+        if self._left_names is None and self._right_names is None:
+            return edges
+        sides = [
+            range(count) if names is None else names
+            for count, names in ((self.left, self._left_names), (self.right, self._right_names))
+        ]
+        places = [{name: place for place, name in enumerate(names)} for names in sides]
+        try:
+            return [(places[0][first], places[1][second]) for first, second in edges]
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"edges must be pairs of a name of left and one of right, got {edges!r:.100}") from None
+
+    @property
+    def names(self) -> list[Name] | None:
+        """What the arms are called: pairs of a left and a right node; None if neither side has names."""
+        if self._left_names is None and self._right_names is None:
+            return None
+        left = self._left_names or range(self.left)
+        right = self._right_names or range(self.right)
+        return [(left[i], right[j]) for i, j in self.edges.tolist()]
+
+    def matrix(self, values: ArrayLike, missing: float = np.nan) -> Floats:
+        """Return numbers of the arms as a matrix with a row for each left and a column for each right node.
+
+        Pairs that are not allowed have the number `missing`; `by_arm` is the way back.
+
+        Examples
+        --------
+        >>> Matchings(2, 2, [(0, 0), (1, 1), (1, 0)]).matrix([1, 2, 3], missing=0)
+        array([[1., 0.],
+               [3., 2.]])
+        """
+        table = np.full((self.left, self.right), missing, np.float64)
+        table[self.edges[:, 0], self.edges[:, 1]] = check_per_arm("values", values, self.n_arms)
+        return table
+
+    def by_arm(self, matrix: ArrayLike) -> Floats:
+        """Return the numbers of the arms, of a matrix with a row for each left and a column for each right node.
+
+        Examples
+        --------
+        >>> Matchings(2, 2, [(0, 0), (1, 1), (1, 0)]).by_arm([[1, 9], [3, 2]])
+        array([1., 2., 3.])
+        """
+        table = as_numbers("matrix", matrix)
+        if table.shape != (self.left, self.right):
+            raise ValueError(f"matrix must have shape ({self.left}, {self.right}), got {table.shape}")
+        return np.asarray(table[self.edges[:, 0], self.edges[:, 1]], np.float64)
+
+    def _check_weights(self, weights: ArrayLike) -> Floats:
+        given = as_array("weights", weights)
+        return super()._check_weights(self.by_arm(given) if given.shape == (self.left, self.right) else given)
 
     def _costs(self, weights: Floats, marks: Marks) -> Floats:
         """Return the matrix whose cheapest assignment is the best decision, with dummies that take the rest.
@@ -180,8 +270,35 @@ class Matchings(DecisionSet):
         return [tuple(sorted(arms)) for arms, _ in partial]
 
     def _arguments(self) -> dict[str, Any]:
-        sides = {"left": self.left, "right": self.right, "size": self.size}
-        return sides if self._complete else sides | {"edges": self.edges}
+        own: dict[str, Any] = {"left": self.left, "right": self.right, "size": self.size}
+        if not self._complete:
+            own["edges"] = self.edges
+        for side, names in (("left_names", self._left_names), ("right_names", self._right_names)):
+            if names is not None:
+                own[side] = written(names)
+        return own
+
+    @classmethod
+    def _of(cls, arguments: dict[str, Any]) -> Self:
+        rest = {name: value for name, value in arguments.items() if name not in ("left_names", "right_names")}
+        made = cls(**rest)
+        if "left_names" in arguments:
+            made._left_names = named_in(arguments["left_names"], made.left)
+        if "right_names" in arguments:
+            made._right_names = named_in(arguments["right_names"], made.right)
+        return made
+
+    def __repr__(self) -> str:
+        if self._left_names is None and self._right_names is None:
+            return super().__repr__()
+        return f"Matchings({self.left} x {self.right} with names, {self.n_arms} pairs, size={self.size})"
+
+
+def _side(argument: str, nodes: int | Sequence[Name]) -> tuple[int, list[Name] | None]:
+    """Return the number of nodes on a side, and their names."""
+    if isinstance(nodes, list | tuple):
+        return check_count(f"the number of names in {argument}", len(nodes), 1), as_names(argument, nodes)
+    return check_count(argument, nodes, 1, LARGEST), None  # type: ignore[arg-type]
 
 
 def _assign(costs: Floats) -> tuple[Ints, Ints] | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_array, check_arms, check_each
+from armtriage.arms import Name, Roster, check_name
 
-__all__ = ["LISTED", "DecisionSet", "Floats", "Ints", "Marks", "frozen"]
+__all__ = ["LISTED", "DecisionSet", "Floats", "Ints", "Marks", "as_names", "frozen", "named_in", "written"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -30,6 +31,33 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
+
+
+def as_names(argument: str, names: Iterable[Any]) -> list[Name]:
+    """Return different names as a list."""
+    if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
+        raise TypeError(f"{argument} must be a sequence of names, got {names!r}")
+    given: list[Name] = []
+    known = set()
+    for name in names:
+        check_name(name)
+        if name in known:
+            raise ValueError(f"{argument} must be different names, got {name!r} twice")
+        known.add(name)
+        given.append(name)
+    return given
+
+
+def written(names: list[Name]) -> NDArray[np.uint8]:
+    """Return names as an array, for a file."""
+    return Roster(len(names), names).to_arrays()["names"]
+
+
+def named_in(text: Any, count: int) -> list[Name]:
+    """Return the names that `written` wrote, after a check."""
+    names = Roster.from_arrays({"names": np.asarray(text)}, count, 0).names
+    assert names is not None
+    return names
 
 
 class DecisionSet(ABC):
@@ -60,6 +88,32 @@ class DecisionSet(ABC):
     def __init__(self, n_arms: int, size: int) -> None:
         self.n_arms = n_arms
         self.size = size
+
+    @property
+    def names(self) -> list[Name] | None:
+        """What the arms are called, for the `names` of a policy; None where they have no names."""
+        return None
+
+    @property
+    def needs_costs(self) -> bool:
+        """Whether the best decision can only be found for weights of at most 0, as costs that are not negative give."""
+        return False
+
+    def check_direction(self, direction: str, reward_range: tuple[float, float]) -> None:
+        """Refuse what a policy is told, or a world tells, if this set cannot be asked for the best of it.
+
+        Examples
+        --------
+        >>> from armtriage import Paths
+        >>> two_way = Paths(4, [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)], 0, 3, directed=False)
+        >>> two_way.check_direction("minimize", (0.0, 30.0))
+        >>> two_way.check_direction("maximize", (0.0, 30.0))
+        Traceback (most recent call last):
+        ValueError: direction must be 'minimize' and reward_range from 0 for a network with cycles, ...
+        """
+        if self.needs_costs and (direction != "minimize" or reward_range[0] < 0.0):
+            accepted = "direction must be 'minimize' and reward_range from 0 for a network with cycles"
+            raise ValueError(f"{accepted}, got {direction!r} and {reward_range} for {self!r}")
 
     @abstractmethod
     def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:
@@ -233,7 +287,7 @@ class DecisionSet(ABC):
         parts = {key: np.asarray(one) for key, one in arrays.items() if key != "kind"}
         try:
             made: Self = kinds[name]._of({key: one if one.ndim else one.item() for key, one in parts.items()})
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"arrays must hold a whole {name}: {error}") from error
         return made
 

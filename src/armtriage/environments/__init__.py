@@ -1,8 +1,18 @@
 """Environments: what an arm pays in a round, as a pure function of (seed, replication, round, arm)."""
 
+from armtriage.environments.availability import Arrivals, Availability, Patterns, RandomRounds
 from armtriage.environments.linear import LinearEnvironment
 from armtriage.environments.protocol import Environment
 from armtriage.environments.replay import ReplayEnvironment
 from armtriage.environments.stochastic import StochasticEnvironment
 
-__all__ = ["Environment", "LinearEnvironment", "ReplayEnvironment", "StochasticEnvironment"]
+__all__ = [
+    "Arrivals",
+    "Availability",
+    "Environment",
+    "LinearEnvironment",
+    "Patterns",
+    "RandomRounds",
+    "ReplayEnvironment",
+    "StochasticEnvironment",
+]

@@ -8,7 +8,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import LONGEST, as_numbers, check_arms, check_choice, check_count, check_number
+from armtriage._arguments import (
+    DIRECTIONS,
+    LONGEST,
+    as_numbers,
+    check_arms,
+    check_choice,
+    check_count,
+    check_number,
+    check_range,
+)
 from armtriage.environments.protocol import cached_stream
 from armtriage.environments.tables import (
     CONTEXTS,
@@ -46,12 +55,12 @@ class LinearEnvironment:
     """Arms with a vector each round, the context, whose product with a hidden `theta` is the mean reward.
 
     Contexts and rewards are looked up in virtual tables: they depend on the seed, the replication, the round and the
-    arm alone. Contexts have norms of at most 1 and rewards lie in [-1, 1]. A decision reveals its own arms.
+    arm alone. Contexts have norms of at most 1 and rewards lie in `reward_range`. A decision reveals its own arms.
 
     Parameters
     ----------
     theta : array_like
-        (d,) the hidden vector, with norm at most 1.
+        (d,) the hidden vector, with a norm of at most the largest reward.
     contexts : str, array_like or callable
         ``"sphere"`` (drawn anew each round, uniform on the unit sphere), ``"cube"`` (anew, coordinates uniform between
         -1/sqrt(d) and 1/sqrt(d)), an array (K, d) for all rounds or (rounds, K, d), or a function of the round and the
@@ -59,7 +68,7 @@ class LinearEnvironment:
     n_arms : int, optional
         K, which an array of contexts tells by itself.
     reward : str
-        Law of a reward with mean m: ``"binary"`` (1 with probability (1 + m) / 2, else -1), ``"uniform"`` (between
+        Law of a reward with mean m: ``"binary"`` (one end of the range or the other), ``"uniform"`` (between
         m - half_width and m + half_width) or ``"deterministic"`` (always m).
     half_width : float, optional
         For uniform rewards; by default as wide as the norm of `theta` allows.
@@ -67,6 +76,10 @@ class LinearEnvironment:
         ``"independent"``, or ``"shared"`` if all arms have the same luck in a round.
     context_bound : float
         Largest norm in given contexts, which are divided by it.
+    reward_range : tuple of float
+        Smallest and largest possible reward, ``(-r, r)``; theta, means, rewards and regret are in these units.
+    direction : {"maximize", "minimize"}
+        With ``"minimize"`` rewards are costs: regret is what a decision costs more than the cheapest.
     seed : int, optional
         Fixes all contexts and rewards; None draws a fresh one, kept in `seed`.
 
@@ -92,16 +105,23 @@ class LinearEnvironment:
         half_width: float | None = None,
         noise: str = "independent",
         context_bound: float = 1.0,
+        reward_range: tuple[float, float] = (-1.0, 1.0),
+        direction: str = "maximize",
         seed: int | None = None,
     ) -> None:
         self.theta = _numbers("theta", theta)
         if self.theta.ndim != 1 or not self.theta.size:
             raise ValueError(f"theta must have shape (d,) with a coordinate or more, got {self.theta.shape}")
+        self.reward_range, self.direction = check_range(reward_range), check_choice("direction", direction, DIRECTIONS)
+        most = self.reward_range[1]
+        if self.reward_range[0] != -most:
+            # Anything else would have to be shifted, which does not leave rewards linear.
+            raise ValueError(f"reward_range must be (-r, r) for linear rewards, got {reward_range!r}")
         norm = math.hypot(*self.theta)
-        if not norm <= _MOST:
-            raise ValueError(f"theta must be finite with norm at most 1, got norm {norm}")
+        if not norm <= _MOST * most:
+            raise ValueError(f"theta must be finite with norm at most {most:g}, got norm {norm}")
         self.reward = check_choice("reward", reward, LINEAR_LAWS)
-        self.half_width = _check_half_width(half_width, reward, norm)
+        self.half_width = _check_half_width(half_width, reward, norm, most)
         self.noise = check_choice("noise", noise, _NOISES)
         self.context_bound = check_number("context_bound", context_bound, positive=True)
         self.seed = check_seed(seed)
@@ -122,8 +142,10 @@ class LinearEnvironment:
         if n_arms is None:
             raise ValueError("n_arms must be a whole number from 1 unless contexts is an array, got None")
         self.graph = FeedbackGraph.semi_bandit(n_arms)
-        law, width = LINEAR_LAWS[reward], self.half_width or 0.0
-        self._table = LinearTable(kind, self.theta, given, 0, law, width, noise == "shared")
+        law, width = LINEAR_LAWS[reward], (self.half_width or 0.0) / most
+        self._sign = 1.0 if self.direction == "maximize" else -1.0
+        gains = self._sign * self.theta / most
+        self._table = LinearTable(kind, gains, given, 0, law, width, noise == "shared", most)
         self._last: tuple[tuple[int, int], NDArray[np.float64], NDArray[np.float64]] | None = None
 
     @property
@@ -144,7 +166,8 @@ class LinearEnvironment:
     @property
     def noise_scale(self) -> float:
         """A sigma for which the noise is sigma-sub-Gaussian, whatever the means."""
-        return {"binary": 1.0, "uniform": (self.half_width or 0.0) / 3**0.5, "deterministic": 0.0}[self.reward]
+        most = self.reward_range[1]
+        return {"binary": most, "uniform": (self.half_width or 0.0) / 3**0.5, "deterministic": 0.0}[self.reward]
 
     def contexts(self, round: int, replication: int = 0) -> NDArray[np.float64]:
         """Return a copy of the (K, d) contexts of a round; their norms are at most 1."""
@@ -152,18 +175,22 @@ class LinearEnvironment:
 
     def means(self, round: int, replication: int = 0) -> NDArray[np.float64]:
         """Return the mean reward of each arm in a round."""
-        return self._look_up(*self._place(round, replication))[1].copy()
+        return self._told(self._look_up(*self._place(round, replication))[1])
+
+    def _told(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what is told for gains in [-1, 1]."""
+        return self._sign * (gains * self._table.scale)
 
     def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
         """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
         number, replication = self._place(round, replication)
         chosen, luck = check_arms(arms, self.n_arms), row_of(self.luck(replication), number)
-        return _draw_all(self._table, luck, self._look_up(number, replication)[1], chosen)
+        return self._told(_draw_all(self._table, luck, self._look_up(number, replication)[1], chosen))
 
     def regret(self, round: int, arms: ArrayLike, replication: int = 0) -> float:
         """Return the expected loss in a round against the best decision of that size; exactly 0 for that."""
         place, decision = self._place(round, replication), check_arms(arms, self.n_arms, once=True)
-        return float(loss_linear(self._look_up(*place)[1], decision, np.empty(self.n_arms)))
+        return float(loss_linear(self._look_up(*place)[1], decision, np.empty(self.n_arms)) * self._table.scale)
 
     @property
     def rounds_per_table(self) -> int:
@@ -255,14 +282,15 @@ def _numbers(name: str, value: object, where: str = "") -> NDArray[np.float64]:
     return np.array(as_numbers(name, value, where), dtype=np.float64, order="C")
 
 
-def _check_half_width(half_width: float | None, reward: str, norm: float) -> float | None:
+def _check_half_width(half_width: float | None, reward: str, norm: float, most: float) -> float | None:
     if reward != "uniform":
         if half_width is not None:
             raise ValueError(f"half_width is for reward='uniform' and must be None here, got {half_width!r}")
         return None
-    if half_width is None and norm >= 1.0:
-        raise ValueError(f"theta must have norm below 1 to leave room for uniform rewards in [-1, 1], got norm {norm}")
-    width = 1.0 - norm if half_width is None else check_number("half_width", half_width, positive=True)
-    if norm + width > _MOST:
-        raise ValueError(f"half_width must be at most 1 - the norm of theta = {1.0 - norm}, got {half_width!r}")
+    if half_width is None and norm >= most:
+        room = f"to leave room for uniform rewards in [{-most:g}, {most:g}]"
+        raise ValueError(f"theta must have norm below {most:g} {room}, got norm {norm}")
+    width = most - norm if half_width is None else check_number("half_width", half_width, positive=True)
+    if norm + width > _MOST * most:
+        raise ValueError(f"half_width must be at most {most:g} - the norm of theta = {most - norm}, got {half_width!r}")
     return width

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import stream
 
-__all__ = ["Environment", "cached_stream"]
+__all__ = ["Environment", "cached_stream", "units_of"]
 
 
 @runtime_checkable
 class Environment(Protocol):
     """What `simulate` needs of an environment; anybody's object with these members will do.
 
-    For policies over a decision set it has one more, `decisions`, with an equal set.
+    For policies over a decision set it has one more, `decisions`, with an equal set. It may have a `reward_range`, that
+    the policy's must contain, and a `direction`; without it, what it pays is not taken for costs. A world whose arms
+    are not always there has an `availability` other than None, a method ``eligible(round, replication=0)``, and
+    ``regret(arms, round, replication)``.
 
     Examples
     --------
@@ -46,3 +49,10 @@ class Environment(Protocol):
 def cached_stream(seed: int, role: str, replication: int) -> np.uint64:
     """Return `stream` of the arguments, of which a run asks for the same again and again."""
     return stream(seed, role, replication)
+
+
+def units_of(environment: Any) -> str:
+    """Return how a representation says the range and direction, if they are not the usual ones."""
+    usual = {"reward_range": (0.0, 1.0), "direction": "maximize"}
+    own = {name: getattr(environment, name) for name in usual}
+    return "".join(f"{name}={value!r}, " for name, value in own.items() if value != usual[name])

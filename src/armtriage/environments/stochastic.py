@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_arms, check_choice, check_count, check_each, check_kind, check_number
+from armtriage._arguments import (
+    DIRECTIONS,
+    check_arms,
+    check_choice,
+    check_count,
+    check_each,
+    check_kind,
+    check_number,
+    check_range,
+)
 from armtriage.decisions import DecisionSet, TopS
-from armtriage.environments.protocol import cached_stream
-from armtriage.environments.tables import LAWS, RewardTable, draw, loss
-from armtriage.graphs import FeedbackGraph
+from armtriage.environments.availability import Availability, AvailabilityTable, eligible_in, loss_among
+from armtriage.environments.protocol import cached_stream, units_of
+from armtriage.environments.tables import LAWS, RewardTable, draw, loss, put_in_range
+from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
 
@@ -23,11 +34,12 @@ def _draw_all(table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np
     rewards = np.empty(arms.size)
     for i in range(arms.size):
         rewards[i] = draw(table, luck, number, arms[i])
+    put_in_range(table, rewards, arms.size)
     return rewards
 
 
 class StochasticEnvironment:
-    """Arms with constant means, rewards in [0, 1] and a feedback graph.
+    """Arms with constant means, rewards or costs in a range, by default [0, 1], and a feedback graph.
 
     The reward of an arm in a round is looked up in a virtual table: it depends on the seed, the replication, the
     round and the arm alone, so every policy meets the same luck, and a reward costs nothing until it is asked for.
@@ -35,12 +47,13 @@ class StochasticEnvironment:
     Parameters
     ----------
     means : array_like
-        Mean reward of each arm, in [0, 1].
-    graph : FeedbackGraph
-        Which arms a chosen arm reveals.
+        Mean reward of each arm, in `reward_range`.
+    graph : FeedbackGraph or int
+        Which arms a chosen arm reveals; a number of arms stands for arms that reveal themselves only.
     reward : str
-        Law of a reward with mean m: ``"bernoulli"``, ``"deterministic"`` (always m), ``"uniform"`` (on the widest
-        interval around m inside [0, 1]) or ``"beta"`` (Beta with mean m and the given concentration).
+        Law of a reward with mean m: ``"bernoulli"`` (one end of the range or the other), ``"deterministic"`` (always
+        m), ``"uniform"`` (on the widest interval around m inside the range) or ``"beta"`` (Beta, stretched over the
+        range, with mean m and the given concentration).
     noise_groups : array_like of int, optional
         Arms with the same number share their luck in a round; by default every arm has its own.
     concentration : float
@@ -49,6 +62,12 @@ class StochasticEnvironment:
         Fixes all rewards; None draws a fresh one, kept in `seed`.
     decisions : DecisionSet, optional
         Which decisions are allowed: regret is then against the best of them, whatever its size. By default all are.
+    reward_range : tuple of float
+        Smallest and largest possible reward; means, rewards and regret are in these units.
+    direction : {"maximize", "minimize"}
+        With ``"minimize"`` rewards are costs: regret is what a decision costs more than the cheapest.
+    availability : Availability, optional
+        Which arms are eligible in a round: `Patterns`, `RandomRounds` or `Arrivals`. By default all always are.
 
     Examples
     --------
@@ -61,33 +80,45 @@ class StochasticEnvironment:
     >>> pairs = Explicit([[0, 2], [1, 2]])
     >>> StochasticEnvironment([0.9, 0.5, 0.1], FeedbackGraph.semi_bandit(3), decisions=pairs).regret([0, 2])
     0.0
+    >>> euros = StochasticEnvironment([4.0, 7.5, 5.0], 3, reward_range=(2.0, 12.0), direction="minimize", seed=7)
+    >>> euros.rewards(0, [0, 1, 2]), euros.regret([1])
+    (array([ 2., 12.,  2.]), 3.5)
     """
 
     def __init__(
         self,
         means: ArrayLike,
-        graph: FeedbackGraph,
+        graph: FeedbackGraph | int,
         reward: str = "bernoulli",
         noise_groups: ArrayLike | None = None,
         concentration: float = 4.0,
         seed: int | None = None,
         *,
         decisions: DecisionSet | None = None,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        direction: str = "maximize",
+        availability: Availability | None = None,
     ) -> None:
-        self.graph = check_kind("graph", graph, FeedbackGraph)
+        self.graph = graph = as_graph(graph)
         self.means = np.array(means, dtype=np.float64)
         if self.means.shape != (graph.n_arms,):
             raise ValueError(f"means must have shape ({graph.n_arms},) like the graph, got {self.means.shape}")
-        check_each("means", self.means, (self.means >= 0) & (self.means <= 1), "lie in [0, 1]")
+        self.reward_range, self.direction = check_range(reward_range), check_choice("direction", direction, DIRECTIONS)
+        low, high = self.reward_range
+        check_each("means", self.means, (self.means >= low) & (self.means <= high), f"lie in [{low:g}, {high:g}]")
         if decisions is not None and not isinstance(decisions, DecisionSet):
             raise TypeError(f"decisions must be a DecisionSet or None, got {type(decisions).__name__}")
         if decisions is not None and decisions.n_arms != graph.n_arms:
             raise ValueError(f"decisions must have the {graph.n_arms} arms of graph, got {decisions.n_arms}")
+        if decisions is not None:
+            decisions.check_direction(self.direction, self.reward_range)
         self.reward = check_choice("reward", reward, LAWS)
         self.concentration = check_number("concentration", concentration, positive=True)
         self.noise_groups = _check_groups(noise_groups, graph.n_arms)
         self.seed = check_seed(seed)
         self.decisions = decisions
+        self.availability = availability
+        self._availability = self._check_availability()
         self._tables: dict[int, RewardTable] = {}
 
     @property
@@ -101,9 +132,28 @@ class StochasticEnvironment:
         luck = row_of(self.luck(check_count("replication", replication)), number)
         return _draw_all(self.table(1), luck, number, check_arms(arms, self.n_arms))
 
-    def regret(self, arms: ArrayLike) -> float:
-        """Return the expected loss of one decision against the best one, of its size or of `decisions`; 0 for that."""
+    def eligible(self, round: int, replication: int = 0) -> NDArray[np.int64]:
+        """Return the arms that may be chosen in a round, ascending."""
+        number, replication = check_count("round", round), check_count("replication", replication)
+        found = np.arange(self.n_arms)
+        if self._availability is None:
+            return found
+        luck = row_of(self.availability_luck(replication), number)
+        return found[: eligible_in(self._availability, luck, number, found)]
+
+    def regret(self, arms: ArrayLike, round: int | None = None, replication: int = 0) -> float:
+        """Return the expected loss of one decision against the best one, of its size or of `decisions`; 0 for that.
+
+        With `availability` it is that of a round, against the best arms that are eligible then.
+        """
         decision = check_arms(arms, self.n_arms, once=True)
+        if self.availability is not None:
+            if round is None:
+                raise ValueError("round must be given, since other arms are eligible in every round, got None")
+            among = self.eligible(round, replication)
+            for arm in np.setdiff1d(decision, among)[:1]:
+                raise ValueError(f"arms must be eligible in round {round}, got {arm}")
+            return float(loss_among(self.table(max(decision.size, 1)), among, decision, np.empty(among.size)))
         if self.decisions is not None:
             if not self.decisions.contains(decision):
                 raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
@@ -122,14 +172,18 @@ class StochasticEnvironment:
 
         They are whole numbers, so that a sum is exact and the same in any order, and optimal play costs 0.
         """
+        gains = self.means if self.direction == "maximize" else -self.means
+        # A power of two that no mean exceeds is taken out first; it is 1 for rewards in [0, 1].
+        fraction, size = math.frexp(max(map(abs, self.reward_range)))
+        size -= fraction == 0.5
         if self.decisions is None or isinstance(self.decisions, TopS):
-            bits = min(52, 61 - int(budget).bit_length())
-            scaled = np.rint(np.ldexp(self.means, bits)).astype(np.int64)
+            bits = min(52, 61 - int(budget).bit_length()) - size
+            scaled = np.rint(np.ldexp(gains, bits)).astype(np.int64)
             worth = scaled - np.partition(scaled, self.n_arms - budget)[self.n_arms - budget]
             return worth, int(worth[worth > 0].sum()), bits
         # Whatever an oracle sums up is then exact in floating point as well, and it cannot mistake the best decision.
-        bits = 50 - int(budget).bit_length()
-        rounded = np.rint(np.ldexp(self.means, bits))
+        bits = 50 - int(budget).bit_length() - size
+        rounded = np.rint(np.ldexp(gains, bits))
         best = self.decisions.maximise(np.ldexp(rounded, -bits))
         assert best is not None
         worth = rounded.astype(np.int64)
@@ -138,16 +192,49 @@ class StochasticEnvironment:
     def _make_table(self, budget: int) -> RewardTable:
         worth, best, bits = self._worth(budget)
         groups = np.zeros(0, np.int64) if self.noise_groups is None else self.noise_groups
-        kind, outcomes = LAWS[self.reward], np.zeros((0, 0))
-        return RewardTable(kind, self.means, groups, self.concentration, outcomes, worth, best, 2.0**-bits, np.zeros(0))
+        zero, one = self.reward_range if self.direction == "maximize" else self.reward_range[::-1]
+        means = self.means if (zero, one) == (0.0, 1.0) else np.clip((self.means - zero) / (one - zero), 0.0, 1.0)
+        return RewardTable(
+            LAWS[self.reward],
+            means,
+            groups,
+            self.concentration,
+            np.zeros((0, 0)),
+            worth,
+            best,
+            math.ldexp(1.0, -bits),
+            np.zeros(0),
+            zero,
+            one,
+        )
 
     def luck(self, replication: int) -> np.uint64:
         """Return the start of the replication's reward stream, for compiled code."""
         return cached_stream(self.seed, "reward", replication)
 
+    def availability_luck(self, replication: int) -> np.uint64:
+        """Return the start of the stream that eligible sets come from."""
+        return cached_stream(self.seed, "availability", replication)
+
+    def availability_table(self) -> AvailabilityTable:
+        """Return the availability for compiled code."""
+        if self._availability is None:
+            raise ValueError("this world has no availability: all arms are eligible in every round")
+        return self._availability
+
+    def _check_availability(self) -> AvailabilityTable | None:
+        if self.availability is None:
+            return None
+        check_kind("availability", self.availability, Availability)
+        if self.decisions is not None:
+            raise ValueError(f"availability must be None with decisions, got {self.availability!r}")
+        return self.availability.table(self.n_arms)
+
     def __repr__(self) -> str:
         within = "" if self.decisions is None else f"decisions={self.decisions!r}, "
-        return f"StochasticEnvironment({self.n_arms} arms, reward={self.reward!r}, {within}seed={self.seed})"
+        within += "" if self.availability is None else f"availability={self.availability!r}, "
+        units = units_of(self)
+        return f"StochasticEnvironment({self.n_arms} arms, reward={self.reward!r}, {within}{units}seed={self.seed})"
 
 
 def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDArray[np.int64] | None:

@@ -30,6 +30,7 @@ __all__ = [
     "loss",
     "loss_linear",
     "means_in",
+    "put_in_range",
 ]
 
 BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY, BINARY = range(6)
@@ -44,17 +45,22 @@ CONTEXTS = ("sphere", "cube")
 
 
 class RewardTable(Record, frozen=True):
-    """Arms with constant means, or a record of outcomes."""
+    """Arms with constant means, or a record of outcomes.
+
+    Laws are those of rewards in [0, 1], where 0 is what is wanted least and 1 what is wanted most, costs or not.
+    """
 
     kind: int  # the law of rewards, or REPLAY
-    means: NDArray[np.float64]  # (K,)
+    means: NDArray[np.float64]  # (K,) on the unit scale
     groups: NDArray[np.int64]  # (K,), or empty when no two arms share their luck
     concentration: float
     outcomes: NDArray[np.float64]  # (rounds, K), replay only
     worth: NDArray[np.int64]  # (K,) mean, without a decision set above the S-th best one, in units of `unit`
     best: int  # worth of the best decision
-    unit: float
+    unit: float  # for replays 1, and -1 if outcomes are costs
     best_outcomes: NDArray[np.float64]  # (rounds,) what the best fixed decision paid, replay only
+    zero: float  # what 0 on the unit scale is in the world's own units; 0 for replays, which are in these
+    one: float  # and what 1 is
 
 
 @kernel
@@ -75,13 +81,26 @@ def draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
 
 
 @kernel
+def put_in_range(table: RewardTable, rewards: NDArray[np.float64], n: int) -> None:
+    """Turn the first n rewards, which were drawn on the unit scale, into what the world tells."""
+    zero, one = table.zero, table.one
+    if zero == 0.0 and one == 1.0:
+        return
+    low, high = min(zero, one), max(zero, one)
+    for i in range(n):
+        # The ends are met exactly, so that whoever maps them back has 0 and 1 again.
+        told = one if rewards[i] >= 1.0 else zero + (one - zero) * rewards[i]
+        rewards[i] = min(high, max(low, told))
+
+
+@kernel
 def loss(table: RewardTable, number: int, arms: NDArray[np.int64]) -> float:
     """Return the regret of playing `arms` in round `number`; exactly 0 for every best decision."""
     if table.kind == REPLAY:
         total = table.best_outcomes[number]
         for i in range(arms.size):
             total -= table.outcomes[number, arms[i]]
-        return total  # type: ignore[no-any-return]
+        return total * table.unit  # type: ignore[no-any-return]
     worth = table.best
     for i in range(arms.size):
         worth -= table.worth[arms[i]]
@@ -90,15 +109,16 @@ def loss(table: RewardTable, number: int, arms: NDArray[np.int64]) -> float:
 
 
 class LinearTable(Record, frozen=True):
-    """Arms with contexts, drawn or given."""
+    """Arms with contexts, drawn or given; rewards in [-1, 1], where 1 is what is wanted most, costs or not."""
 
     kind: int
-    theta: NDArray[np.float64]  # (d,)
+    theta: NDArray[np.float64]  # (d,) on that scale
     given: NDArray[np.float64]  # (rounds, K, d) from round `first`; one round if FIXED, empty if contexts are generated
     first: int
     law: int
     half_width: float
     shared: bool
+    scale: float  # what 1 is worth in the world's own units
 
 
 @kernel

@@ -331,6 +331,13 @@ class CompiledPolicy(_Compiled):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
         return self._gather().choose(number, among)
 
+    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+        if given is not None or self.decisions is not None or not self._plain:
+            return super()._ask_among(among, given)
+        self._check_eligible_allowed()
+        arms, beliefs = self._gather().choose(self._asked, among, own=True)
+        return self._begin(arms, eligible=among, beliefs=beliefs)
+
     def _rules(self) -> Rules:
         """Return what the kernels of `among` must know."""
         return Rules(self._params, self.budget)
@@ -427,6 +434,9 @@ class OraclePolicy(CompiledPolicy):
         assert self.kernels.weigh is not None
         weights = np.empty(self.n_arms)
         self.kernels.weigh(params, state, number, luck, self.budget, self._offset, weights)
+        if self.decisions is not None and self.decisions.needs_costs:
+            # Nothing costs less than the least of reward_range, however optimistic an index is.
+            np.minimum(weights, 1.0 + self._offset, out=weights)
         return weights
 
     def _best(self, weights: NDArray[np.float64], exclude: NDArray[np.int64] = _NONE) -> NDArray[np.int64] | None:

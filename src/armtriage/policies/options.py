@@ -9,9 +9,7 @@ from typing import Any, TypedDict
 
 from armtriage.arms import Name
 
-__all__ = ["DIRECTIONS", "Options", "spelled_out"]
-
-DIRECTIONS = ("maximize", "minimize")
+__all__ = ["Options", "spelled_out"]
 
 
 class Options(TypedDict, total=False):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import as_numbers, check_choice, check_count, check_flag, check_range
+from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
 from armtriage.arms import Arms, Name, Roster
 from armtriage.certificate import Tally
 from armtriage.decisions import Decision, DecisionSet
@@ -23,7 +23,7 @@ from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.eligible import Crowd
 from armtriage.policies.lock import locked, new_lock
-from armtriage.policies.options import DIRECTIONS, Options, spelled_out
+from armtriage.policies.options import Options, spelled_out
 from armtriage.policies.rewards import from_array, from_mapping
 from armtriage.policies.saved import SavedPolicy, kinds_of
 
@@ -108,6 +108,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
         if decisions is not None and max(-low, high) > 1e9 * (high - low):
             # Decisions of different sizes are compared in units of the width, counted from 0.
             raise ValueError(f"reward_range must not lie 1e9 widths from 0 with decisions, got {reward_range!r}")
+        if decisions is not None:
+            decisions.check_direction(self.direction, self.reward_range)
         self._id = secrets.token_hex(8)
         self._asked = 0
         self._open: dict[int, Decision] = {}
@@ -228,6 +230,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
         >>> policy.ask(eligible=["jam"]).names
         ('jam',)
         """
+        if eligible is None and self._crowd is None and not (self._roster.extra or self._roster.retired):
+            return self._ask_all()
         among = self._eligible(eligible)
         return self._ask_all() if among is None else self._ask_among(among)
 
@@ -553,7 +557,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
             decisions before it: which come early may then depend on their values.
         """
         number = self._find(decision)
-        check_flag("last", last)
+        if last is not True:
+            check_flag("last", last)
         shown = self._open[number].revealed
         if isinstance(rewards, Mapping):
             seen, values, missing = from_mapping(rewards, shown, self._roster)
@@ -561,7 +566,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
             seen, values, missing = shown, from_array(rewards, shown), _NONE
         if last and number not in self._parts and not self._roster.extra:
             self._learn(number, seen, values, missing)
-            self._count_missed(seen, missing)
+            if missing.size or self._missed is not None:
+                self._count_missed(seen, missing)
             if self._complete:
                 self._settle_complete()
         else:
@@ -778,7 +784,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
             return 0.0
         smallest = self.decisions.maximise(-np.ones(self.n_arms))
         assert smallest is not None
-        return 0.0 if smallest.size == self.budget else zero / width
+        same = smallest.size == self.budget and not self.decisions.needs_costs
+        return 0.0 if same else zero / width
 
     @property
     def config(self) -> dict[str, Any]:

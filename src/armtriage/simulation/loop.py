@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.environments.availability import AvailabilityTable, eligible_in, loss_among
 from armtriage.environments.tables import (
     FIXED,
     LinearTable,
@@ -23,14 +24,18 @@ from armtriage.environments.tables import (
     loss,
     loss_linear,
     means_in,
+    put_in_range,
 )
 from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import Opener, bind, kernel
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.compiled import Kernels, name_of, select, update
+from armtriage.policies.eligible.crowd import Among, decide, decider, name_among
+from armtriage.policies.eligible.rows import Request, expose, learn
+from armtriage.policies.eligible.rows import settle as close
 
-__all__ = ["Desk", "Game", "LinearGame", "linear_loop", "loop", "settle"]
+__all__ = ["CrowdGame", "Desk", "Game", "LinearGame", "linear_loop", "loop", "loop_among", "settle"]
 
 _MARKS = 2**31 - 2
 
@@ -68,8 +73,8 @@ class Game(Record):
     sums: NDArray[np.float64]
     plain: bool  # whether the decision is what it reveals
     closable: bool  # whether a decision that can never change again closes the whole horizon
-    low: float  # smallest reward of the policy's reward_range
-    width: float
+    zero: float  # the reward that is 0 on the policy's unit scale
+    width: float  # from there to 1, below 0 for costs
 
 
 class LinearGame(Record):
@@ -91,6 +96,24 @@ class LinearGame(Record):
     closable: bool
     bound: float
     unit: float
+
+
+class CrowdGame(Record):
+    """A policy whose requests differ, a world whose arms are not always there, and what one replication writes on."""
+
+    request: Request
+    table: RewardTable
+    availability: AvailabilityTable
+    desk: Desk
+    streams: NDArray[np.uint64]  # of the rewards and of who is eligible
+    stamps: NDArray[Any]  # (K,) int32: the last round in which an arm was revealed
+    awake: NDArray[Any]  # (K,) int32: and the last one in which it was eligible
+    seen: NDArray[np.int64]  # (K,)
+    scratch: NDArray[np.float64]  # (K,)
+    sleepers: bool  # whether arms are seen that are not eligible
+    closable: bool
+    zero: float  # the reward that is 0 on the policy's unit scale
+    width: float
 
 
 def open_game(address: Any) -> Any:
@@ -145,9 +168,10 @@ def _turn(game: Game, number: int) -> bool:
         n, seen = reveal(graph, arms, game.stamps, mark, game.seen), game.seen
     for i in range(n):
         rewards[i] = draw(table, luck, number, seen[i])
-    if game.low != 0.0 or game.width != 1.0:
+    put_in_range(table, rewards, n)
+    if game.zero != 0.0 or game.width != 1.0:
         for i in range(n):
-            rewards[i] = min(1.0, max(0.0, (rewards[i] - game.low) / game.width))
+            rewards[i] = min(1.0, max(0.0, (rewards[i] - game.zero) / game.width))
     if game.pulls.size > 0:
         for i in range(arms.size):
             game.pulls[arms[i]] += 1
@@ -157,6 +181,46 @@ def _turn(game: Game, number: int) -> bool:
     desk.lost = loss(table, number, arms)
     update(game.params, game.state, graph, number, row(game.streams[0], number), seen, rewards, n, False)
     return committed or arms.size == game.stamps.size
+
+
+def _turn_among(game: CrowdGame, number: int) -> bool:
+    """Play one round among eligible arms; the places that a decision leaves free are -1."""
+    desk, table, request = game.desk, game.table, game.request
+    rows, rewards = request.rows, request.rewards
+    n = eligible_in(game.availability, row(game.streams[1], number), number, request.among)
+    size = min(n, desk.arms.size)
+    among, arms = request.among[:n], request.arms[:size]
+    decide(request, number, n, size)
+    for i in range(desk.arms.size):
+        desk.arms[i] = arms[i] if i < size else -1
+    expose(rows, among, arms)
+    desk.lost = loss_among(table, among, arms, game.scratch)
+    shown, seen = size, arms
+    if not request.plain:
+        mark = number % _MARKS + 1
+        if mark == 1:
+            game.stamps[:] = 0
+            game.awake[:] = 0
+        shown, seen = reveal(request.graph, arms, game.stamps, mark, game.seen), game.seen
+        if not game.sleepers and n < game.seen.size:
+            for i in range(n):
+                game.awake[among[i]] = mark
+            m = 0
+            for i in range(shown):
+                seen[m] = seen[i]
+                m += game.awake[seen[i]] == mark
+            shown = m
+    luck = row(game.streams[0], number)
+    for i in range(shown):
+        rewards[i] = draw(table, luck, number, seen[i])
+        rows.pending[seen[i]] += 1
+    put_in_range(table, rewards, shown)
+    if game.zero != 0.0 or game.width != 1.0:
+        for i in range(shown):
+            rewards[i] = min(1.0, max(0.0, (rewards[i] - game.zero) / game.width))
+    learn(rows, row(request.streams[0], number), seen[:shown], rewards[:shown])
+    close(request, seen[:shown], rewards[:shown])
+    return False
 
 
 def _linear_turn(game: LinearGame, number: int) -> bool:
@@ -174,10 +238,10 @@ def _linear_turn(game: LinearGame, number: int) -> bool:
     select(game.params, game.state, contexts, number, row(game.streams[0], number), arms, game.notes)
     luck = row(game.streams[1], number)
     for i in range(arms.size):
-        rewards[i] = draw_linear(table, luck, means[arms[i]], arms[i]) / game.unit
+        rewards[i] = draw_linear(table, luck, means[arms[i]], arms[i]) * table.scale / game.unit
         for j in range(contexts.shape[1]):
             game.chosen[i, j] = contexts[arms[i], j]
-    desk.lost = loss_linear(means, arms, game.sorting)
+    desk.lost = loss_linear(means, arms, game.sorting) * table.scale
     update(game.params, game.state, game.chosen, game.notes, rewards, arms.size)
     return False
 
@@ -202,6 +266,14 @@ def settle(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     name = name_of(kernels)
     one = bind(_turn, f"settled_{name}", select=_chosen, update=kernels.update)
     return bind(_play, f"settle_{name}", open_game=Opener(kind), turn=one)
+
+
+@cache
+def loop_among(among: Among, kind: RecordLayout) -> Callable[..., None]:
+    """Return the loop for rounds in which some arms are eligible."""
+    name = name_among(among)
+    one = bind(_turn_among, f"turn_among_{name}", decide=decider(among))
+    return bind(_play, f"play_among_{name}", open_game=Opener(kind), turn=one)
 
 
 @cache

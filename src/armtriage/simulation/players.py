@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.certificate import Tally, Watch
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
+from armtriage.environments.availability import eligible_in
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.random import replication_seed, row_of, stream
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
-from armtriage.simulation.loop import Desk, Game, LinearGame, linear_loop, loop, settle
+from armtriage.simulation.loop import CrowdGame, Desk, Game, LinearGame, linear_loop, loop, loop_among, settle
 from armtriage.triage import TriageLog
 
-__all__ = ["Player", "Run", "by_ask_and_tell", "player_for"]
+__all__ = ["Player", "Run", "by_ask_and_tell", "player_for", "sleeps"]
 
 # A chunk of rounds is long beside the call of a kernel, and short for somebody who presses Ctrl+C.
 _FIRST_CHUNK = 4096
@@ -67,10 +68,10 @@ class Run(NamedTuple):
         """Return what certifies the regret, if it is asked for."""
         return Watch(self.policy.n_arms, self.policy.budget, self.delta) if self.delta else None
 
-    def certify(self, watch: Watch, desk: Desk, tally: Tally) -> None:
+    def certify(self, watch: Watch, desk: Desk, tally: Tally, exposures: NDArray[np.int64] | None = None) -> None:
         """Certify the regret if this is a checkpoint."""
         width = self.policy.reward_range[1] - self.policy.reward_range[0]
-        desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round))
+        desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round), exposures)
 
     def in_chunks(
         self, replication: int, desk: Desk, go: Callable[[int, int], None], track: Track, most: int, effort: int = 1
@@ -93,12 +94,20 @@ def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> 
     """Return the fastest way to play the policy against the environment."""
     if isinstance(policy, CompiledContextualPolicy) and _is_plain(environment):
         return _linear
+    if sleeps(environment):
+        compiled = isinstance(policy, CompiledPolicy) and policy.among is not None
+        return _among if compiled and type(environment) is StochasticEnvironment else by_ask_and_tell
     if isinstance(policy, CompiledPolicy) and isinstance(environment, StochasticEnvironment | ReplayEnvironment):
         if policy.in_loop:
             return _compiled
         if isinstance(policy, OraclePolicy) and isinstance(environment, StochasticEnvironment):
             return _by_oracle
     return by_ask_and_tell
+
+
+def sleeps(environment: Environment | LinearEnvironment) -> bool:
+    """Whether not all arms of a world are always eligible."""
+    return getattr(environment, "availability", None) is not None
 
 
 def _is_plain(environment: Environment | LinearEnvironment) -> bool:
@@ -112,7 +121,7 @@ def _game(run: Run, replication: int, desk: Desk, closable: bool, stamps: int) -
     assert isinstance(policy, CompiledPolicy)
     assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
     n_arms, counted = policy.n_arms, policy.n_arms if run.delta else 0
-    low, high = policy.reward_range
+    zero, one = policy.reward_range if policy.direction == "maximize" else policy.reward_range[::-1]
     table = environment.table(policy.budget, run.horizon)
     return Game(
         policy.params(),
@@ -129,8 +138,8 @@ def _game(run: Run, replication: int, desk: Desk, closable: bool, stamps: int) -
         np.zeros(counted),
         plain=policy.graph.n_edges == n_arms,
         closable=closable and table.kind != REPLAY and not counted,
-        low=low,
-        width=high - low,
+        zero=zero,
+        width=one - zero,
     )
 
 
@@ -210,10 +219,67 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
     return desk, None
 
 
+def _among(run: Run, replication: int, track: Track) -> Played:
+    """Play among eligible arms, in compiled code from the first round on that not all arms are eligible in."""
+    policy, environment, desk, watch = run.policy.fresh(run.seed, replication), run.environment, run.desk(), run.watch()
+    assert isinstance(policy, CompiledPolicy)
+    assert isinstance(environment, StochasticEnvironment)
+    n_arms, table = policy.n_arms, environment.availability_table()
+    streams = np.array([environment.luck(replication), environment.availability_luck(replication)])
+    stamps, awake = np.zeros((2, n_arms), np.int32)
+    scratch, differ = np.zeros(n_arms, np.int64), 0
+    while differ < run.horizon and eligible_in(table, row_of(streams[1], differ), differ, scratch) == n_arms:
+        differ += 1
+    slowly, games = _by_hand(run, replication, policy, desk, watch), list[CrowdGame]()
+
+    def go(first: int, stop: int) -> None:
+        if first < differ:
+            slowly(first, min(stop, differ))
+            return
+        if not games:
+            # A policy that is asked and told switches to this with the first request that differs, too.
+            request, (zero, width) = policy._gather().request, policy._scale
+            games.append(
+                CrowdGame(
+                    request,
+                    environment.table(policy.budget),
+                    table,
+                    desk,
+                    streams,
+                    stamps,
+                    awake,
+                    scratch,
+                    np.zeros(n_arms),
+                    sleepers=policy.sleepers_seen,
+                    closable=False,
+                    zero=zero,
+                    width=width,
+                )
+            )
+        assert policy.among is not None
+        play = loop_among(policy.among, games[0].layout)
+        play(
+            games[0].handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop)))
+        )
+        if watch is not None:
+            run.certify(watch, desk, policy.tally, policy._exposures)
+
+    run.in_chunks(replication, desk, go, track, run.horizon)
+    return desk, None
+
+
 def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
     """Play as anybody would: ask, look up the rewards, tell."""
-    desk, environment, watch = run.desk(), run.environment, run.watch()
-    policy = run.policy.fresh(run.seed, replication)
+    desk, policy = run.desk(), run.policy.fresh(run.seed, replication)
+    go = _by_hand(run, replication, policy, desk, run.watch())
+    run.in_chunks(replication, desk, go, track, run.horizon, _FIRST_CHUNK)
+    compiled = isinstance(policy, CompiledPolicy) and not sleeps(run.environment)
+    return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) and compiled else None
+
+
+def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watch | None) -> Callable[[int, int], None]:
+    """Return what plays rounds by ask and tell."""
+    environment: Any = run.environment
     table = None
     if isinstance(environment, StochasticEnvironment | ReplayEnvironment):
         table = environment.table(policy.budget, run.horizon)
@@ -224,6 +290,11 @@ def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
                 assert isinstance(policy, ContextualPolicy)
                 decision = policy.ask(environment.contexts(number, replication))
                 lost = environment.regret(number, decision.arms, replication)
+            elif sleeps(environment):
+                mask = np.zeros(policy.n_arms, np.bool_)
+                mask[environment.eligible(number, replication)] = True
+                decision = policy.ask(eligible=mask)
+                lost = environment.regret(decision.arms, number, replication)
             else:
                 decision = policy.ask()
                 lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
@@ -236,7 +307,6 @@ def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
                 desk.regret[desk.point] = desk.total
                 desk.point += 1
                 if watch is not None:
-                    run.certify(watch, desk, policy.tally)
+                    run.certify(watch, desk, policy.tally, policy._exposures)
 
-    run.in_chunks(replication, desk, go, track, run.horizon, _FIRST_CHUNK)
-    return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) else None
+    return go

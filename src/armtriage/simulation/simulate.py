@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_count, check_probability
-from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
+from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment
 from armtriage.kernels.random import check_seed
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
 from armtriage.simulation.loop import Desk
-from armtriage.simulation.players import Run, by_ask_and_tell, player_for
+from armtriage.simulation.players import Run, by_ask_and_tell, player_for, sleeps
 from armtriage.simulation.progress import progress_bar
 from armtriage.simulation.trace import Trace
 from armtriage.triage import TriageLog
@@ -50,7 +50,7 @@ def simulate(
     environment : Environment or LinearEnvironment
         Its own seed and the replication's number fix the rewards, and the contexts. A `ContextualPolicy` plays
         against a `LinearEnvironment`, every other policy against every other environment. Both must have the same
-        `decisions`, if any.
+        `decisions`, if any, and the same `direction`; the policy's `reward_range` must contain the environment's.
     horizon : int
         Rounds in a replication.
     replications : int
@@ -121,27 +121,32 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
         raise TypeError(f"environment must be {wanted} for a {type(policy).__name__}, got {type(environment).__name__}")
     if environment.n_arms != policy.n_arms:
         raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
+    direction = getattr(environment, "direction", "maximize")
+    if policy.direction != direction:
+        raise ValueError(f"direction must be {direction!r} like the environment's, got {policy.direction!r}")
+    span: tuple[float, float] | None = getattr(environment, "reward_range", None)
     low, high = policy.reward_range
+    if span is not None and not low <= span[0] <= span[1] <= high:
+        accepted = f"[{span[0]:g}, {span[1]:g}], the environment's rewards"
+        raise ValueError(f"reward_range must contain {accepted}, got {policy.reward_range}")
     if isinstance(policy, ContextualPolicy) and isinstance(environment, LinearEnvironment):
         if environment.dimension != policy.dimension:
             have = f"{environment.dimension} and policy {policy.dimension}"
             raise ValueError(f"environment has contexts of dimension {have}; they must agree")
         if policy.context_bound < 1.0:
             raise ValueError(f"context_bound must be 1 or more, as the environment's norms, got {policy.context_bound}")
-        if not low <= -1.0 <= 1.0 <= high:
-            raise ValueError(f"reward_range must contain [-1, 1], the environment's rewards, got {policy.reward_range}")
         if environment.n_rounds is not None and horizon > environment.n_rounds:
             raise ValueError(f"horizon must be at most the {environment.n_rounds} rounds of contexts, got {horizon}")
         return
     if environment.graph is not policy.graph and environment.graph != policy.graph:
         raise ValueError("environment and policy must have the same feedback graph")
+    if sleeps(environment):
+        policy._check_eligible_allowed()
     allowed = getattr(environment, "decisions", None)
     if allowed is not policy.decisions and allowed != policy.decisions:
         raise ValueError(
             f"environment and policy must have the same decisions, got {allowed!r} and {policy.decisions!r}"
         )
-    if isinstance(environment, StochasticEnvironment | ReplayEnvironment) and not low <= 0.0 <= 1.0 <= high:
-        raise ValueError(f"reward_range must contain [0, 1], the environment's rewards, got {policy.reward_range}")
 
 
 def _play(

@@ -242,7 +242,7 @@ def gap(means: ArrayLike | Environment, budget: int | None = None) -> float:
     Parameters
     ----------
     means : array_like or StochasticEnvironment
-        The mean reward of each arm, or an environment that has them as `means`.
+        The mean reward of each arm, or an environment that has them as `means`; costs count as lost rewards.
     budget : int, optional
         S; to be left out if the environment has a decision set, and only then.
 
@@ -255,8 +255,9 @@ def gap(means: ArrayLike | Environment, budget: int | None = None) -> float:
     0.2
     """
     decisions = getattr(means, "decisions", None)
+    costs = getattr(means, "direction", "maximize") == "minimize"
     means = getattr(means, "means", means)
-    values = as_numbers("means", means).astype(np.float64)
+    values = as_numbers("means", means).astype(np.float64) * (-1.0 if costs else 1.0)
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
         raise ValueError(f"means must be a non-empty list of finite numbers, got {means!r:.100}")
     if decisions is not None:

@@ -49,6 +49,7 @@ class ConstrainedElimination(Policy):
     ----------
     graph, decisions, seed, reward_range
         See `armtriage.Policy`. If decisions differ in size, what counts is the sum of rewards in their own units.
+        Networks with cycles are for the listed variants, and for the policies above.
     horizon : int, optional
         Number of rounds, for intervals that hold for a horizon; without one the time-uniform form is used.
         ``"printed"`` needs it, ``"mixture"`` has no use for it.
@@ -100,6 +101,11 @@ class ConstrainedElimination(Policy):
         self.delta = check_probability("delta", delta)
         self.variant = check_choice("variant", variant, tuple(VARIANTS))
         self.cover = check_choice("cover", cover, ("exact", "greedy"))
+        if self.variant == "oracle" and decisions.needs_costs:
+            reason = (
+                "variant='oracle' asks for the best path by way of each arm, which is too hard where there are cycles"
+            )
+            raise ValueError(f"decisions must be a network without cycles, since {reason}; got {decisions!r}")
         default = "mixture" if variant == "oracle" else "printed"
         self.interval = check_choice("interval", default if interval is None else interval, VARIANTS[variant])
         if self.interval == "printed" and self.horizon is None:

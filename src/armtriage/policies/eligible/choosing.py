@@ -13,7 +13,7 @@ from armtriage.intervals import kl_upper
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
-from armtriage.policies.eligible.rows import Request, Rows
+from armtriage.policies.eligible.rows import Request, Rows, largest
 from armtriage.policies.lost import PATIENCE, as_least
 from armtriage.policies.sampler import BELOW, draw, follow, luck_needed
 
@@ -176,8 +176,8 @@ def mark_revealed(rows: Rows, graph: GraphArrays, plain: bool, arms: NDArray[np.
         reveal(graph, arms, rows.marks, rows.mark, rows.chosen)
 
 
-def index(params: Any, rows: Rows, number: int, arm: int) -> float:
-    """Stand for the index of a policy, which `bind` puts here."""
+def scale(params: Any, number: int) -> float:
+    """Stand for the kernel of a policy that says how much uncertainty counts in a round, which `bind` puts here."""
     raise NotImplementedError
 
 
@@ -185,13 +185,6 @@ def index(params: Any, rows: Rows, number: int, arm: int) -> float:
 def counted(rows: Rows, arm: int) -> int:
     """Return how many rewards an arm has had, with what lost ones count for."""
     return rows.learned[arm] + as_least(rows.missed[arm])  # type: ignore[no-any-return]
-
-
-@kernel
-def index_of(rows: Rows, arm: int, scale: float) -> float:
-    """Return ``mean + scale / sqrt(count)``."""
-    count = counted(rows, arm)
-    return rows.gained[arm] / count + scale / math.sqrt(count)  # type: ignore[no-any-return]
 
 
 @kernel
@@ -206,29 +199,34 @@ def value_unseen(rows: Rows, arm: int) -> float:
     return np.inf if rows.pending[arm] == 0 else _WAITING / rows.pending[arm]
 
 
+@kernel
+def index_of(rows: Rows, arm: int, width: float) -> float:
+    """Return ``mean + width / sqrt(count)``; arms that were never seen come first, the least asked before others."""
+    if is_unseen(rows, arm):
+        return value_unseen(rows, arm)
+    count = counted(rows, arm)
+    return rows.gained[arm] / count + width / math.sqrt(count)  # type: ignore[no-any-return]
+
+
 def choose_by_index(
     request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]
 ) -> None:
-    """Fill `arms` with the largest indices; arms that were never seen come first, the least asked before others."""
-    rows = request.rows
+    """Fill `arms` with the largest indices."""
+    rows, width = request.rows, scale(request.params, number)
     for i in range(among.size):
-        arm = among[i]
-        rows.chosen[i] = arm
-        rows.values[i] = value_unseen(rows, arm) if is_unseen(rows, arm) else index(request.params, rows, number, arm)
-    top_first(rows.values, rows.chosen, among.size, arms.size)
+        rows.values[i] = index_of(rows, among[i], width)
+    largest(rows, among.size, arms.size)
     for i in range(arms.size):
-        arms[i] = rows.chosen[i]
+        arms[i] = among[rows.places[i]]
 
 
 def believe_index(
     request: Request, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
 ) -> None:
     """Write the index of each arm."""
-    rows = request.rows
+    rows, width = request.rows, scale(request.params, number)
     for i in range(arms.size):
-        arm = arms[i]
-        unseen = is_unseen(rows, arm)
-        beliefs[0, i] = value_unseen(rows, arm) if unseen else index(request.params, rows, number, arm)
+        beliefs[0, i] = index_of(rows, arms[i], width)
 
 
 @kernel
@@ -277,7 +275,7 @@ def choose_at_random(
     """Fill `arms` with those of most luck: every set of eligible arms has the same probability."""
     rows = request.rows
     for i in range(among.size):
-        rows.chosen[i], rows.values[i] = among[i], uniform(luck, among[i])
-    top_first(rows.values, rows.chosen, among.size, arms.size)
+        rows.values[i] = uniform(luck, among[i])
+    largest(rows, among.size, arms.size)
     for i in range(arms.size):
-        arms[i] = rows.chosen[i]
+        arms[i] = among[rows.places[i]]

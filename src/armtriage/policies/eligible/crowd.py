@@ -22,10 +22,11 @@ from armtriage.policies.eligible.exploring import cover_size
 from armtriage.policies.eligible.rows import COLUMNS, Request, Rows, expose, grown, learn, lose, new_rows, settle
 from armtriage.policies.facts import facts_of, require, restore_arrays, within
 
-__all__ = ["Among", "Crowd", "Rules"]
+__all__ = ["Among", "Crowd", "Rules", "decide", "decider", "name_among"]
 
 _COVERED = 20_000  # arms up to which a cover is counted, which looks at all of them for each pick
-_SCRATCH = {"pending", "divisors", "out", "cut", "skipped", "marks", "values", "chosen", "open", "degrees", "flags"}
+_SCRATCH = {"pending", "divisors", "out", "cut", "skipped", "marks", "values", "keys", "chosen", "open", "ceiling"}
+_SCRATCH |= {"places", "degrees", "flags"}
 _KEPT = tuple(name for name in COLUMNS if name not in _SCRATCH)
 
 
@@ -34,7 +35,7 @@ class Among(NamedTuple):
 
     choose: Callable[..., None]  # (request, number, luck, among, arms), for more arms than slots
     believe: Callable[..., None]  # (request, number, luck, arms, beliefs)
-    value: Callable[..., float] | None = None  # the index, for those that have one
+    scale: Callable[..., float] | None = None  # (params, number), for those that have an index
     draws: bool = False  # whether beliefs are luck, wins and losses
 
 
@@ -66,19 +67,28 @@ def believe(*arguments: Any) -> None:
     raise NotImplementedError
 
 
-def _ask(address: int, number: int, n: int, size: int) -> None:
-    """Choose `size` of the first n arms that are among the request."""
-    request = open_request(address)
-    rows, among, arms = request.rows, request.among[:n], request.arms[:size]
-    luck = row(request.streams[0], number)
-    rows.clock = number
+def decide(request: Request, number: int, n: int, size: int) -> None:
+    """Put `size` of the first n arms of `among` into `arms`, ascending."""
+    among, arms = request.among[:n], request.arms[:size]
+    request.rows.clock = number
     if n > size:
-        choose(request, number, luck, among, arms)
+        choose(request, number, row(request.streams[0], number), among, arms)
         sort_arms(arms)
     else:
         for i in range(size):
             arms[i] = among[i]
-    believe(request, number, luck, arms, request.beliefs)
+
+
+def _ask(address: int, number: int, n: int, size: int, own: bool) -> None:
+    """Choose `size` of the first n arms that are among the request; count them, too, if they are what is revealed."""
+    request = open_request(address)
+    decide(request, number, n, size)
+    arms = request.arms[:size]
+    believe(request, number, row(request.streams[0], number), arms, request.beliefs)
+    if own:
+        expose(request.rows, request.among[:n], arms)
+        for i in range(size):
+            request.rows.pending[arms[i]] += 1
 
 
 def _count(address: int, n: int, size: int, shown: int) -> None:
@@ -112,21 +122,34 @@ class _Entries(NamedTuple):
     close: Callable[..., None]
 
 
+def name_among(among: Among) -> str:
+    """Return a name for machine code that is made of a policy's kernels."""
+    one = among.choose if among.scale is None else among.scale
+    return f"{one.__module__}_{among.choose.__name__}".replace(".", "_")
+
+
 @cache
-def _entries(among: Among, name: str, kind: RecordLayout) -> _Entries:
+def decider(among: Among) -> Callable[..., None]:
+    """Return `decide` with a policy's own kernel."""
+    name, one = name_among(among), among.choose
+    if among.scale is not None and isinstance(one, FunctionType):
+        one = bind(one, f"choose_{name}", scale=among.scale)
+    return bind(decide, f"decide_{name}", choose=one)
+
+
+@cache
+def _entries(among: Among, kind: RecordLayout) -> _Entries:
     """Return what Python calls, compiled: no later call compiles anything."""
-    find, one, beliefs = Opener(kind), among.choose, among.believe
-    if among.value is not None:
-        if isinstance(one, FunctionType):
-            one = bind(one, f"choose_{name}", index=among.value)
-        beliefs = bind(beliefs, f"believe_{name}", index=among.value)
+    name, find, beliefs = name_among(among), Opener(kind), among.believe
+    if among.scale is not None:
+        beliefs = bind(beliefs, f"believe_{name}", scale=among.scale)
     entries = _Entries(
-        bind(_ask, f"ask_among_{name}", open_request=find, choose=one, believe=beliefs),
+        bind(_ask, f"ask_among_{name}", open_request=find, decide=decider(among), believe=beliefs),
         bind(_count, f"count_among_{name}", open_request=find),
         bind(_teach, f"teach_among_{name}", open_request=find),
         bind(_close, f"close_among_{name}", open_request=find),
     )
-    compile_now(entries.ask, int, int, int, int)
+    compile_now(entries.ask, int, int, int, int, bool)
     compile_now(entries.note, int, int, int, int)
     compile_now(entries.teach, int, int, int)
     compile_now(entries.close, int, int, int, int, int)
@@ -168,21 +191,28 @@ class Crowd:
                 horizon=rules.horizon,
                 delta=rules.delta,
                 factor=rules.factor,
-                base=math.log(self._divisor / rules.delta) + math.log(2.0),
+                base=self._base,
             )
         return self._request
 
     def grow(self, n_arms: int, graph: FeedbackGraph | None) -> None:
         """Take up more arms; without a graph, they all reveal themselves only."""
-        self.rows, self._request = grown(self.rows, n_arms), None
-        self.graph = self.graph if graph is None else graph
-        self._plain = graph is None
+        rows = grown(self.rows, n_arms)
+        if rows is not self.rows or graph is not None:
+            self._request = None
+        self.rows, self.graph, self._plain = rows, graph or self.graph, graph is None
 
     def share(self, arms: NDArray[np.int64] | slice, divisors: NDArray[np.float64]) -> None:
         """Set what arms may spend of delta: delta divided by these numbers."""
         self.rows.divisors[arms] = divisors
         self._divisor = max(self._divisor, float(divisors.max(initial=1.0)))
-        self._request = None
+        if self._request is not None:
+            self._request.base = self._base
+
+    @property
+    def _base(self) -> float:
+        """ln(1 / the least share of delta) + ln 2, which the widths of all intervals have in common."""
+        return math.log(self._divisor / self.rules.delta) + math.log(2.0)
 
     def share_all(self, roster: Roster, n_arms: int) -> None:
         """Set what each of the first arms may spend."""
@@ -200,12 +230,14 @@ class Crowd:
             rows.n_ghosts += 1
         self._request = None
 
-    def cover_with(self, arms: NDArray[np.int64], seen: bool) -> None:
-        """Count how many pulls show each of the arms once; all of them, unless a pull also shows others."""
-        self.rows.cover = arms.size
-        if seen and arms.size <= _COVERED:
-            self.rows.cover = cover_size(self.rows, self.graph.arrays, arms)
-        self.covered = arms
+    def cover_with(self, roster: Roster, seen: bool) -> None:
+        """Count how many pulls show each arm that is not retired; all of them, unless a pull also shows others."""
+        arms = roster.n_arms - len(roster.retired)
+        if not seen or arms > _COVERED:
+            self.rows.cover = arms
+        elif self.covered is not roster.live:
+            self.covered = roster.live
+            self.rows.cover = cover_size(self.rows, self.graph.arrays, roster.live)
 
     def ghosts(self) -> dict[str, NDArray[Any]]:
         """Return what is kept of forgotten arms, column by column."""
@@ -302,20 +334,18 @@ class Crowd:
             within(name, getattr(rows, name), 0.0, most)
 
     def _call(self) -> _Entries:
-        one = self.among.choose if self.among.value is None else self.among.value
-        name = f"{one.__module__}_{self.among.choose.__name__}".replace(".", "_")
-        return _entries(self.among, name, self.request.layout)
+        return _entries(self.among, self.request.layout)
 
     def choose(
-        self, number: int, among: NDArray[np.int64], proposal: NDArray[np.int64] | None = None
+        self, number: int, among: NDArray[np.int64], proposal: NDArray[np.int64] | None = None, own: bool = False
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the arms of a decision, ascending, and what was believed of them."""
+        """Return the arms of a decision, ascending, and what was believed of them; count it as made if `own`."""
         request, n = self.request, among.size
         size = min(n, self.rules.budget)
         request.among[:n] = among
         if proposal is not None:
             request.arms[:size] = proposal
-        self._call().ask(request.handle, number, n, size)
+        self._call().ask(request.handle, number, n, size, own)
         return request.arms[:size].copy(), request.beliefs[:, :size].copy()
 
     def count(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import top_first
-from armtriage.policies.eligible.rows import Request, Rows, rank_bounds
+from armtriage.kernels.order import sort_pairs, top_first
+from armtriage.policies.eligible.rows import Request, Rows, largest
 
 __all__ = ["choose_by_elimination", "cover_size", "explore", "fill_by_upper", "split"]
 
@@ -24,9 +24,24 @@ def split(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> tupl
 
     One pass finds what a repeated one would: see `docs/certificate.md`.
     """
-    size = arms.size
-    kth_lower, kth_upper, next_lower, next_upper = rank_bounds(rows, among, size)
-    rows.gap = max(0.0, min(rows.gap, kth_upper - next_lower))
+    size, total = arms.size, among.size
+    for i in range(total):
+        rows.values[i] = rows.lower[among[i]]
+    largest(rows, total, size + 1)
+    kth_lower, next_lower = np.inf, np.inf
+    for i in range(size + 1):
+        value = rows.values[rows.places[i]]
+        kth_lower, next_lower = min(kth_lower, max(value, next_lower)), min(next_lower, value)
+    for i in range(total):
+        rows.values[i] = rows.upper[among[i]]
+    rows.n_ceiling = min(total, 2 * size)
+    largest(rows, total, rows.n_ceiling)
+    for i in range(rows.n_ceiling):
+        rows.ceiling[i] = among[rows.places[i]]
+        rows.keys[i] = rows.upper[rows.ceiling[i]]
+    sort_pairs(rows.keys, rows.ceiling, rows.n_ceiling)
+    next_upper = rows.keys[size]
+    rows.gap = max(0.0, min(rows.gap, rows.keys[size - 1] - next_lower))
     confirmed, n = 0, 0
     for i in range(among.size):
         arm = among[i]
@@ -69,10 +84,11 @@ def _degree(rows: Rows, graph: GraphArrays, arm: int) -> int:
 
 
 @kernel
-def _next_pick(rows: Rows, graph: GraphArrays, n: int) -> int:
+def _next_pick(rows: Rows, graph: GraphArrays, n: int, by_upper: bool) -> int:
     """Return the waiting one of the first n arms of `chosen` that reveals most of those who wait, or -1.
 
-    Degrees only fall while the cover is made, so an arm is counted anew only if its old degree would win.
+    Of equals it is the one of largest upper bound, or simply the first. Degrees only fall while the cover is made, so
+    an arm is counted anew only if its old degree would win.
     """
     while True:
         best, most = -1, 0
@@ -80,7 +96,8 @@ def _next_pick(rows: Rows, graph: GraphArrays, n: int) -> int:
             arm = rows.chosen[i]
             if rows.flags[arm] > 0:
                 degree = rows.degrees[i]
-                if degree > most or (degree == most and rows.upper[arm] > rows.upper[rows.chosen[best]]):
+                equal = by_upper and degree == most
+                if degree > most or (equal and rows.upper[arm] > rows.upper[rows.chosen[best]]):
                     best, most = i, degree
         if best < 0:
             return -1
@@ -130,7 +147,7 @@ def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int,
         for i in range(m):
             rows.degrees[i] = _degree(rows, graph, rows.chosen[i])
         while place < arms.size:
-            arm = _next_pick(rows, graph, m)
+            arm = _next_pick(rows, graph, m, True)
             if arm < 0:
                 break
             _unmark(rows, graph, arm)
@@ -139,13 +156,16 @@ def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int,
     for i in range(m):
         rows.flags[rows.chosen[i]] = 0
     picks = place - confirmed
-    fill_by_upper(rows, n, confirmed, place, arms)
+    fill_by_upper(rows, place, arms)
     return picks
 
 
 @kernel
 def cover_size(rows: Rows, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
-    """Return how many picks a greedy cover of these arms has."""
+    """Return how many picks a greedy cover of these arms has, whatever is known of them by now.
+
+    So a policy that is loaded counts as many as the one that was saved.
+    """
     for i in range(arms.size):
         rows.chosen[i] = arms[i]
         rows.flags[arms[i]] = 1
@@ -153,7 +173,7 @@ def cover_size(rows: Rows, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
         rows.degrees[i] = _degree(rows, graph, arms[i])
     picks = 0
     while True:
-        arm = _next_pick(rows, graph, arms.size)
+        arm = _next_pick(rows, graph, arms.size, False)
         if arm < 0:
             return picks
         _unmark(rows, graph, arm)
@@ -161,25 +181,20 @@ def cover_size(rows: Rows, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
 
 
 @kernel
-def fill_by_upper(rows: Rows, n: int, first: int, place: int, arms: NDArray[np.int64]) -> None:
-    """Fill `arms` from `place` on with the open arms of largest upper bound that are not there from `first` on."""
-    k = arms.size - place
-    if k == 0:
-        return
-    for i in range(first, place):
+def fill_by_upper(rows: Rows, place: int, arms: NDArray[np.int64]) -> None:
+    """Fill `arms` from `place` on with the arms of largest upper bound that are not there before.
+
+    Arms in question have larger ones than eliminated arms, so all that are needed are in the ceiling.
+    """
+    for i in range(place):
         rows.flags[arms[i]] = 1
-    m = 0
-    for i in range(n):
-        arm = rows.open[i]
-        if rows.flags[arm] == 0:
-            rows.chosen[m] = arm
-            rows.values[m] = rows.upper[arm]
-            m += 1
-    for i in range(first, place):
+    taken = place
+    for i in range(rows.n_ceiling):
+        if taken < arms.size and rows.flags[rows.ceiling[i]] == 0:
+            arms[taken] = rows.ceiling[i]
+            taken += 1
+    for i in range(place):
         rows.flags[arms[i]] = 0
-    top_first(rows.values, rows.chosen, m, k)
-    for i in range(k):
-        arms[place + i] = rows.chosen[i]
 
 
 @kernel

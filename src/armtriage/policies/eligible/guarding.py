@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import sort_pairs, top_first
+from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.random import bits
 from armtriage.policies.eligible.choosing import draw_best, mark_revealed, mean_of
 from armtriage.policies.eligible.exploring import explore, fill_by_upper, split
-from armtriage.policies.eligible.rows import Request, Rows
+from armtriage.policies.eligible.rows import Request, Rows, largest
 
 __all__ = ["book", "choose_guarded", "choose_proposed", "loss_bound", "retrospective_among"]
 
@@ -24,28 +24,24 @@ _SEED = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def loss_bound(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> float:
-    """Return what a decision loses at most: the largest upper bounds outside for the least lower ones inside."""
+def loss_bound(rows: Rows, arms: NDArray[np.int64]) -> float:
+    """Return what a decision loses at most: the largest upper bounds outside for the least lower ones inside.
+
+    It is one among the arms of the last `split`, whose ceiling is enough to exchange a whole decision.
+    """
     size = arms.size
-    lows, names = np.empty(size), np.empty(size, np.int64)
     for i in range(size):
-        lows[i], names[i] = -rows.lower[arms[i]], arms[i]
+        rows.values[i], rows.chosen[i] = -rows.lower[arms[i]], arms[i]
         rows.flags[arms[i]] = 1
-    m = 0
-    for i in range(among.size):
-        arm = among[i]
-        if rows.flags[arm] == 0:
-            rows.values[m], rows.chosen[m] = rows.upper[arm], arm
-            m += 1
+    sort_pairs(rows.values, rows.chosen, size)
+    total, inside = 0.0, 0
+    for i in range(rows.n_ceiling):
+        arm = rows.ceiling[i]
+        if inside < size and rows.flags[arm] == 0:
+            total += max(0.0, rows.upper[arm] + rows.values[inside])
+            inside += 1
     for i in range(size):
         rows.flags[arms[i]] = 0
-    k = min(size, m)
-    top_first(rows.values, rows.chosen, m, k)
-    sort_pairs(rows.values, rows.chosen, k)
-    sort_pairs(lows, names, size)
-    total = 0.0
-    for i in range(k):
-        total += max(0.0, rows.values[i] + lows[i])
     return total
 
 
@@ -173,14 +169,14 @@ def book(rows: Rows, number: int, cost: float, among: NDArray[np.int64], arms: N
 def _admit(request: Request, number: int, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
     """Keep the proposal in `arms`, or put there the open arms of largest upper bound, or a round of elimination."""
     rows = request.rows
-    cost = loss_bound(rows, among, arms)
+    cost = loss_bound(rows, arms)
     if not _admits(rows, number, among, arms, cost):
         confirmed, n = split(rows, among, arms)
-        fill_by_upper(rows, n, confirmed, confirmed, arms)
-        cost = loss_bound(rows, among, arms)
+        fill_by_upper(rows, confirmed, arms)
+        cost = loss_bound(rows, arms)
         if not _admits(rows, number, among, arms, cost):
             explore(rows, request.graph, request.plain, confirmed, n, arms)
-            cost = loss_bound(rows, among, arms)
+            cost = loss_bound(rows, arms)
             rows.forced += 1
             rows.forced_cost += cost
     book(rows, number, cost, among, arms)
@@ -204,10 +200,10 @@ def choose_guarded(
     if request.free_look:
         k = arms.size - confirmed
         for i in range(n):
-            rows.chosen[i], rows.values[i] = rows.open[i], mean_of(rows, rows.open[i])
-        top_first(rows.values, rows.chosen, n, k)
+            rows.values[i] = mean_of(rows, rows.open[i])
+        largest(rows, n, k)
         for i in range(k):
-            arms[confirmed + i] = rows.chosen[i]
+            arms[confirmed + i] = rows.open[rows.places[i]]
         mark_revealed(rows, request.graph, request.plain, arms)
         incumbents = arms[confirmed:].copy()
     draw_best(rows, luck, rows.open[:n], incumbents, arms[confirmed:])

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.intervals import interval
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import kth_largest
+from armtriage.kernels.order import best_arms
 from armtriage.kernels.record import Record
 from armtriage.policies.lost import as_tries
 from armtriage.policies.sampler import STALE, won
 
-__all__ = ["COLUMNS", "Request", "Rows", "expose", "grown", "learn", "lose", "new_rows", "rank_bounds", "settle"]
+__all__ = ["COLUMNS", "Request", "Rows", "expose", "grown", "largest", "learn", "lose", "new_rows", "settle"]
 
 _LEAST_ROOM = 2**12
 _WIDE = 128  # rewards up to which an interval is computed anew only for every fourth: it hardly changes for one
@@ -57,12 +57,16 @@ class Rows(Record):
     skipped: NDArray[np.uint8]  # rewards since
     marks: NDArray[np.int64]  # scratch: what the incumbents of round `mark` reveal
     values: NDArray[np.float64]  # scratch
+    keys: NDArray[np.float64]  # scratch
     chosen: NDArray[np.int64]  # scratch
     open: NDArray[np.int64]  # scratch: arms of the request that are still in question, ascending
+    ceiling: NDArray[np.int64]  # scratch: its arms of largest upper bound, largest first; enough for two decisions
+    places: NDArray[np.int64]  # scratch
     degrees: NDArray[np.int64]  # scratch
     flags: NDArray[np.uint8]  # scratch, always left at 0
     patterns: NDArray[np.uint64]  # hashes of the eligible sets so far
     n_arms: int
+    n_ceiling: int
     n_ghosts: int  # what forgotten arms were is kept at the end of the rows
     clock: int  # the round
     slots: int  # arms in all decisions so far
@@ -116,8 +120,8 @@ _ZEROS: dict[str, Any] = {
     name: dtype
     for dtype, names in (
         (np.int64, "counts learned pending missed credit due pulls exposures admitted offered cut marks chosen open"),
-        (np.int64, "degrees"),
-        (np.float64, "sums squares gained wins lower upper divisors out values"),
+        (np.int64, "degrees ceiling places"),
+        (np.float64, "sums squares gained wins lower upper divisors out values keys"),
         (np.uint8, "skipped flags"),
     )
     for name in names.split()
@@ -133,6 +137,7 @@ def new_rows(n_arms: int) -> Rows:
         **columns,
         patterns=np.zeros(_PATTERNS, np.uint64),
         n_arms=0,
+        n_ceiling=0,
         n_ghosts=0,
         clock=0,
         slots=0,
@@ -256,18 +261,6 @@ def expose(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> Non
 
 
 @kernel
-def rank_bounds(rows: Rows, among: NDArray[np.int64], size: int) -> tuple[float, float, float, float]:
-    """Return the S-th largest lower and upper ends, and the next largest of each, among more than S arms."""
-    n = among.size
-    next_lower, next_upper = -np.inf, -np.inf
-    for i in range(n):
-        rows.values[i] = rows.lower[among[i]]
-    kth_lower = kth_largest(rows.values, n, size)
-    for i in range(size, n):
-        next_lower = max(next_lower, rows.values[i])
-    for i in range(n):
-        rows.values[i] = rows.upper[among[i]]
-    kth_upper = kth_largest(rows.values, n, size)
-    for i in range(size, n):
-        next_upper = max(next_upper, rows.values[i])
-    return kth_lower, kth_upper, next_lower, next_upper
+def largest(rows: Rows, n: int, k: int) -> None:
+    """Write where the k largest of the first n values are into `places`, ascending; of equals the first count."""
+    best_arms(rows.values[:n], rows.keys, rows.places[:k])

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from armtriage._arguments import check_arms
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of, stream
@@ -205,8 +206,10 @@ class Guard(GuardedPolicy):
         else:
             given = self.proposer(number, eligible=self._roster.named(among))  # type: ignore[call-arg]
         size = self.budget if among is None else min(self.budget, among.size)
-        arms = np.unique(self._roster.numbers(np.atleast_1d(given).tolist(), "the arms that proposer returns"))
-        if arms.size != size or np.size(given) != size:
+        wanted = "the arms that proposer returns"
+        named = self._roster.names is not None
+        arms = np.sort(self._roster.numbers(given, wanted) if named else check_arms(given, self.n_arms, wanted).ravel())
+        if arms.size != size or np.any(np.diff(arms) == 0):
             raise ValueError(f"proposer must return {size} different arms, got {given!r}")
         if among is not None and not np.isin(arms, among).all():
             raise ValueError(f"proposer must return eligible arms, got {given!r}")

@@ -87,10 +87,9 @@ class GuardedPolicy(Policy):
         rows.spent, rows.allowed, rows.floor, rows.total = book.spent, book.allowed, book.allowed, book.total
 
     def _gather(self) -> Crowd:
-        crowd, live = super()._gather(), self._roster.live
-        if crowd.covered is not live:
-            # What shows every arm once; where sleepers are not seen, only the arms themselves are sure to do that.
-            crowd.cover_with(live, seen=self.sleepers_seen and not self._plain)
+        crowd = super()._gather()
+        # Where sleepers are not seen, only a pull of its own is sure to show an arm.
+        crowd.cover_with(self._roster, seen=self.sleepers_seen and not self._plain)
         return crowd
 
     @property

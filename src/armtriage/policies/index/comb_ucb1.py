@@ -15,8 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
 from armtriage.policies.eligible import Among
-from armtriage.policies.eligible.choosing import believe_index, choose_by_index, index_of
-from armtriage.policies.eligible.rows import Rows
+from armtriage.policies.eligible.choosing import believe_index, choose_by_index
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
     IndexState,
@@ -96,12 +95,6 @@ def believe(
     write_indices(state, scale(params, number), arms, beliefs)
 
 
-@kernel
-def index(params: Params, rows: Rows, number: int, arm: int) -> float:
-    """Return the index of an arm, once requests differ."""
-    return index_of(rows, arm, scale(params, number))
-
-
 class CombUCB1(OraclePolicy, IndexPolicy):
     """Play the S arms, or the decision, of largest ``mean + sqrt(exploration * ln t / count)``; learn all that shows.
 
@@ -133,7 +126,7 @@ class CombUCB1(OraclePolicy, IndexPolicy):
     """
 
     kernels = Kernels(select, update, schedule, release, weigh, believe)
-    among = Among(choose_by_index, believe_index, index)
+    among = Among(choose_by_index, believe_index, scale)
 
     def __init__(
         self,

@@ -14,8 +14,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels
 from armtriage.policies.eligible import Among
-from armtriage.policies.eligible.choosing import believe_index, choose_by_index, index_of
-from armtriage.policies.eligible.rows import Rows
+from armtriage.policies.eligible.choosing import believe_index, choose_by_index
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
     IndexState,
@@ -70,9 +69,9 @@ def believe(
 
 
 @kernel
-def index(params: Params, rows: Rows, number: int, arm: int) -> float:
-    """Return the index of an arm, once requests differ."""
-    return index_of(rows, arm, params.width)
+def scale(params: Params, number: int) -> float:
+    """Return L, in every round the same."""
+    return params.width
 
 
 class CombinatorialUCB(IndexPolicy):
@@ -106,7 +105,7 @@ class CombinatorialUCB(IndexPolicy):
     """
 
     kernels = Kernels(select, update, schedule, release, believe=believe)
-    among = Among(choose_by_index, believe_index, index)
+    among = Among(choose_by_index, believe_index, scale)
 
     def __init__(
         self,

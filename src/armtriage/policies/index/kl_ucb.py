@@ -16,8 +16,8 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
 from armtriage.policies.eligible import Among
-from armtriage.policies.eligible.choosing import believe_index, choose_by_kl, kl_index
-from armtriage.policies.eligible.rows import Request, Rows
+from armtriage.policies.eligible.choosing import choose_by_kl, kl_index
+from armtriage.policies.eligible.rows import Request
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
     IndexState,
@@ -131,9 +131,13 @@ def choose(request: Request, number: int, luck: np.uint64, among: NDArray[np.int
 
 
 @kernel
-def index(params: Params, rows: Rows, number: int, arm: int) -> float:
-    """Return the index of an arm, once requests differ."""
-    return kl_index(rows, arm, exploration(params, number))
+def believe_among(
+    request: Request, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+) -> None:
+    """Write the indices of the arms chosen among eligible ones."""
+    bonus = exploration(request.params, number)
+    for i in range(arms.size):
+        beliefs[0, i] = kl_index(request.rows, arms[i], bonus)
 
 
 class KLUCB(OraclePolicy, IndexPolicy):
@@ -168,7 +172,7 @@ class KLUCB(OraclePolicy, IndexPolicy):
     """
 
     kernels = Kernels(select, update, schedule, release, weigh, believe)
-    among = Among(choose, believe_index, index)
+    among = Among(choose, believe_among)
 
     def __init__(
         self,

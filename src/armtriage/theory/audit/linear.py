@@ -80,7 +80,7 @@ class StagesWatch(Watch):
         environment, policy, triage = self.problem.environment, self.policy, self.policy.triage
         assert isinstance(environment, LinearEnvironment)
         self.contexts = environment.contexts(number, self.replication) / policy.context_bound
-        self.means = environment.means(number, self.replication) / self.problem.unit
+        self.means = self.problem.sign * environment.means(number, self.replication) / self.problem.unit
         masks = np.zeros((5, policy.n_arms), np.bool_)
         for mask, arms in zip(masks, (*triage[:4], decision.arms), strict=True):
             mask[arms] = True

@@ -45,10 +45,11 @@ class Problem:
 
     def __init__(self, policy: Policy, environment: Environment | LinearEnvironment, horizon: int) -> None:
         self.policy, self.environment, self.horizon = policy, environment, horizon
-        self.low, high = policy.reward_range
-        self.unit = high - self.low
+        low, high = policy.reward_range
+        self.unit = high - low
+        self.zero, self.sign = (low, 1.0) if policy.direction == "maximize" else (high, -1.0)
         if isinstance(policy, ContextualPolicy):
-            self.low, self.unit = 0.0, policy.reward_unit
+            self.zero, self.unit = 0.0, policy.reward_unit
 
     def ask(self, policy: Policy, number: int, replication: int) -> Decision:
         """Return a policy's decision for a round."""
@@ -59,7 +60,7 @@ class Problem:
 
     def in_units(self, rewards: Floats) -> Floats:
         """Return rewards on the unit scale."""
-        scaled = (rewards - self.low) / self.unit
+        scaled = self.sign * (rewards - self.zero) / self.unit
         return scaled if isinstance(self.policy, ContextualPolicy) else np.clip(scaled, 0.0, 1.0)
 
     def regret(self, number: int, arms: Ints, replication: int) -> float:
@@ -78,7 +79,7 @@ class Problem:
         means = getattr(self.environment, "means", None)
         if means is None or callable(means):
             return None
-        return np.asarray((np.asarray(means, np.float64) - self.low) / self.unit)
+        return np.asarray(self.sign * (np.asarray(means, np.float64) - self.zero) / self.unit)
 
     @cached_property
     def rank(self) -> float:

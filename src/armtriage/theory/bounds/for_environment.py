@@ -85,6 +85,10 @@ def bounds_for(
     """
     if not isinstance(environment, StochasticEnvironment | LinearEnvironment):
         raise TypeError(f"environment must be one with known means, got {type(environment).__name__}")
+    usual = (-1.0, 1.0) if isinstance(environment, LinearEnvironment) else (0.0, 1.0)
+    if (environment.reward_range, environment.direction) != (usual, "maximize"):
+        have = f"{environment.reward_range} and {environment.direction!r}"
+        raise ValueError(f"environment must have rewards in {usual} to maximize, as the bounds, got {have}")
     if policy is not None and isinstance(environment, StochasticEnvironment) and policy.reward_range != (0.0, 1.0):
         raise ValueError(f"policy must have the reward_range (0, 1) of the bounds, got {policy.reward_range}")
     if isinstance(environment, StochasticEnvironment) and environment.decisions is not None:

@@ -1,0 +1,177 @@
+"""Routes through a network without cycles: a dynamic programme finds the best, whatever the signs of the weights."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.decisions.sets import Floats, Ints, Marks
+from armtriage.kernels.jit import kernel
+
+__all__ = ["AcyclicRoutes", "rank_nodes"]
+
+
+@kernel
+def rank_nodes(edges: Ints, n_nodes: int) -> tuple[Ints, int]:
+    """Return a topological rank of each node, and how many have one: fewer than all if there is a cycle."""
+    missing = np.zeros(n_nodes, np.int64)
+    starts = np.zeros(n_nodes + 2, np.int64)
+    for e in range(len(edges)):
+        missing[edges[e, 1]] += 1
+        starts[edges[e, 0] + 2] += 1
+    starts = np.cumsum(starts)
+    heads = np.empty(len(edges), np.int64)
+    for e in range(len(edges)):
+        heads[starts[edges[e, 0] + 1]] = edges[e, 1]
+        starts[edges[e, 0] + 1] += 1
+    queue = np.empty(n_nodes, np.int64)
+    last = 0
+    for node in range(n_nodes):
+        if missing[node] == 0:
+            queue[last] = node
+            last += 1
+    ranks = np.full(n_nodes, -1, np.int64)
+    place = 0
+    while place < last:
+        node = queue[place]
+        ranks[node] = place
+        place += 1
+        for head in heads[starts[node] : starts[node + 1]]:
+            missing[head] -= 1
+            if missing[head] == 0:
+                queue[last] = head
+                last += 1
+    return ranks, last
+
+
+@kernel
+def _forward(weights: Floats, open_: NDArray[np.bool_], order: Ints, ends: Ints, source: int, values: Floats) -> Ints:
+    """Write the best value of a path from the source to each rank; return the last arm of that path."""
+    values[:] = -np.inf
+    values[source] = 0.0
+    last = np.full(values.size, -1, np.int64)
+    for e in order:
+        if open_[e]:
+            value = values[ends[e, 0]] + weights[e]
+            if value > values[ends[e, 1]]:
+                values[ends[e, 1]] = value
+                last[ends[e, 1]] = e
+    return last
+
+
+@kernel
+def _walk(last: Ints, ends: Ints, source: int, target: int) -> Ints:
+    """Return the arms of the path that ends with the `last` arms, from source to target."""
+    path = np.empty(last.size, np.int64)
+    place = last.size
+    while target != source:
+        place -= 1
+        path[place] = last[target]
+        target = ends[last[target], 0]
+    return path[place:]
+
+
+@kernel
+def _backward(weights: Floats, open_: NDArray[np.bool_], order: Ints, ends: Ints, target: int, values: Floats) -> None:
+    """Write the best value of a path from each rank to the target."""
+    values[:] = -np.inf
+    values[target] = 0.0
+    for i in range(order.size - 1, -1, -1):
+        e = order[i]
+        if open_[e]:
+            values[ends[e, 0]] = max(values[ends[e, 0]], weights[e] + values[ends[e, 1]])
+
+
+@kernel
+def _detours(through: Floats, ends: Ints, path: Ints, tails: Ints, values: Floats) -> None:
+    """Write, for each arm of the path, the best value of a path without it.
+
+    A path without that arm crosses the cut just behind the arm's tail, in rank, by another arm.
+    """
+    for a in path:
+        values[a] = -np.inf
+    for e in range(through.size):
+        for i in range(np.searchsorted(tails, ends[e, 0]), tails.size):
+            if tails[i] >= ends[e, 1]:
+                break
+            if path[i] != e:
+                values[path[i]] = max(values[path[i]], through[e])
+
+
+class AcyclicRoutes:
+    """The routes of a network whose nodes have ranks, with an arc from a lower to a higher rank for each used arm."""
+
+    def __init__(self, ends: Ints, used: NDArray[np.bool_], n_nodes: int, source: int, target: int) -> None:
+        self.n_nodes = n_nodes
+        self._ends, self._used, self._from, self._to = ends, used, source, target
+        order = np.argsort(ends[:, 0], kind="stable")
+        self._order = order[used[order]]
+
+    def longest(self) -> int:
+        """Return the number of arms of the longest route."""
+        path = self._best(np.ones(self._used.size), self._used, np.empty(self.n_nodes))
+        assert path is not None
+        return int(path.size)
+
+    def _open(self, marks: Marks) -> NDArray[np.bool_] | None:
+        """Return which arms a path may use: one that must use an arm crosses the cut behind its tail only there."""
+        allowed = self._used & (marks >= 0)
+        for arm in np.flatnonzero(marks == 1):
+            if not allowed[arm]:
+                return None
+            cut = self._ends[arm, 0]
+            allowed &= (self._ends[:, 0] > cut) | (self._ends[:, 1] <= cut)
+            allowed[arm] = True
+        return allowed
+
+    def _best(self, weights: Floats, allowed: NDArray[np.bool_], values: Floats) -> Ints | None:
+        """Return the arms of the best path in its order, and write the value of getting anywhere."""
+        last = _forward(weights, allowed, self._order, self._ends, self._from, values)
+        if values[self._to] == -np.inf:
+            return None
+        return _walk(last, self._ends, self._from, self._to)
+
+    def maximise(self, weights: Floats, marks: Marks) -> Ints | None:
+        """Return the arms, ascending, of a heaviest route that obeys the marks."""
+        allowed = self._open(marks)
+        path = None if allowed is None else self._best(weights, allowed, np.empty(self.n_nodes))
+        return None if path is None else np.sort(path)
+
+    def exchange(self, weights: Floats, marks: Marks) -> tuple[Floats, Floats]:
+        """Return the best values with each arm and without it."""
+        nothing = np.full(self._used.size, -np.inf)
+        allowed = self._open(marks)
+        if allowed is None:
+            return nothing, nothing
+        before, after = np.empty(self.n_nodes), np.empty(self.n_nodes)
+        path = self._best(weights, allowed, before)
+        if path is None:
+            return nothing, nothing
+        _backward(weights, allowed, self._order, self._ends, self._to, after)
+        through = np.where(allowed, before[self._ends[:, 0]] + weights + after[self._ends[:, 1]], -np.inf)
+        without = np.full(self._used.size, weights[path].sum())
+        _detours(through, self._ends, path, self._ends[path, 0], without)
+        return through, without
+
+    def count(self) -> int:
+        """Return the exact number of routes."""
+        ways = [0] * self.n_nodes
+        ways[self._from] = 1
+        for tail, head in self._ends[self._order].tolist():
+            ways[head] += ways[tail]
+        return ways[self._to]
+
+    def listed(self) -> list[tuple[int, ...]]:
+        """Return all routes."""
+        leaving: dict[int, list[tuple[int, int]]] = {}
+        for arm in np.flatnonzero(self._used).tolist():
+            leaving.setdefault(int(self._ends[arm, 0]), []).append((arm, int(self._ends[arm, 1])))
+        found = []
+        partial: list[tuple[int, tuple[int, ...]]] = [(self._from, ())]
+        while partial:
+            node, arms = partial.pop()
+            if node == self._to:
+                found.append(tuple(sorted(arms)))
+            else:
+                partial += [(head, (*arms, arm)) for arm, head in leaving[node]]
+        return found
