@@ -41,9 +41,16 @@ def test_many_at_once_with_the_same_id_get_one_decision_and_count_once(address, 
                 told = await asyncio.gather(*(call.reward(f"v{number}", {arm: 1}) for _ in range(16)))
                 fates = [answer.json()["fates"][arm] for answer in told]
                 assert sorted(fates) == ["applied"] + ["duplicate"] * 15
+                # The first of these closes the decision, and the others are of the same group, or of the next.
+                rest = asked[0].json()["arms"][1]
+                told = await asyncio.gather(*(call.reward(f"v{number}", {rest: 0}) for _ in range(16)))
+                assert sorted(answer.json()["fates"][rest] for answer in told) == ["applied"] + ["duplicate"] * 15
+                wrong = [call.reward(f"v{number}", {rest: 1}) for _ in range(3)]
+                assert {answer.status_code for answer in await asyncio.gather(*wrong)} == {409}
             counts = await call.counts()
             assert (counts["decisions"], counts["repeated"]) == (rounds, 15 * rounds)
-            assert (counts["applied"], counts["duplicate"]) == (rounds, 15 * rounds)
+            assert (counts["applied"], counts["duplicate"], counts["conflict"]) == (2 * rounds, 30 * rounds, 3 * rounds)
+            assert "orphan" not in counts
 
     run(work)
 

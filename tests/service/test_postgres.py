@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from armtriage.service.stores import StoreError, open_store
+from armtriage.service.stores import StoreError, open_store, postgres
 from conftest import score
 from service.calls import new_database, run, served
 from service.journal import Journal, make_slate, serving, stored
@@ -29,8 +29,10 @@ def database(postgres_server):
     return new_database(postgres_server)
 
 
-def test_two_servers_decide_on_one_log(database):
-    """Each takes the log's end in turn: one order, no decision twice, equal states."""
+@pytest.mark.parametrize("missed", [2000, 3])
+def test_two_servers_decide_on_one_log(database, monkeypatch, missed):
+    """Each takes the log's end in turn: one order, no decision twice, equal states; also if much was missed."""
+    monkeypatch.setattr(postgres, "_MISSED", missed)
 
     async def work():
         async with served(database) as one, served(database) as other:

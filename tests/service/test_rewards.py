@@ -213,3 +213,22 @@ def test_one_bad_part_of_a_batch_does_not_stop_the_others(address):
             assert (counts["applied"], counts["rejected"], counts["orphan"]) == (2, 2, 1)
 
     run(work)
+
+
+def test_rewards_and_the_end_of_their_time_in_one_group(sqlite_address):
+    """Rewards that wait when a decision's time passes were there before: they are applied, and the next is late."""
+
+    async def work():
+        async with served(sqlite_address) as call:
+            one, other = await _some(call, join_window="1s")
+            loop = call.service.loops["slate"]
+            loop.nudge = lambda: None
+            await asyncio.sleep(1.2)
+            told = await asyncio.gather(call.reward("visit-1", {one: 1}), call.reward("visit-1", {one: 1}))
+            assert sorted(answer.json()["fates"][one] for answer in told) == ["applied", "duplicate"]
+            late = await call.reward("visit-1", {other: 1})
+            assert late.json()["fates"] == {other: "late"}
+            counts = await call.counts()
+            assert (counts["applied"], counts["late"], counts["expired"]) == (1, 1, 1)
+
+    run(work)

@@ -263,28 +263,33 @@ class Loop:
                 del self._recent[key]
 
     def _keys(self, works: Sequence[Work]) -> list[str]:
-        """Return the ids whose histories the store must tell: of requests that give one, and of rewards come late."""
+        """Return the ids whose histories the store must tell.
+
+        Those are the ids that requests give, and of rewards those whose decision is closed, or may be before the
+        last of its rewards in this group.
+        """
         assert self.fold is not None
         opened = self.fold.open
         keys: dict[str, None] = {}
+        told: set[str] = set()
         for work in works:
             if work.kind == "decide":
                 keys |= {one.id: None for one in work.payload if isinstance(one.id, str)}
-            elif work.kind == "reward":
-                if work.payload.decision not in opened:
-                    keys[work.payload.decision] = None
-            elif work.kind == "rewards":
-                rewards = [one for one in work.payload if isinstance(one, Reward)]
-                keys |= {one.decision: None for one in rewards if one.decision not in opened}
+            elif work.kind in ("reward", "rewards"):
+                for one in (work.payload,) if work.kind == "reward" else work.payload:
+                    if isinstance(one, Reward):
+                        if one.decision not in opened or one.decision in told:
+                            keys[one.decision] = None
+                        told.add(one.decision)
         return list(keys)
 
     def _replies(self, turn: Turn, works: Sequence[Work]) -> list[Any]:
         """Apply the requests of a group and return their answers.
 
         They are all under way at once, so any order is right: rewards go first, for the decisions to know them, and
-        decisions together, which costs less. What else changes the policy keeps its place.
+        decisions together, which costs less. What else changes the policy keeps its place. Decisions whose time has
+        passed are closed last: the rewards of this group came before.
         """
-        turn.expire()
         replies: list[Any] = [None] * len(works)
         start = 0
         for stop in [place for place, work in enumerate(works) if work.kind in ("arms", "status", "look")] + [
@@ -300,6 +305,7 @@ class Loop:
                 else:
                     replies[stop] = turn.change_status(payload)
             start = stop + 1
+        turn.expire()
         return replies
 
     def _looked(self, what: Any, fold: Fold) -> Any:
@@ -355,10 +361,6 @@ class Loop:
             await self.store.put_snapshot(self.row.id, snapshot)
             await self.store.forget_orphans(self.row.id, clock.steady() - _DAY)
         point("after-snapshot")
-
-    async def decide(self, requests: Sequence[Decide]) -> Any:
-        """Return the answer to one request for a decision, or the answers to several."""
-        return await self.submit("decide", requests)
 
     async def reward(self, request: Reward) -> Reply:
         """Return the fates of rewards."""

@@ -14,7 +14,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from armtriage.service import clock
 from armtriage.service.crash import point
-from armtriage.service.events import Event, History, Stray
+from armtriage.service.events import Event, History
 from armtriage.service.stores.store import (
     Group,
     KeyRow,
@@ -166,15 +166,6 @@ class PostgresStore:
         """Return the histories of decisions."""
         async with self._connection() as connection:
             return await _find(connection, policy, keys)
-
-    async def strays(self, policy: int, after: tuple[str, int], limit: int) -> Sequence[Stray]:
-        """Return rewards that were stored and not learnt, by decision, after a decision and turn."""
-        rows = await self._all(
-            "SELECT key, turn, at, fate, body FROM stray WHERE policy = %s AND (key, turn) > (%s, %s)"
-            " ORDER BY key, turn LIMIT %s",
-            (policy, *after, limit),
-        )
-        return [Stray._make(row) for row in rows]
 
     async def forget_orphans(self, policy: int, before: int) -> int:
         """Delete orphans that are older than a time, and return how many."""
@@ -330,6 +321,7 @@ class _PostgresGroup:
     ) -> None:
         self._store, self._connection, self._policy = store, connection, policy
         self.now, self.head, self.missed, self.found = now, head, missed, found
+        self._ended = False
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions."""
@@ -337,18 +329,26 @@ class _PostgresGroup:
             async with asyncio.timeout(_ANSWER):
                 return await _find(self._connection, self._policy, keys)
         except (psycopg.Error, OSError, TimeoutError) as error:
-            await self._store._back(self._connection, broken=True)
+            await self._end(broken=True)
             raise _failure(error) from error
+
+    async def _end(self, broken: bool) -> None:
+        """Give the connection back, once."""
+        if not self._ended:
+            self._ended = True
+            await self._store._back(self._connection, broken=broken)
 
     async def leave(self) -> None:
         """Let the lock go."""
+        if self._ended:
+            return
         try:
             async with asyncio.timeout(_ANSWER):
                 await self._connection.execute("ROLLBACK")
         except (psycopg.Error, OSError, TimeoutError):
-            await self._store._back(self._connection, broken=True)
+            await self._end(broken=True)
         else:
-            await self._store._back(self._connection)
+            await self._end(broken=False)
 
     def commit(self, write: Write) -> Awaitable[None]:
         """Write all and let the lock go, in one round trip."""
@@ -389,7 +389,7 @@ class _PostgresGroup:
         except (psycopg.Error, OSError, TimeoutError) as error:
             raise _failure(error) from error
         finally:
-            await self._store._back(connection, broken=broken)
+            await self._end(broken)
 
 
 def _failure(error: BaseException) -> StoreError:

@@ -17,7 +17,7 @@ from typing import Any
 
 from armtriage.service import clock
 from armtriage.service.crash import point
-from armtriage.service.events import Event, History, Stray
+from armtriage.service.events import Event, History
 from armtriage.service.stores.store import (
     Group,
     KeyRow,
@@ -270,14 +270,6 @@ class SqliteStore:
     async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions."""
         return self._find(policy, keys)
-
-    async def strays(self, policy: int, after: tuple[str, int], limit: int) -> Sequence[Stray]:
-        """Return rewards that were stored and not learnt, by decision, after a decision and turn."""
-        return await self._all(
-            "SELECT key,turn,at,fate,body FROM stray WHERE policy=? AND (key,turn)>(?,?) ORDER BY key,turn LIMIT ?",
-            (policy, *after, limit),
-            Stray._make,
-        )
 
     async def forget_orphans(self, policy: int, before: int) -> int:
         """Delete orphans that are older than a time, and return how many."""

@@ -121,9 +121,6 @@ class Store(Protocol):
     async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions."""
 
-    async def strays(self, policy: int, after: tuple[str, int], limit: int) -> Sequence[Stray]:
-        """Return rewards that were stored and not learnt, by decision, after a decision and turn."""
-
     async def forget_orphans(self, policy: int, before: int) -> int:
         """Delete orphans that are older than a time, and return how many."""
 
