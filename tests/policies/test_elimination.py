@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -474,3 +475,21 @@ def test_late_rewards_cost_no_more_than_the_rounds_that_they_are_late(number: in
     assert layers == sorted(layers)
     bound = minimax_upper(n_arms=n, budget=budget, alpha=independence(graph), horizon=rounds, delta=delta)
     assert lost <= budget * late + bound.value
+
+
+def test_policy_is_saved_while_an_arm_waits_that_late_rewards_have_decided(tmp_path: Path) -> None:
+    graph = FeedbackGraph.semi_bandit(12)
+    env = StochasticEnvironment(np.linspace(0, 1, 12), graph, seed=3)
+    policy, other = (CombinatorialElimination(graph, 2, delta=0.5, seed=7) for _ in range(2))
+    saves = 0
+    for t in range(400):
+        assert policy.ask().arms.tolist() == other.ask().arms.tolist()
+        if t >= 9:
+            rewards = env.rewards(t - 9, other.open_decisions[0].revealed)
+            policy.tell(t - 9, rewards)
+            other.tell(t - 9, rewards)
+        if saved(policy)["layer.waiting"][[*policy.triage.confirmed, *policy.triage.eliminated]].any():
+            saves += 1
+            policy.save(tmp_path / "policy")
+            policy = CombinatorialElimination.load(tmp_path / "policy")
+    assert saves > 0

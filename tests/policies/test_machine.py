@@ -575,12 +575,21 @@ class Machine(RuleBasedStateMachine):
         self.model.check()
 
 
-SETTINGS = settings(max_examples=9, stateful_step_count=20, deadline=None, derandomize=True, database=None)
+def run_machine(name: str, examples: int) -> None:
+    machine = type(f"Machine of {name}", (Machine,), {"entry": POLICIES[name]})
+    case = machine.TestCase
+    case.settings = settings(
+        max_examples=examples, stateful_step_count=20, deadline=None, derandomize=True, database=None
+    )
+    case("runTest").runTest()
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_policy_is_consistent_with_what_it_was_told(name: str) -> None:
-    machine = type(f"Machine of {name}", (Machine,), {"entry": POLICIES[name]})
-    case = machine.TestCase
-    case.settings = SETTINGS
-    case("runTest").runTest()
+    run_machine(name, 4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", POLICIES)
+def test_policy_is_consistent_with_what_it_was_told_in_many_more_ways(name: str) -> None:
+    run_machine(name, 40)

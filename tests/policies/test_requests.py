@@ -422,7 +422,7 @@ class TestRefusals:
 
     def test_a_policy_of_ones_own_says_what_it_lacks(self) -> None:
         policy = Plain(FeedbackGraph.semi_bandit(4), 2)
-        with pytest.raises(NotImplementedError, match="Plain"):
+        with pytest.raises(NotImplementedError, match="Plain cannot be asked"):
             policy.ask(eligible=[1, 2])
 
 

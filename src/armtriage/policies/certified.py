@@ -50,7 +50,7 @@ class CertifiedPolicy(ABC):
     @property
     def tally(self) -> Tally:
         """How often each arm was pulled and observed, and its rewards' sum on the unit scale, for certificates."""
-        if self._crowd is None:
+        if self._crowd is None and not self._roster.extra:
             return self._own_tally
         rows, n = self._gather().rows, self._roster.n_arms
         return Tally(rows.pulls[:n], rows.counts[:n], rows.sums[:n])
@@ -58,7 +58,9 @@ class CertifiedPolicy(ABC):
     @property
     def _exposures(self) -> NDArray[np.int64] | None:
         """How often each arm was eligible; None if every arm always was."""
-        return None if self._crowd is None else self._gather().rows.exposures[: self._roster.n_arms]
+        if self._crowd is None and not self._roster.extra:
+            return None
+        return self._gather().rows.exposures[: self._roster.n_arms]
 
     @cached_property
     def _own_tally(self) -> Tally:
@@ -125,7 +127,7 @@ class CertifiedPolicy(ABC):
         Examples
         --------
         >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> policy = ThompsonSampling(3, budget=1, seed=7)
         >>> policy.tell(policy.ask(), [1])
         >>> policy.certificate(since=policy.start_window()).rounds
         0
@@ -154,7 +156,7 @@ class CertifiedPolicy(ABC):
         Examples
         --------
         >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), budget=1, seed=7)
+        >>> policy = ThompsonSampling(3, budget=1, seed=7)
         >>> for _ in range(1000):
         ...     decision = policy.ask()
         ...     policy.tell(decision, decision.arms == 2)

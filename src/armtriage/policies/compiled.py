@@ -345,9 +345,12 @@ class CompiledPolicy(_Compiled):
     def _fill(self, rows: Rows) -> None:
         """Write what the state knows beyond the tally into the rows of the arms."""
 
+    @property
+    def _may_change(self) -> bool:
+        return self.among is not None
+
     def _new_crowd(self) -> Crowd:
-        if self.among is None:
-            return super()._new_crowd()
+        assert self.among is not None
         crowd = Crowd(self.among, self._rules(), self._graph, self._stream)
         if self._cached_state is not None:
             self._fill(crowd.rows)

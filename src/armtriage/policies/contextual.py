@@ -13,10 +13,11 @@ from armtriage._arguments import check_contexts, check_count, check_number
 from armtriage.certificate import Certificate
 from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.changing import is_mask
 from armtriage.policies.facts import require, restore_arrays
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
-from armtriage.policies.policy import Policy, is_mask
+from armtriage.policies.policy import Policy
 from armtriage.triage import Triage
 
 __all__ = ["ContextualPolicy"]

@@ -14,27 +14,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
-from armtriage.arms import Arms, Name, Roster
+from armtriage.arms import Name, Roster
 from armtriage.certificate import Tally
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.certified import CertifiedPolicy
+from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.eligible import Crowd
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out
 from armtriage.policies.rewards import from_array, from_mapping
 from armtriage.policies.saved import SavedPolicy, kinds_of
 
-__all__ = ["Policy", "is_mask", "kinds_of"]
+__all__ = ["Policy", "kinds_of"]
 
 _EITHER = ("budget", "decisions")
 _NONE = np.empty(0, np.int64)
 Rewards = Mapping[Any, float] | ArrayLike
 
 
-class Policy(SavedPolicy, CertifiedPolicy):
+class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
     """Chooses some arms each round, `budget` of them or a decision of a set, and learns from what they reveal.
 
     Any number of decisions may be open. Rewards come late, in any order, in parts, or never: exploration goes by
@@ -91,7 +92,8 @@ class Policy(SavedPolicy, CertifiedPolicy):
         sleepers_seen: bool = False,
     ) -> None:
         graph = as_graph(graph)
-        if decisions is not None and type(self).__init__ is Policy.__init__:
+        own: Any = type(self).__init__
+        if decisions is not None and (own is Policy.__init__ or "decisions" not in inspect.signature(own).parameters):
             # Whoever has not thought of decision sets would play decisions that are in none.
             raise TypeError(f"{type(self).__name__} takes no decisions, got {decisions!r}")
         self._graph = graph
@@ -154,11 +156,7 @@ class Policy(SavedPolicy, CertifiedPolicy):
         self, number: int, among: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
         """Return the arms of round `number` among those that are eligible, ascending, and what was believed of them."""
-        raise NotImplementedError(f"{type(self).__name__} has no _select_among, so it cannot be asked with eligible")
-
-    def _new_crowd(self) -> Crowd:
-        """Return what is known of the arms, as it is kept from now on."""
-        raise NotImplementedError(f"the arms of a {type(self).__name__} cannot change: it keeps nothing for others")
+        raise NotImplementedError
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
         """Note that rewards of these arms are on their way."""
@@ -168,30 +166,6 @@ class Policy(SavedPolicy, CertifiedPolicy):
 
     def _adopt(self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: Any) -> None:
         """Note that `arms` are played instead of one's own choice."""
-
-    @property
-    def graph(self) -> FeedbackGraph:
-        """Which arms a chosen arm reveals, with the arms that were added."""
-        if self._graph.n_arms < self._roster.n_arms:
-            self._graph = self._graph.with_arms(self._roster.n_arms - self._graph.n_arms, self._new_edges)
-            self._new_edges = []
-        return self._graph
-
-    @property
-    def n_arms(self) -> int:
-        """Number of arms, retired ones included."""
-        return self._roster.n_arms
-
-    @property
-    def names(self) -> list[Name] | None:
-        """What the arms are called, by their numbers; None if they have no names."""
-        return None if self._roster.names is None else self._roster.names.copy()
-
-    @property
-    @locked
-    def arms(self) -> Arms:
-        """What is known of each arm beside its rewards: name, first decision, whether it is retired, share of delta."""
-        return self._roster.view()
 
     @property
     @locked
@@ -293,26 +267,6 @@ class Policy(SavedPolicy, CertifiedPolicy):
         elif arms.size != min(self.budget, live.size):
             raise ValueError(f"arms must be {min(self.budget, live.size)} different arms, got {arms.tolist()}")
 
-    def _eligible(self, eligible: Any) -> NDArray[np.int64] | None:
-        """Return the eligible arms, ascending; None if those are all there are, and it has never been otherwise."""
-        roster = self._roster
-        if eligible is None:
-            return roster.live if roster.changed or self._crowd is not None else None
-        if is_mask(eligible):
-            mask = np.asarray(eligible)
-            if mask.shape != (roster.n_arms,):
-                raise ValueError(f"eligible must have a boolean for each of {roster.n_arms} arms, got {mask.shape}")
-            found = np.flatnonzero(mask)
-        else:
-            found = np.sort(roster.numbers(eligible, "eligible"))
-        if not found.size:
-            raise ValueError("eligible must name an arm or more, got none")
-        if roster.retired:
-            for arm in roster.retired.intersection(found.tolist()):
-                raise ValueError(f"eligible has {roster.said(arm)}, which is retired")
-        everybody = found.size == roster.n_arms and not roster.changed and self._crowd is None
-        return None if everybody else found
-
     def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
         """Return the next decision where all arms are eligible, and always were."""
         number = self._asked
@@ -330,6 +284,10 @@ class Policy(SavedPolicy, CertifiedPolicy):
         number = self._asked
         self._check_eligible_allowed()
         if self.decisions is None:
+            if not self._may_change:
+                raise NotImplementedError(
+                    f"{type(self).__name__} cannot be asked with eligible: it has no rows of arms"
+                )
             self._gather()
         own, beliefs = self._select_among(number, among)
         arms = own
@@ -376,166 +334,6 @@ class Policy(SavedPolicy, CertifiedPolicy):
         self._open[number] = decision
         self._asked = number + 1
         return decision
-
-    def _gather(self) -> Crowd:
-        """Return the crowd; from the first request that differs on there is one, and the arms that came are in it."""
-        crowd, n = self._crowd, self.n_arms
-        if crowd is None:
-            crowd, tally, old = self._new_crowd(), self._own_tally, self._own_tally.pulls.size
-            rows = crowd.rows
-            rows.pulls[:old], rows.counts[:old], rows.sums[:old] = tally
-            rows.exposures[:old], rows.slots = self._asked, int(tally.pulls.sum())
-            if self._missed is not None:
-                rows.missed[:old] = self._missed
-            rows.learned[:old], rows.gained[:old] = tally.counts, tally.sums
-            for part in self._parts.values() if self.learns_at_once else ():
-                for arm, reward in part.items():
-                    rows.learned[arm] += 1
-                    rows.gained[arm] += reward
-            crowd.share_all(self._roster, int(rows.n_arms))
-            self._crowd = crowd
-            rows.pending[:old] = self._awaited()[:old]
-        first = int(crowd.rows.n_arms)
-        if first < n:
-            crowd.grow(n, None if self._plain else self.graph)
-            new = np.arange(first, n)
-            crowd.share(new, np.array([self._roster.divisor(arm) for arm in new.tolist()]))
-        return crowd
-
-    @locked
-    def add_arms(
-        self,
-        names: Sequence[Name] | int,
-        *,
-        shows: Mapping[Any, Iterable[Any]] | None = None,
-        shown_by: Mapping[Any, Iterable[Any]] | None = None,
-        like: Any = None,
-    ) -> NDArray[np.int64]:
-        """Take up new arms, which nobody knows anything about, and return their numbers.
-
-        Intervals of the arms that were there from the beginning share `delta`, and those of all that come later share
-        a second one: from the first on, certificates hold with probability 1 - 2 delta.
-
-        Parameters
-        ----------
-        names : sequence or int
-            What they are called; how many there are, if the arms have no names.
-        shows, shown_by : mapping, optional
-            For new arms, the arms whose rewards they reveal, and the arms that reveal theirs; new ones by name or, if
-            there are no names, by number.
-        like : name or int, optional
-            An arm whose clique they join: they reveal what it reveals and each other, and are revealed by the same.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(2, budget=1, names=["tea", "milk"])
-        >>> policy.add_arms(["jam"])
-        array([2])
-        >>> policy.ask(eligible=["jam"]).names
-        ('jam',)
-        """
-        self._check_change()
-        self._check_eligible_allowed()
-        roster = copy.deepcopy(self._roster)
-        model = None if like is None else roster.number(like, "like")
-        new = roster.add(names, self._asked)
-        edges: list[tuple[int, int]] = []
-        for argument, given in (("shows", shows), ("shown_by", shown_by)):
-            for name, others in (given or {}).items():
-                arm = roster.number(name, argument)
-                if arm < new[0]:
-                    raise ValueError(f"{argument} must be of new arms, got {roster.said(arm)}")
-                pairs = [(arm, other) for other in roster.numbers(others, argument).tolist()]
-                edges += pairs if argument == "shows" else [(b, a) for a, b in pairs]
-        self._gather()  # while graph, tally and state still agree on how many arms there are
-        self._roster = roster
-        if model is not None:
-            graph = self._graph_before(int(new[0]))
-            sight = graph.revealed_by(model)
-            showing = [arm for arm in sight.tolist() if model in graph.revealed_by(arm)]
-            edges += [(a, b) for a in new.tolist() for b in [*sight.tolist(), *new.tolist()] if a != b]
-            edges += [(a, b) for a in showing for b in new.tolist()]
-        if edges:
-            self._new_edges += edges
-            self._plain = False
-        return new
-
-    def _graph_before(self, n_arms: int) -> FeedbackGraph:
-        """Return the graph without the arms from `n_arms` on, which have just been added."""
-        if self._graph.n_arms < n_arms:
-            self._graph = self._graph.with_arms(n_arms - self._graph.n_arms, self._new_edges)
-            self._new_edges = []
-        return self._graph
-
-    def _check_change(self) -> None:
-        """Refuse new arms where there can be none."""
-        if self.decisions is not None:
-            raise ValueError(f"arms cannot be added to {self.decisions!r}: make a policy for the larger set")
-
-    @locked
-    def retire_arms(self, arms: Iterable[Any]) -> None:
-        """Let arms be in no decision from now on; rewards that are on their way still count.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(2, budget=2, names=["tea", "milk"])
-        >>> policy.retire_arms(["milk"])
-        >>> policy.ask().names
-        ('tea',)
-        """
-        found = self._roster.numbers(arms, "arms").tolist()
-        for arm in self._roster.retired.intersection(found):
-            raise ValueError(f"arms has {self._roster.said(arm)}, which is retired already")
-        if found:
-            self._check_eligible_allowed()
-        self._roster.retire(found)
-
-    def _check_eligible_allowed(self) -> None:
-        """Refuse requests that differ, where the policy's guarantee is about one set of arms."""
-
-    @locked
-    def restore_arms(self, arms: Iterable[Any], *, forget: bool = False) -> None:
-        """Let retired arms be played again: with all that was known of them, or as new ones.
-
-        Parameters
-        ----------
-        arms : iterable
-            Names, or numbers if the arms have no names.
-        forget : bool
-            Begin anew with nothing known, for an arm that is no longer what it was. It then has a share of delta as an
-            added arm has, and rewards of decisions from before are ignored.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(2, budget=1, names=["tea", "milk"])
-        >>> policy.retire_arms(["milk"])
-        >>> policy.restore_arms(["milk"], forget=True)
-        >>> policy.arms.retired
-        array([False, False])
-        """
-        check_flag("forget", forget)
-        found = self._roster.numbers(arms, "arms").tolist()
-        for arm in found:
-            if arm not in self._roster.retired:
-                raise ValueError(f"arms has {self._roster.said(arm)}, which is not retired")
-        if forget and found:
-            self._check_change()
-            self._gather()
-            for part in self._parts.values():
-                for arm in found:
-                    part.pop(arm, None)
-        self._roster.restore(found, self._asked if forget else None)
-        if forget and found:
-            self._forget(found)
-
-    def _forget(self, arms: list[int]) -> None:
-        """Let arms begin anew."""
-        assert self._crowd is not None
-        self._crowd.forget(arms)
-        self._crowd.share(np.array(arms), np.array([self._roster.divisor(arm) for arm in arms]))
 
     @locked
     def tell(self, decision: Decision | int, rewards: Rewards, *, last: bool = True) -> None:
@@ -813,13 +611,6 @@ class Policy(SavedPolicy, CertifiedPolicy):
         }
         listed = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}({self.graph!r}, {listed})"
-
-
-def is_mask(eligible: Any) -> bool:
-    """Whether eligible arms are given as a boolean for each arm."""
-    if isinstance(eligible, np.ndarray):
-        return bool(eligible.dtype == np.bool_)
-    return isinstance(eligible, list) and bool(eligible) and all(isinstance(one, bool | np.bool_) for one in eligible)
 
 
 @cache

@@ -85,7 +85,7 @@ class SavedPolicy:
 
     def _contents(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all that a file keeps."""
-        crowd = None if self._crowd is None else self._gather()
+        crowd = None if self._crowd is None and not self._roster.extra else self._gather()
         header = {
             "format": _FORMATS[-1],
             "policy": type(self).__name__,

@@ -304,7 +304,8 @@ def rebuild(
     state.n_active, state.n_confirmed = active.size, confirmed.size
     state.n_lagging = int(np.count_nonzero((state.counts[:n] + state.credit)[active] == state.least))
     state.pending[:], state.underway = awaited, int(awaited.sum())
-    rebuild_layer(state.layer, graph, active)
+    # Late rewards may decide arms that wait; then the sets have changed, and the next decision begins another layer.
+    rebuild_layer(state.layer, graph, np.arange(n) if state.dirty else active)
 
 
 class CombinatorialElimination(CompiledPolicy):

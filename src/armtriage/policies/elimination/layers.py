@@ -74,11 +74,11 @@ def new_layer(graph: FeedbackGraph) -> Layer:
     )
 
 
-def rebuild_layer(layer: Layer, graph: FeedbackGraph, active: NDArray[np.int64]) -> None:
-    """Queue the arms that wait, after a check that they may."""
+def rebuild_layer(layer: Layer, graph: FeedbackGraph, able: NDArray[np.int64]) -> None:
+    """Queue the arms that wait, after a check that they are among those that may."""
     within("waiting", layer.waiting, 0, 1)
     waiting = np.flatnonzero(layer.waiting)
-    require(np.isin(waiting, active), "only active arms may wait")
+    require(np.isin(waiting, able), "only active arms may wait")
     layer.crowd[:] = np.bincount(waiting >> _SHIFT, minlength=layer.crowd.size)
     layer.members[: waiting.size] = waiting
     layer.n_members = layer.n_waiting = waiting.size

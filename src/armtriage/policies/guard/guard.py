@@ -215,6 +215,10 @@ class Guard(GuardedPolicy):
             raise ValueError(f"proposer must return eligible arms, got {given!r}")
         return arms
 
+    @property
+    def _may_change(self) -> bool:
+        return self._inner is None or self._inner._may_change
+
     def _new_crowd(self) -> Crowd:
         rules = self._guard_rules(self._elimination.params(), False)
         crowd = Crowd(_AMONG, rules, self._graph, self._stream)

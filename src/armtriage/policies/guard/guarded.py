@@ -79,9 +79,10 @@ class GuardedPolicy(Policy):
 
     def _fill_guard(self, rows: Rows) -> None:
         """Write what the guard knows into the rows of the arms: all of them were eligible so far."""
-        (sets, book), n = self._guard(), self._graph.n_arms
+        sets, book = self._guard()
+        n = book.admitted.size
         fill_rows(sets, rows)
-        rows.admitted[:n], rows.offered[:n] = book.admitted[:n], book.n_admitted
+        rows.admitted[:n], rows.offered[:n] = book.admitted, book.n_admitted
         rows.n_admitted, rows.offered_slots = book.n_admitted, book.n_admitted * self.budget
         rows.forced, rows.gap = book.forced, book.gap
         rows.spent, rows.allowed, rows.floor, rows.total = book.spent, book.allowed, book.allowed, book.total
