@@ -80,8 +80,8 @@ class Turn:
         The state; it is changed.
     now : int
         The time that all of the group's events have.
-    histories : mapping
-        What is known of decisions that are not open, by id; `recent` goes before what the store has found.
+    found, recent : mapping
+        What is known of decisions, by id: what the store has found, and what groups have done that are not stored yet.
     """
 
     def __init__(self, fold: Fold, now: int, found: Mapping[str, History], recent: Mapping[str, History]) -> None:
@@ -113,8 +113,6 @@ class Turn:
         if event.key:
             self.own.setdefault(event.key, History([], [])).events.append(event)
 
-    # Decisions
-
     def decide(self, batches: Sequence[Sequence[Decide]]) -> list[Reply | Refused | list[bytes]]:
         """Answer requests for decisions; each batch of several is answered whole, or refused whole."""
         plans: list[Refused | list[bytes | str]] = []
@@ -133,7 +131,8 @@ class Turn:
             except Refused as refused:
                 plans.append(refused)
                 continue
-            self.counts["repeated"] += len(plan) - len(mine)
+            if len(plan) > len(mine):
+                self.counts["repeated"] += len(plan) - len(mine)
             asked |= mine
             plans.append(plan)
         made = self._make(list(asked.values()))
@@ -313,11 +312,9 @@ class Turn:
                     continue
                 if rewarded is not None:
                     self._log(self.fold.reward(key, rewarded, self.now))
-                self.counts["adopted"] += sum(fate == "applied" for fate in fates.values())
+                self.counts.update("adopted" for fate in fates.values() if fate == "applied")
         if held:
             self.adopted.append(key)
-
-    # Rewards
 
     def reward(self, request: Reward) -> Reply | Refused:
         """Apply rewards, each of which ends as one of six fates; refuse all of a request, or nothing."""
@@ -441,8 +438,6 @@ class Turn:
         if reward in told:
             return told[reward]
         return next((one.rewards[name] for one in strays if one.reward == reward and name in one.rewards), None)
-
-    # What else changes a policy
 
     def change_arms(self, change: ArmsChange) -> Reply | Refused:
         """Add, retire and restore arms, all or nothing."""
