@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from armtriage.catalogue import POLICIES, policy_kinds, policy_parameters
+from armtriage.catalogue import POLICIES, parameters_of, policy_kinds, policy_parameters
 from armtriage.decisions import (
     DecisionSet,
     Explicit,
@@ -113,7 +113,9 @@ class Recipe:
         }
         try:
             if create.dimension is not UNSET:
-                return kind(len(self.names), create.dimension, create.budget, **given)
+                sizes = {"n_arms": len(self.names), "dimension": create.dimension, "budget": create.budget}
+                taken = parameters_of(kind)
+                return kind(**{name: size for name, size in sizes.items() if name in taken}, **given)
             graph = _graph(create.feedback, self.names)
             if create.decisions is not UNSET:
                 return kind(graph, decisions=_family(create.decisions, len(self.names)), **given)
