@@ -221,3 +221,21 @@ def test_the_copy_of_the_document_is_this_version():
 
     copy = Path(__file__).parents[2] / "docs" / "openapi.json"
     assert json.loads(copy.read_text(encoding="utf-8")) == json.loads(json.dumps(document()))
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_arms_have_means_between_their_bounds_in_the_units_of_rewards(sqlite_address, direction):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make(reward={"range": [-2, 2], "direction": direction})
+            for _ in range(40):
+                made = await call.decide()
+                await call.reward(made["id"], {name: -1 if name == "tea" else 1.5 for name in made["arms"]})
+            arms = {arm["id"]: arm for arm in (await call.get("/v1/policies/slate/arms")).json()["arms"]}
+            for name, arm in arms.items():
+                if arm["observed"]:
+                    assert arm["mean"] == pytest.approx(-1 if name == "tea" else 1.5)
+                    assert -2 <= arm["low"] < arm["mean"] < arm["high"] <= 2
+            assert sum(arm["pulls"] for arm in arms.values()) == 80
+
+    run(work)

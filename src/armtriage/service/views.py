@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from armtriage import __version__
+from armtriage import __version__, confidence_interval
 from armtriage.service import events as log
 from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
 from armtriage.service.fold import Fold
@@ -24,6 +24,7 @@ __all__ = ["arms", "brief", "decision", "digest", "event", "full", "made", "syst
 
 _SHOWN = 1000  # arms of one answer
 _KEPT = 1.0  # seconds for which a view is good
+_DELTA = 0.05  # what the arms' intervals may fail with, all together
 
 
 class Live(Struct):
@@ -104,7 +105,11 @@ class Full(Brief, kw_only=True):
 
 
 class ArmView(Struct):
-    """An arm, and what is known of it; `low` and `high` are null where the policy keeps no intervals."""
+    """An arm, and what is known of it.
+
+    Its mean lies between `low` and `high`: with 95% confidence for all arms and at all times, if rewards are as the
+    certificate needs them. With contexts arms have no means.
+    """
 
     id: str
     meta: dict[str, Fact]
@@ -283,7 +288,9 @@ def arms(fold: Fold) -> Arms:
             states |= dict.fromkeys(getattr(certificate.triage, name).tolist(), name)
     low, high = fold.low, fold.high
     flipped = policy.direction == "minimize"
-    ends = _intervals(policy)
+    ends = None
+    if not fold.contextual:
+        ends = confidence_interval(tally.counts, tally.sums, n_arms=1.0 / known.share, delta=_DELTA)
     found = []
     for arm, name in enumerate(fold.names[:_SHOWN]):
         observed = int(tally.counts[arm])
@@ -308,12 +315,6 @@ def arms(fold: Fold) -> Arms:
             )
         )
     return Arms(found, len(fold.names), fold.head)
-
-
-def _intervals(policy: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-    """Return the ends of the arms' intervals on the unit scale, if the policy keeps some."""
-    found = getattr(policy, "intervals", None)
-    return None if found is None else (found.low, found.high)
 
 
 def digest(fold: Fold) -> Digest:
