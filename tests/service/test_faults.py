@@ -78,7 +78,7 @@ def _in_child(address, name, count, acknowledged):
         async with served(address) as call:
             if "slate" not in call.service.loops:
                 await call.make()
-            for number in range(40):
+            for number in range(70):  # more often than any place is asked for
                 key = f"v{number}"
                 made = await call.decide(id=key)
                 _note(acknowledged, f"d {key}")
