@@ -20,6 +20,7 @@ from rich.table import Table
 import armtriage
 from armtriage import (
     C2UCB,
+    KLUCB,
     CombinatorialElimination,
     CombUCB1,
     ConstrainedElimination,
@@ -227,6 +228,21 @@ def calling() -> Iterator[Figure]:
     yield at_most("C2UCB, d=10, ask and tell", cost, 45, "us", "the same contexts in every round")
 
 
+def requests() -> Iterator[Figure]:
+    """Measure what requests that differ cost: eligible sets of half of 1,000 arms, and an arm more beside a million."""
+    rng, n_arms, budget = np.random.default_rng(0), 1000, 10
+    masks, means = [rng.random(n_arms) < 0.5 for _ in range(8)], rng.random(n_arms)
+    for kind in (GuardedThompson, ThompsonSampling, CombUCB1, KLUCB, CombinatorialElimination):
+        plain, changing = (calls.asks_alone(kind(n_arms, budget, seed=1), means, given) for given in ([None], masks))
+        detail = f"{changing:.1f} us, a plain ask {plain:.1f}; masks of half the arms, K=1,000 S=10"
+        yield at_most(f"{kind.__name__}, ask(eligible=) over ask", changing / plain, 2.5, "times", detail)
+    policy = GuardedThompson(1_000_000, budget, seed=1)
+    first = calls.milliseconds(lambda: policy.add_arms(1))
+    policy.ask(eligible=range(200))
+    later = calls.milliseconds(lambda: policy.add_arms(1))
+    yield at_most("add_arms(1) to a million arms", max(first, later), 1.0, "ms", "before and after the first request")
+
+
 def starting() -> Iterator[Figure]:
     """Measure the CPU seconds of fresh processes, with and without machine code on disk."""
     bare = min(starts.cpu_seconds([sys.executable, "-c", "pass"]) for _ in range(5))
@@ -419,6 +435,7 @@ PARTS = {
         experiments,
         asking,
         calling,
+        requests,
         starting,
         service,
     )

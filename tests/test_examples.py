@@ -54,3 +54,26 @@ def test_serve_an_audience_ends_with_a_store_that_is_as_it_should_be(capsys: pyt
     said = capsys.readouterr().out
     assert "decisions: 180, 0 fallbacks" in said
     assert said.endswith("Everything is as it should be\n")
+
+
+def test_a_news_page_is_certified_and_loses_less_than_its_certificate(capsys: pytest.CaptureFixture[str]) -> None:
+    example = runpy.run_path(str(EXAMPLES / "news_page.py"))
+    day = example["main"](visits=3000)
+    assert day.certificate.rounds == 3000
+    assert day.certificate.confidence == pytest.approx(0.98)
+    assert day.lost <= day.certificate.regret_bound
+    assert day.lost < 0.4 * day.lost_at_random
+    assert "against the best eligible 6 arms of every round" in capsys.readouterr().out
+    # Whoever hears of clicks before their absence thinks too well of what was shown of late.
+    eager = example["main"](visits=3000, at_once=True)
+    assert day.lost < eager.lost <= eager.certificate.regret_bound
+
+
+def test_the_contest_among_eligible_arms_prints_every_policy_in_every_regime(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    example = runpy.run_path(str(EXAMPLES / "eligible_contest.py"))
+    example["main"](horizon=200, runs=2)
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[1:]] == [f"| {name}" for name in example["REGIMES"]]
+    assert all(len(row) == 2 + len(example["POLICIES"]) for row in rows)

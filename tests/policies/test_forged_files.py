@@ -99,7 +99,7 @@ def check(path: Path, name: str) -> bool:
         return False
     env = POLICIES[name].environment
     for one in policy.open_decisions:
-        policy.tell(one, np.full(one.revealed.size, max(policy.reward_range[0], 0.0)))
+        policy.close(one, default=max(policy.reward_range[0], 0.0))
     for number in range(12):
         if isinstance(policy, ContextualPolicy) and policy.context_bound < 1.0:
             return True  # The environment's contexts are too long for it.
@@ -108,7 +108,7 @@ def check(path: Path, name: str) -> bool:
         assert np.all(np.diff(arms) > 0), arms
         assert arms.size == 0 or (arms[0] >= 0 and arms[-1] < policy.n_arms)
         if policy.decisions is None:
-            assert arms.size == policy.budget
+            assert arms.size == min(policy.budget, np.count_nonzero(~policy.arms.retired))
         else:
             assert policy.decisions.contains(arms)
         low, high = policy.reward_range
@@ -120,9 +120,26 @@ def check(path: Path, name: str) -> bool:
     return True
 
 
-def forge_many(name: str, path: Path, number: int, seed: int) -> tuple[int, int]:
+def changed(name: str) -> Any:
+    """A policy whose arms have come and gone, with rewards told in parts."""
+    policy = used(name)
+    new = policy.add_arms(2)
+    for number in range(30):
+        decision = policy.ask(eligible=[0, 2, 4, 6, 8, *new.tolist()][number % 3 :])
+        rewards = [float(arm % 3 == number % 2) for arm in decision.revealed.tolist()]
+        policy.tell(decision, rewards)
+        if number == 10:
+            policy.retire_arms([1, 3])
+            policy.restore_arms([3], forget=True)
+    late, rest = policy.ask(eligible=range(4, 9)), policy.ask()
+    policy.tell(late, {int(late.arms[0]): 1.0}, last=False)
+    assert rest.number == policy._asked - 1
+    return policy
+
+
+def forge_many(name: str, path: Path, number: int, seed: int, make: Callable[[str], Any] = used) -> tuple[int, int]:
     """Return how many forged files were refused and accepted."""
-    used(name).save(path)
+    make(name).save(path)
     header, arrays = read_archive(path)
     rng, found = np.random.default_rng(seed), [0, 0]
     for _ in range(number):
@@ -140,6 +157,26 @@ def forge_many(name: str, path: Path, number: int, seed: int) -> tuple[int, int]
 def test_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
     refused, _ = forge_many(name, tmp_path / "policy.bin", 40, seed=1)
     assert refused >= 10
+
+
+CHANGED = [*("ThompsonSampling", "UniformRandom", "CombUCB1", "KLUCB", "tight", "tight-bernstein")]
+CHANGED += ["GuardedThompson", "GuardedThompson-shadow", "Guard", "Guard-shadow"]
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_forged_file_of_arms_that_changed_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
+    refused, _ = forge_many(name, tmp_path / "policy.bin", 60, seed=3, make=changed)
+    assert refused >= 15
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CHANGED)
+def test_many_forged_files_of_arms_that_changed_are_refused_or_play_on(name: str, tmp_path: Path) -> None:
+    refused, accepted = forge_many(name, tmp_path / "policy.bin", 600, seed=4, make=changed)
+    assert refused >= 150
+    assert accepted >= 1
+    score("saved policies whose arms changed, forged and sealed: refused", refused, "a sentence that says why")
+    score("saved policies whose arms changed, forged and sealed: played on", accepted, "valid decisions")
 
 
 @pytest.mark.long

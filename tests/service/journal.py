@@ -113,10 +113,8 @@ class _Unanswered(Exception):
 class Server:
     """The command `armtriage serve` as a process of its own."""
 
-    def __init__(self, address: str, *more: str, faked: str | None = None, **environment: str) -> None:
+    def __init__(self, address: str, *more: str, **environment: str) -> None:
         command = [sys.executable, "-m", "armtriage", "serve", "--store", address, "--port", "0", *more]
-        if faked is not None:
-            command = ["faketime", "-f", faked, *command]
         self.began = time.monotonic()
         inherited = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "500", **environment}
         self.process = subprocess.Popen(
@@ -159,9 +157,9 @@ class Server:
 
 
 @contextmanager
-def serving(address: str, *more: str, faked: str | None = None, **environment: str) -> Iterator[Server]:
+def serving(address: str, *more: str, **environment: str) -> Iterator[Server]:
     """Run a server, and end it whatever happens."""
-    server = Server(address, *more, faked=faked, **environment)
+    server = Server(address, *more, **environment)
     try:
         yield server
     finally:

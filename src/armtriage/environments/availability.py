@@ -83,7 +83,14 @@ def loss_among(
 
 
 class Availability(ABC):
-    """Which arms of a world are eligible in a round; if a round would have none, all are."""
+    """Which arms of a world are eligible in a round; if a round would have none, all are.
+
+    Examples
+    --------
+    >>> from armtriage import Availability, RandomRounds
+    >>> isinstance(RandomRounds(0.5), Availability)
+    True
+    """
 
     @abstractmethod
     def table(self, n_arms: int) -> AvailabilityTable:
@@ -113,10 +120,9 @@ class Patterns(Availability):
 
     Examples
     --------
-    >>> from armtriage import FeedbackGraph, StochasticEnvironment
-    >>> three = FeedbackGraph.semi_bandit(3)
-    >>> world = StochasticEnvironment([0.9, 0.5, 0.1], three, availability=Patterns([[0, 1], [1, 2]], in_turn=True))
-    >>> world.eligible(0), world.eligible(1), world.regret([2], 1)
+    >>> from armtriage import Patterns, StochasticEnvironment
+    >>> world = StochasticEnvironment([0.9, 0.5, 0.1], 3, availability=Patterns([[0, 1], [1, 2]], in_turn=True))
+    >>> world.eligible(0), world.eligible(1), round(world.regret([2], 1), 6)
     (array([0, 1]), array([1, 2]), 0.4)
     """
 
@@ -155,10 +161,9 @@ class RandomRounds(Availability):
 
     Examples
     --------
-    >>> from armtriage import FeedbackGraph, StochasticEnvironment
-    >>> three = FeedbackGraph.semi_bandit(3)
-    >>> StochasticEnvironment([0.9, 0.5, 0.1], three, availability=RandomRounds(0.5), seed=7).eligible(0)
-    array([1, 2])
+    >>> from armtriage import RandomRounds, StochasticEnvironment
+    >>> StochasticEnvironment([0.9, 0.5, 0.1], 3, availability=RandomRounds(0.5), seed=7).eligible(0)
+    array([0])
     """
 
     def __init__(self, share: ArrayLike) -> None:
@@ -191,9 +196,8 @@ class Arrivals(Availability):
 
     Examples
     --------
-    >>> from armtriage import FeedbackGraph, StochasticEnvironment
-    >>> three = FeedbackGraph.semi_bandit(3)
-    >>> world = StochasticEnvironment([0.9, 0.5, 0.1], three, availability=Arrivals([2, 0, 0], [9, 9, 1]))
+    >>> from armtriage import Arrivals, StochasticEnvironment
+    >>> world = StochasticEnvironment([0.9, 0.5, 0.1], 3, availability=Arrivals([2, 0, 0], [9, 9, 1]))
     >>> world.eligible(1), world.eligible(2)
     (array([1, 2]), array([0, 1]))
     """

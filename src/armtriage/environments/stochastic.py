@@ -14,7 +14,6 @@ from armtriage._arguments import (
     check_choice,
     check_count,
     check_each,
-    check_kind,
     check_number,
     check_range,
 )
@@ -225,7 +224,9 @@ class StochasticEnvironment:
     def _check_availability(self) -> AvailabilityTable | None:
         if self.availability is None:
             return None
-        check_kind("availability", self.availability, Availability)
+        if not isinstance(self.availability, Availability):
+            given = type(self.availability).__name__
+            raise TypeError(f"availability must be Patterns, RandomRounds or Arrivals, got {given}")
         if self.decisions is not None:
             raise ValueError(f"availability must be None with decisions, got {self.availability!r}")
         return self.availability.table(self.n_arms)
