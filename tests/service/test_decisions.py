@@ -1,6 +1,7 @@
 """Decisions: one for each id, whatever happens; and what a request may ask for."""
 
 import asyncio
+from urllib.parse import quote
 
 import pytest
 
@@ -94,6 +95,20 @@ def test_what_cannot_be_decided(sqlite_address, body, status, code):
             batch = await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}, {"id": "a"}, body]})
             assert (batch.status_code, batch.json()["error"]) == (status, code)
             assert await call.digest() == before
+
+    run(work)
+
+
+@pytest.mark.parametrize("key", ["a/b", "batch", "a?b#c", "%2F", "..", "~!@$&'()*+,;=:", "x" * 128])
+def test_ids_are_any_visible_characters(sqlite_address, key):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            made = await call.decide(id=key)
+            assert made["id"] == key
+            seen = await call.get(f"/v1/policies/slate/decisions/{quote(key, safe='').replace('.', '%2E')}")
+            assert (seen.status_code, seen.json()["id"]) == (200, key)
+            assert (await call.reward(key, {made["arms"][0]: 1})).status_code == 200
 
     run(work)
 

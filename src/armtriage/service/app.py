@@ -95,8 +95,8 @@ class App:
         name = key = ""
         if len(parts) > 3 and parts[1] == "v1" and parts[2] == "policies":
             name, parts[3] = parts[3], "{name}"
-            if len(parts) == 6 and parts[4] == "decisions" and not (parts[5] == "batch" and scope["method"] == "POST"):
-                key, parts[5] = parts[5], "{id}"
+            if len(parts) > 5 and parts[4] == "decisions" and not (parts[5] == "batch" and scope["method"] == "POST"):
+                key, parts[5:] = "/".join(parts[5:]), ["{id}"]  # ids may have slashes
         found = self._by_parts.get(tuple(parts))
         if found is None:
             raise Refused("not_found", "There is no such address.")
