@@ -28,7 +28,8 @@ GROUP = 256  # requests that share a commit
 WAITING = 1024  # requests that may wait; more are refused
 PATIENCE = 2.0  # seconds that one may wait before others are refused
 CHUNK = 2_000  # events that a replay reads at a time
-EVERY = 10_000  # events after which a snapshot is worth its cost: a replay of them takes about a second
+EVERY = 10_000  # events after which there is a snapshot: a replay of them takes about half a second
+_REPLAY = 5e-5  # seconds that the replay of an event takes, as measured; a snapshot may cost a tenth of what it saves
 _DAY = 86_400_000_000
 
 
@@ -60,6 +61,7 @@ class Loop:
         self._recent: dict[str, History] = {}
         self._failed: StoreError | None = None
         self._snapshot_at = 0
+        self._worth = EVERY  # events after which the next snapshot pays
         self._swept = 0.0
         self._pause = 0.1  # seconds before the next try to load
         self._task: asyncio.Task[None] | None = None
@@ -341,7 +343,7 @@ class Loop:
 
     async def _maybe_save(self) -> None:
         assert self.fold is not None
-        if self.fold.head - self._snapshot_at >= EVERY and (self._saving is None or self._saving.done()):
+        if self.lag >= self._worth and (self._saving is None or self._saving.done()):
             while self._flying:
                 await self._landed()
             if self._failed is None:
@@ -351,8 +353,11 @@ class Loop:
         """Return a snapshot of the state, whose events must all be stored."""
         assert self.fold is not None
         assert not self._flying
+        began = time.thread_time()
+        snapshot = Snapshot.of(self.fold.head, __version__, self.fold.to_bytes())
+        self._worth = max(EVERY, int(10.0 * (time.thread_time() - began) / _REPLAY))
         self._snapshot_at = self.fold.head
-        return Snapshot.of(self.fold.head, __version__, self.fold.to_bytes())
+        return snapshot
 
     async def _save(self, snapshot: Snapshot) -> None:
         """Write a snapshot; without it nothing is lost but time."""
