@@ -45,7 +45,7 @@ test-long: .venv/.dev .venv/.ray
 	rm -rf build/scores
 	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n 2 --dist loadgroup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m plain -W "ignore:overflow:RuntimeWarning" \
-	  tests/kernels tests/twins tests/policies/test_contract.py
+	  tests/kernels tests/twins tests/policies/test_contract.py tests/simulation/test_eligible.py
 	$(BIN)/python tests/scoreboard.py build/scores | tee build/scoreboard.md
 
 bench: .venv/.dev

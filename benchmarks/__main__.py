@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from armtriage import (
     CombUCB1,
     ConstrainedElimination,
     FeedbackGraph,
+    GuardedLinear,
     GuardedThompson,
     HierarchicalElimination,
     LinearEnvironment,
@@ -226,6 +228,8 @@ def calling() -> Iterator[Figure]:
     contexts = contextual.sphere(np.random.default_rng(0), n_arms, 10)
     cost = calls.cpu_us(lambda: calls.whole(C2UCB(n_arms, 10, budget, seed=1), rewards, contexts))
     yield at_most("C2UCB, d=10, ask and tell", cost, 45, "us", "the same contexts in every round")
+    cost = calls.cpu_us(lambda: calls.whole(GuardedLinear(n_arms, 10, budget, seed=1), rewards, contexts))
+    yield at_most("GuardedLinear, d=10, ask and tell", cost, 60, "us", "the same contexts in every round")
 
 
 def requests() -> Iterator[Figure]:
@@ -296,6 +300,33 @@ def linear() -> Iterator[Figure]:
         name += f", {max(stages)} stages" if policy is staged else ""
         yield at_most(name, cost / one, limit, "times", detail)
     yield from _contextual_loop()
+    yield from _guarded_rounds()
+
+
+def _guarded_rounds() -> Iterator[Figure]:
+    """Compare rounds of GuardedLinear with those of C2UCB in `simulate`."""
+    rng = np.random.default_rng(0)
+    for n_arms, dimension, horizon in ((100, 10, 5000), (1000, 20, 1000), (200, 50, 1000)):
+        theta, contexts = contextual.sphere(rng, dimension) / 2, contextual.sphere(rng, n_arms, dimension)
+        given = np.stack([contextual.sphere(rng, n_arms, dimension) for _ in range(horizon)])
+        size = f"K={n_arms} d={dimension} S=5"
+        for what, env, limit in (
+            ("fixed", LinearEnvironment(theta, contexts, seed=1), 2.3),
+            ("fresh", LinearEnvironment(theta, given, seed=1), 4.0),
+        ):
+            policies = [
+                C2UCB(n_arms, dimension, 5, seed=1),
+                GuardedLinear(n_arms, dimension, 5, seed=1),
+                GuardedLinear(n_arms, dimension, 5, certificate=False, seed=1),
+            ]
+            for policy in policies:
+                simulate(policy, env, horizon=10, workers=1)
+            jobs = [partial(simulate, policy, env, horizon=horizon, workers=1) for policy in policies]
+            optimism, whole, bare = per_round(*((job, horizon) for job in jobs))
+            detail = f"{whole * 1e6:,.1f} us a round"
+            yield at_most(f"GuardedLinear over C2UCB, {what}, {size}", whole / optimism, limit, "times", detail)
+            detail = f"{bare * 1e6:,.1f} us a round"
+            yield at_most("  without a certificate", bare / optimism, 1.1, "times", detail)
 
 
 def _contextual_loop() -> Iterator[Figure]:
@@ -333,6 +364,13 @@ def constrained() -> Iterator[Figure]:
         yield known("  its time over CombUCB1", own.seconds / other.seconds, "times", detail)
         detail = f"{own.regret:,.0f} in {rounds} rounds; CombUCB1 {other.regret:,.0f}"
         yield known("  its regret over CombUCB1", own.regret / other.regret, "times", detail)
+        for warm in (GuardedThompson(**rules, seed=1), ThompsonSampling(**rules, seed=1)):
+            families.play(warm, env, 5)
+        own, other = (families.play(kind(**rules, seed=1), env, rounds) for kind in (GuardedThompson, ThompsonSampling))
+        detail = f"{own.seconds * 1e3:.2f} ms a round; Thompson {other.seconds * 1e3:.2f}"
+        yield at_most("  guarded over Thompson, time", own.seconds / other.seconds, 1.3, "times", detail)
+        detail = f"{own.regret:,.0f} in {rounds} rounds; Thompson {other.regret:,.0f}"
+        yield known("  guarded over Thompson, regret", own.regret / other.regret, "times", detail)
         seen = families.instance(what, FeedbackGraph.full_information(env.n_arms))
         policy = ConstrainedElimination(seen.graph, seen.decisions)
         own = families.play(policy, seen, rounds)

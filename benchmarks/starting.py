@@ -18,6 +18,7 @@ POLICIES: dict[str, float] = {
     "GuardedThompson": 12.0,
     "ThompsonSampling": 4.0,
     "CombUCB1": 4.0,
+    "GuardedLinear": 10.0,
     "C2UCB": 4.0,
     "CombinatorialElimination": 6.0,
 }
@@ -26,7 +27,7 @@ POLICIES: dict[str, float] = {
 
 def first_decision(policy: str) -> list[str]:
     """Return the command that imports the library, asks once and tells."""
-    linear = policy == "C2UCB"
+    linear = policy in ("C2UCB", "GuardedLinear")
     made = (_LINEAR if linear else _GRAPH).format(policy)
     return [sys.executable, "-c", f"{made}; {_ASK_AND_TELL.format('numpy.zeros((100, 10))' if linear else '')}"]
 

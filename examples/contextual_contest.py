@@ -7,6 +7,7 @@ import numpy as np
 from armtriage import (
     C2UCB,
     ContextualPolicy,
+    GuardedLinear,
     HierarchicalElimination,
     LinearEnvironment,
     LinearThompsonSampling,
@@ -42,6 +43,7 @@ def policies(env: LinearEnvironment, budget: int, horizon: int) -> dict[str, Con
     """Return the contestants; those that can use it know the scale of the noise of an arm."""
     size, noise = (env.n_arms, env.dimension, budget), env.noise_scale
     return {
+        "`GuardedLinear`": GuardedLinear(*size, noise_scale=noise),
         "`HierarchicalElimination`, paper": HierarchicalElimination(*size, horizon=horizon, variant="paper"),
         "`HierarchicalElimination`, repaired": HierarchicalElimination(*size, horizon=horizon, variant="repaired"),
         "`HierarchicalElimination`, tight": HierarchicalElimination(*size, horizon=horizon, noise_scale=noise),

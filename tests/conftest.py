@@ -25,9 +25,11 @@ from armtriage import (
     ConstrainedElimination,
     ContextualPolicy,
     Decision,
+    DecisionSet,
     FeedbackGraph,
     Greedy,
     Guard,
+    GuardedLinear,
     GuardedThompson,
     HierarchicalElimination,
     LinearEnvironment,
@@ -93,6 +95,18 @@ def guard(
     return Guard(proposer, graph, budget, seed=seed, reward_range=reward_range, **options)
 
 
+def guard_of_set(
+    graph: FeedbackGraph,
+    decisions: DecisionSet,
+    *,
+    seed: int,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    **options: Any,
+) -> Guard:
+    proposer = ThompsonSampling(graph, decisions=decisions, seed=seed, reward_range=reward_range)
+    return Guard(proposer, graph, decisions=decisions, seed=seed, reward_range=reward_range, **options)
+
+
 POLICIES: dict[str, Entry] = {
     "KLUCB": Entry(KLUCB, {}),
     "KLUCB-log-log": Entry(KLUCB, {"log_log": 3.0}),
@@ -137,6 +151,10 @@ POLICIES: dict[str, Entry] = {
     "CombUCB1-set": Entry(CombUCB1, {"exploration": 0.4}, "set"),
     "KLUCB-set": Entry(KLUCB, {"log_log": 0.5}, "set"),
     "ThompsonSampling-set": Entry(ThompsonSampling, {}, "set"),
+    "GuardedThompson-set": Entry(GuardedThompson, {}, "set"),
+    "GuardedThompson-set-strict": Entry(GuardedThompson, {"factor": 0.02, "delta": 0.5, "reveal": True}, "set"),
+    "GuardedThompson-set-shadow": Entry(GuardedThompson, {"mode": "shadow", "factor": 0.1, "delta": 0.5}, "set"),
+    "Guard-set": Entry(guard_of_set, {"factor": 0.1, "delta": 0.5}, "set"),
     "constrained": Entry(ConstrainedElimination, {}, "set"),
     "constrained-bernstein": Entry(ConstrainedElimination, {"interval": "bernstein"}, "set"),
     "constrained-hoeffding": Entry(ConstrainedElimination, {"interval": "hoeffding", "horizon": 500}, "set"),
@@ -144,6 +162,9 @@ POLICIES: dict[str, Entry] = {
     "constrained-paper": Entry(
         ConstrainedElimination, {"variant": "paper", "horizon": 1, "delta": 0.9, "cover": "greedy"}, "set"
     ),
+    "GuardedLinear": Entry(GuardedLinear, {}, "contexts"),
+    "GuardedLinear-strict": Entry(GuardedLinear, {"factor": 0.02, "delta": 0.5}, "contexts"),
+    "GuardedLinear-free": Entry(GuardedLinear, {"certificate": False, "noise_scale": 0.3}, "contexts"),
     "C2UCB": Entry(C2UCB, {}, "contexts"),
     "C2UCB-width": Entry(C2UCB, {"width": 0.5}, "contexts"),
     "C2UCB-ridge": Entry(C2UCB, {"ridge": 0.01, "delta": 0.5, "noise_scale": 0.1}, "contexts"),

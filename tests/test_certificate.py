@@ -19,7 +19,6 @@ from armtriage import (
     KLUCB,
     CombinatorialElimination,
     CombUCB1,
-    Explicit,
     FeedbackGraph,
     Greedy,
     Guard,
@@ -377,12 +376,6 @@ def test_every_policy_certifies_what_certify_would(kind: type[Policy], tmp_path:
 def test_policies_with_contexts_have_no_certificate() -> None:
     with pytest.raises(NotImplementedError, match="constant mean"):
         C2UCB(3, 2, budget=1).certificate()
-
-
-def test_policies_over_decision_sets_have_no_certificate() -> None:
-    policy = ThompsonSampling(FeedbackGraph.semi_bandit(3), decisions=Explicit([[0], [1, 2]], n_arms=3), seed=7)
-    with pytest.raises(NotImplementedError, match="decision sets"):
-        policy.certificate()
 
 
 @pytest.mark.parametrize("kind", ANY_POLICY)

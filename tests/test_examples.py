@@ -37,7 +37,7 @@ def test_what_each_part_is_worth_prints_every_setting_on_every_graph(capsys: pyt
 def test_contextual_contest_prints_every_policy_in_every_world(capsys: pytest.CaptureFixture[str]) -> None:
     example = runpy.run_path(str(EXAMPLES / "contextual_contest.py"))
     example["main"](horizon=1000, replications=2)
-    assert sum(line.startswith("|") for line in capsys.readouterr().out.splitlines()) == 7 * 8
+    assert sum(line.startswith("|") for line in capsys.readouterr().out.splitlines()) == 7 * 9
 
 
 def test_inside_the_guard_prints_every_proposer_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -77,3 +77,10 @@ def test_the_contest_among_eligible_arms_prints_every_policy_in_every_regime(
     rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert [row[0] for row in rows[1:]] == [f"| {name}" for name in example["REGIMES"]]
     assert all(len(row) == 2 + len(example["POLICIES"]) for row in rows)
+
+
+def test_campaigns_within_a_budget_are_found(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "campaign_budget.py"))["main"](days=600)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "best campaigns [1, 3, 5]"
+    assert lines[3].startswith("day 600: campaigns [1, 3, 5] for 95 of 100")

@@ -42,6 +42,7 @@ from armtriage import (
     FeedbackGraph,
     Greedy,
     Guard,
+    GuardedLinear,
     GuardedThompson,
     HierarchicalElimination,
     Knapsack,
@@ -137,6 +138,8 @@ PLAN: list[tuple[type[Policy], tuple[str, ...], list[dict[str, Any]]]] = [
     (UniformRandom, ("single", "everything", "thousand", *SOME), [{}]),
     (C2UCB, LINEAR, [{}]),
     (C2UCB, ("sphere", "blocks"), [{"width": 0.3, "ridge": 0.5}, {"noise_scale": 0.2, "delta": 0.2, **SHIFTED}]),
+    (GuardedLinear, LINEAR, [{}]),
+    (GuardedLinear, ("sphere", "blocks"), [{"factor": 0.02, "delta": 0.5, **SHIFTED}, {"certificate": False}]),
     (LinearThompsonSampling, LINEAR, [{}]),
     (
         LinearThompsonSampling,

@@ -27,10 +27,12 @@ from armtriage.instances import (
     linear_blocks,
     linear_few_dimensions,
     linear_one_dimension,
+    long_decisions,
     partition,
     random_bernoulli,
     random_constrained,
     random_linear,
+    random_slates,
     revealing_hubs,
     star,
     ucb_failure,
@@ -69,14 +71,15 @@ POLICIES: Mapping[str, type[Policy]] = {
     "thompson": policies.ThompsonSampling,
     "ucb": policies.CombinatorialUCB,
     "constrained": policies.ConstrainedElimination,
+    "guarded_linear": policies.GuardedLinear,
     "c2ucb": policies.C2UCB,
     "hierarchical": policies.HierarchicalElimination,
     "linear_thompson": policies.LinearThompsonSampling,
 }
 DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
     "budget": ("guarded_thompson", "elimination", "comb_ucb1", "thompson"),
-    "decisions": ("constrained", "comb_ucb1", "thompson"),
-    "contexts": ("hierarchical", "c2ucb", "linear_thompson"),
+    "decisions": ("guarded_thompson", "constrained", "comb_ucb1", "thompson"),
+    "contexts": ("guarded_linear", "c2ucb", "linear_thompson", "hierarchical"),
 }
 """The policies that play if none is named, by the kind of the instance: what a round is given, or decisions obey."""
 _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
@@ -91,11 +94,18 @@ _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     },
     "contexts": {
         "linear": random_linear,
+        "slates": random_slates,
         "linear_blocks": linear_blocks,
         "linear_few_dimensions": linear_few_dimensions,
         "linear_one_dimension": linear_one_dimension,
     },
-    "decisions": {**FAMILIES, "partition": partition, "hub_family": hub_family, "star": star},
+    "decisions": {
+        **FAMILIES,
+        "partition": partition,
+        "long_decisions": long_decisions,
+        "hub_family": hub_family,
+        "star": star,
+    },
 }
 _ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts", "gap_instance")
 # Made from the graph, the seed or by chance, so they are no options of an instance on a graph.
@@ -352,10 +362,17 @@ def build_policy(
     given = {"horizon": horizon, **options, "seed": seed}
     made = {key: given[key] for key in parameters_of(chosen) if key in given}
     if issubclass(chosen, ContextualPolicy) and isinstance(environment, LinearEnvironment):
-        return chosen(environment.n_arms, environment.dimension, budget, **made)
+        return chosen(environment.n_arms, environment.dimension, budget, **{**_known(chosen, environment), **made})
     if kind == "decisions":
         return chosen(environment.graph, decisions=getattr(environment, "decisions", None), **made)
     return chosen(environment.graph, budget, **made)
+
+
+def _known(policy: type[Policy], environment: LinearEnvironment) -> dict[str, Any]:
+    """Return what whoever plays it would know of the environment, where it is not what policies assume."""
+    about = {"reward_range": (environment.reward_range, (-1.0, 1.0)), "norm_bound": (environment.norm_bound, 1.0)}
+    takes = parameters_of(policy)
+    return {key: value for key, (value, usual) in about.items() if key in takes and value != usual}
 
 
 def _that_plays(policy: str | type[Policy], environment: Environment | LinearEnvironment) -> type[Policy]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,7 @@ from armtriage._arguments import (
 )
 from armtriage._numbers import at_most
 from armtriage.arms import Name, Roster
+from armtriage.decisions import DecisionSet
 from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage, triage_among
 
@@ -44,8 +45,12 @@ __all__ = [
     "cert_among",
     "certificate_of",
     "certify",
+    "in_json",
+    "listed",
     "narrowed",
 ]
+
+C = TypeVar("C", bound="Certificate")
 
 
 class Tally(NamedTuple):
@@ -205,13 +210,13 @@ class Certificate:
         if not self.silent:
             return []
         its = "its" if len(self.silent) == 1 else "their"
-        arms = _listed(list(self.silent))
+        arms = listed(list(self.silent))
         return [f"Nothing has been heard of {arms} for some time: {its} last {self._told} did not come."]
 
     def _of_next(self) -> str:
         if not self.next_decision.size:
             return "No arm may be played next."
-        arms = _listed(self.next_decision.tolist())
+        arms = listed(self.next_decision.tolist())
         if self.next_bound == 0.0:
             return f"Playing {arms} next is a {'cheapest' if self._costs else 'best'} decision."
         widest = max(self.exchanges, key=lambda one: one.amount)
@@ -249,16 +254,17 @@ class Certificate:
         >>> log["rounds"], log["next_decision"], sorted(log["triage"])
         (100, [0], ['active', 'confirmed', 'eliminated'])
         """
-        return {**{one.name: _in_json(getattr(self, one.name)) for one in fields(self)}, "text": str(self)}
+        return {**{one.name: in_json(getattr(self, one.name)) for one in fields(self)}, "text": str(self)}
 
 
-def _in_json(value: Any) -> Any:
+def in_json(value: Any) -> Any:
+    """Return a value as JSON knows it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _in_json(one) for name, one in value._asdict().items()}
+        return {name: in_json(one) for name, one in value._asdict().items()}
     if isinstance(value, tuple | list):
-        return [_in_json(one) for one in value]
+        return [in_json(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -266,7 +272,8 @@ def _are(number: int) -> str:
     return "none is" if number == 0 else f"{number:,} {'is' if number == 1 else 'are'}"
 
 
-def _listed(arms: list[Name], most: int = 10) -> str:
+def listed(arms: list[Name], most: int = 10) -> str:
+    """Return arms as a sentence names them."""
     if len(arms) == 1:
         return f"arm {arms[0]!r}"
     if len(arms) > most:
@@ -279,7 +286,8 @@ def certify(
     counts: ArrayLike,
     sums: ArrayLike,
     *,
-    budget: int,
+    budget: int | None = None,
+    decisions: DecisionSet | None = None,
     delta: float = 0.05,
     reward_range: tuple[float, float] = (0.0, 1.0),
     rounds: int | None = None,
@@ -289,7 +297,7 @@ def certify(
     names: Sequence[Name] | None = None,
     direction: str = "maximize",
 ) -> Certificate:
-    """Certify the decisions of a log against always playing the best `budget` arms.
+    """Certify the decisions of a log against always playing the best `budget` arms, or the best one of `decisions`.
 
     Where not all arms could be played in all rounds, `exposures` says how often each could, and every round is compared
     with the best `budget` of the arms that were eligible in it.
@@ -308,12 +316,14 @@ def certify(
         Their sums.
     budget : int
         How many arms a decision has.
+    decisions : DecisionSet
+        Which decisions are allowed, instead of `budget`; the answer then is an `armtriage.DecisionCertificate`.
     delta : float
         The probability with which any certificate of this log, now or later, may fail.
     reward_range : tuple of float
         Smallest and largest possible reward, from -1e100 to 1e100 and no farther from 0 than a million widths.
     rounds : int, optional
-        Number of decisions; needed only if some had fewer than `budget` arms.
+        Number of decisions; needed only if some had fewer than `budget` arms, or decisions may differ in size.
     next_decision : array_like, optional
         The arms of a decision to come, by default those of largest mean. By their names, if they have some.
     exposures : array_like of int, optional
@@ -338,10 +348,12 @@ def certify(
     """
     n_arms = as_numbers("pulls", pulls).size
     given = check_per_arm("pulls", pulls, n_arms, whole=True)
-    size = check_count("budget", budget, 1, n_arms)
+    size = _check_size(budget, decisions, n_arms)
     observed = check_per_arm("counts", counts, n_arms, whole=True)
     _countable("pulls", given)
     tally = Tally(given, observed, check_per_arm("sums", sums, n_arms))
+    if decisions is not None and rounds is None and not decisions.same_size:
+        raise ValueError("rounds must be given for decisions of different sizes, got None")
     made = _rounds(given, size, rounds)
     shown = None if exposures is None else _exposures(exposures, given, made)
     units = _slots(slots, given, shown, size * made)
@@ -361,8 +373,22 @@ def certify(
             f"sums must lie in {most} for the {tally.counts[arm]} rewards of arm {arm}, got {tally.sums[arm]!r}"
         )
     gained = high * tally.counts - tally.sums if direction == "minimize" else tally.sums - low * tally.counts
+    unit = tally._replace(sums=gained / (high - low))
+    if decisions is not None:
+        from armtriage.decision_certificate import certificate_of_decisions
+
+        return certificate_of_decisions(
+            unit,
+            made,
+            decisions,
+            delta=delta,
+            reward_range=(low, high),
+            next_decision=next_decision,
+            names=roster.names,
+            direction=direction,
+        )
     return certificate_of(
-        tally._replace(sums=gained / (high - low)),
+        unit,
         made,
         size,
         delta=delta,
@@ -464,7 +490,7 @@ def certificate_of(
     return certificate if names is None else _named(certificate, names)
 
 
-def _withdrawn(certificate: Certificate) -> Certificate:
+def _withdrawn(certificate: C) -> C:
     """Return the certificate without what it can no longer promise."""
     none = np.empty(0, np.int64)
     return replace(
@@ -481,20 +507,22 @@ def _withdrawn(certificate: Certificate) -> Certificate:
     )
 
 
-def _named(certificate: Certificate, names: Sequence[Name]) -> Certificate:
+def name_all(arms: NDArray[np.int64], names: Sequence[Name]) -> NDArray[Any]:
+    """Return the names of arms."""
+    found = np.empty(arms.size, object)
+    for place, arm in enumerate(arms.tolist()):
+        found[place] = names[arm]
+    return found
+
+
+def _named(certificate: C, names: Sequence[Name]) -> C:
     """Return the certificate with the names of arms instead of their numbers, which are what it has."""
-
-    def name(arms: NDArray[np.int64]) -> NDArray[Any]:
-        found = np.empty(arms.size, object)
-        found[:] = [names[arm] for arm in arms.tolist()]
-        return found
-
     called: Any = names
     return replace(
         certificate,
-        next_decision=name(certificate.next_decision),
+        next_decision=name_all(certificate.next_decision, names),
         exchanges=tuple(Exchange(called[a], called[b], amount) for a, b, amount in certificate.exchanges),
-        triage=Triage(*map(name, certificate.triage)),
+        triage=Triage(*(name_all(arms, names) for arms in certificate.triage)),
         silent=tuple(called[arm] for arm in certificate.silent),
     )
 
@@ -713,6 +741,19 @@ def _gap(bounds: Bounds, arms: NDArray[np.int64], budget: int) -> tuple[float, f
         return np.inf, np.inf
     lower, upper = np.sort(bounds.lower[arms])[::-1], np.sort(bounds.upper[arms])[::-1]
     return max(0.0, float(lower[budget - 1] - upper[budget])), max(0.0, float(upper[budget - 1] - lower[budget]))
+
+
+def _check_size(budget: int | None, decisions: DecisionSet | None, n_arms: int) -> int:
+    """Return how many arms a decision has, at most."""
+    if (budget is None) == (decisions is None):
+        raise ValueError(f"either budget or decisions must be given, got budget={budget!r} and decisions={decisions!r}")
+    if budget is not None:
+        return check_count("budget", budget, 1, n_arms)
+    if not isinstance(decisions, DecisionSet):
+        raise TypeError(f"decisions must be a DecisionSet, got {type(decisions).__name__}")
+    if decisions.n_arms != n_arms:
+        raise ValueError(f"decisions must have the {n_arms} arms of pulls, got {decisions.n_arms}")
+    return decisions.size
 
 
 def _rounds(pulls: NDArray[np.int64], budget: int, rounds: int | None) -> int:

@@ -34,6 +34,7 @@ from armtriage.instances import (
     linear_blocks,
     linear_few_dimensions,
     linear_one_dimension,
+    long_decisions,
     partition,
     random_bernoulli,
     random_constrained,
@@ -78,7 +79,7 @@ def test_every_policy_is_a_default_or_can_be_named():
     assert set(names("contexts")) == set(DEFAULT_POLICIES["contexts"])
     assert all(set(played) <= set(names(kind)) for kind, played in DEFAULT_POLICIES.items())
     assert {name for kind in DEFAULT_POLICIES for name in names(kind)} == set(POLICIES)
-    assert names("decisions") == ("comb_ucb1", "kl_ucb", "thompson", "constrained")
+    assert names("decisions") == ("guarded_thompson", "comb_ucb1", "kl_ucb", "thompson", "constrained")
     assert "constrained" not in names("budget")
     assert "linear:n_arms=K,dimension=D,budget=S" in text
 
@@ -193,7 +194,7 @@ def test_linear_instances_have_policies_of_their_own_by_default():
     result = run("simulate", LINEAR, *QUICK)
     assert result.exit_code == 0, result.output
     shown = re.findall(r"│ (\w+) ", result.stdout)
-    assert shown == ["hierarchical", "c2ucb", "linear_thompson"]
+    assert shown == ["guarded_linear", "c2ucb", "linear_thompson", "hierarchical"]
     assert "6 arms in dimension 3, 2 slots, 200 rounds, 3 runs, seed 7" in result.stdout
 
 
@@ -216,6 +217,12 @@ def test_linear_instances_have_policies_of_their_own_by_default():
             ),
         ),
         ("partition:n_arms=6,budget=2,gap=0.2,shared=false", lambda: partition(6, 2, gap=0.2, shared=False, seed=7)),
+        ("grid:rows=2,columns=3", lambda: random_constrained(FAMILIES["grid"](rows=2, columns=3), seed=7)),
+        (
+            "knapsack:items=5,capacity=40",
+            lambda: random_constrained(FAMILIES["knapsack"](items=5, capacity=40, seed=7), seed=7),
+        ),
+        ("long_decisions:size=3,other=0.5", lambda: long_decisions(3, other=0.5, seed=7)),
         ("hub_family", lambda: hub_family(seed=7)),
         ("star:n_leaves=4,gap=0.1", lambda: star(4, gap=0.1, seed=7)),
     ],
@@ -243,7 +250,7 @@ def test_instances_with_decision_sets_are_those_of_the_library(spec, env):
 def test_instances_with_decision_sets_have_policies_of_their_own_by_default():
     result = run("simulate", JOBS, *QUICK)
     assert result.exit_code == 0, result.output
-    assert re.findall(r"│ (\w+) ", result.stdout) == ["constrained", "comb_ucb1", "thompson"]
+    assert re.findall(r"│ (\w+) ", result.stdout) == ["guarded_thompson", "constrained", "comb_ucb1", "thompson"]
     assert "6 arms, Matchings of at most 2 arms, 200 rounds, 3 runs, seed 7" in result.stdout
 
 
@@ -357,17 +364,17 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         ),
         (
             [SMALL, "c2ucb:width=1"],
-            "c2ucb:width=1: needs an instance with contexts (linear, linear_blocks, linear_few_dimensions, "
+            "c2ucb:width=1: needs an instance with contexts (linear, slates, linear_blocks, linear_few_dimensions, "
             "linear_one_dimension); policies for this instance are guarded_thompson, comb_ucb1, elimination, greedy,",
         ),
         (
             [LINEAR, "elimination"],
             "elimination: needs an instance without contexts (random, ucb_failure, hidden_arm, hidden_pairs, "
             "hidden_parts, gap_instance, revealing_hubs); policies for this instance are "
-            "c2ucb, hierarchical, linear_thompson",
+            "guarded_linear, c2ucb, hierarchical, linear_thompson",
         ),
         ([LINEAR, "random"], "random: needs an instance without contexts"),
-        ([LINEAR, "ucb9"], "unknown policy 'ucb9'; accepted are c2ucb, hierarchical, linear_thompson"),
+        ([LINEAR, "ucb9"], "unknown policy 'ucb9'; accepted are guarded_linear, c2ucb, hierarchical, linear_thompson"),
         ([LINEAR, "c2ucb:n_arms=3"], "unknown option 'n_arms'; accepted are delta, width, ridge, noise_scale"),
         ([LINEAR, "c2ucb:noise_scale=-1"], "c2ucb:noise_scale=-1: noise_scale must be"),
         (
@@ -386,17 +393,18 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
             [JOBS, "elimination"],
             "elimination: needs an instance without a set of decisions (random, ucb_failure, hidden_arm, "
             "hidden_pairs, hidden_parts, gap_instance, revealing_hubs); "
-            "policies for this instance are comb_ucb1, kl_ucb, thompson, constrained",
+            "policies for this instance are guarded_thompson, comb_ucb1, kl_ucb, thompson, constrained",
         ),
         ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure, hidden_arm"),
-        ([JOBS, "c2ucb"], "c2ucb: needs an instance with contexts (linear, linear_blocks"),
-        ([JOBS, "ucb9"], "unknown policy 'ucb9'; accepted are comb_ucb1, kl_ucb, thompson, constrained"),
+        ([JOBS, "c2ucb"], "c2ucb: needs an instance with contexts (linear, slates, linear_blocks"),
+        ([JOBS, "ucb9"], "unknown policy 'ucb9'; accepted are guarded_thompson, comb_ucb1, kl_ucb, thompson"),
         ([JOBS, "constrained:cover=none"], "cover must be one of exact, greedy, got 'none'"),
         ([JOBS, "constrained:decisions=3"], "unknown option 'decisions'; accepted are horizon, delta, variant, cover"),
         (
             [SMALL, "constrained"],
-            "constrained: needs an instance with a set of decisions (assignment, categories, routing, tree, "
-            "partition, hub_family, star); policies for this instance are guarded_thompson, comb_ucb1, elimination,",
+            "constrained: needs an instance with a set of decisions (assignment, categories, grid, knapsack, "
+            "routing, tree, partition, long_decisions, hub_family, star); policies for this instance are "
+            "guarded_thompson, comb_ucb1, elimination,",
         ),
         ([LINEAR, "constrained"], "constrained: needs an instance without contexts (assignment, categories"),
         ([LINEAR, "kl_ucb"], "kl_ucb: needs an instance without contexts (random, ucb_failure, hidden_arm"),

@@ -19,6 +19,48 @@ def test_a_knapsack_is_solved_to_the_last_digit() -> None:
     assert bag.maximise([1e-30, 3e-30, 3e-30, 5e-30]).tolist() == [1, 2]
 
 
+@pytest.mark.parametrize("kind", ["whole", "tens", "real", "equal"])
+def test_a_knapsack_answers_as_integer_programming_does(kind: str) -> None:
+    """Dynamic programming and branch and bound against HiGHS on the same constraint, with and without forced arms."""
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        n = int(rng.integers(2, 16))
+        loads = {
+            "whole": rng.integers(0, 9, n),
+            "tens": 10 * rng.integers(1, 30, n),
+            "real": rng.random(n),
+            "equal": np.full(n, 0.1),
+        }[kind]
+        capacity = max(float(loads.min()), float(loads.sum()) * rng.random())
+        bag, milp = Knapsack(loads, capacity), Constraints(loads[None], -np.inf, capacity)
+        assert bag.size == milp.size
+        weights = rng.normal(size=n).round(1) if kind == "equal" else rng.normal(size=n)
+        order = rng.permutation(n)
+        for marks in (
+            {},
+            {"include": order[:1]},
+            {"exclude": order[:2]},
+            {"include": order[:2], "exclude": order[2:3]},
+        ):
+            mine, theirs = bag.maximise(weights, **marks), milp.maximise(weights, **marks)
+            assert (mine is None) == (theirs is None)
+            if mine is not None:
+                assert weights[mine].sum() == pytest.approx(weights[theirs].sum(), abs=1e-9)
+                assert mine in bag
+            for each in ("maximise_each_including", "maximise_each_excluding"):
+                found, expected = getattr(bag, each)(weights, **marks), getattr(milp, each)(weights, **marks)
+                np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_a_knapsack_leaves_long_searches_to_integer_programming() -> None:
+    """Items of equal value for load, which leave branch and bound no bound to cut with."""
+    loads = 1.0 + 1e-3 * np.random.default_rng(5).random(40)
+    bag = Knapsack(loads, float(loads[:13].sum()))
+    found = bag.maximise(loads)
+    assert loads[found].sum() <= bag.capacity + 1e-6
+    assert loads[found].sum() >= loads[:13].sum() - 1e-6
+
+
 def test_a_knapsack_too_large_to_count() -> None:
     assert Knapsack(np.ones(40), 20).count() is None
     with pytest.raises(ValueError, match="more decisions than can be listed"):

@@ -450,7 +450,7 @@ BAD_ENVIRONMENTS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"n_arms": 0}, ValueError, "n_arms must be a whole number from 1, got 0"),
     ({"n_arms": 2.0}, TypeError, "n_arms must be a whole number from 1, got 2.0"),
     ({"contexts": RECORD, "n_arms": "6"}, TypeError, "n_arms must be a whole number from 1, got '6'"),
-    ({"reward": "normal"}, ValueError, "reward must be one of binary, uniform, deterministic, got 'normal'"),
+    ({"reward": "normal"}, ValueError, "reward must be one of binary, uniform, deterministic, bernoulli, got 'normal'"),
     ({"noise": "none"}, ValueError, "noise must be one of independent, shared, got 'none'"),
     ({"half_width": 0.1}, ValueError, "half_width is for reward='uniform' and must be None here, got 0.1"),
     ({"reward": "uniform", "half_width": 0.0}, ValueError, "half_width must be a positive number, got 0.0"),

@@ -187,9 +187,9 @@ def test_certificates_are_kept_beside_the_regret(tmp_path: Path) -> None:
     assert (after["certificate"] >= after["regret"]).all()
 
 
-def test_certificates_are_for_plain_arms_alone() -> None:
-    says = "certificate: must be False for a policy with contexts or decisions, got True"
-    assert refused([SMALL, "assignment:left=2,right=3"], ["thompson"], certificate=True) == says
+def test_certificates_are_for_worlds_without_contexts() -> None:
+    says = "certificate: must be False for a policy with contexts, got True"
+    assert refused(["linear:n_arms=4,dimension=2,budget=2"], ["c2ucb"], certificate=True) == says
 
 
 def test_seed_is_drawn_and_kept() -> None:

@@ -15,10 +15,12 @@ from armtriage import (
     ContextualPolicy,
     DamagedFile,
     FeedbackGraph,
+    GuardedLinear,
     HierarchicalElimination,
     LinearEnvironment,
     LinearThompsonSampling,
     Policy,
+    simulate,
 )
 from armtriage._files import read_archive, write_archive
 from armtriage.kernels import jit
@@ -27,7 +29,7 @@ from twins import saved
 
 CASES = with_face("contexts")
 KINDS = with_face("contexts", SIMPLE)
-STEADY = [name for name in KINDS if name != "LinearThompson"]
+STEADY = [name for name in KINDS if name not in ("LinearThompson", "GuardedLinear")]
 STAGED = [name for name in KINDS if name.startswith("hierarchical")]
 NAN, INF = float("nan"), float("inf")
 
@@ -58,6 +60,7 @@ def test_zero_noise_scale_width_and_scale_are_accepted() -> None:
         make("C2UCB", width=0.0),
         make("LinearThompson", scale=0.0),
         make("hierarchical", noise_scale=0.0),
+        make("GuardedLinear", noise_scale=0.0),
     ):
         assert play(policy, 30) == play(policy.fresh(), 30)
 
@@ -308,7 +311,7 @@ def test_thompson_sampling_without_any_reward_plays_every_arm() -> None:
     assert {arm for _ in range(200) for arm in policy.ask(contexts).arms.tolist()} == set(range(6))
 
 
-@pytest.mark.parametrize("name", ["C2UCB", "C2UCB-width", "LinearThompson"])
+@pytest.mark.parametrize("name", ["C2UCB", "C2UCB-width", "LinearThompson", "GuardedLinear"])
 def test_rewards_fifty_rounds_late_teach_what_is_best(name: str) -> None:
     env = LinearEnvironment([0.7, -0.4, 0.3], some_contexts(3, 8), reward="uniform", half_width=0.1, seed=3)
     noise = {} if name == "C2UCB-width" else {"noise_scale": 0.05}
@@ -429,3 +432,66 @@ def test_vectors_normalised_in_single_precision_are_taken() -> None:
     contexts /= np.linalg.norm(contexts, axis=1, keepdims=True)
     assert C2UCB(50, 384, 3).ask(contexts).arms.size == 3
     assert LinearEnvironment(np.zeros(384), contexts).n_arms == 50
+
+
+ANY = ["GuardedLinear", "GuardedLinear-free", "C2UCB", "LinearThompson"]
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_requests_may_have_any_number_of_candidates(name: str, path: Path) -> None:
+    policy, rng = make(name, n_arms=None), np.random.default_rng(5)
+    for number in range(40):
+        contexts = rng.uniform(-0.5, 0.5, (int(rng.integers(1, 12)), 3))
+        decision = policy.ask(contexts)
+        assert decision.arms.size == min(2, len(contexts))
+        assert np.array_equal(decision.contexts, contexts[decision.arms])
+        if number % 5:
+            policy.tell(decision, rng.uniform(-1, 1, decision.arms.size))
+        if number in (0, 20):
+            policy.save(path)
+            policy = Policy.load(path)
+    assert policy.config["n_arms"] is None
+    assert len(policy.open_decisions) == 8
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_any_number_of_candidates_are_played_as_a_fixed_one(name: str) -> None:
+    free, fixed = make(name, n_arms=None), make(name, n_arms=6)
+    for number in range(30):
+        one, other = free.ask(some_contexts(number)), fixed.ask(some_contexts(number))
+        assert one.arms.tolist() == other.arms.tolist()
+        free.tell(one, [0.5, -0.25])
+        fixed.tell(other, [0.5, -0.25])
+    env = LinearEnvironment([0.5, 0.1, 0.0], "cube", 6, seed=3)
+    assert simulate(free, env, horizon=50).mean[-1] == simulate(fixed, env, horizon=50).mean[-1]
+
+
+def test_what_any_number_of_candidates_cannot_have_is_refused() -> None:
+    policy = make("GuardedLinear", n_arms=None)
+    with pytest.raises(ValueError, match="eligible must be None where n_arms is"):
+        policy.ask(CONTEXTS, eligible=[0, 1])
+    with pytest.raises(ValueError, match="contexts must have a row of 3 numbers for each candidate"):
+        policy.ask(np.zeros((0, 3)))
+    with pytest.raises(TypeError, match="contexts must be rows where n_arms is None"):
+        policy.ask({"a": [0.1, 0.2, 0.3]})
+    with pytest.raises(ValueError, match="names must be None where n_arms is"):
+        make("GuardedLinear", n_arms=None, names=["a", "b"])
+    with pytest.raises(TypeError, match="n_arms must be a whole number"):
+        make("hierarchical", n_arms=None)
+    with pytest.raises(ValueError, match="budget must be a whole number from 1"):
+        GuardedLinear(dimension=3)
+    assert policy.n_arms == 2
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_mapping_of_contexts_names_the_candidates(name: str) -> None:
+    one, other = (make(name, 4, names=["tea", "milk", "jam", "tart"]) for _ in range(2))
+    rows = some_contexts(1, 4)
+    for _ in range(3):
+        decision = one.ask({"tart": rows[3], "milk": rows[1], "jam": rows[2]})
+        same = other.ask(rows[[3, 1, 2]], eligible=["tart", "milk", "jam"])
+        assert decision.names == same.names
+        one.tell(decision, dict.fromkeys(decision.names, 0.5))
+        other.tell(same, [0.5, 0.5])
+    with pytest.raises(ValueError, match="eligible must be None beside a mapping"):
+        one.ask({"tea": rows[0]}, eligible=["tea"])

@@ -249,7 +249,7 @@ def test_bad_proposals_are_refused_and_change_nothing(proposal: Any, error: type
         ({"proposer": 3}, TypeError, "proposer must be a Policy or a function that returns arms, got 3"),
         ({"proposer": Greedy(GRAPHS["cliques"], 2)}, ValueError, "proposer must have the same graph as the guard"),
         ({"proposer": Greedy(GRAPHS["star"], 3)}, ValueError, "proposer must have the same budget as the guard, got 3"),
-        ({"proposer": C2UCB(8, 2, budget=2)}, ValueError, "proposer must choose budget arms, without contexts"),
+        ({"proposer": C2UCB(8, 2, budget=2)}, ValueError, "proposer must choose arms without contexts"),
         ({"mode": "free"}, ValueError, "mode must be one of time, shadow, got 'free'"),
         ({"factor": -1.0}, ValueError, "factor must be a finite number from 0, got -1.0"),
         ({"delta": 1.0}, ValueError, "delta must be a number strictly between 0 and 1, got 1.0"),

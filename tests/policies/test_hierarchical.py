@@ -452,7 +452,8 @@ def missing(policy: str, noise: str, factor: float) -> int:
         miss = False
         for t in range(60):
             if policy == "C2UCB":
-                scale = factor * math.sqrt(2 * math.log(1 / DELTA) + math.log(np.linalg.det(model.gram()))) + 1
+                grown = math.log(np.linalg.det(model.gram()))
+                scale = math.sqrt(factor**2 * (2 * math.log(1 / DELTA) + grown) + 1)
             arms, means = range(SLOTS), env.means(t)
             est, norms = model.estimates(x[t], arms), model.norms(x[t], arms)
             miss = miss or any(abs(est[a] - means[a]) > scale * norms[a] for a in arms)

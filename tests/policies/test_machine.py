@@ -27,6 +27,7 @@ from armtriage import (
     Decision,
     FeedbackGraph,
     Greedy,
+    GuardedLinear,
     HierarchicalElimination,
     LinearThompsonSampling,
     Policy,
@@ -295,7 +296,7 @@ class Bounding(Regressing):
         low, high = policy.reward_range
         sigma = ((high - low) / 2 if policy.noise_scale is None else policy.noise_scale) / policy.reward_unit
         grown = np.linalg.slogdet(gram / policy.ridge)[1]
-        width = sigma * math.sqrt(grown + 2 * math.log(1 / policy.delta)) + math.sqrt(policy.ridge)
+        width = math.sqrt(sigma**2 * (grown + 2 * math.log(1 / policy.delta)) + policy.ridge)
         width = width if policy.width is None else policy.width
         norms = np.sqrt(np.einsum("ij,ji->i", contexts, np.linalg.solve(gram, contexts.T)))
         self.assert_best(contexts @ np.linalg.solve(gram, moment) + width * norms, arms)
@@ -358,6 +359,37 @@ class Staged(Regressing):
         return range(self.policy.stages)
 
 
+class Guarding(Regressing):
+    """Both inverses are those of the sums, the second one with the pulls that are open, and the account is kept."""
+
+    def __init__(self, policy: Any) -> None:
+        super().__init__(policy)
+        self.prior = policy._ridge
+
+    def judge(self, number: int, contexts: np.ndarray, arms: np.ndarray) -> None:
+        account, book = self.policy.account, self.policy._state.book
+        hair = 1e-6 * self.policy.budget * (self.policy.reward_range[1] - self.policy.reward_range[0])
+        assert account.spent <= account.allowed + hair + 1e-9
+        assert 0.0 <= book.spent <= book.total + 1e-9
+        assert account.forced_rounds <= number + 1
+
+    def check(self) -> None:
+        super().check()
+        policy, fit = self.policy, self.policy._state.fit
+        waiting = [one.contexts / policy.context_bound for one in policy.open_decisions]
+        assert fit.pending == sum(map(len, waiting))
+        gram = self.batch()[0] + (fit.ridge - self.prior) * np.eye(policy.dimension)
+        kept = [(fit.inverse, gram)]
+        if waiting and not fit.stale:
+            kept.append((fit.open_inverse, gram + np.vstack(waiting).T @ np.vstack(waiting)))
+        for inverse, whole in kept:
+            expected = np.linalg.inv(whole)
+            np.testing.assert_allclose(inverse, expected, rtol=1e-7, atol=1e-9 * expected.max())
+
+    def inverted(self) -> range:
+        return range(int(self.policy.certified))
+
+
 MODELS: dict[type[Policy], Any] = {
     CombUCB1: indexed,
     CombinatorialUCB: indexed,
@@ -367,6 +399,7 @@ MODELS: dict[type[Policy], Any] = {
     UniformRandom: shuffled,
     CombinatorialElimination: Eliminating,
     C2UCB: Bounding,
+    GuardedLinear: Guarding,
     LinearThompsonSampling: Drawing,
     HierarchicalElimination: Staged,
 }

@@ -18,8 +18,10 @@ from armtriage.reproduce import (
     full_information,
     gap_rates,
     guarded,
+    guarded_sets,
     linear,
     minimax_rates,
+    slates,
     tightenings,
 )
 from armtriage.reproduce.policies import TIGHT, UCB
@@ -36,7 +38,9 @@ MODULES = (
     tightenings,
     families,
     guarded,
+    guarded_sets,
     certificates,
+    slates,
 )
 studies = pytest.mark.parametrize("study", MODULES, ids=lambda study: study.STUDY.name)
 Tables = dict[str, polars.DataFrame]
@@ -67,7 +71,8 @@ def test_reports_are_whole(study: ModuleType) -> None:
         assert one.verdict.endswith(".")
         assert (one.agrees is True) == one.verdict.startswith("Agrees")
         assert (one.agrees is False) == one.verdict.startswith("Does not agree")
-        if study not in (families, guarded):  # which also say what things cost, where nothing is claimed
+        # These also say what things cost, where nothing is claimed.
+        if study not in (families, guarded, guarded_sets, slates):
             assert (one.agrees is None) == one.verdict.startswith("Says nothing")
 
 
@@ -83,7 +88,7 @@ GIVEN |= {"predicted", "whole", "inside", "points", "factor", "target", "run", "
 
 @pytest.mark.parametrize(
     "study",
-    [gap_rates, minimax_rates, failure, full_information, families, guarded, certificates],
+    [gap_rates, minimax_rates, failure, full_information, families, guarded, certificates, slates],
     ids=lambda study: study.STUDY.name,
 )
 def test_no_number_is_typed_in(study: ModuleType) -> None:

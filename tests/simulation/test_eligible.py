@@ -66,6 +66,7 @@ def played(trace: Any, replication: int) -> list[list[int]]:
     return [[arm for arm in row if arm >= 0] for row in trace.decisions[replication].tolist()]
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("name", ELIGIBLE)
 def test_simulate_decides_as_ask_and_tell(name: str) -> None:
     for i, availability in enumerate(WORLDS):

@@ -16,6 +16,7 @@ from armtriage import (
     ConstrainedElimination,
     FeedbackGraph,
     Greedy,
+    GuardedLinear,
     HierarchicalElimination,
     ReplayEnvironment,
     StochasticEnvironment,
@@ -168,13 +169,14 @@ def test_lower_bound_for_ucb_by_hand():
 def test_linear_bounds_by_hand():
     # S T = 4 * 1024 = 2^12 makes 6 stages; 2KT = 20480.
     sizes = {"n_arms": 10, "dimension": 9, "budget": 4, "horizon": 1024}
-    potential = math.sqrt(10) * math.log(1025) * (3 * 64 + 36)
+    # a = d ln(1 + S T / d) / ln 2; in units of the spread 3 / sqrt(2) m sqrt(a S T) + a S + sqrt(S T).
+    a = 9 * math.log2(1 + 4096 / 9)
     width = 2 * (1 + math.sqrt(math.log(20_480)))
-    expected = 16 * (64 + 6 * width * potential)
+    expected = 16 * (64 + 4 * a + 3 / math.sqrt(2) * width * math.sqrt(a) * 64)
     assert bounds.linear_upper(**sizes, variant="repaired").value == pytest.approx(expected)
     tight = 0.5 * math.sqrt(2 * math.log(20_480 * 6 / 0.05)) + 1
     value = bounds.linear_upper(**sizes, delta=0.05, noise_scale=0.5).value
-    assert value == pytest.approx(12 * (64 + 6 * tight * potential))
+    assert value == pytest.approx(12 * (64 + 4 * a + 3 / math.sqrt(2) * tight * math.sqrt(a) * 64))
     # d = 1: D = sqrt(3 / (32 S T)), and D S T / 4 is lost.
     lower = {"n_arms": 10, "budget": 4, "horizon": 1024}
     assert bounds.linear_lower(**lower, dimension=1).value == pytest.approx(math.sqrt(3 / 32) * 64 / 4)
@@ -394,6 +396,32 @@ def test_lower_bounds_lie_below_upper_bounds(sizes):
         assert pairs is not None
 
 
+def test_bounds_of_guards_with_contexts_by_hand():
+    # sigma = 1, B = 1, d = 4: the ridge is 4, and L = 4 ln(1 + 3 * 2^20 / 16).
+    grown = 4 * math.log(1 + 3 * 2**20 / 16)
+    reach = math.sqrt(grown + 2 * math.log(100) + 4)
+    pulls = 3 * 2**20
+    expected = 2 * reach * math.sqrt(grown / math.log(2) * pulls) + 2 * 3 * grown / math.log(2)
+    sizes = {"dimension": 4, "budget": 3, "horizon": 2**20}
+    assert bounds.guarded_linear_upper(**sizes, factor=0.5).value == pytest.approx(1.5 * expected)
+    assert bounds.guarded_linear_upper(**{**sizes, "horizon": 2}).value == 2 * 2 * 3 * 2
+    # H = ceil(log2 sqrt(3 * 2^20)) = 11 stages; a union over 2 K H T (T + 1).
+    a = 4 * math.log2(1 + pulls / 4)
+    multiple = math.sqrt(2 * math.log(2 * 7 * 11 * 2**20 * (2**20 + 1) / 0.01)) + 1
+    expected = 12 * (3 / math.sqrt(2) * multiple * math.sqrt(a * pulls) + 3 * a + math.sqrt(pulls))
+    assert bounds.guarded_hierarchical_upper(n_arms=7, **sizes, factor=0.0).value == pytest.approx(expected)
+
+
+def test_the_bound_by_counting_is_below_the_one_by_stages():
+    for d, budget, horizon in itertools.product([1, 3, 10, 50], [1, 5], [10, 10**3, 10**6, 10**9]):
+        stages = max(1, math.ceil(math.log2(math.sqrt(budget * horizon))))
+        multiple = math.sqrt(2 * math.log(2 * 100 * horizon * stages / 0.01)) + 1
+        potential = math.sqrt(10) * math.log(horizon + 1) * (math.sqrt(d * budget * horizon) + d * budget)
+        before = 12 * (math.sqrt(budget * horizon) + multiple * stages * potential)
+        now = bounds.linear_upper(n_arms=100, dimension=d, budget=budget, horizon=horizon).value
+        assert now < before
+
+
 def test_linear_and_constrained_lower_bounds_lie_below_upper_bounds():
     for dimension, budget, horizon in itertools.product([1, 4, 40], [1, 5], [10**5, 10**8]):
         sizes = {"n_arms": 20, "dimension": dimension, "budget": budget, "horizon": horizon}
@@ -439,6 +467,8 @@ def test_arrays_of_horizons_give_the_values_of_each():
         (bounds.gap_lower, {"budget": 3, "alpha": 18, "gap": 0.1}),
         (bounds.full_information_lower, {"n_arms": 40, "budget": 3, "gap": 0.1}),
         (bounds.linear_upper, linear),
+        (bounds.guarded_linear_upper, {"budget": 3, "dimension": 4}),
+        (bounds.guarded_hierarchical_upper, linear),
         (bounds.linear_lower, linear),
         (bounds.constrained_upper, {"n_arms": 40, "budget": 3, "cover": 5, "gap": 0.1}),
         (bounds.oracle_upper, {**graph, "gap": 0.1}),
@@ -676,6 +706,10 @@ def test_bounds_of_an_environment_with_contexts():
     one = bounds.bounds_for(env, 3, horizon=1000, policy=policy)
     sizes = {"n_arms": 10, "dimension": 2, "budget": 3, "horizon": 1000}
     assert one == [bounds.linear_upper(**sizes, noise_scale=0.5), bounds.linear_lower(**sizes)]
+    guarded = GuardedLinear(10, 2, 3, noise_scale=0.5, norm_bound=2.0, factor=0.1)
+    found = bounds.bounds_for(env, 3, horizon=1000, policy=guarded)
+    about = {"dimension": 2, "budget": 3, "horizon": 1000, "noise_scale": 0.5, "norm_bound": 2.0, "factor": 0.1}
+    assert found[0] == bounds.guarded_linear_upper(**about)
     paper = HierarchicalElimination(10, 2, 3, horizon=1000, variant="paper")
     assert bounds.bounds_for(env, 3, horizon=1000, policy=paper) == one[1:]
 

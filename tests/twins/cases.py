@@ -19,6 +19,7 @@ from armtriage import (
     Explicit,
     FeedbackGraph,
     Greedy,
+    GuardedLinear,
     GuardedThompson,
     HierarchicalElimination,
     Knapsack,
@@ -34,7 +35,7 @@ from armtriage import (
     TopS,
     UniformRandom,
 )
-from twins import OverSet, constrained, elimination, guard, index, linear, sampling
+from twins import OverSet, constrained, elimination, guard, guard_decisions, index, linear, sampling
 from twins.harness import Case
 
 GRAPHS = ("semi", "full", "cliques", "up", "down", "digraph", "star", "nearest", "undirected")
@@ -263,7 +264,7 @@ def guard_medium_case(kind: str) -> Case:
 
 
 VARIANTS = ("paper", "repaired", "tight")
-LINEAR = (*VARIANTS, "C2UCB", "LinearThompsonSampling")
+LINEAR = (*VARIANTS, "C2UCB", "LinearThompsonSampling", "GuardedLinear")
 RICH = 10_000  # linear problems from this number on let all variants confirm arms
 RANGES = ((-1.0, 1.0), (-3.0, 2.0), (0.0, 1.0))
 CONTEXTS = ("array", "fixed", "callable", "cube", "copies", "zeros", "short", "sphere")
@@ -357,6 +358,13 @@ def linear_case(name: str, number: int, rounds: int, how: str) -> Case:
         options["noise_scale"] = noise if width is None else None
         policy = C2UCB(*sizes, delta=delta, width=width, ridge=ridge, **options)
         make = partial(linear.C2UCBTwin, *sizes[1:], delta, width, ridge, sigma)
+    elif name == "GuardedLinear":
+        # A small factor and a large delta make the account full within the few rounds of a case.
+        more = {"delta": delta, "factor": (1.0, 0.05, 0.3, 0.0)[number // 2 % 4], "norm_bound": (1.0, 3.0)[number % 2]}
+        certified = number % 9 != 8
+        policy = GuardedLinear(*sizes, certificate=certified, **more, **options)
+        about = {"sigma": sigma, "certified": certified, "ends": (low / unit, high / unit), **more}
+        make = partial(linear.GuardedTwin, *sizes[1:], seed=seed, replication=replication, **about)
     else:
         scale = (None, 0.3)[number // 2 % 2]
         options["noise_scale"] = noise if scale is None else None
@@ -453,6 +461,37 @@ def listed_case(variant: str, cover: str, number: int) -> Case:
     return Case(policy, partial(constrained.Listed, env.graph, env.decisions, **options), env, 150)
 
 
+def guard_set_case(number: int) -> Case:
+    """Small factors and large deltas make the guard step in, and decisions certain, within few rounds."""
+    env = set_problem(9000 + number)
+    decisions = env.decisions
+    if isinstance(decisions, TopS):
+        # Over all slates the policy is that without a set.
+        decisions = PartitionMatroid(np.zeros(decisions.n_arms, np.int64), decisions.size)
+        env = StochasticEnvironment(
+            env.means, env.graph, reward=LAWS[number // 2 % 2], seed=number, decisions=decisions
+        )
+    options: dict[str, Any] = {
+        "delta": (0.9, 0.5, 0.01)[number % 3],
+        "mode": ("time", "shadow")[number // 2 % 2],
+        "factor": (1.0, 0.02, 0.0, 0.1)[number // 3 % 4],
+        "free_look": number % 5 != 4,
+        "reveal": number % 4 == 1,
+        "reward_range": SET_RANGES[number % len(SET_RANGES)],
+    }
+    policy = GuardedThompson(env.graph, decisions=decisions, seed=number, **options)
+    replication = number % 2
+    twin = partial(
+        guard_decisions.GuardedDecisions, env.graph, decisions, seed=number, replication=replication, **options
+    )
+    return Case(policy, twin, env, 100 if isinstance(decisions, Knapsack) else 200, replication)
+
+
+def guard_exchange_case(number: int) -> Case:
+    case = guard_set_case(20_000 + number)
+    return case._replace(environment=Exchanging(case.environment), in_simulate=False)
+
+
 class Exchanging:
     """An environment whose arms exchange their means for one another's in round 50."""
 
@@ -539,6 +578,8 @@ MAKERS: dict[str, Any] = {
     "guard-hubs": guard_hubs_case,
     "guard-medium": guard_medium_case,
     "guard-drift": lambda: guarded(drifting(600), 3, 600, 5, delta=0.5),
+    "guard-set": guard_set_case,
+    "guard-exchange": guard_exchange_case,
     "linear": linear_case,
     "oracle": oracle_case,
     "exchange": exchange_case,

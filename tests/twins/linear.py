@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from armtriage.kernels.normal import normal
-from armtriage.kernels.random import replication_seed, row_of, stream
+from armtriage.kernels.random import replication_seed, row_of, stream, uniform
 from twins import Twin
 
 TIE = 1e-9
@@ -303,7 +303,7 @@ class IndexTwin(LinearTwin):
 
 
 class C2UCBTwin(IndexTwin):
-    """The estimate plus a width, fixed or the self-normalised one of Abbasi-Yadkori, Pal and Szepesvari."""
+    """The estimate plus a width, fixed or the self-normalised one, as the root of a sum of squares."""
 
     def __init__(
         self,
@@ -321,7 +321,7 @@ class C2UCBTwin(IndexTwin):
         contexts, ridge, width = self.contexts[t], self.model.ridge, self.width
         if width is None:
             grown = np.linalg.slogdet(self.model.gram())[1] - contexts.shape[1] * math.log(ridge)
-            width = self.sigma * math.sqrt(2 * math.log(1 / self.delta) + max(grown, 0.0)) + math.sqrt(ridge)
+            width = math.sqrt(self.sigma**2 * (2 * math.log(1 / self.delta) + max(grown, 0.0)) + ridge)
         arms = range(len(contexts))
         est, norms = self.model.estimates(contexts, arms), self.model.norms(contexts, arms)
         return {a: est[a] + width * norms[a] for a in arms}
@@ -349,3 +349,111 @@ class LinearThompsonTwin(IndexTwin):
         factor = np.linalg.cholesky(self.model.gram())
         theta = self.model.theta() + self.scale * np.linalg.solve(factor.T, normals)
         return {a: float(theta @ contexts[a]) for a in range(len(contexts))}
+
+
+class GuardedTwin(LinearTwin):
+    """Adaptive C2UCB, the account of what slates can lose by the ellipsoid, and optimism where it is full."""
+
+    def __init__(
+        self,
+        dimension: int,
+        budget: int,
+        *,
+        delta: float,
+        factor: float,
+        norm_bound: float,
+        sigma: float,
+        certified: bool,
+        ends: tuple[float, float],
+        seed: int,
+        replication: int = 0,
+    ) -> None:
+        self.d, self.budget, self.delta, self.factor = dimension, budget, delta, factor
+        self.norm_bound, self.sigma, self.certified, (self.low, self.high) = norm_bound, sigma, certified, ends
+        self.luck = stream(replication_seed(seed, replication), "policy")
+        self.fixed = Ridge(dimension, max(sigma**2 * dimension / norm_bound**2, 1e-8))
+        self.proposer, self.noise, self.next_fit = Ridge(dimension, self.fixed.ridge), sigma, 1
+        self.contexts: dict[int, np.ndarray] = {}
+        self.open: dict[int, list[int]] = {}
+        self.spent = self.priced = 0.0
+        self.forced = 0
+        self.margins: dict[int, float] = {}
+
+    def margin(self, t: int) -> float:
+        return self.margins[t]
+
+    def radius(self, grown: float) -> float:
+        return math.sqrt(self.sigma**2 * (grown + 2 * math.log(1 / self.delta)) + self.fixed.ridge * self.norm_bound**2)
+
+    def allowed(self, rounds: int) -> float:
+        """F: the least of what can be lost at all, and the bound on what optimism loses."""
+        pulls, rho = self.budget * rounds, self.high - self.low
+        most = self.d * math.log(1 + pulls / (self.d * self.fixed.ridge))
+        first = 2 * self.radius(most) * math.sqrt(most / math.log(2) * pulls)
+        return min(rho * pulls, first + rho * self.budget * most / math.log(2))
+
+    def price(self, slate: list[int], lower: Numbers, upper: Numbers) -> float:
+        """The best exchange: the S largest of lower ends inside and upper ends outside, minus the lower ends inside."""
+        ends = sorted((lower[a] if a in slate else upper[a] for a in lower), reverse=True)
+        return max(sum(ends[: self.budget]) - sum(lower[a] for a in slate), 0.0)
+
+    def select(  # type: ignore[override]
+        self, t: int, contexts: np.ndarray, played: Collection[int] | None = None
+    ) -> list[int]:
+        x = self.contexts[t] = np.array(contexts, float)
+        arms = range(len(x))
+        waiting = Ridge(self.d, self.proposer.ridge)
+        waiting.x = np.vstack([self.proposer.x, *(self.contexts[s][slate] for s, slate in self.open.items())])
+        est, norms = self.proposer.estimates(x, arms), waiting.norms(x, arms)
+        share = float(uniform(row_of(self.luck, t), 0))
+        width = share * self.noise * math.sqrt(math.log(t + 2))
+        values = {a: est[a] + width * norms[a] for a in arms}
+        slate = sorted(top(values, self.budget, played))
+        margin = split(values, self.budget) if played is None else math.inf
+        if self.certified:
+            grown = np.linalg.slogdet(self.fixed.gram())[1] - self.d * math.log(self.fixed.ridge)
+            mid, wide = self.fixed.estimates(x, arms), self.fixed.norms(x, arms)
+            reach = self.radius(max(grown, 0.0))
+            lower = {a: max(self.low, mid[a] - reach * wide[a]) for a in arms}
+            upper = {a: min(self.high, mid[a] + reach * wide[a]) for a in arms}
+            price = self.price(slate, lower, upper)
+            hair = 1e-6 * self.budget * (self.high - self.low)
+            room = self.factor * self.allowed(t + 1) + hair - self.spent
+            if price > TIE:
+                margin = min(margin, abs(room - price) if len(x) > self.budget else math.inf)
+            if price <= TIE or price <= room:
+                self.spent += price
+            else:
+                self.forced += 1
+                slate = sorted(top(upper, self.budget, played))
+                margin = min(margin, split(upper, self.budget) if played is None else math.inf)
+                price = self.price(slate, lower, upper)
+            self.priced += price
+        self.margins[t], self.open[t] = margin, slate
+        return slate
+
+    def update(self, t: int, rewards: Numbers) -> None:
+        del self.open[t]
+        x, r = self.contexts[t][list(rewards)], [reward / self.unit for reward in rewards.values()]
+        self.fixed.add(x, r)
+        self.proposer.add(x, r)
+        if self.proposer.r.size >= self.next_fit:
+            self.fit(self.proposer.r.size)
+
+    def fit(self, n: int) -> None:
+        """One step of expectation and maximisation for the noise and the prior's variance."""
+        self.next_fit = max(n + 1, math.ceil(115 * n / 100))
+        theta, trace = self.proposer.theta(), float(np.trace(np.linalg.inv(self.proposer.gram())))
+        residual = float(np.sum((self.proposer.r - self.proposer.x @ theta) ** 2))
+        free = max(n - (self.d - self.proposer.ridge * trace), 0.0)
+        variance = min(self.sigma**2, (residual + 4 * self.sigma**2) / (free + 4))
+        spread = min(max((float(theta @ theta) + variance * trace) / self.d, 1e-8), self.norm_bound**2)
+        self.noise, self.proposer.ridge = math.sqrt(variance), max(variance / spread, 1e-8)
+
+    def differs(self, policy: Any) -> str | None:
+        state = policy._state
+        mine = [state.book.spent, state.book.total, state.book.forced, state.fit.noise, state.fit.ridge]
+        theirs = [self.spent, self.priced, self.forced, self.noise, self.proposer.ridge]
+        return (
+            None if np.allclose(mine, theirs, rtol=1e-6, atol=1e-6) else f"account and fit {mine} instead of {theirs}"
+        )

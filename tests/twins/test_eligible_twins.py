@@ -197,6 +197,7 @@ class Wanderer:
         return None
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("name", PAIRS)
 def test_policy_decides_as_its_twin(name: str, graph: str) -> None:

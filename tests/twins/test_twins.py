@@ -42,13 +42,14 @@ ORACLE = [f"oracle/{i}" for i in range(80)]
 HARDER = [f"exchange/{i}" for i in range(16)] + [f"wide/{i}" for i in range(44, 52)]
 LISTS = {kind: [f"listed/{kind[0]}/{kind[1]}/{i}" for i in range(24)] for kind in LISTED}
 LISTED_CASES = [name for names in LISTS.values() for name in names]
+GUARD_SETS = [f"guard-set/{i}" for i in range(84)] + [f"guard-exchange/{i}" for i in range(8)]
 OVER = [f"over-set/{policy}/{family}/beta" for policy in OVER_SETS for family in SETS]
 
 SORTED = [*BIG, *PRINTED, *REDUCED, "drift/printed", "drift/reduced", *GUARDED]
-CASES = [*SORTED, *INDEXED, *SCALED, *RAW, *ORACLE, *HARDER, *LISTED_CASES, *OVER]
+CASES = [*SORTED, *INDEXED, *SCALED, *RAW, *ORACLE, *HARDER, *LISTED_CASES, *OVER, *GUARD_SETS]
 
 LATE = linear(range(200, 212), 120, "scaled") + linear(range(RICH, RICH + 1), 1500, "scaled", VARIANTS)
-LATE += ORACLE[::2] + HARDER[::2] + LISTED_CASES[::2]
+LATE += ORACLE[::2] + HARDER[::2] + LISTED_CASES[::2] + GUARD_SETS[::2]
 LATE += [f"over-set/{policy}/{family}/bernoulli" for policy in OVER_SETS for family in SETS if family != "top"]
 LATE += [f"index/{name}/{i}" for name in INDEX for i in range(1, 18, 4)]
 LATE += [*PRINTED[::3], *REDUCED[::4], "drift/printed", "drift/reduced", *GUARD[::4], "guard-hubs/4", "guard-drift"]
@@ -70,6 +71,7 @@ MORE += [f"index/{name}/{i}" for name in INDEX for i in range(18, 60)]
 MORE += linear(range(1000, 1120), 300, "raw") + [f"oracle/{i}" for i in range(80, 1200)]
 MORE += [f"wide/{i}" for i in range(52, 150)]
 MORE += [f"listed/{variant}/{cover}/{i}" for variant, cover in LISTED for i in range(24, 300)]
+MORE += [f"guard-set/{i}" for i in range(84, 600)]
 MORE_LATE = linear(range(2000, 2120), 300, "scaled")
 MORE_LATE += [name for name in MORE if name.startswith(("oracle", "wide", "listed"))]
 
@@ -156,6 +158,7 @@ def short_decisions() -> dict[str, list[list[int]]]:
     made |= {f"printed/{i}": cases.printed_case(i, 80) for i in range(9)}
     made |= {f"reduced/{i}": cases.reduced_case(i, 80) for i in range(9)}
     made |= {f"guard/{i}": cases.guard_case(i, 60) for i in range(9)}
+    made |= {f"guard-set/{i}": cases.guard_set_case(i)._replace(rounds=40) for i in range(9)}
     made |= {name: case_of(name) for name in linear(range(100, 112), 30, "raw")}
     return {name: decisions_of(simulated(case)) for name, case in made.items()}
 

@@ -54,12 +54,12 @@ def simulate(
 
     armtriage simulate linear:n_arms=20,dimension=5,budget=3,norm=0.5 c2ucb c2ucb:width=0.5 hierarchical
 
-    With sets of decisions they are assignment:left=L,right=R, routing:layers=L,width=W, tree:nodes=N,edges=E,
-    categories:groups=G,size=N,capacity=C, each with low, high and graph if wanted, partition:n_arms=K,budget=S,gap=D,
-    hub_family and star:n_leaves=N. Each round asks an oracle, which takes its time: begin with a short --horizon
-    and few --replications. An example:
+    With sets of decisions they are assignment:left=L,right=R, routing:layers=L,width=W, grid:rows=R,columns=C,
+    tree:nodes=N,edges=E, categories:groups=G,size=N,capacity=C, knapsack:items=N,capacity=C, each with low, high and
+    graph if wanted, partition:n_arms=K,budget=S,gap=D, long_decisions:size=N, hub_family and star:n_leaves=N. Each
+    round asks an oracle, which takes its time: begin with a short --horizon and few --replications. An example:
 
-    armtriage simulate routing:layers=5,width=4 constrained thompson --horizon 2000 --replications 4
+    armtriage simulate grid:rows=6,columns=6 guarded_thompson thompson --horizon 2000 --replications 4
     """
     with refusing():
         seed = check_seed(seed)

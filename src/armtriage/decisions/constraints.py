@@ -1,19 +1,27 @@
-"""Constraints on which arms are in a decision, by integer programming: any linear ones, or a capacity."""
+"""Constraints on which arms are in a decision: any linear ones, by integer programming, or a capacity."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_array, as_matrix, check_each, check_number
 from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, frozen
+from armtriage.kernels.jit import kernel
 
 __all__ = ["Constraints", "Knapsack", "best_subset"]
 
 _SLACK = 1e-6
 """By how much of its largest coefficient a constraint may be missed: the solver works with such a tolerance."""
+
+_CELLS = 2_000_000
+"""The most cells of a table for dynamic programming: some milliseconds, and 16 megabytes."""
+_NODES = 300_000
+"""After so many nodes, some milliseconds, branch and bound leaves the question to HiGHS."""
+_EXACT = 1e-9
+"""By how much of the largest weight branch and bound lets a sum be above the capacity, for rounding's sake."""
 
 
 def best_subset(
@@ -137,8 +145,106 @@ class Constraints(DecisionSet):
         return f"Constraints({len(self.lower)} on {self.n_arms} arms)"
 
 
+@kernel
+def _fill(weights: Floats, marks: Marks, loads: Ints, room: int, chosen: NDArray[np.bool_]) -> bool:
+    """Choose the best arms by dynamic programming over the room that is left; False if those required do not fit."""
+    n = loads.size
+    for a in range(n):
+        if marks[a] == 1:
+            room -= loads[a]
+            chosen[a] = True
+    if room < 0:
+        return False
+    best = np.zeros(room + 1)
+    taken = np.zeros((n, room + 1), np.uint8)
+    for a in range(n):
+        if marks[a] == 0 and weights[a] > 0.0:
+            load = loads[a]
+            for c in range(room, load - 1, -1):
+                if best[c - load] + weights[a] > best[c]:
+                    best[c] = best[c - load] + weights[a]
+                    taken[a, c] = 1
+    for a in range(n - 1, -1, -1):
+        if taken[a, room] == 1:
+            chosen[a] = True
+            room -= loads[a]
+    return True
+
+
+@kernel
+def _tables(weights: Floats, marks: Marks, loads: Ints, room: int, back: bool) -> Floats:
+    """Return the best value of the first (or last) arms for each number of them and each room; no mark is required."""
+    n = loads.size
+    table = np.zeros((n + 1, room + 1))
+    for i in range(n):
+        a = n - 1 - i if back else i
+        for c in range(room + 1):
+            table[i + 1, c] = table[i, c]
+            if marks[a] == 0 and weights[a] > 0.0 and c >= loads[a]:
+                table[i + 1, c] = max(table[i, c], table[i, c - loads[a]] + weights[a])
+    return table
+
+
+@kernel
+def _with_and_without(weights: Floats, marks: Marks, loads: Ints, room: int, inside: Floats, outside: Floats) -> None:
+    """Write the best values with each arm and without it, of those that may be chosen freely."""
+    n = loads.size
+    before, after = _tables(weights, marks, loads, room, False), _tables(weights, marks, loads, room, True)
+    for a in range(n):
+        if marks[a] != 0:
+            continue
+        without, rest = -np.inf, -np.inf
+        for c in range(room + 1):
+            without = max(without, before[a, c] + after[n - 1 - a, room - c])
+            if c + loads[a] <= room:
+                rest = max(rest, before[a, c] + after[n - 1 - a, room - loads[a] - c])
+        inside[a], outside[a] = rest + weights[a], without
+
+
+@kernel
+def _hold(values: Floats, loads: Floats, i: int, room: float) -> float:
+    """Return the most that the items from i on could be worth, if the last to fit could be cut."""
+    total = 0.0
+    for j in range(i, loads.size):
+        if loads[j] > room:
+            return total + values[j] * room / loads[j]  # type: ignore[no-any-return]
+        room -= loads[j]
+        total += values[j]
+    return total
+
+
+@kernel
+def _branch(values: Floats, loads: Floats, room: float, slack: float, best: NDArray[np.bool_]) -> bool:
+    """Choose the best items, in the order of value for load, by branch and bound; False if that takes too long."""
+    n = loads.size
+    taken = np.zeros(n, np.bool_)
+    value, most, i = 0.0, -1.0, 0
+    for _ in range(_NODES):
+        if i == n or value + _hold(values, loads, i, room + slack) <= most:
+            if i == n and value > most:
+                most = value
+                best[:] = taken
+            i -= 1
+            while i >= 0 and not taken[i]:
+                i -= 1
+            if i < 0:
+                return True
+            taken[i] = False
+            value -= values[i]
+            room += loads[i]
+        elif loads[i] <= room + slack:
+            taken[i] = True
+            value += values[i]
+            room -= loads[i]
+        i += 1
+    return False
+
+
 class Knapsack(Constraints):
     """The sets of arms, the empty one among them, whose weights sum to at most a capacity.
+
+    The oracle is dynamic programming where weights are whole numbers, or all multiples of one, of moderate size, and
+    else branch and bound, with HiGHS for questions on which that takes long.
 
     Parameters
     ----------
@@ -165,7 +271,38 @@ class Knapsack(Constraints):
         self.capacity = check_number("capacity", capacity)
         if loads.min() > self.capacity:
             raise ValueError(f"capacity must be at least {loads.min()}, the smallest of weights, got {self.capacity}")
+        self._whole, self._room = _in_whole(self.weights, self.capacity)
         super().__init__(self.weights[None], -np.inf, self.capacity)
+
+    def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:
+        chosen = np.zeros(self.n_arms, np.bool_)
+        if self._room >= 0:
+            return np.flatnonzero(chosen) if _fill(weights, marks, self._whole, self._room, chosen) else None
+        chosen[marks == 1] = True
+        room, slack = self.capacity - float(self.weights[chosen].sum()), _EXACT * float(self.weights.max())
+        if room < -slack:
+            return None
+        free = np.flatnonzero((marks == 0) & (weights > 0.0))
+        with np.errstate(divide="ignore"):
+            free = free[np.argsort(-weights[free] / self.weights[free], kind="stable")]
+        best = np.zeros(free.size, np.bool_)
+        if not _branch(weights[free], self.weights[free], room, slack, best):
+            return super()._maximise(weights, marks)
+        chosen[free[best]] = True
+        return np.flatnonzero(chosen)
+
+    def _exchange(self, weights: Floats, marks: Marks) -> tuple[Floats, Floats] | None:
+        if self._room < 0:
+            return None
+        found = self._maximise(weights, marks)
+        if found is None:
+            return np.full(self.n_arms, -np.inf), np.full(self.n_arms, -np.inf)
+        must, value = marks == 1, float(weights[found].sum())
+        kept, room = float(weights[must].sum()), self._room - int(self._whole[must].sum())
+        inside, outside = np.full((2, self.n_arms), value - kept)
+        _with_and_without(weights, marks, self._whole, room, inside, outside)
+        outside[must] = -np.inf
+        return inside + kept, outside + kept
 
     def _arguments(self) -> dict[str, Any]:
         return {"weights": self.weights, "capacity": self.capacity}
@@ -176,6 +313,17 @@ class Knapsack(Constraints):
 
     def __repr__(self) -> str:
         return DecisionSet.__repr__(self)
+
+
+def _in_whole(loads: Floats, capacity: float) -> tuple[Ints, int]:
+    """Return loads and room in whole numbers, as small as can be; a room of -1 if they are none, or too large."""
+    none = np.zeros(loads.size, np.int64)
+    if not (loads == np.floor(loads)).all() or min(capacity, loads.sum()) > _CELLS:
+        return none, -1
+    unit = max(int(np.gcd.reduce(loads[loads <= _CELLS].astype(np.int64))), 1)
+    room = int(min(capacity, loads.sum()) // unit)
+    whole = np.minimum(loads // unit, room + 1).astype(np.int64)
+    return (whole, room) if loads.size * (room + 1) <= _CELLS else (none, -1)
 
 
 def _check_limit(name: str, value: ArrayLike, rows: int) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -114,6 +115,13 @@ class DecisionSet(ABC):
         if self.needs_costs and (direction != "minimize" or reward_range[0] < 0.0):
             accepted = "direction must be 'minimize' and reward_range from 0 for a network with cycles"
             raise ValueError(f"{accepted}, got {direction!r} and {reward_range} for {self!r}")
+
+    @cached_property
+    def same_size(self) -> bool:
+        """Whether all decisions have the same number of arms, so that only differences of weights count."""
+        smallest = self._maximise(-np.ones(self.n_arms), np.zeros(self.n_arms, np.int8))
+        assert smallest is not None
+        return smallest.size == self.size
 
     @abstractmethod
     def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:

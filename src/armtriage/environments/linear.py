@@ -60,7 +60,7 @@ class LinearEnvironment:
     Parameters
     ----------
     theta : array_like
-        (d,) the hidden vector, with a norm of at most the largest reward.
+        (d,) the hidden vector, with a norm of at most `norm_bound` times the largest reward.
     contexts : str, array_like or callable
         ``"sphere"`` (drawn anew each round, uniform on the unit sphere), ``"cube"`` (anew, coordinates uniform between
         -1/sqrt(d) and 1/sqrt(d)), an array (K, d) for all rounds or (rounds, K, d), or a function of the round and the
@@ -69,15 +69,19 @@ class LinearEnvironment:
         K, which an array of contexts tells by itself.
     reward : str
         Law of a reward with mean m: ``"binary"`` (one end of the range or the other), ``"uniform"`` (between
-        m - half_width and m + half_width) or ``"deterministic"`` (always m).
+        m - half_width and m + half_width), ``"deterministic"`` (always m) or, for clicks, ``"bernoulli"`` (1 with
+        probability m, else 0). Means beyond what rewards can be are cut off, and then are not linear.
     half_width : float, optional
         For uniform rewards; by default as wide as the norm of `theta` allows.
     noise : str
         ``"independent"``, or ``"shared"`` if all arms have the same luck in a round.
     context_bound : float
         Largest norm in given contexts, which are divided by it.
+    norm_bound : float
+        Largest norm of `theta`, in units of the largest reward.
     reward_range : tuple of float
-        Smallest and largest possible reward, ``(-r, r)``; theta, means, rewards and regret are in these units.
+        Smallest and largest possible reward, ``(-r, r)``; theta, means, rewards and regret are in these units. That of
+        clicks is always (0, 1).
     direction : {"maximize", "minimize"}
         With ``"minimize"`` rewards are costs: regret is what a decision costs more than the cheapest.
     seed : int, optional
@@ -105,6 +109,7 @@ class LinearEnvironment:
         half_width: float | None = None,
         noise: str = "independent",
         context_bound: float = 1.0,
+        norm_bound: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
         direction: str = "maximize",
         seed: int | None = None,
@@ -118,9 +123,16 @@ class LinearEnvironment:
             # Anything else would have to be shifted, which does not leave rewards linear.
             raise ValueError(f"reward_range must be (-r, r) for linear rewards, got {reward_range!r}")
         norm = math.hypot(*self.theta)
-        if not norm <= _MOST * most:
-            raise ValueError(f"theta must be finite with norm at most {most:g}, got norm {norm}")
+        self.norm_bound = check_number("norm_bound", norm_bound, positive=True)
+        if not norm <= _MOST * most * self.norm_bound:
+            raise ValueError(f"theta must be finite with norm at most {most * self.norm_bound:g}, got norm {norm}")
         self.reward = check_choice("reward", reward, LINEAR_LAWS)
+        if reward == "bernoulli":
+            if self.reward_range != (-1.0, 1.0) or direction != "maximize":
+                raise ValueError(
+                    f"reward_range and direction must be left out for clicks, got {reward_range!r}, {direction!r}"
+                )
+            self.reward_range = (0.0, 1.0)
         self.half_width = _check_half_width(half_width, reward, norm, most)
         self.noise = check_choice("noise", noise, _NOISES)
         self.context_bound = check_number("context_bound", context_bound, positive=True)
@@ -167,7 +179,8 @@ class LinearEnvironment:
     def noise_scale(self) -> float:
         """A sigma for which the noise is sigma-sub-Gaussian, whatever the means."""
         most = self.reward_range[1]
-        return {"binary": most, "uniform": (self.half_width or 0.0) / 3**0.5, "deterministic": 0.0}[self.reward]
+        uniform = (self.half_width or 0.0) / 3**0.5
+        return {"binary": most, "uniform": uniform, "deterministic": 0.0, "bernoulli": 0.5}[self.reward]
 
     def contexts(self, round: int, replication: int = 0) -> NDArray[np.float64]:
         """Return a copy of the (K, d) contexts of a round; their norms are at most 1."""

@@ -36,8 +36,8 @@ __all__ = [
 BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY, BINARY = range(6)
 LAWS = {"bernoulli": BERNOULLI, "deterministic": DETERMINISTIC, "uniform": UNIFORM, "beta": BETA}
 """The laws of rewards in [0, 1], by name."""
-LINEAR_LAWS = {"binary": BINARY, "uniform": UNIFORM, "deterministic": DETERMINISTIC}
-"""The laws of rewards in [-1, 1], by name."""
+LINEAR_LAWS = {"binary": BINARY, "uniform": UNIFORM, "deterministic": DETERMINISTIC, "bernoulli": BERNOULLI}
+"""The laws of rewards that are linear in contexts, by name; in [-1, 1], or [0, 1] for the last."""
 
 SPHERE, CUBE, FIXED, GIVEN = range(4)
 CONTEXTS = ("sphere", "cube")
@@ -158,9 +158,10 @@ def fill_contexts(kind: int, luck: np.uint64, contexts: NDArray[np.float64]) -> 
 
 @kernel
 def means_in(table: LinearTable, contexts: NDArray[np.float64], means: NDArray[np.float64]) -> None:
-    """Write the mean reward of each arm into `means`, cut off at -1 and 1 against rounding."""
+    """Write the mean reward of each arm into `means`, cut off at the ends of what rewards can be."""
+    least = 0.0 if table.law == BERNOULLI else -1.0
     for arm in range(means.size):
-        means[arm] = min(1.0, max(-1.0, inner(table.theta, contexts[arm])))
+        means[arm] = min(1.0, max(least, inner(table.theta, contexts[arm])))
 
 
 @kernel
@@ -171,6 +172,8 @@ def draw_linear(table: LinearTable, luck: np.uint64, mean: float, arm: int) -> f
     u = uniform(luck, 0 if table.shared else arm)
     if table.law == BINARY:
         return 1.0 if 2.0 * u - 1.0 < mean else -1.0
+    if table.law == BERNOULLI:
+        return 1.0 if u < mean else 0.0
     return min(1.0, max(-1.0, mean + table.half_width * (2.0 * u - 1.0)))
 
 

@@ -25,6 +25,7 @@ ROOMS = (
     "arms",
     "catalogue",
     "certificate",
+    "decision_certificate",
     "decisions",
     "environments",
     "experiments.cells",

@@ -1,6 +1,6 @@
 """Instances: random ones, and those on which a policy must lose."""
 
-from armtriage.instances.constrained import hub_family, partition, star
+from armtriage.instances.constrained import hub_family, long_decisions, partition, star
 from armtriage.instances.counterexamples import StageState, three_arms, two_hubs
 from armtriage.instances.hard import (
     NOISES,
@@ -13,6 +13,7 @@ from armtriage.instances.hard import (
 )
 from armtriage.instances.linear import linear_blocks, linear_few_dimensions, linear_one_dimension
 from armtriage.instances.random import FAMILIES, GRAPHS, random_bernoulli, random_constrained, random_linear
+from armtriage.instances.slates import random_slates
 
 __all__ = [
     "FAMILIES",
@@ -27,10 +28,12 @@ __all__ = [
     "linear_blocks",
     "linear_few_dimensions",
     "linear_one_dimension",
+    "long_decisions",
     "partition",
     "random_bernoulli",
     "random_constrained",
     "random_linear",
+    "random_slates",
     "revealing_hubs",
     "star",
     "three_arms",

@@ -1,4 +1,4 @@
-"""Instances with decision sets: a lower bound, and two on which the printed Algorithm 5 loses for ever."""
+"""Instances with decision sets: a lower bound, one on which Thompson sampling, and two on which the paper fails."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from armtriage.decisions import Explicit
 from armtriage.environments import StochasticEnvironment
 from armtriage.graphs import FeedbackGraph
 
-__all__ = ["hub_family", "partition", "star"]
+__all__ = ["hub_family", "long_decisions", "partition", "star"]
 
 
 def partition(
@@ -58,6 +58,45 @@ def partition(
         noise_groups=block if check_flag("shared", shared) else None,
         seed=seed,
         decisions=Explicit(np.arange(n_arms).reshape(-1, budget)),
+    )
+
+
+def long_decisions(
+    size: int, *, best: float = 0.9, other: float = 0.7, seed: int | None = None
+) -> StochasticEnvironment:
+    """Return two disjoint decisions of many arms, between which Thompson sampling may never find to the better.
+
+    The draws of a decision's arms are independent, so their sum hardly leaves its mean. A better decision that was
+    played too rarely to be known has draws around half its size, and once that is less than the worse one's mean, of
+    order exp(size) rounds pass before it is drawn as the best.
+
+    Parameters
+    ----------
+    size : int
+        How many arms each decision has.
+    best, other : float
+        The means of the arms of the second decision and of the first, the larger first.
+    seed : int, optional
+        Fixes the rewards; None draws a fresh one.
+
+    References
+    ----------
+    Zhang, Combes (2021), On the suboptimality of Thompson sampling in high dimensions.
+
+    Examples
+    --------
+    >>> long_decisions(2).means
+    array([0.7, 0.7, 0.9, 0.9])
+    """
+    size = check_whole("size", size, 1, LARGEST // 2)
+    best, other = check_between("best", best, 1.0), check_between("other", other, 1.0)
+    if best <= other:
+        raise ValueError(f"best must be above other, got {best!r} and {other!r}")
+    return StochasticEnvironment(
+        np.repeat([other, best], size),
+        FeedbackGraph.semi_bandit(2 * size),
+        seed=seed,
+        decisions=Explicit(np.arange(2 * size).reshape(2, size)),
     )
 
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from armtriage._arguments import LARGEST, as_number, check_choice, check_count, check_kind, check_number, check_whole
-from armtriage.decisions import DecisionSet, Matchings, PartitionMatroid, Paths, SpanningTrees
+from armtriage.decisions import DecisionSet, Knapsack, Matchings, PartitionMatroid, Paths, SpanningTrees
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
 from armtriage.graphs import FeedbackGraph
 from armtriage.instances.counterexamples import two_hubs
@@ -231,7 +231,37 @@ def _categories(*, groups: int, size: int, capacity: int = 1) -> PartitionMatroi
     return PartitionMatroid(np.repeat(np.arange(groups), size), capacity)
 
 
+def _grid(*, rows: int, columns: int) -> Paths:
+    """Return the routes from one corner of a grid to the other that only lead on."""
+    rows, columns = check_count("rows", rows, 1, _MOST), check_count("columns", columns, 1, _MOST)
+    if rows * columns > _MOST // 2 or rows * columns < 2:
+        raise ValueError(f"rows times columns must lie from 2 to {_MOST // 2}, got {rows * columns}")
+    nodes = np.arange(rows * columns).reshape(rows, columns)
+    down = np.column_stack([nodes[:-1].ravel(), nodes[1:].ravel()])
+    right = np.column_stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()])
+    edges = np.concatenate([down, right])
+    order = np.lexsort((edges[:, 1], edges[:, 0]))
+    return Paths(rows * columns, edges[order], source=0, target=rows * columns - 1)
+
+
+def _knapsack(*, items: int, capacity: int, lightest: int = 5, heaviest: int = 30, seed: int | None = None) -> Knapsack:
+    """Return the bags of items of random whole weights that keep to a capacity."""
+    n = check_count("items", items, 1, _MOST)
+    least, most = check_count("lightest", lightest, 0), check_count("heaviest", heaviest, 1)
+    if least > most:
+        raise ValueError(f"lightest must be at most heaviest, got {least} and {most}")
+    rng = np.random.default_rng(int(stream(check_seed(seed), "weights")))
+    return Knapsack(rng.integers(least, most, n, endpoint=True), check_count("capacity", capacity, most))
+
+
 FAMILIES: Mapping[str, Callable[..., DecisionSet]] = MappingProxyType(
-    {"assignment": _assignment, "categories": _categories, "routing": _routing, "tree": _tree}
+    {
+        "assignment": _assignment,
+        "categories": _categories,
+        "grid": _grid,
+        "knapsack": _knapsack,
+        "routing": _routing,
+        "tree": _tree,
+    }
 )
 """Sets of decisions by name; each builder takes keyword arguments."""

@@ -14,7 +14,24 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 
-__all__ = ["Ridge", "add", "back", "forms", "new_ridge", "refit", "shrink", "solve"]
+__all__ = [
+    "Ridge",
+    "add",
+    "back",
+    "factorise",
+    "forms",
+    "forms_with",
+    "gather",
+    "image",
+    "invert",
+    "is_news",
+    "new_ridge",
+    "refit",
+    "shrink",
+    "solve",
+    "subtract",
+    "weigh",
+]
 
 LANES = 32
 _FOLD = 64
@@ -97,7 +114,27 @@ def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -
 @kernel
 def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float) -> None:
     """Update the inverse of a model for a context that was just added (Sherman and Morrison)."""
-    inverse, vector, d = ridge.inverse[model], ridge.vector, context.size
+    norm = image(ridge.inverse[model], context, ridge.vector)
+    if is_news(norm, ridge.counts[model, TOTAL]):
+        refresh(ridge, model, prior)
+        return
+    ridge.log_det[model] += math.log1p(norm)
+    subtract(ridge.inverse[model], ridge.vector, norm)
+
+
+@kernel
+def is_news(norm: float, total: int) -> bool:
+    """Whether an inverse had better be computed anew: now and then, or when rounding would be left of it.
+
+    That is so when a context is news beside a tiny ridge.
+    """
+    return (norm > _NEWS) | (total % _REFRESH == 0)
+
+
+@kernel
+def image(inverse: NDArray[np.float64], context: NDArray[np.float64], vector: NDArray[np.float64]) -> float:
+    """Write ``inverse x`` into `vector`; return ``x' inverse x``."""
+    d = context.size
     for j in range(d):
         vector[j] = 0.0
     for i in range(d):
@@ -107,12 +144,13 @@ def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float)
     norm = 0.0
     for j in range(d):
         norm += context[j] * vector[j]
-    norm = max(norm, 0.0)
-    # A context that is news beside a tiny ridge would leave little but rounding of the inverse.
-    if norm > _NEWS or ridge.counts[model, TOTAL] % _REFRESH == 0:
-        refresh(ridge, model, prior)
-        return
-    ridge.log_det[model] += math.log1p(norm)
+    return max(norm, 0.0)
+
+
+@kernel
+def subtract(inverse: NDArray[np.float64], vector: NDArray[np.float64], norm: float) -> None:
+    """Take the term that a context adds to the Gram matrix out of its inverse, after `image`."""
+    d = vector.size
     # The same product above and below the diagonal: the inverse stays symmetric to the last bit.
     scale = 1.0 / math.sqrt(1.0 + norm)
     for j in range(d):
@@ -124,12 +162,18 @@ def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float)
 
 
 @kernel
-def factor(ridge: Ridge, model: int, prior: float) -> None:
-    """Put the upper Cholesky factor U of a model's Gram matrix, gram = U'U, into `scratch`."""
-    upper, d = ridge.scratch, ridge.vector.size
+def gather(ridge: Ridge, model: int) -> None:
+    """Put a model's Gram matrix into `scratch`."""
+    total, d = ridge.scratch, ridge.vector.size
     for i in range(d):
         for j in range(d):
-            upper[i, j] = ridge.gram[model, i, j] + (ridge.carry[model, i, j] + ridge.recent[model, i, j])
+            total[i, j] = ridge.gram[model, i, j] + (ridge.carry[model, i, j] + ridge.recent[model, i, j])
+
+
+@kernel
+def factorise(upper: NDArray[np.float64], prior: float) -> None:
+    """Replace a Gram matrix with ridge `prior` by its upper Cholesky factor U, gram = U'U."""
+    d = upper.shape[0]
     for k in range(d):
         row = upper[k]
         # No pivot of ridge I + PSD is below ridge; one that is has been lost to rounding.
@@ -146,14 +190,16 @@ def factor(ridge: Ridge, model: int, prior: float) -> None:
 
 
 @kernel
-def refresh(ridge: Ridge, model: int, prior: float) -> None:
-    """Compute the inverse of a model and its determinant from the Gram matrix."""
-    factor(ridge, model, prior)
-    upper, inverse, vector, d = ridge.scratch, ridge.inverse[model], ridge.vector, ridge.vector.size
-    log_det = 0.0
-    for k in range(d):
-        log_det += 2.0 * math.log(upper[k, k]) - math.log(prior)
-    ridge.log_det[model] = max(log_det, 0.0)
+def factor(ridge: Ridge, model: int, prior: float) -> None:
+    """Put the upper Cholesky factor of a model's Gram matrix into `scratch`."""
+    gather(ridge, model)
+    factorise(ridge.scratch, prior)
+
+
+@kernel
+def invert(upper: NDArray[np.float64], vector: NDArray[np.float64], inverse: NDArray[np.float64]) -> None:
+    """Write the inverse of the matrix with Cholesky factor `upper`; `vector` is scratch."""
+    d = vector.size
     for i in range(d):
         for j in range(d):
             inverse[i, j] = 0.0
@@ -174,16 +220,33 @@ def refresh(ridge: Ridge, model: int, prior: float) -> None:
 
 
 @kernel
+def refresh(ridge: Ridge, model: int, prior: float) -> None:
+    """Compute the inverse of a model and its determinant from the Gram matrix."""
+    factor(ridge, model, prior)
+    log_det = 0.0
+    for k in range(ridge.vector.size):
+        log_det += 2.0 * math.log(ridge.scratch[k, k]) - math.log(prior)
+    ridge.log_det[model] = max(log_det, 0.0)
+    invert(ridge.scratch, ridge.vector, ridge.inverse[model])
+
+
+@kernel
 def refit(ridge: Ridge, model: int) -> None:
     """Compute the estimate of a model if rewards have come since."""
     if ridge.counts[model, STALE] == 0:
         return
     ridge.counts[model, STALE] = 0
-    weights, inverse, moment = ridge.weights[model], ridge.inverse[model], ridge.moment[model]
+    weigh(ridge, model, ridge.inverse[model], ridge.weights[model])
+
+
+@kernel
+def weigh(ridge: Ridge, model: int, inverse: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    """Write the estimate of theta with an inverse of the Gram matrix, the model's own or one with another ridge."""
+    moment, carry = ridge.moment[model], ridge.moment_carry[model]
     for j in range(weights.size):
         weights[j] = 0.0
     for i in range(weights.size):
-        z, row = moment[i] + ridge.moment_carry[model, i], inverse[i]
+        z, row = moment[i] + carry[i], inverse[i]
         for j in range(weights.size):
             weights[j] += z * row[j]
 
@@ -223,12 +286,27 @@ def forms(
     estimates: NDArray[np.float64],
     squares: NDArray[np.float64],
 ) -> None:
-    """For the first n arms, compute the estimate and the square ``x' inverse x`` of the width.
+    """For the first n arms, compute the estimate and the square ``x' inverse x`` of the width."""
+    forms_with(ridge.inverse[model], ridge.weights[model], ridge.block, contexts, arms, n, estimates, squares)
+
+
+@kernel
+def forms_with(
+    inverse: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    block: NDArray[np.float64],
+    contexts: NDArray[np.float64],
+    arms: NDArray[np.int64],
+    n: int,
+    estimates: NDArray[np.float64],
+    squares: NDArray[np.float64],
+) -> None:
+    """Compute the same with any inverse and estimate; `block` is scratch.
 
     Arms go through in blocks of LANES, one arm per column, so that every operation is one on vectors; of the symmetric
     inverse only the lower triangle is used, two rows at a time.
     """
-    inverse, weights, block, d = ridge.inverse[model], ridge.weights[model], ridge.block, ridge.vector.size
+    d = weights.size
     row, below, square, estimate = block[d], block[d + 1], block[d + 2], block[d + 3]
     for first in range(0, n, LANES):
         lanes = min(LANES, n - first)

@@ -5,7 +5,14 @@ from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.elimination import CombinatorialElimination
 from armtriage.policies.guard import Guard, GuardedThompson
 from armtriage.policies.index import KLUCB, CombinatorialUCB, CombUCB1, Greedy
-from armtriage.policies.linear import C2UCB, HierarchicalElimination, LinearThompsonSampling, StageTriage
+from armtriage.policies.linear import (
+    C2UCB,
+    ContextualCertificate,
+    GuardedLinear,
+    HierarchicalElimination,
+    LinearThompsonSampling,
+    StageTriage,
+)
 from armtriage.policies.policy import Policy
 from armtriage.policies.sampling import ThompsonSampling
 from armtriage.policies.uniform_random import UniformRandom
@@ -17,9 +24,11 @@ __all__ = [
     "CombinatorialElimination",
     "CombinatorialUCB",
     "ConstrainedElimination",
+    "ContextualCertificate",
     "ContextualPolicy",
     "Greedy",
     "Guard",
+    "GuardedLinear",
     "GuardedThompson",
     "HierarchicalElimination",
     "LinearThompsonSampling",

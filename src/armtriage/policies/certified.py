@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage.arms import Roster
 from armtriage.certificate import Bounds, Certificate, Tally, certificate_of
+from armtriage.decision_certificate import certificate_of_decisions
+from armtriage.decisions import DecisionSet, TopS
 from armtriage.intervals import confidence_interval
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import PATIENCE
 from armtriage.triage import Triage, triage_among
 
 if TYPE_CHECKING:
-    from armtriage.decisions import DecisionSet
     from armtriage.graphs.feedback import FeedbackGraph
     from armtriage.policies.eligible import Crowd
 
@@ -99,8 +100,8 @@ class CertifiedPolicy(ABC):
         >>> policy.triage_of(["jam"]).confirmed
         array(['jam'], dtype=object)
         """
-        if self.decisions is not None:
-            raise NotImplementedError("the triage of eligible arms is for decisions of budget arms")
+        if self.decisions is not None and not isinstance(self.decisions, TopS):
+            return self.certificate(eligible=eligible).triage
         among = self._eligible(eligible)
         lower, upper = self._bounds()
         found = triage_among(lower, upper, self._roster.live if among is None else among, self.budget)
@@ -182,8 +183,6 @@ class CertifiedPolicy(ABC):
         **more: Any,
     ) -> Certificate:
         """Return the certificate of the tally, or of a window of it."""
-        if self.decisions is not None:
-            raise NotImplementedError("certificates are for decisions of budget arms, not yet for decision sets")
         among, roster, tally = self._eligible(eligible), self._roster, self.tally
         if since:
             if since != self._since or self._before is None:
@@ -207,6 +206,22 @@ class CertifiedPolicy(ABC):
                     bounds = Bounds(np.append(bounds.lower, old["lower"]), np.append(bounds.upper, old["upper"]))
         if next_decision is not None:
             next_decision = roster.numbers(next_decision, "next_decision")
+        if self.decisions is not None and not isinstance(self.decisions, TopS):
+            return certificate_of_decisions(
+                Tally(pulls, counts, sums),
+                self._asked - since,
+                self.decisions,
+                delta=delta,
+                reward_range=self.reward_range,
+                next_decision=next_decision,
+                bounds=bounds,
+                since=since,
+                silent=self._silent,
+                eligible=among,
+                names=roster.names,
+                direction=self.direction,
+                **more,
+            )
         return certificate_of(
             Tally(pulls, counts, sums),
             self._asked - since,

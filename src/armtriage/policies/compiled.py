@@ -477,16 +477,34 @@ def _ask_linear(address: int, contexts: NDArray[np.float64], number: int) -> Non
     select(seat.params, seat.state, contexts, number, luck, seat.arms[:size], seat.notes[:size])
 
 
-def _tell_linear(address: int, contexts: NDArray[np.float64]) -> None:
-    """Learn the rewards of the arms with these contexts."""
+def _note_linear(address: int, contexts: NDArray[np.float64]) -> None:
+    """Schedule the pulls of arms with these contexts."""
     seat = open_seat(address)
-    update(seat.params, seat.state, contexts, seat.notes, seat.rewards, contexts.shape[0])
+    schedule(seat.params, seat.state, contexts)
+
+
+def _tell_linear(address: int, contexts: NDArray[np.float64], told: int) -> None:
+    """Learn the rewards of the first arms with these contexts, and release them all."""
+    seat = open_seat(address)
+    release(seat.params, seat.state, contexts, told)
+    update(seat.params, seat.state, contexts, seat.notes, seat.rewards, told)
+
+
+@kernel
+def _nothing_scheduled(params: Any, state: Any, contexts: NDArray[np.float64]) -> None:
+    pass
+
+
+@kernel
+def _nothing_released(params: Any, state: Any, contexts: NDArray[np.float64], told: int) -> None:
+    pass
 
 
 class _LinearEntries(NamedTuple):
     """What Python calls: kernels that take the address of a seat."""
 
     ask: Callable[..., None]
+    note: Callable[..., None]
     tell: Callable[..., None]
 
 
@@ -494,13 +512,17 @@ class _LinearEntries(NamedTuple):
 def _linear_entries(kernels: Kernels, kind: RecordLayout) -> _LinearEntries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
     name, open_one = name_of(kernels), Opener(kind)
+    schedule, release = kernels.schedule or _nothing_scheduled, kernels.release or _nothing_released
     entries = _LinearEntries(
         bind(_ask_linear, f"ask_{name}", open_seat=open_one, select=kernels.select),
-        bind(_tell_linear, f"tell_{name}", open_seat=open_one, update=kernels.update),
+        bind(_note_linear, f"note_{name}", open_seat=open_one, schedule=schedule),
+        bind(_tell_linear, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release),
     )
     contexts = np.zeros((1, 1))
     compile_now(entries.ask, int, contexts, int)
-    compile_now(entries.tell, int, contexts)
+    if kernels.schedule is not None:
+        compile_now(entries.note, int, contexts)
+    compile_now(entries.tell, int, contexts, int)
     return entries
 
 
@@ -509,11 +531,13 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
 
     ``select(params, state, contexts, number, luck, arms, notes)`` also writes a whole number for each chosen arm, which
     ``update(params, state, contexts, notes, rewards, n)`` gets back beside the arm's context and reward. Arms ascend.
+    Where pulls count before their rewards come, ``schedule(params, state, contexts)`` is told of them, and
+    ``release(params, state, contexts, told)`` that the first `told` rewards have come and the others will not.
     """
 
     def __init__(
         self,
-        n_arms: int,
+        n_arms: int | None,
         dimension: int,
         budget: int,
         *,
@@ -527,6 +551,18 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     def _seat(self) -> LinearSeat:
         arms, notes = np.zeros((2, self.budget), np.int64)
         return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
+
+    def _make_room(self, n_arms: int) -> None:
+        super()._make_room(n_arms)
+        if self._cached_state is not None:
+            # What was learned stays where it is; scratch is for each candidate.
+            old, new = self._state, self.new_state()
+            kept = {name: getattr(old, name) for name in self._learned}
+            self._cached_state = new._replace(**kept)
+        vars(self).pop("_seat", None)
+
+    _learned: ClassVar[tuple[str, ...]] = ()
+    """The records of the state that do not depend on the number of arms."""
 
     @cached_property
     def _entries(self) -> _LinearEntries:
@@ -545,7 +581,15 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         # Of a decision told in part, the notes of the arms that were told.
         seat.notes[:n] = notes if n == notes.size else notes[np.searchsorted(self._open[number].arms, arms)]
         seat.rewards[:n] = rewards
-        self._entries.tell(seat.handle, contexts)
+        self._entries.tell(seat.handle, contexts, n)
+
+    def _schedule(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+        if self.kernels.schedule is not None:
+            self._entries.note(self._seat.handle, contexts)
+
+    def _release(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+        if self.kernels.release is not None:
+            self._entries.tell(self._seat.handle, contexts, 0)
 
     def _settle(
         self,

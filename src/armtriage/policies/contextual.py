@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Self, Unpack
+from typing import Any, ClassVar, NoReturn, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_contexts, check_count, check_number
-from armtriage.certificate import Certificate
+from armtriage.arms import Roster
 from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.changing import is_mask
@@ -36,8 +36,9 @@ class ContextualPolicy(Policy):
 
     Parameters
     ----------
-    n_arms : int
-        Number of arms (K in the paper).
+    n_arms : int or None
+        Number of arms (K in the paper). None, for policies that allow it: each request has as many candidates as
+        contexts, which are numbered by their rows; if there are fewer than `budget`, all are played.
     dimension : int
         Length of a context (d in the paper).
     budget : int
@@ -68,14 +69,18 @@ class ContextualPolicy(Policy):
 
     def __init__(
         self,
-        n_arms: int,
+        n_arms: int | None,
         dimension: int,
         budget: int,
         *,
         context_bound: float = 1.0,
         **options: Unpack[Options],
     ) -> None:
-        graph = FeedbackGraph.semi_bandit(check_count("n_arms", n_arms, 1))
+        self.any_number = n_arms is None and self.takes_any_number
+        if self.any_number and options.get("names") is not None:
+            raise ValueError("names must be None where n_arms is: the candidates of a request are its rows")
+        name, room = ("budget", budget) if n_arms is None and self.any_number else ("n_arms", n_arms)
+        graph = FeedbackGraph.semi_bandit(check_count(name, room, 1))  # type: ignore[arg-type]
         super().__init__(graph, budget, **{**self._own_defaults, **options})
         self.dimension = check_count("dimension", dimension, 1)
         self.context_bound = check_number("context_bound", context_bound, positive=True)
@@ -83,6 +88,8 @@ class ContextualPolicy(Policy):
             raise ValueError(f"context_bound must lie in [1e-100, 1e100], got {context_bound!r}")
 
     learns_at_once = True
+    takes_any_number: ClassVar[bool] = False
+    """Whether `n_arms` may be None."""
     _signed = True
 
     # A contextual policy is asked with contexts, and chooses and learns with them; in all else it is a Policy.
@@ -96,19 +103,25 @@ class ContextualPolicy(Policy):
     ) -> None:
         """Learn the rewards, in [-1, 1], of arms of decision `number`, whose contexts are the rows of `contexts`."""
 
+    def _schedule(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+        """Note that rewards of these arms, with these contexts, are on their way."""
+
+    def _release(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+        """Note that rewards of these arms, with these contexts, will never come."""
+
     @locked
     def ask(self, contexts: ArrayLike, eligible: ArrayLike | Iterable[Any] | None = None) -> Decision:  # type: ignore[override]
         """Return the next decision; it stays open, with the contexts of its arms, until it is told or closed.
 
         Parameters
         ----------
-        contexts : array_like, (n_arms, dimension)
+        contexts : array_like, (n_arms, dimension), or mapping
             A row for each arm, of norm at most `context_bound`; or, with `eligible`, for each arm that is named there,
-            in that order.
+            in that order. ``{arm: row}`` says both at once. With ``n_arms=None``, a row for each candidate.
         eligible : array_like, optional
             The arms that may be chosen, see `armtriage.Policy.ask`.
         """
-        return self._ask_with(contexts, eligible, None)
+        return self._ask_with(*self._request(contexts, eligible), None)
 
     @locked
     def record(  # noqa: D102 - as in every policy
@@ -119,7 +132,45 @@ class ContextualPolicy(Policy):
     ) -> Decision:
         if contexts is None:
             raise TypeError("contexts must be given as they were to ask, got None")
+        contexts, eligible = self._request(contexts, eligible)
         return self._ask_with(contexts, eligible, np.sort(self._roster.numbers(arms, "arms")))
+
+    def _request(self, contexts: Any, eligible: Any) -> tuple[Any, Any]:
+        """Return contexts and eligible arms of a request in one form, with room for all its candidates."""
+        if isinstance(contexts, Mapping):
+            if eligible is not None:
+                raise ValueError("eligible must be None beside a mapping of contexts, which names the arms")
+            if self.any_number:
+                raise TypeError("contexts must be rows where n_arms is None: arms have no names there")
+            return list(contexts.values()), list(contexts)
+        if not self.any_number:
+            return contexts, eligible
+        if eligible is not None:
+            raise ValueError("eligible must be None where n_arms is: leave out the rows of the others")
+        shape = np.shape(contexts)
+        if len(shape) != 2 or not shape[0]:
+            raise ValueError(f"contexts must have a row of {self.dimension} numbers for each candidate, got {shape}")
+        # Refused before anything is made larger.
+        rows = check_contexts(contexts, shape[0], self.dimension, self.context_bound)
+        if shape[0] > self.n_arms:
+            self._make_room(max(shape[0], 2 * self.n_arms))
+        return rows, None if shape[0] == self.n_arms else np.arange(shape[0])
+
+    def for_arms(self, n_arms: int) -> Self:
+        """Return a new policy for so many arms if it is for any number of them, or else itself."""
+        return self._make(self.graph, {**self.config, "n_arms": n_arms}) if self.any_number else self
+
+    def _make_room(self, n_arms: int) -> None:
+        """Let requests have up to so many candidates."""
+        self._graph, self._roster = FeedbackGraph.semi_bandit(n_arms), Roster(n_arms)
+        vars(self).pop("_own_tally", None)
+        if self._missed is not None:
+            self._missed = np.append(self._missed, np.zeros(n_arms - self._missed.size, np.int64))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments: the attributes of the same names, with no number of arms where there is none."""
+        return {**super().config, "n_arms": None} if self.any_number else super().config
 
     def _ask_with(self, contexts: ArrayLike, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
         among = self._eligible(eligible)
@@ -133,7 +184,7 @@ class ContextualPolicy(Policy):
         if given is not None and not np.array_equal(arms, given):
             arms, chosen = given, np.searchsorted(candidates, given)
         decision = self._begin(arms, contexts=rows[chosen], eligible=among)
-        self._schedule(arms)
+        self._schedule(arms, self._contexts_of(number, arms))
         return decision
 
     def _rows(self, contexts: ArrayLike, eligible: Any, among: NDArray[np.int64] | None) -> NDArray[np.float64]:
@@ -149,16 +200,16 @@ class ContextualPolicy(Policy):
     def _check_change(self) -> None:
         raise NotImplementedError("arms cannot be added here: with contexts, ask with those of the arms there are")
 
-    def certificate(
-        self,
-        *,
-        eligible: ArrayLike | Iterable[Any] | None = None,
-        delta: float = 0.05,
-        next_decision: ArrayLike | None = None,
-        since: int = 0,
-    ) -> Certificate:
-        """Refuse: with contexts an arm has no mean of its own to certify."""
-        raise NotImplementedError("certificates need a constant mean for each arm, which arms with contexts have not")
+    def certificate(self, *given: Any, **more: Any) -> NoReturn:
+        """Refuse: with contexts an arm has no mean of its own to certify, and few policies keep what it takes."""
+        raise NotImplementedError(
+            "certificates need a constant mean for each arm, which arms with contexts have not; GuardedLinear has one"
+        )
+
+    @property
+    def triage(self) -> Triage:
+        """Nothing that a policy with contexts has: no arm is best in every round."""
+        raise AttributeError(f"{type(self).__name__} has no triage: with contexts no arm is best in every round")
 
     def triage_of(self, eligible: ArrayLike | Iterable[Any] | None = None) -> Triage:
         """Refuse: with contexts no arm is best in every round."""
@@ -190,7 +241,7 @@ class ContextualPolicy(Policy):
         if known < arms.size or not arms.size:
             self._teach(number, arms[known:], rewards[known:])
         if missing.size:
-            self._release(missing)
+            self._release(missing, self._contexts_of(number, missing))
         del self._open[number]
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -209,7 +260,10 @@ class ContextualPolicy(Policy):
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
-        return cls(**config)
+        policy = cls(**config)
+        if policy.any_number and graph.n_arms > policy.n_arms:
+            policy._make_room(graph.n_arms)
+        return policy
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
         kept = [decision.contexts for decision in self._open.values() if decision.contexts is not None]
@@ -231,7 +285,8 @@ class ContextualPolicy(Policy):
     def _check_sizes(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._check_sizes(config, arrays)
         held = arrays["tally.pulls"].size
-        require(config["n_arms"] == held, f"n_arms is {config['n_arms']!r}, and the tally has {held} arms")
+        right = config["n_arms"] is None or config["n_arms"] == held
+        require(right, f"n_arms is {config['n_arms']!r}, and the tally has {held} arms")
         room = max((array.size for array in arrays.values()), default=0)
         dimension = check_count("dimension", config["dimension"], 1)
         require(dimension**2 <= room or dimension <= _SMALL, f"no array has room for {dimension} dimensions")

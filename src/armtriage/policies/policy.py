@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Tally
+from armtriage.decision_certificate import offset_of
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
@@ -577,13 +578,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
     @cached_property
     def _offset(self) -> float:
         """What a reward of 0 on the unit scale is worth on it; where all decisions have the same size, no matter."""
-        zero, width = self._scale
-        if self.decisions is None or zero == 0.0:
-            return 0.0
-        smallest = self.decisions.maximise(-np.ones(self.n_arms))
-        assert smallest is not None
-        same = smallest.size == self.budget and not self.decisions.needs_costs
-        return 0.0 if same else zero / width
+        return 0.0 if self.decisions is None else offset_of(self.decisions, self.reward_range, self.direction)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -24,8 +24,10 @@ from armtriage.reproduce import (
     full_information,
     gap_rates,
     guarded,
+    guarded_sets,
     linear,
     minimax_rates,
+    slates,
     tightenings,
 )
 from armtriage.reproduce.page import claims_table, claims_text, make_page
@@ -46,7 +48,9 @@ STUDIES: dict[str, Study] = {
         tightenings,
         families,
         guarded,
+        guarded_sets,
         certificates,
+        slates,
     )
 }
 """The studies, by the names they have on the command line."""

@@ -34,8 +34,20 @@ from armtriage.policies.compiled import Kernels, name_of, select, update
 from armtriage.policies.eligible.crowd import Among, decide, decider, name_among
 from armtriage.policies.eligible.rows import Request, expose, learn
 from armtriage.policies.eligible.rows import settle as close
+from armtriage.policies.guard.over_decisions import answer, guarded_choice
 
-__all__ = ["CrowdGame", "Desk", "Game", "LinearGame", "linear_loop", "loop", "loop_among", "settle"]
+__all__ = [
+    "CrowdGame",
+    "Desk",
+    "Game",
+    "LinearGame",
+    "OracleGame",
+    "linear_loop",
+    "loop",
+    "loop_among",
+    "oracle_loop",
+    "settle",
+]
 
 _MARKS = 2**31 - 2
 
@@ -48,6 +60,7 @@ class Desk(Record):
     regret: NDArray[np.float64]  # (checkpoints,)
     certificate: NDArray[np.float64]  # (checkpoints,), or empty
     decisions: NDArray[np.int32]  # (horizon, S), or no rows when they are not recorded
+    size: int  # of the decision; what is left of `arms` behind it is -1
     round: int
     point: int
     committed: int
@@ -75,6 +88,16 @@ class Game(Record):
     closable: bool  # whether a decision that can never change again closes the whole horizon
     zero: float  # the reward that is 0 on the policy's unit scale
     width: float  # from there to 1, below 0 for costs
+
+
+class OracleGame(Record):
+    """A game over a decision set whose oracle is compiled, too."""
+
+    game: Game
+    desk: Desk  # the game's
+    oracle: Record
+    weights: NDArray[np.float64]  # (K,)
+    closable: bool
 
 
 class LinearGame(Record):
@@ -126,6 +149,21 @@ def turn(game: Any, number: int) -> bool:
     raise NotImplementedError
 
 
+def pick(*arguments: Any) -> int:
+    """Stand for the choice of a decision by an oracle, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def settled(game: Any, number: int) -> bool:
+    """Stand for the rest of a round, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def weigh(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
 def _play(address: int, stop: int) -> None:
     """Play up to round `stop`; a decision that can never change again closes the whole horizon at once."""
     game = open_game(address)
@@ -157,7 +195,7 @@ def _play(address: int, stop: int) -> None:
 def _turn(game: Game, number: int) -> bool:
     """Play one round without contexts; True if the decision can never change again."""
     desk, table, graph, rewards = game.desk, game.table, game.graph, game.rewards
-    arms = desk.arms
+    arms = desk.arms[: desk.size]
     committed = select(game.params, game.state, graph, number, row(game.streams[0], number), arms)
     luck = row(game.streams[1], number)
     n, seen = arms.size, arms
@@ -223,6 +261,35 @@ def _turn_among(game: CrowdGame, number: int) -> bool:
     return False
 
 
+def _oracle_turn(game: OracleGame, number: int) -> bool:
+    """Play one round over a decision set; True if the decision can never change again."""
+    desk, one = game.desk, game.game
+    n = pick(
+        one.params, one.state, one.graph, number, row(one.streams[0], number), game.oracle, game.weights, desk.arms
+    )
+    committed = n < 0
+    desk.size = -1 - n if committed else n
+    for i in range(desk.size, desk.arms.size):
+        desk.arms[i] = -1
+    settled(one, number)
+    return committed
+
+
+def _heaviest(
+    params: Any,
+    state: Any,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    oracle: Any,
+    weights: NDArray[np.float64],
+    arms: NDArray[np.int64],
+) -> int:
+    """Fill `arms` with the decision of largest weight; return how many there are."""
+    weigh(params, state, number, luck, arms.size, oracle.offset, weights)
+    return answer(oracle, weights, arms)
+
+
 def _linear_turn(game: LinearGame, number: int) -> bool:
     """Play one round with contexts."""
     desk, table, means, rewards = game.desk, game.table, game.means, game.rewards
@@ -274,6 +341,19 @@ def loop_among(among: Among, kind: RecordLayout) -> Callable[..., None]:
     name = name_among(among)
     one = bind(_turn_among, f"turn_among_{name}", decide=decider(among))
     return bind(_play, f"play_among_{name}", open_game=Opener(kind), turn=one)
+
+
+@cache
+def oracle_loop(kernels: Kernels, best: Any, kind: RecordLayout) -> Callable[..., None]:
+    """Return the loop for a policy over a decision set, with the oracle `best` of its family."""
+    name = f"{name_of(kernels)}_{best.__name__}"
+    if kernels.weigh is None:
+        chosen = bind(guarded_choice, f"choose_{name}", answer=best)
+    else:
+        chosen = bind(_heaviest, f"choose_{name}", weigh=kernels.weigh, answer=best)
+    rest = bind(_turn, f"settled_{name}", select=_chosen, update=kernels.update)
+    one = bind(_oracle_turn, f"turn_{name}", pick=chosen, settled=rest)
+    return bind(_play, f"play_{name}", open_game=Opener(kind), turn=one)
 
 
 @cache

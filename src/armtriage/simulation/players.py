@@ -10,14 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.certificate import Tally, Watch
+from armtriage.decision_certificate import DecisionWatch
+from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.environments.availability import eligible_in
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.random import replication_seed, row_of, stream
+from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
-from armtriage.simulation.loop import CrowdGame, Desk, Game, LinearGame, linear_loop, loop, loop_among, settle
+from armtriage.simulation.loop import (
+    CrowdGame,
+    Desk,
+    Game,
+    LinearGame,
+    OracleGame,
+    linear_loop,
+    loop,
+    loop_among,
+    oracle_loop,
+    settle,
+)
 from armtriage.triage import TriageLog
 
 __all__ = ["Player", "Run", "by_ask_and_tell", "player_for", "sleeps"]
@@ -52,6 +66,7 @@ class Run(NamedTuple):
             np.zeros(size),
             np.zeros(size if self.delta else 0),
             np.full((self.horizon if self.record else 0, self.policy.budget), -1, np.int32),
+            size=self.policy.budget,
             round=0,
             point=0,
             committed=-1,
@@ -64,14 +79,27 @@ class Run(NamedTuple):
         """Return where the policy's random numbers come from."""
         return stream(replication_seed(self.seed, replication), "policy")
 
-    def watch(self) -> Watch | None:
-        """Return what certifies the regret, if it is asked for."""
-        return Watch(self.policy.n_arms, self.policy.budget, self.delta) if self.delta else None
+    def watch(self) -> Watch | DecisionWatch | None:
+        """Return what certifies the regret, if it is asked for and nothing but counts and sums is needed."""
+        if not self.delta or isinstance(self.policy, ContextualPolicy):
+            return None
+        if self.policy.decisions is not None:
+            return DecisionWatch(self.policy.decisions, self.policy.reward_range, self.delta, self.policy.direction)
+        return Watch(self.policy.n_arms, self.policy.budget, self.delta)
 
-    def certify(self, watch: Watch, desk: Desk, tally: Tally, exposures: NDArray[np.int64] | None = None) -> None:
+    def certify(
+        self, watch: Watch | DecisionWatch, desk: Desk, tally: Tally, exposures: NDArray[np.int64] | None = None
+    ) -> None:
         """Certify the regret if this is a checkpoint."""
         width = self.policy.reward_range[1] - self.policy.reward_range[0]
         desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round), exposures)
+
+    def certify_linear(self, desk: Desk, state: Any) -> None:
+        """Certify the regret with contexts, by the state of the policy, if this is a checkpoint."""
+        here = self.points == desk.round
+        if self.delta and here.any():
+            assert isinstance(self.policy, GuardedLinear)
+            desk.certificate[here] = self.policy.regret_bound(state)
 
     def in_chunks(
         self, replication: int, desk: Desk, go: Callable[[int, int], None], track: Track, most: int, effort: int = 1
@@ -101,13 +129,19 @@ def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> 
         if policy.in_loop:
             return _compiled
         if isinstance(policy, OraclePolicy) and isinstance(environment, StochasticEnvironment):
-            return _by_oracle
+            return _with_oracle if _asks_compiled_oracle(policy) else _by_oracle
     return by_ask_and_tell
 
 
 def sleeps(environment: Environment | LinearEnvironment) -> bool:
     """Whether not all arms of a world are always eligible."""
     return getattr(environment, "availability", None) is not None
+
+
+def _asks_compiled_oracle(policy: OraclePolicy) -> bool:
+    """Whether all that a policy asks of its decision set are best decisions, and the set's oracle is compiled."""
+    assert policy.decisions is not None
+    return not getattr(policy.params(), "reveal", False) and has_compiled_oracle(policy.decisions)
 
 
 def _is_plain(environment: Environment | LinearEnvironment) -> bool:
@@ -162,25 +196,42 @@ def _compiled(run: Run, replication: int, track: Track) -> Played:
 
 def _by_oracle(run: Run, replication: int, track: Track) -> Played:
     """Play with an oracle that chooses, and kernels that weigh and learn."""
-    policy, desk = run.policy, run.desk()
+    policy, desk, watch = run.policy, run.desk(), run.watch()
     assert isinstance(policy, OraclePolicy)
     # With a stamp too many no decision counts as that of all arms, after which there would be no other.
     game, luck = _game(run, replication, desk, False, policy.n_arms + 1), run.luck(replication)
-    play, games = settle(policy.kernels, game.layout), {policy.budget: game}
+    play, points = settle(policy.kernels, game.layout), set(run.points.tolist())
 
     def go(first: int, stop: int) -> None:
         for number in range(first, stop):
             arms = policy.choose(game.params, game.state, number, row_of(luck, number))
-            one = games.get(arms.size)
-            if one is None:
-                # Decisions may differ in size: each size has a desk with room for just so many arms.
-                one = game._replace(desk=desk._replace(arms=np.empty(arms.size, np.int64)))
-                games[arms.size] = one
-            one.desk.arms[:], one.desk.whole[:], one.desk.real[:] = arms, desk.whole, desk.real
-            play(one.handle, number + 1)
-            desk.whole[:], desk.real[:] = one.desk.whole, one.desk.real
+            desk.size = arms.size
+            desk.arms[: arms.size], desk.arms[arms.size :] = arms, -1
+            play(game.handle, number + 1)
+            if watch is not None and number + 1 in points:
+                run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums))
 
     run.in_chunks(replication, desk, go, track, run.horizon, policy.n_arms)
+    return desk, None
+
+
+def _with_oracle(run: Run, replication: int, track: Track) -> Played:
+    """Play over a decision set in compiled code, the oracle's included."""
+    policy, desk, watch = run.policy, run.desk(), run.watch()
+    assert isinstance(policy, OraclePolicy)
+    assert policy.decisions is not None
+    oracle = compiled_oracle(policy.decisions, policy._offset)
+    assert oracle is not None
+    inner = _game(run, replication, desk, True, policy.n_arms + 1)
+    game = OracleGame(inner, desk, oracle.record, np.zeros(policy.n_arms), closable=bool(inner.closable))
+    play = oracle_loop(policy.kernels, oracle.best, game.layout)
+
+    def go(first: int, stop: int) -> None:
+        play(game.handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop))))
+        if watch is not None:
+            run.certify(watch, desk, Tally(inner.pulls, inner.counts, inner.sums))
+
+    run.in_chunks(replication, desk, go, track, run.horizon, 1 + policy.n_arms // 8)
     return desk, None
 
 
@@ -211,8 +262,11 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
     )
 
     def go(first: int, stop: int) -> None:
+        if run.delta:
+            stop = min(stop, int(run.points[run.points > first].min(initial=stop)))
         part = game._replace(table=environment.table(replication, first, stop), begun=first)
         linear_loop(policy.kernels, part.layout)(part.handle, stop)
+        run.certify_linear(desk, game.state)
 
     run.in_chunks(replication, desk, go, track, environment.rounds_per_table, n_arms)
     desk.decisions.sort(axis=-1)
@@ -277,7 +331,9 @@ def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
     return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) and compiled else None
 
 
-def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watch | None) -> Callable[[int, int], None]:
+def _by_hand(
+    run: Run, replication: int, policy: Policy, desk: Desk, watch: Watch | DecisionWatch | None
+) -> Callable[[int, int], None]:
     """Return what plays rounds by ask and tell."""
     environment: Any = run.environment
     table = None
@@ -308,5 +364,7 @@ def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watc
                 desk.point += 1
                 if watch is not None:
                     run.certify(watch, desk, policy.tally, policy._exposures)
+                elif isinstance(policy, GuardedLinear):
+                    run.certify_linear(desk, policy._state)
 
     return go

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from armtriage._arguments import LONGEST, check_count, check_probability
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment
 from armtriage.kernels.random import check_seed
+from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
@@ -68,7 +69,8 @@ def simulate(
         Keep every decision: replications x horizon x budget numbers.
     certificate : bool or float
         Keep a bound on the regret at each checkpoint, from pulls and rewards alone (see `armtriage.certify`). It holds
-        with probability 0.95, or 1 minus this number.
+        with probability 0.95, or 1 minus this number. With contexts, for a `GuardedLinear`: by its own `delta`, which
+        must not be larger.
     progress : bool or callable
         Show a bar, or call with the share done from 0 to 1.
 
@@ -88,6 +90,8 @@ def simulate(
     first_replication = check_count("first_replication", first_replication, 0, LONGEST)
     points = check_points(checkpoints, horizon)
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
+    if isinstance(policy, ContextualPolicy) and isinstance(environment, LinearEnvironment):
+        policy = policy.for_arms(environment.n_arms)
     check_match(policy, environment, horizon)
     seed = policy.seed if seed is None else check_seed(seed)
     delta = certificate_delta(certificate)
@@ -191,8 +195,13 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
     """Refuse a certificate where there can be none."""
     if certificate is False:
         return
-    if isinstance(policy, ContextualPolicy) or policy.decisions is not None:
-        raise ValueError(f"certificate must be False for a policy with contexts or decisions, got {certificate!r}")
+    if isinstance(policy, GuardedLinear) and policy.certified:
+        if certificate_delta(certificate) < policy.delta:
+            raise ValueError(f"certificate must be at least delta = {policy.delta} of the policy, got {certificate!r}")
+        return
+    if isinstance(policy, ContextualPolicy):
+        accepted = "a policy with contexts, but for GuardedLinear"
+        raise ValueError(f"certificate must be False for {accepted}, got {certificate!r}")
     if isinstance(environment, ReplayEnvironment):
         raise ValueError(f"certificate must be False for recorded outcomes, which have no means, got {certificate!r}")
 

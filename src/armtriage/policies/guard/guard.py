@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
+from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of, stream
@@ -24,7 +25,9 @@ from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.facts import arrays_of, facts_of, require, restore_arrays, take_facts
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
+from armtriage.policies.guard.decision_account import DecisionBook, lose, note_rewards
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
+from armtriage.policies.guard.over_decisions import DecisionGuard, judge, new_guard
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
@@ -78,8 +81,9 @@ class Guard(GuardedPolicy):
     ----------
     proposer : Policy or callable
         A policy, of which a fresh copy proposes and learns from all that is told. Or a function that is called with the
-        number of the decision and returns `budget` different arms; it is not saved, so set `proposer` after `load`.
-    graph, budget, seed, reward_range
+        number of the decision and returns `budget` different arms, or those of a decision of the set; it is not saved,
+        so set `proposer` after `load`.
+    graph, budget, decisions, seed, reward_range
         See `armtriage.Policy`. A policy that proposes must have the same, and takes its randomness from `seed`.
     delta, mode, factor
         See `armtriage.GuardedThompson`.
@@ -101,14 +105,15 @@ class Guard(GuardedPolicy):
         self,
         proposer: Policy | Callable[[int], ArrayLike] | None,
         graph: FeedbackGraph | int,
-        budget: int,
+        budget: int | None = None,
         *,
+        decisions: DecisionSet | None = None,
         delta: float = 0.01,
         mode: str = "time",
         factor: float = 1.0,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, delta=delta, mode=mode, factor=factor, **options)
+        super().__init__(graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, **options)
         self.proposer = proposer
         self._stream = stream(self.seed, "policy")
 
@@ -148,10 +153,9 @@ class Guard(GuardedPolicy):
             vars(self._inner).update({name: mine[name] for name in same if name in mine})
 
     def _copy_of(self, proposer: Policy) -> Policy:
-        if isinstance(proposer, ContextualPolicy | Guard) or proposer.decisions is not None:
-            accepted = "choose budget arms, without contexts or decisions, and be no Guard itself"
-            raise ValueError(f"proposer must {accepted}, got {proposer!r}")
-        for name in ("graph", "budget", "reward_range"):
+        if isinstance(proposer, ContextualPolicy | Guard):
+            raise ValueError(f"proposer must choose arms without contexts and be no Guard itself, got {proposer!r}")
+        for name in ("graph", "decisions", "budget", "reward_range"):
             if getattr(proposer, name) != getattr(self, name):
                 had = f"{getattr(proposer, name)!r} and {getattr(self, name)!r}"
                 raise ValueError(f"proposer must have the same {name} as the guard, got {had}")
@@ -159,7 +163,7 @@ class Guard(GuardedPolicy):
 
     @cached_property
     def _post(self) -> Post:
-        return Post(self._guard_params(), self._elimination.params(), self._book_state, self.graph.arrays)
+        return Post(self._guard_params(), self._elimination.params(), self._guard(), self.graph.arrays)
 
     # As in `policies.compiled`: records are made anew, and filled.
     _of_this_process = GuardedPolicy._of_this_process | {"_book_state", "_post"}
@@ -175,13 +179,23 @@ class Guard(GuardedPolicy):
         restore_arrays(arrays_of(self._book_state), kept)
 
     @cached_property
-    def _book_state(self) -> GuardState:
-        return self._new_guard()
+    def _book_state(self) -> GuardState | DecisionGuard:
+        return self._new_guard() if self._over is None else new_guard(self._decision_params)
 
     def _guard(self, state: Any = None) -> GuardState:
-        return self._book_state if state is None else state
+        return self._book_state if state is None else state  # type: ignore[return-value]
+
+    def _decision_book(self) -> DecisionBook:
+        assert isinstance(self._book_state, DecisionGuard)
+        return self._book_state.book
 
     def _select(self, number: int) -> NDArray[np.int64]:
+        if isinstance(self._book_state, DecisionGuard):
+            assert self._over is not None
+            book = self._book_state.book
+            certain = book.n_committed >= 0
+            arms = book.committed[: book.n_committed] if certain else self._proposal(number)
+            return judge(self._decision_params, self._book_state, self._over, number, arms)
         arms = np.arange(self.budget)
         sets = self._book_state.sets
         if sets.n_active + sets.n_confirmed > self.budget:
@@ -205,6 +219,11 @@ class Guard(GuardedPolicy):
             given = self.proposer(number)
         else:
             given = self.proposer(number, eligible=self._roster.named(among))  # type: ignore[call-arg]
+        if self._over is not None:
+            arms = np.unique(check_arms(given, self.n_arms, "the arms that proposer returns"))
+            if arms.size != np.size(given) or not self._over.contains(arms):
+                raise ValueError(f"proposer must return a decision of {self._over!r}, got {given!r}")
+            return arms
         size = self.budget if among is None else min(self.budget, among.size)
         wanted = "the arms that proposer returns"
         named = self._roster.names is not None
@@ -274,7 +293,10 @@ class Guard(GuardedPolicy):
             self._inner._update(number, arms, rewards)
 
     def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
-        _note(self._post, arms, rewards)
+        if self._over is not None:
+            note_rewards(self._decision_params, self._decision_book(), arms, rewards, arms.size)
+        else:
+            _note(self._post, arms, rewards)
         if self._inner is not None:
             self._inner._catch_up(number, arms, rewards, known)
 
@@ -282,12 +304,16 @@ class Guard(GuardedPolicy):
         self._catch_up(number, arms, rewards, 0)
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
-        _await(self._post, arms, True)
+        if self._over is None:
+            _await(self._post, arms, True)
         if self._inner is not None:
             self._inner._schedule(arms)
 
     def _release(self, arms: NDArray[np.int64]) -> None:
-        _await(self._post, arms, False)
+        if self._over is not None:
+            lose(self._decision_book(), arms)
+        else:
+            _await(self._post, arms, False)
         if self._inner is not None:
             self._inner._release(arms)
 
@@ -338,7 +364,8 @@ class Guard(GuardedPolicy):
             kinds, name = kinds_of(Policy), str(proposer["policy"])
             if name not in kinds or issubclass(kinds[name], ContextualPolicy | Guard):
                 raise ValueError(f"proposer must be a policy that chooses budget arms, got {name}")
-            proposer = kinds[name]._make(graph, proposer["config"])
+            own = {} if given.get("decisions") is None else {"decisions": given["decisions"]}
+            proposer = kinds[name]._make(graph, {**proposer["config"], **own})
         return cls(proposer, graph, **given)
 
 

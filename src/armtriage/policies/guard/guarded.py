@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_choice, check_number, check_probability
-from armtriage.certificate import Account, Bounds, Certificate, cert_among, narrowed
+from armtriage.certificate import Account, Bounds, Certificate, Tally, cert_among, narrowed
+from armtriage.decisions import DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import MIXTURE
 from armtriage.kernels.record import Record
@@ -21,6 +22,8 @@ from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.elimination import CombinatorialElimination, fill_rows, rebuild
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.guard.account import Book, GuardParams, new_book, rebuild_book
+from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, check_book, params_of
+from armtriage.policies.guard.over_decisions import triage_of as triage_over
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
@@ -45,21 +48,49 @@ class GuardedPolicy(Policy):
     def __init__(
         self,
         graph: FeedbackGraph | int,
-        budget: int,
+        budget: int | None,
         *,
+        decisions: DecisionSet | None,
         delta: float,
         mode: str,
         factor: float,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, **options)
+        super().__init__(graph, budget, decisions=decisions, **options)
         self.delta = check_probability("delta", delta)
         self.mode = check_choice("mode", mode, MODES)
         self.factor = check_number("factor", factor)
 
+    @property
+    def _over(self) -> DecisionSet | None:
+        """The decision set that the guard asks; `TopS` has all slates, and elimination guards those."""
+        return None if isinstance(self.decisions, TopS) else self.decisions
+
     @abstractmethod
     def _guard(self, state: Any = None) -> GuardState:
-        """Return the guard's part of a state, by default the policy's own."""
+        """Return the guard's part of a state, by default the policy's own, where slates are chosen."""
+
+    @abstractmethod
+    def _decision_book(self) -> DecisionBook:
+        """Return the guard's book where a decision set is asked."""
+
+    @cached_property
+    def _decision_params(self) -> DecisionParams:
+        assert self._over is not None
+        return params_of(
+            self.graph,
+            self._over,
+            offset=self._offset,
+            delta=self.delta,
+            factor=self.factor,
+            shadow=self.mode == "shadow",
+            **self._looks,
+        )
+
+    @property
+    def _looks(self) -> dict[str, bool]:
+        """The parameters of whoever proposes over a decision set."""
+        return {}
 
     @cached_property
     def _elimination(self) -> CombinatorialElimination:
@@ -115,6 +146,11 @@ class GuardedPolicy(Policy):
 
     def _rebuild_guard(self) -> None:
         """Check the facts of a guard that was loaded, and compute what follows."""
+        if self._over is not None:
+            book_of = self._decision_book()
+            self._check_tallied(book_of.counts, book_of.sums)
+            check_book(self._decision_params, book_of, self._over, self.tally.pulls, self._asked)
+            return
         (sets, book), n = self._guard(), self.n_arms
         self._check_tallied(sets.counts[:n], sets.sums[:n])
         rebuild(self._elimination.params(), sets, self.graph, self._awaited(), self._asked, counted=False)
@@ -123,7 +159,13 @@ class GuardedPolicy(Policy):
     @property
     @locked
     def triage(self) -> Triage:
-        """The confirmed, active and eliminated arms, as of the last time that intervals were computed."""
+        """The confirmed, active and eliminated arms, as of the last time that intervals were computed.
+
+        Over a decision set they are found when they are asked for, by two questions about every arm.
+        """
+        if self._over is not None:
+            found = triage_over(self._decision_params, self._decision_book(), self._over)
+            return Triage(*(self._roster.named(arms) for arms in found))
         if self._crowd is not None or self._roster.changed:
             return self.triage_of()
         status = self._guard().sets.status
@@ -138,13 +180,27 @@ class GuardedPolicy(Policy):
     @property
     def interval_failures(self) -> int:
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
+        if self._over is not None:
+            return int(self._decision_book().failures)
         return int(self._guard().sets.failures) if self._crowd is None else super().interval_failures
+
+    @property
+    def oracle_calls(self) -> int:
+        """How many questions the guard, and draws that it guards, have asked about a decision set."""
+        return int(self._decision_book().questions) + self._proposer_calls() if self._over is not None else 0
+
+    def _proposer_calls(self) -> int:
+        return 0
 
     @property
     @locked
     def account(self) -> Account:
         """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
-        book = self._guard().book if self._crowd is None else self._crowd.rows
+        book: Any
+        if self._over is not None:
+            book = self._decision_book()
+        else:
+            book = self._guard().book if self._crowd is None else self._crowd.rows
         width = self.reward_range[1] - self.reward_range[0]
         spent, allowed = width * float(book.spent), width * float(book.allowed)
         return Account(spent, allowed, int(book.forced), self.factor, self._revealing_pulls())
@@ -153,8 +209,10 @@ class GuardedPolicy(Policy):
         return 0
 
     @locked
-    def triage_log(self, state: Any = None) -> TriageLog:
-        """Return when arms were confirmed or eliminated, in order."""
+    def triage_log(self, state: Any = None) -> TriageLog | None:
+        """Return when arms were confirmed or eliminated, in order; None over a decision set, where nobody looks."""
+        if self._over is not None:
+            return None
         sets = self._guard(state).sets
         n = int(sets.n_logged)
         arms = sets.log_arms[:n].copy()
@@ -181,6 +239,8 @@ class GuardedPolicy(Policy):
         if since or (delta is not None and delta != self.delta):
             delta = self.delta if delta is None else delta
             return super().certificate(eligible=eligible, delta=delta, next_decision=next_decision, since=since)
+        if self._over is not None:
+            return self._decision_certificate(self._over, eligible, next_decision)
         # Looking may be the first to find a contradiction. It is kept, so that it does not vanish again.
         if self._crowd is None:
             kept, book = self._guard()
@@ -203,3 +263,30 @@ class GuardedPolicy(Policy):
             contradictions=self.interval_failures,
             account=self.account,
         )
+
+    def _decision_certificate(self, decisions: DecisionSet, eligible: Any, next_decision: Any) -> Certificate:
+        """Return the certificate over a decision set, by the guard's own intervals."""
+        book, offset = self._decision_book(), self._offset
+        tally = Tally(self.tally.pulls, book.counts, book.sums)
+        old = Bounds(book.lower - offset, book.upper - offset)
+        bounds, empty = narrowed(old, tally.counts, tally.sums, self.delta)
+        if empty.any():
+            book.lower[empty], book.upper[empty] = bounds.lower[empty] + offset, bounds.upper[empty] + offset
+            book.failures += int(empty.sum())
+        if next_decision is None and eligible is None and book.n_committed >= 0:
+            next_decision = self._roster.named(book.committed[: book.n_committed])
+        return self._certified(
+            eligible=eligible,
+            delta=self.delta,
+            next_decision=next_decision,
+            bounds=bounds,
+            contradictions=self.interval_failures,
+            account=self.account,
+        )
+
+    def _check_eligible_allowed(self) -> None:
+        if self._over is not None:
+            raise NotImplementedError(
+                "a guard over a decision set keeps its account for the whole set: ask ThompsonSampling(decisions=) or "
+                "CombUCB1(decisions=) with eligible arms, or make a policy for the smaller set"
+            )

@@ -1,7 +1,16 @@
 """Policies for arms that come with contexts."""
 
 from armtriage.policies.linear.c2ucb import C2UCB
+from armtriage.policies.linear.certificate import ContextualCertificate
+from armtriage.policies.linear.guarded_linear import GuardedLinear
 from armtriage.policies.linear.hierarchical import HierarchicalElimination, StageTriage
 from armtriage.policies.linear.linear_thompson import LinearThompsonSampling
 
-__all__ = ["C2UCB", "HierarchicalElimination", "LinearThompsonSampling", "StageTriage"]
+__all__ = [
+    "C2UCB",
+    "ContextualCertificate",
+    "GuardedLinear",
+    "HierarchicalElimination",
+    "LinearThompsonSampling",
+    "StageTriage",
+]

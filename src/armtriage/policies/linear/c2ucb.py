@@ -55,7 +55,7 @@ def select(
     forms(ridge, 0, contexts, state.arms, n, values, squares)
     width = params.width
     if math.isnan(width):
-        width = params.noise * math.sqrt(ridge.log_det[0] - 2.0 * params.log_delta) + math.sqrt(params.ridge)
+        width = math.sqrt(params.noise * params.noise * (ridge.log_det[0] - 2.0 * params.log_delta) + params.ridge)
     for arm in range(values.size):
         values[arm] += width * math.sqrt(squares[arm])
     best_arms(values, squares, arms)
@@ -102,7 +102,8 @@ class C2UCB(CompiledContextualPolicy):
     References
     ----------
     Qin, Chen, Zhu (2014), Contextual combinatorial bandit and its application on diversified online recommendation.
-    Abbasi-Yadkori, Pal, Szepesvari (2011), Improved algorithms for linear stochastic bandits, Theorem 2.
+    Abbasi-Yadkori, Pal, Szepesvari (2011), Improved algorithms for linear stochastic bandits, Theorem 2, whose radius
+    is a sum of two roots where the root of the sum of their squares will do; see `docs/contextual-slates.md`.
 
     Examples
     --------
@@ -115,10 +116,12 @@ class C2UCB(CompiledContextualPolicy):
     """
 
     kernels = Kernels(select, update)
+    takes_any_number = True
+    _learned = ("ridge",)
 
     def __init__(
         self,
-        n_arms: int,
+        n_arms: int | None,
         dimension: int,
         budget: int,
         *,

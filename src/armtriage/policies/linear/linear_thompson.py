@@ -109,10 +109,12 @@ class LinearThompsonSampling(CompiledContextualPolicy):
     """
 
     kernels = Kernels(select, update)
+    takes_any_number = True
+    _learned = ("ridge",)
 
     def __init__(
         self,
-        n_arms: int,
+        n_arms: int | None,
         dimension: int,
         budget: int,
         *,

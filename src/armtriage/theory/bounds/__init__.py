@@ -4,7 +4,12 @@ from armtriage.theory.bounds.bound import Bound
 from armtriage.theory.bounds.constrained import constrained_lower, constrained_upper, oracle_upper
 from armtriage.theory.bounds.for_environment import bounds_for, tie_gap
 from armtriage.theory.bounds.graph import gap_upper, instance_upper, minimax_upper, ucb_full_information_upper
-from armtriage.theory.bounds.linear import linear_lower, linear_upper
+from armtriage.theory.bounds.linear import (
+    guarded_hierarchical_upper,
+    guarded_linear_upper,
+    linear_lower,
+    linear_upper,
+)
 from armtriage.theory.bounds.lower import full_information_lower, gap_lower, minimax_lower, ucb_lower
 from armtriage.theory.numbers import layer_size
 
@@ -16,6 +21,8 @@ __all__ = [
     "full_information_lower",
     "gap_lower",
     "gap_upper",
+    "guarded_hierarchical_upper",
+    "guarded_linear_upper",
     "instance_upper",
     "layer_size",
     "linear_lower",

@@ -13,13 +13,14 @@ from armtriage.policies import (
     CombinatorialUCB,
     ConstrainedElimination,
     Greedy,
+    GuardedLinear,
     HierarchicalElimination,
 )
 from armtriage.policies.policy import Policy
 from armtriage.theory.bounds.bound import Bound
 from armtriage.theory.bounds.constrained import constrained_lower, constrained_upper, oracle_upper
 from armtriage.theory.bounds.graph import gap_upper, instance_upper, minimax_upper, ucb_full_information_upper
-from armtriage.theory.bounds.linear import linear_lower, linear_upper
+from armtriage.theory.bounds.linear import guarded_linear_upper, linear_lower, linear_upper
 from armtriage.theory.bounds.lower import full_information_lower, gap_lower, minimax_lower, ucb_lower
 from armtriage.theory.numbers import (
     CONSTANTS,
@@ -199,4 +200,18 @@ def _linear(
         noise = policy.noise_in_units(policy.noise_scale)
         rule: Options = {"delta": policy.delta, "variant": policy.variant, "noise_scale": noise}
         made += [linear_upper(**sizes, **rule, horizon=policy.horizon)]
+    elif isinstance(policy, GuardedLinear) and policy.certified:
+        low, high = policy.reward_range
+        made += [
+            guarded_linear_upper(
+                dimension=environment.dimension,
+                budget=budget,
+                horizon=horizon,
+                delta=policy.delta,
+                factor=policy.factor,
+                norm_bound=policy.norm_bound,
+                noise_scale=policy.noise_in_units(policy.noise_scale),
+                width=(high - low) / policy.reward_unit,
+            )
+        ]
     return [*made, linear_lower(**sizes, horizon=horizon)]

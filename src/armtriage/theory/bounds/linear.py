@@ -1,4 +1,4 @@
-"""Bounds for linear contexts: Theorems 5 and 6."""
+"""Bounds for linear contexts: Theorems 5 and 6, and those of guards."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ from armtriage.theory.bounds.bound import (
     pair_regret,
 )
 
-__all__ = ["linear_lower", "linear_upper"]
+__all__ = ["guarded_hierarchical_upper", "guarded_linear_upper", "linear_lower", "linear_upper"]
 
 _SPREAD = {"tight": 12.0, "repaired": 16.0}
 """By how many units 2^-h the arms of stage h can differ."""
 _TWO_POINT = math.sqrt(3.0 / 32.0)  # the mean that is hidden best among so many rewards, times their root
 _BASE = 0.25
 _GRID = 96
+_LOG_2 = math.log(2.0)
+_ROUNDED = 0.75 * math.sqrt(2.0)  # (2^x + 2^-x) / 2 at the ends of an interval of length 1 around 0
+_LEAST_RIDGE = 1e-8  # that of the policy
 
 
 def linear_upper(
@@ -38,12 +41,13 @@ def linear_upper(
     noise_scale: float = 1.0,
     constants: str = "repaired",
 ) -> Bound:
-    """Return the bound of Theorem 5 on the regret of `HierarchicalElimination`, of order sqrt(d S T) ln(T)^(5/2).
+    """Return the bound of Theorem 5 on the regret of `HierarchicalElimination`, of order sqrt(d S T) ln(K S T).
 
-    It is ``s (sqrt(S T) + m H sqrt(10) ln(T + 1) (sqrt(d S T) + d S))`` for H stages, a width that is m times the norm
-    of a context, and s = 16, or 12 if tight. No constant is printed, and a logarithm is missing there: the number of
-    stages times that of the lemma on the potential. The ``"paper"`` variant has no bound, because its benchmark can
-    eliminate one of the best arms.
+    It is ``s (2.55 m sqrt(L S T) + 1.45 L S + sqrt(S T))`` for L = d ln(1 + S T / d), a width that is m times the norm
+    of a context, and s = 16, or 12 if tight: the arms of stage h differ by s units 2^-h, and a stage learns from at
+    most L / ln 2 times m^2 4^h + S arms. No constant is printed. Counted in this way, neither the number of stages nor
+    the logarithm of the lemma on the potential is a factor. The ``"paper"`` variant has no bound, because its benchmark
+    can eliminate one of the best arms.
 
     Parameters
     ----------
@@ -61,7 +65,7 @@ def linear_upper(
     >>> sizes = {"n_arms": 100, "dimension": 10, "budget": 5, "horizon": 10**6}
     >>> bound = linear_upper(**sizes)
     >>> round(bound.value), bound.vacuous
-    (369145625, True)
+    (6491129, False)
     """
     n_arms, budget = check_budget(n_arms, budget)
     d, times = check_count("dimension", dimension, 1), as_horizons(horizon)
@@ -73,12 +77,119 @@ def linear_upper(
         multiple = noise * np.sqrt(2.0 * (union + np.log(stages) - math.log(delta))) + 1.0
     else:
         multiple = 2.0 * (1.0 + np.sqrt(union))
-    potential = math.sqrt(10.0) * np.log(times + 1.0) * (np.sqrt(d * budget * times) + d * budget)
-    value = spread * (np.sqrt(budget * times) + multiple * stages * potential)
+    value = spread * _staged(multiple, _potential(d, budget * times, 1.0), budget, times)
     asked = [(check_constants(constants) == "repaired", "a constant; none is printed")]
     chance = "1 - delta" if variant == "tight" else "1 - H / T"
     words = f"Theorem 5: with probability {chance}, the regret of HierarchicalElimination is at most this"
     return make_bound("linear_upper", "upper", constants, words, value, 2.0 * budget * times, asked)
+
+
+def guarded_linear_upper(
+    *,
+    dimension: int,
+    budget: int,
+    horizon: ArrayLike,
+    delta: float = 0.01,
+    factor: float = 1.0,
+    norm_bound: float = 1.0,
+    noise_scale: float = 1.0,
+    width: float = 2.0,
+) -> Bound:
+    """Return the bound on the regret of `GuardedLinear`, of order d sqrt(S T) ln(S T), for all T at once.
+
+    It is 1 + `factor` times ``F = min(w S T, 2 b sqrt(L S T / ln 2) + w S L / ln 2)`` with L = d ln(1 + S T / (d r)),
+    b^2 = sigma^2 (L + 2 ln(1 / delta)) + r B^2, r = sigma^2 d / B^2, and means in a range of width w. It asks nothing
+    of how contexts are chosen, but rewards that are told before the next ask.
+
+    Parameters
+    ----------
+    dimension, budget : int
+        d and S.
+    horizon : int or array of int
+        T; several give an array of values.
+    delta, factor, norm_bound, noise_scale
+        Those of the policy.
+    width : float
+        The width of `reward_range`, in units of its largest absolute value: 2, or 1 for clicks.
+
+    Examples
+    --------
+    >>> bound = guarded_linear_upper(dimension=5, budget=5, horizon=40_000, factor=0.0)
+    >>> round(bound.value)
+    56034
+    """
+    d, budget, times = check_count("dimension", dimension, 1), check_count("budget", budget, 1), as_horizons(horizon)
+    delta, noise = check_probability("delta", delta), check_number("noise_scale", noise_scale)
+    longest, width = check_number("norm_bound", norm_bound, positive=True), check_number("width", width, positive=True)
+    share = 1.0 + check_number("factor", factor)
+    ridge = max(noise**2 * d / longest**2, _LEAST_RIDGE)
+    grown = _potential(d, budget * times, ridge)
+    radius = np.sqrt(noise**2 * (grown - 2.0 * math.log(delta)) + ridge * longest**2)
+    optimism = 2.0 * radius * np.sqrt(grown / _LOG_2 * budget * times) + width * budget * grown / _LOG_2
+    most = width * budget * times
+    words = "with probability 1 - delta, the regret of GuardedLinear is at most this, at all times"
+    return make_bound("guarded_linear_upper", "upper", "repaired", words, share * np.minimum(most, optimism), most)
+
+
+def guarded_hierarchical_upper(
+    *,
+    n_arms: int,
+    dimension: int,
+    budget: int,
+    horizon: ArrayLike,
+    delta: float = 0.01,
+    factor: float = 1.0,
+    noise_scale: float = 1.0,
+) -> Bound:
+    """Return the bound for a guard that falls back on hierarchical elimination, of order sqrt(d S T) ln(K S T).
+
+    It is what a guard could promise whose forced rounds are those of `HierarchicalElimination`, with stages that learn
+    from forced rounds alone and an account that never looks at them: 1 + `factor` times
+    ``30.6 m sqrt(L S T) + 17.4 L S + 12 sqrt(S T)``. Below some d = 5,000 it is larger than `guarded_linear_upper`
+    wherever that is below the trivial bound, so `GuardedLinear` does not have that fallback. It holds with probability
+    1 - 2 `delta`.
+
+    Parameters
+    ----------
+    n_arms, dimension, budget : int
+        K, d and S.
+    horizon : int or array of int
+        T; several give an array of values.
+    delta, factor, noise_scale
+        As for `guarded_linear_upper`.
+
+    Examples
+    --------
+    >>> sizes = {"dimension": 10, "budget": 5, "horizon": 20_000, "factor": 0.0}
+    >>> guarded_hierarchical_upper(n_arms=100, **sizes).value > 10 * guarded_linear_upper(**sizes).value
+    True
+    """
+    n_arms, budget = check_budget(n_arms, budget)
+    d, times = check_count("dimension", dimension, 1), as_horizons(horizon)
+    delta, noise = check_probability("delta", delta), check_number("noise_scale", noise_scale)
+    share = 1.0 + check_number("factor", factor)
+    stages = np.maximum(1.0, np.ceil(0.5 * np.log2(budget * times)))
+    union = np.log(2.0 * n_arms * stages) + np.log(times) + np.log(times + 1.0)
+    multiple = noise * np.sqrt(2.0 * (union - math.log(delta))) + 1.0
+    value = share * _SPREAD["tight"] * _staged(multiple, _potential(d, budget * times, 1.0), budget, times)
+    words = "with probability 1 - 2 delta, the regret of a guard with this fallback is at most this, at all times"
+    return make_bound("guarded_hierarchical_upper", "upper", "repaired", words, value, 2.0 * budget * times)
+
+
+def _potential(dimension: int, pulls: Floats, ridge: float) -> Floats:
+    """Return the most that ln det(V / ridge) can be."""
+    return np.asarray(dimension * np.log1p(pulls / (dimension * ridge)))
+
+
+def _staged(multiple: Floats, grown: Floats, budget: int, times: Floats) -> Floats:
+    """Return what stages lose, in units of their spread.
+
+    Of the pulls of stage h there are at most a (m^2 4^h + S), a = L / ln 2. Stages up to h0 then cost
+    2 a m^2 2^h0 + a S units, and all that comes later 2^-h0 S T / 2; a whole number h0 costs 1.061 times the best.
+    """
+    pulls = budget * times
+    first = 2.0 * _ROUNDED * multiple * np.sqrt(grown / _LOG_2 * pulls)
+    return np.asarray(first + grown / _LOG_2 * budget + np.sqrt(pulls))
 
 
 def linear_lower(*, n_arms: int, dimension: int, budget: int, horizon: ArrayLike, constants: str = "repaired") -> Bound:

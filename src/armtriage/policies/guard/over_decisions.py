@@ -1,0 +1,187 @@
+"""The guard over a decision set as policies use it: states, kernels, and questions to the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.certificate import Bounds
+from armtriage.decision_certificate import decided_by
+from armtriage.decisions import DecisionSet
+from armtriage.graphs.feedback import GraphArrays
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
+from armtriage.policies.compiled import Kernels
+from armtriage.policies.guard.coupled_draws import PROPOSE, Draws, keep_better, learn, new_draws, propose
+from armtriage.policies.guard.decision_account import (
+    ADMIT,
+    ASK_EACH,
+    DONE,
+    DecisionBook,
+    DecisionParams,
+    Query,
+    admit,
+    copy_arms,
+    lose,
+    new_decision_book,
+    new_query,
+    note_rewards,
+)
+from armtriage.triage import Triage
+
+__all__ = [
+    "KERNELS",
+    "DecisionGuard",
+    "DecisionState",
+    "answer",
+    "decide",
+    "guarded_choice",
+    "judge",
+    "new_guard",
+    "new_state",
+    "triage_of",
+]
+
+
+class DecisionGuard(Record):
+    """A guard around somebody else's proposals."""
+
+    facts = ("book",)
+    book: DecisionBook
+    query: Query
+
+
+class DecisionState(Record):
+    """A guard, and coupled draws that propose."""
+
+    facts = ("book", "draws")
+    book: DecisionBook
+    draws: Draws
+    query: Query
+
+
+def new_guard(params: DecisionParams) -> DecisionGuard:
+    """Return a guard that has admitted nothing."""
+    return DecisionGuard(new_decision_book(params), new_query(params.n_arms, params.size))
+
+
+def new_state(params: DecisionParams) -> DecisionState:
+    """Return the state before the first round."""
+    n, size = params.n_arms, params.size
+    return DecisionState(new_decision_book(params), new_draws(n, size), new_query(n, size))
+
+
+@kernel
+def advance(params: DecisionParams, state: DecisionState, graph: GraphArrays, number: int, luck: np.uint64) -> int:
+    """Go on until the decision stands in `chosen`, or a question in `weights`; say which."""
+    query = state.query
+    if query.stage < ADMIT:
+        asked = propose(params, state.book, state.draws, query, graph, number, luck)
+        if asked != DONE:
+            return asked
+    asked = admit(params, state.book, query, number)
+    if asked == DONE:
+        keep_better(params, state.book, state.draws, query, graph)
+    return asked
+
+
+@kernel
+def select(params: Any, state: Any, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]) -> bool:
+    """Leave the arms as they are: the oracle is asked in between, by `decide`."""
+    return False
+
+
+@kernel
+def update(
+    params: DecisionParams,
+    state: DecisionState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    seen: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    n: int,
+    scheduled: bool,
+) -> None:
+    """Record the rewards of the first n arms of `seen`."""
+    note_rewards(params, state.book, seen, rewards, n)
+    learn(state.book, state.draws, luck, seen, rewards, n)
+
+
+@kernel
+def release(params: DecisionParams, state: DecisionState, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
+    """Note that rewards of these arms will not come."""
+    lose(state.book, arms)
+
+
+def answer(oracle: Any, weights: NDArray[np.float64], arms: NDArray[np.int64]) -> int:
+    """Stand for a compiled oracle, which `bind` puts here: write a decision of largest weight, and return its size."""
+    raise NotImplementedError
+
+
+def guarded_choice(
+    params: DecisionParams,
+    state: DecisionState,
+    graph: GraphArrays,
+    number: int,
+    luck: np.uint64,
+    oracle: Any,
+    weights: NDArray[np.float64],
+    arms: NDArray[np.int64],
+) -> int:
+    """Fill `arms` with the decision of a round, as `decide` does; return how many, or -1 less that if it is certain."""
+    query = state.query
+    query.stage = PROPOSE
+    while advance(params, state, graph, number, luck) != DONE:
+        query.n_answer = answer(oracle, query.weights, query.answer)
+    copy_arms(query.chosen, query.n_chosen, arms)
+    return -1 - query.n_chosen if state.book.n_committed >= 0 else query.n_chosen
+
+
+KERNELS = Kernels(select, update, release=release)
+
+
+def _until_done(query: Query, decisions: DecisionSet, go_on: Callable[[], int]) -> NDArray[np.int64]:
+    """Answer questions until the decision is made."""
+    while (asked := go_on()) != DONE:
+        if asked == ASK_EACH:
+            query.values[:] = decisions.maximise_each_including(query.weights)
+            continue
+        arms = decisions.maximise(query.weights, () if query.include < 0 else (query.include,))
+        assert arms is not None, "a set has a decision, and one with each arm that has a value"
+        query.answer[: arms.size], query.n_answer = arms, arms.size
+    return query.chosen[: query.n_chosen].copy()
+
+
+def decide(
+    params: DecisionParams,
+    state: DecisionState,
+    graph: GraphArrays,
+    decisions: DecisionSet,
+    number: int,
+    luck: np.uint64,
+) -> NDArray[np.int64]:
+    """Return the decision of a round: proposed by coupled draws, and admitted or replaced."""
+    state.query.stage = PROPOSE
+    return _until_done(state.query, decisions, lambda: advance(params, state, graph, number, luck))
+
+
+def judge(
+    params: DecisionParams, guard: DecisionGuard, decisions: DecisionSet, number: int, proposal: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the proposal, or what is played in its place."""
+    query = guard.query
+    query.chosen[: proposal.size], query.n_chosen, query.stage = proposal, proposal.size, ADMIT
+    return _until_done(query, decisions, lambda: admit(params, guard.book, query, number))
+
+
+def triage_of(params: DecisionParams, book: DecisionBook, decisions: DecisionSet) -> Triage:
+    """Return the arms that all, some or no decisions have that may be the best."""
+    means = book.sums / np.maximum(book.counts, 1) + params.offset
+    centre = np.where(book.counts > 0, np.clip(means, book.lower, book.upper), book.upper)
+    incumbent = decisions.maximise(centre)
+    assert incumbent is not None, "a set has a decision"
+    return decided_by(decisions, incumbent, Bounds(book.lower, book.upper))[0]

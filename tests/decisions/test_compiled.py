@@ -1,0 +1,50 @@
+"""Oracles for compiled code give the answers of `maximise`, ties included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from armtriage import Constraints, DecisionSet, Explicit, Knapsack, Matchings, PartitionMatroid, SpanningTrees, TopS
+from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
+from armtriage.instances import FAMILIES
+
+SETS: dict[str, DecisionSet] = {
+    "slates": PartitionMatroid([0, 1, 0, 2, 1, 0, 2, 2], [2, 1, 1]),
+    "top": TopS(9, budget=4),
+    "trees": FAMILIES["tree"](nodes=7, edges=14, seed=3),
+    "routes": FAMILIES["routing"](layers=3, width=3),
+    "list": Explicit([[0, 1], [2], [1, 2, 3], [0, 3]]),
+    "bags": Knapsack([3, 4, 5, 2, 0], 8),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_answers_are_those_of_maximise(name: str) -> None:
+    decisions, rng = SETS[name], np.random.default_rng(5)
+    oracle = compiled_oracle(decisions, 0.0)
+    assert oracle is not None
+    arms = np.zeros(decisions.size, np.int64)
+    for number in range(60):
+        # Coarse weights make ties, of which both must break the same way.
+        weights = (
+            rng.normal(size=decisions.n_arms) if number % 2 else rng.integers(-1, 3, decisions.n_arms).astype(float)
+        )
+        n = oracle.best(oracle.record, weights, arms)
+        np.testing.assert_array_equal(arms[:n], decisions.maximise(weights))
+
+
+class Own(SpanningTrees):
+    """A family of somebody's own, whose oracle may be another one."""
+
+
+@pytest.mark.parametrize(
+    "decisions",
+    [Matchings(2, 2), Constraints([[1, 1]], 1, 1), Knapsack([0.5, 0.7], 1.0), Own(3, [(0, 1), (1, 2), (0, 2)])],
+    ids=["matchings", "constraints", "real weights", "own"],
+)
+def test_other_families_are_asked_from_python(decisions: Any) -> None:
+    assert not has_compiled_oracle(decisions)
+    assert compiled_oracle(decisions, 0.0) is None
