@@ -190,8 +190,12 @@ KINDS = {
         "policy": {"kind": "constrained"}, "budget": None,
         "decisions": {"kind": "partition", "groups": [0, 0, 1, 1, 1], "capacities": 1},
     },
+    "guarded partition": {
+        "budget": None, "decisions": {"kind": "partition", "groups": [0, 0, 1, 1, 1], "capacities": 1},
+    },
     "contexts": {"policy": {"kind": "c2ucb"}, "dimension": 2},
     "linear": {"policy": {"kind": "linear_thompson"}, "dimension": 2},
+    "guarded linear": {"policy": {"kind": "guarded_linear"}, "dimension": 2},
 }  # fmt: skip
 
 
@@ -225,6 +229,9 @@ def test_every_kind_of_policy_is_its_log_replayed(sqlite_address, kind):
             replayed = await replay(call.service.store, "slate")
             assert (replayed["different"], replayed["digest"]) == (0, live["digest"])
             kept = (await call.get("/v1/policies/slate")).json()
-            assert kept["decisions"] == 25
+            assert (kept["decisions"], kept["ready"]) == (25, True)
+            assert len((await call.get("/v1/policies/slate/arms")).json()["arms"]) == 5
+            assert (await call.get("/metrics")).status_code == 200
+            assert call.service.metrics.counts["slate"]["fault"] == 0
 
     run(work)

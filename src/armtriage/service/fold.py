@@ -86,13 +86,17 @@ class Fold:
     @cached_property
     def refuses_choice(self) -> str:
         """Why the policy cannot choose among some of its arms only; nothing, if it can."""
-        if len(self.recipe.names) < 2 or self.policy.decisions is not None:
-            return ""
-        mask = np.arange(len(self.recipe.names)) > 0
+        policy = self.recipe.make()
+        arms, sets = np.arange(len(self.recipe.names)), policy.decisions
+        spared = next(
+            (arm for arm in arms if sets is None or sets.maximise(np.zeros(arms.size), exclude=[arm]) is not None), 0
+        )
+        mask = arms != spared
         given = [np.zeros((mask.size, int(self.recipe.create.dimension)))] if self.contextual else []  # type: ignore[arg-type]
-        ask: Any = self.recipe.make().ask
+        ask: Any = policy.ask
         try:
-            ask(*given, eligible=mask)
+            if mask.any():
+                ask(*given, eligible=mask)
         except (ValueError, TypeError, NotImplementedError) as error:
             return said(error)
         return ""

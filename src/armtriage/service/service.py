@@ -141,7 +141,7 @@ class Service:
         def certified(name: str) -> list[Sample]:
             seen = {policy: loop.seen for policy, loop in self.loops.items() if loop.seen is not None}
             held = {policy: getattr(of[2], name) for policy, of in seen.items() if of[2] is not None}
-            return [("", {"policy": policy}, value) for policy, value in held.items()]
+            return [("", {"policy": policy}, value) for policy, value in held.items() if value is not None]
 
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
             return [sample for name, held in of.items() for sample in held.samples({"policy": name})]

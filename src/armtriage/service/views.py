@@ -243,7 +243,7 @@ def _unready(loop: Loop) -> Brief:
 def _look(loop: Loop, fold: Fold) -> tuple[Brief, CertificateView | None]:
     certificate = _certificate(fold)
     counts = None
-    if certificate is not None:
+    if certificate is not None and not fold.contextual:
         sets = certificate.triage
         counts = TriageCounts(len(sets.confirmed), len(sets.active), len(sets.eliminated))
     seen = Brief(
@@ -283,7 +283,7 @@ def arms(fold: Fold) -> Arms:
     policy, certificate = fold.policy, _certificate(fold)
     known, tally = policy.arms, policy.tally
     states: dict[int, str] = {}
-    if certificate is not None:
+    if certificate is not None and not fold.contextual:
         for name in ("confirmed", "active", "eliminated"):
             states |= dict.fromkeys(getattr(certificate.triage, name).tolist(), name)
     low, high = fold.low, fold.high
