@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo check test test-long bench lint docs docs-figures reproduce-docs clean
+.PHONY: install demo serve-demo check test test-long bench lint docs docs-figures reproduce-docs clean
 
 install: .venv/.all
 
@@ -20,6 +20,10 @@ install: .venv/.all
 
 demo: .venv/.all
 	$(BIN)/armtriage demo
+
+# The decision service with a simulated audience, for a minute.
+serve-demo: .venv/.all
+	$(BIN)/python examples/serve_an_audience.py
 
 lint: .venv/.dev
 	$(BIN)/ruff format --check .

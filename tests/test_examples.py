@@ -49,6 +49,13 @@ def test_inside_the_guard_prints_every_proposer_and_draws(capsys: pytest.Capture
     assert (tmp_path / "guard.png").stat().st_size > 1000
 
 
+def test_serve_an_audience_ends_with_a_store_that_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(EXAMPLES / "serve_an_audience.py"))["main"](seconds=3.0)
+    said = capsys.readouterr().out
+    assert "decisions: 180, 0 fallbacks" in said
+    assert said.endswith("Everything is as it should be\n")
+
+
 def test_a_news_page_is_certified_and_loses_less_than_its_certificate(capsys: pytest.CaptureFixture[str]) -> None:
     example = runpy.run_path(str(EXAMPLES / "news_page.py"))
     day = example["main"](visits=3000)

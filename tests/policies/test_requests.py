@@ -606,3 +606,14 @@ def test_the_default_policy_learns_who_is_best_of_every_eligible_set() -> None:
         policy.tell(decision, env.rewards(number, decision.arms))
     assert np.mean(lost[-500:]) < 0.05
     assert policy.certificate().regret_bound >= sum(lost)
+
+
+def test_arms_that_were_just_added_are_saved_and_looked_at_before_anybody_asks() -> None:
+    """Between `add_arms` and the next `ask` graph, tally and state must agree on how many arms there are."""
+    policy = GuardedThompson(5, budget=2, names=list("abcde"), seed=1)
+    policy.tell(policy.ask(), [1, 0])
+    policy.add_arms(["x", "y"])
+    assert policy.graph.n_arms == 7
+    loaded = Policy.from_bytes(policy.to_bytes())
+    assert loaded.digest() == policy.digest()
+    assert loaded.ask().names == policy.ask().names

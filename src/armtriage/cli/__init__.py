@@ -9,6 +9,7 @@ from armtriage.cli.demo import demo
 from armtriage.cli.graph import graph
 from armtriage.cli.pages import report, reproduce
 from armtriage.cli.run import run
+from armtriage.cli.serve import key, serve, store
 from armtriage.cli.simulate import simulate
 from armtriage.cli.warm import warm
 
@@ -21,8 +22,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for _command in (demo, simulate, run, report, graph, reproduce, warm):
+for _command in (demo, simulate, run, report, graph, reproduce, warm, serve):
     app.command(_command.__name__)(_command)
+for _name, _group in (("key", key), ("store", store)):
+    app.add_typer(_group, name=_name)
 
 
 def main() -> None:

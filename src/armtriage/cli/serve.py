@@ -1,0 +1,249 @@
+"""The commands `serve`, `key` and `store`: the decision service, the keys to it, and its store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from armtriage import __version__
+from armtriage.cli.terminal import refusing, say
+
+if TYPE_CHECKING:
+    from armtriage.service.service import Service
+    from armtriage.service.stores import Store
+
+__all__ = ["key", "serve", "store"]
+
+_DEFAULT = "armtriage.db"
+StoreOption = Annotated[
+    str, typer.Option("--store", help="A file, sqlite:///FILE or postgresql://...", envvar="ARMTRIAGE_STORE")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Found = TypeVar("Found")
+
+_PLAIN: Any = {
+    "no_args_is_help": True,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+key = typer.Typer(help="Make, list and revoke keys of the service.", **_PLAIN)
+store = typer.Typer(help="Check, copy, replay and clear the store.", **_PLAIN)
+
+
+def serve(
+    address: StoreOption = _DEFAULT,
+    host: Annotated[str, typer.Option(help="Where to listen; beyond this machine only once there is a key.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
+) -> None:
+    """Serve decisions over HTTP.
+
+    What is acknowledged is stored. Policies are made, asked and told with JSON; /openapi.json says how. SIGTERM stops
+    it cleanly. An example:
+
+    armtriage serve --store decisions.db
+    """
+    with refusing():
+        _require()
+        from armtriage.service.server import run
+        from armtriage.service.stores import StoreError, open_store
+
+        def started(service: Service, at: int) -> None:
+            many = len(service.loops)
+            open_to = "no key yet, so this machine only" if service.doorman.open else "with keys"
+            say(f"armtriage {__version__} serves http://{host}:{at} ({many} policies, {open_to}); Ctrl+C stops it")
+
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+        try:
+            run(open_store(address), host, port, started)
+        except StoreError as error:
+            typer.echo(f"armtriage: {error}", err=True)
+            raise typer.Exit(1) from error
+
+
+def _require() -> None:
+    """Say what to install, where the server's packages are missing."""
+    try:
+        import msgspec  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise ImportError("the service needs more packages: pip install 'armtriage[serve]'") from None
+
+
+def _with_store(address: str, owned: bool, work: Callable[[Store], Awaitable[Found]]) -> Found:
+    """Return what a function finds in a store; a store that refuses ends the command with exit code 1."""
+    with refusing():
+        _require()
+        from armtriage.service.stores import StoreError, open_store
+
+        async def go() -> Found:
+            one = open_store(address, owned=owned)
+            await one.open()
+            try:
+                return await work(one)
+            finally:
+                await one.close()
+
+        try:
+            return asyncio.run(go())
+        except StoreError as error:
+            typer.echo(f"armtriage: {error}", err=True)
+            raise typer.Exit(1) from error
+
+
+@key.command("new")
+def key_new(
+    scope: Annotated[str, typer.Option(help="Some of decide,reward,read,admin.")] = "decide,reward",
+    label: Annotated[str, typer.Option(help="What the key is for.")] = "",
+    rate: Annotated[float, typer.Option(help="Requests a second; 0 for any number.")] = 100.0,
+    address: StoreOption = _DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a key and print it, for the only time."""
+    with refusing():
+        _require()
+        from armtriage.service.keys import new_key
+
+        text, row = new_key(scope.split(","), label, rate)
+
+    async def work(one: Store) -> None:
+        await one.put_key(row)
+
+    owned = "://" not in address and not Path(address).exists()
+    _with_store(address, owned, work)
+    if as_json:
+        typer.echo(json.dumps({"key": text, "id": row.id, "scopes": row.scopes.split(","), "rate": row.rate}))
+    else:
+        say(text)
+        typer.echo("armtriage: this key is not shown again; a running server knows it within 5 seconds", err=True)
+
+
+@key.command("list")
+def key_list(address: StoreOption = _DEFAULT, as_json: JsonOption = False) -> None:
+    """List the keys, without their secrets."""
+
+    async def work(one: Store) -> Any:
+        return await one.keys()
+
+    rows = _with_store(address, False, work)
+    facts = [
+        {
+            "id": row.id,
+            "scopes": row.scopes.split(","),
+            "label": row.label,
+            "rate": row.rate,
+            "revoked": bool(row.revoked),
+        }
+        for row in rows
+    ]
+    if as_json:
+        typer.echo(json.dumps({"keys": facts}, indent=2))
+        return
+    table = Table("key", "scopes", "label", "requests/s", "state")
+    for one in facts:
+        rate = "any" if not one["rate"] else f"{one['rate']:g}"
+        table.add_row(one["id"], ", ".join(one["scopes"]), one["label"], rate, "revoked" if one["revoked"] else "good")
+    Console().print(table)
+
+
+@key.command("revoke")
+def key_revoke(
+    which: Annotated[str, typer.Argument(help="The key's id, as `key list` shows it.", metavar="ID")],
+    address: StoreOption = _DEFAULT,
+) -> None:
+    """Let a key open nothing any more; running servers know within 5 seconds."""
+
+    async def work(one: Store) -> bool:
+        from armtriage.service import clock
+
+        return await one.revoke_key(which, clock.wall())
+
+    if not _with_store(address, False, work):
+        typer.echo(f"armtriage: there is no key {which}", err=True)
+        raise typer.Exit(1)
+    say(f"Key {which} is revoked")
+
+
+@store.command("check")
+def store_check(address: StoreOption = _DEFAULT, as_json: JsonOption = False) -> None:
+    """Check files, logs and snapshots: every log is replayed from its beginning, and must give the same state."""
+
+    async def work(one: Store) -> Any:
+        from armtriage.service.upkeep import check
+
+        return await check(one)
+
+    problems, policies = _with_store(address, False, work)
+    if as_json:
+        typer.echo(json.dumps({"problems": problems, "policies": policies}, indent=2))
+    else:
+        for name, facts in policies.items():
+            say(f"{name}: {facts['head']} events, state {facts['digest'][:16]}")
+        for problem in problems:
+            say(problem)
+        say(f"{len(problems)} problems" if problems else "Everything is as it should be")
+    if problems:
+        raise typer.Exit(1)
+
+
+@store.command("backup")
+def store_backup(
+    target: Annotated[Path, typer.Argument(help="The copy, which must not be there yet.", metavar="FILE")],
+    address: StoreOption = _DEFAULT,
+) -> None:
+    """Copy the store while a server uses it; the copy can be served."""
+
+    async def work(one: Store) -> None:
+        await one.backup(str(target))
+
+    _with_store(address, False, work)
+    say(f"The copy is {target}")
+
+
+@store.command("replay")
+def store_replay(
+    name: Annotated[str, typer.Argument(help="The policy.", metavar="POLICY")],
+    address: StoreOption = _DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a policy's state anew from its log, and say whether the policy would decide the same again."""
+
+    async def work(one: Store) -> Any:
+        from armtriage.service.upkeep import replay
+
+        return await replay(one, name)
+
+    facts = _with_store(address, False, work)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        say(f"{facts['head']} events, {facts['decisions']} decisions, of which {facts['different']} would differ here")
+        say(f"State {facts['digest']}")
+
+
+@store.command("drop")
+def store_drop(
+    name: Annotated[str, typer.Argument(help="The policy.", metavar="POLICY")],
+    address: StoreOption = _DEFAULT,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete a policy with its whole log, while no server runs."""
+    if not yes:
+        typer.confirm(f"Delete {name} with all its decisions and rewards, for ever?", abort=True)
+
+    async def work(one: Store) -> None:
+        from armtriage.service.upkeep import drop
+
+        await drop(one, name)
+
+    _with_store(address, True, work)
+    say(f"{name} is deleted")

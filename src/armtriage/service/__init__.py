@@ -1,0 +1,8 @@
+"""The decision service: policies over HTTP, with a log that never loses what it acknowledged.
+
+`Client` and `AsyncClient` need nothing else; the server needs the extra ``serve``, and ``postgres`` for that store.
+"""
+
+from armtriage.service.client import AsyncClient, Client, ServedDecision, ServiceError, Unavailable
+
+__all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError", "Unavailable"]

@@ -1,0 +1,217 @@
+"""The service as an ASGI application: limits, keys and routes, and nothing of its own beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from armtriage.service.refusal import Refused
+from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream, store_refusal
+from armtriage.service.service import Service
+from armtriage.service.stores import StoreError
+
+__all__ = ["App"]
+
+LARGEST = 2**20  # bytes of a body
+SLOWEST = 5.0  # seconds that a body may take
+_LOG = logging.getLogger("armtriage.service")
+_SAFE = (b"x-content-type-options", b"nosniff")
+_LOCAL = (b"http://127.0.0.1", b"http://localhost", b"http://[::1]")
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class App:
+    """The service for an ASGI server such as uvicorn; its lifespan opens and closes the store."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._by_parts: dict[tuple[str, ...], dict[str, Route]] = {}
+        for route in ROUTES:
+            self._by_parts.setdefault(_shape(route.path), {})[route.method] = route
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    await self.service.start()
+                except Exception as error:
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                    return
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.service.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind, more = JSON.encode(), []
+        try:
+            route, name, key = self._find(scope)
+            length = self._admit(route, scope)
+            body = await _body(receive, length) if route.takes is not None else b""
+            if body is None:
+                return
+            query = _query(route, scope["query_string"])
+            reply = await route.handler(Call(self.service, name, key, query, body))
+            if isinstance(reply, Stream):
+                await _send_stream(reply, receive, send)
+                return
+            status, body = reply
+            media = route.answers.get(status)
+            if isinstance(media, str):
+                kind = media.encode()
+        except (Refused, StoreError) as error:
+            refused = store_refusal(error) if isinstance(error, StoreError) else error
+            status, body, more = refused.status, refused.body(), _headers_of(refused, scope, self._by_parts)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            _LOG.exception("a request failed", exc_info=error)
+            status, body = 500, Refused("internal").body()
+        self.service.metrics.requests[status] += 1
+        headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), _SAFE, *more]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _find(self, scope: Scope) -> tuple[Route, str, str]:
+        """Return the route of a request, and what stands in its path."""
+        parts = scope["path"].split("/")
+        name = key = ""
+        if len(parts) > 3 and parts[1] == "v1" and parts[2] == "policies":
+            name, parts[3] = parts[3], "{name}"
+            if len(parts) > 5 and parts[4] == "decisions" and not (parts[5] == "batch" and scope["method"] == "POST"):
+                key, parts[5:] = "/".join(parts[5:]), ["{id}"]  # ids may have slashes
+        found = self._by_parts.get(tuple(parts))
+        if found is None:
+            raise Refused("not_found", "There is no such address.")
+        route = found.get(scope["method"])
+        if route is None:
+            raise Refused("method")
+        return route, name, key
+
+    def _admit(self, route: Route, scope: Scope) -> int:
+        """Refuse whom the keys do not let in; return how long the body says it is, -1 if it does not."""
+        authorization = origin = None
+        length = -1
+        for header, value in scope["headers"]:
+            if header == b"authorization":
+                authorization = value
+            elif header == b"content-length":
+                length = int(value) if value.isdigit() else -1
+            elif header == b"origin":
+                origin = value
+        doorman = self.service.doorman
+        if route.scope is not None:
+            doorman.admit(authorization, route.scope, scope["client"][0] if scope.get("client") else "")
+        if origin is not None and doorman.open and not origin.startswith(_LOCAL):
+            # Without keys a page from elsewhere could make a browser on this machine ask.
+            raise Refused("forbidden", "Requests of other pages need a key.")
+        if length > LARGEST:
+            raise Refused("too_large")
+        return length
+
+
+def _shape(path: str) -> tuple[str, ...]:
+    return tuple(path.split("/"))
+
+
+async def _body(receive: Receive, length: int) -> bytes | None:
+    """Return the body; None if the client has gone."""
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        return None
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body
+    pieces, size = [body], len(body)
+    try:
+        async with asyncio.timeout(SLOWEST):
+            while message.get("more_body"):
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return None
+                pieces.append(message.get("body", b""))
+                size += len(pieces[-1])
+                if size > LARGEST:
+                    raise Refused("too_large")
+    except TimeoutError:
+        raise Refused("slow") from None
+    return b"".join(pieces)
+
+
+def _query(route: Route, text: bytes) -> Mapping[str, int]:
+    """Return the numbers that the address gives, or their defaults; refuse others."""
+    if not route.query:
+        return {}
+    found = {name: one.default for name, one in route.query.items()}
+    for name, value in parse_qsl(text.decode("ascii", "replace"), keep_blank_values=True):
+        if name not in found:
+            raise Refused("invalid", f"the address takes {', '.join(found)}")
+        one = route.query[name]
+        digits = value.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and one.least <= int(value) <= one.most):
+            raise Refused("invalid", f"{name} must be a whole number from {one.least} to {one.most}")
+        found[name] = int(value)
+    return found
+
+
+def _headers_of(
+    refused: Refused, scope: Scope, routes: Mapping[tuple[str, ...], Mapping[str, Route]]
+) -> list[tuple[bytes, bytes]]:
+    more = []
+    if refused.retry is not None:
+        more.append((b"retry-after", b"%d" % refused.retry))
+    if refused.status == 401:
+        more.append((b"www-authenticate", b"Bearer"))
+    if refused.status == 405:
+        allowed = {method for shape, of in routes.items() if _fits(shape, scope["path"].split("/")) for method in of}
+        more.append((b"allow", ", ".join(sorted(allowed)).encode()))
+    return more
+
+
+def _fits(shape: tuple[str, ...], parts: list[str]) -> bool:
+    return len(shape) == len(parts) and all(
+        one == other or one.startswith("{") for one, other in zip(shape, parts, strict=True)
+    )
+
+
+async def _send_stream(stream: Stream, receive: Receive, send: Send) -> None:
+    """Send the pieces until there are no more, or the client goes."""
+    headers = [(b"content-type", stream.kind.encode()), (b"cache-control", b"no-store"), _SAFE]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    async def gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async def all_pieces() -> None:
+        async for piece in stream.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    tasks = [asyncio.ensure_future(one()) for one in (all_pieces, gone)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for problem in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(problem, Exception):
+                _LOG.warning("a stream ended early: %s", problem)
+        await stream.pieces.aclose()  # type: ignore[attr-defined]

@@ -1,0 +1,131 @@
+"""The log: all that ever changes a policy, one event after the other, and the rewards that changed nothing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+__all__ = [
+    "ARMS",
+    "DECISION",
+    "EXPIRE",
+    "LIFE",
+    "REWARD",
+    "ArmsChanged",
+    "Decided",
+    "Event",
+    "Expired",
+    "History",
+    "Lived",
+    "Rewarded",
+    "Stray",
+    "StrayBody",
+    "pack",
+    "unpack",
+]
+
+DECISION, REWARD, EXPIRE, ARMS, LIFE = 1, 2, 3, 4, 5
+KINDS = {DECISION: "decision", REWARD: "reward", EXPIRE: "expire", ARMS: "arms", LIFE: "life"}
+"""What a kind of event is called."""
+
+
+class Event(NamedTuple):
+    """One line of a policy's log; `seq` counts its lines from 1, without gaps.
+
+    `key` is the id of the decision that it is about, and `turn` how many events of that decision came before: a
+    store holds each pair once, so that two histories of one decision can never both be written.
+    """
+
+    seq: int
+    kind: int
+    key: str
+    turn: int
+    number: int | None
+    at: int  # microseconds since 1970
+    body: bytes
+
+
+class Stray(NamedTuple):
+    """A reward that was stored and not learnt: of no decision that is known ("orphan"), or after its time ("late")."""
+
+    key: str
+    turn: int
+    at: int
+    fate: str
+    body: bytes
+
+
+class History(NamedTuple):
+    """All that is known of a decision."""
+
+    events: list[Event]
+    strays: list[Stray]
+
+
+class Decided(Struct, array_like=True):
+    """A decision. Arms are numbers; `eligible` is bits, one for each arm, None for all."""
+
+    arms: list[int]
+    show: list[int] | None  # None: the arms themselves
+    answer: bytes
+    request: bytes | None = None  # digest of what was asked, where the client gave the id
+    eligible: bytes | None = None
+    contexts: bytes | None = None  # little-endian doubles, a row for each arm
+    tags: dict[str, Any] | None = None
+
+
+class Rewarded(Struct, array_like=True):
+    """Rewards that were applied; `last` says that no more will come."""
+
+    arms: list[int]
+    values: list[float]
+    reward: str
+    last: bool
+
+
+class Expired(Struct, array_like=True):
+    """The time has passed for the rewards of all decisions before a number."""
+
+    before: int
+
+
+class ArmsChanged(Struct, array_like=True):
+    """Arms that were added, retired or restored, and what else is now known of arms."""
+
+    add: list[str]
+    retire: list[str]
+    restore: list[str]
+    meta: dict[str, dict[str, Any]]
+
+
+class Lived(Struct, array_like=True):
+    """The policy's new status."""
+
+    status: str
+
+
+class StrayBody(Struct, array_like=True):
+    """Rewards as they came, by the arms' names; of `hits` only those that hit."""
+
+    rewards: dict[str, float]
+    reward: str
+    last: bool
+    hits: bool
+
+
+pack = msgspec.msgpack.Encoder().encode
+_BODIES: dict[int, Any] = {DECISION: Decided, REWARD: Rewarded, EXPIRE: Expired, ARMS: ArmsChanged, LIFE: Lived}
+_DECODERS = {kind: msgspec.msgpack.Decoder(body) for kind, body in _BODIES.items()}
+_STRAY = msgspec.msgpack.Decoder(StrayBody)
+
+
+def unpack(event: Event) -> Any:
+    """Return the body of an event."""
+    return _DECODERS[event.kind].decode(event.body)
+
+
+def unpack_stray(stray: Stray) -> StrayBody:
+    """Return the rewards of a stray."""
+    return _STRAY.decode(stray.body)

@@ -1,0 +1,274 @@
+"""Fold: a policy's state as a function of its log. Whoever has read the same events has the same state."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from armtriage.decisions import Decision
+from armtriage.policies import Policy
+from armtriage.service import events as log
+from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Lived, Rewarded, unpack
+from armtriage.service.recipe import Recipe
+from armtriage.service.refusal import said
+
+__all__ = ["Fold", "Open", "bits", "unbits"]
+
+
+class Open:
+    """A decision whose rewards may still come."""
+
+    __slots__ = ("at", "gathered", "number", "show", "told", "turn")
+
+    def __init__(self, number: int, show: Sequence[int], at: int) -> None:
+        self.number, self.show, self.at, self.turn = number, show, at, 0
+        self.told: dict[int, tuple[str, float]] = {}
+        self.gathered: dict[int, dict[str, float]] = {}  # for rules that learn at the end: by arm and reward id
+
+    def to_row(self) -> list[Any]:
+        """Return all of it for a snapshot."""
+        return [self.number, self.at, self.turn, list(self.show), self.told, self.gathered]
+
+
+class _Saved(Struct, array_like=True):
+    """A snapshot's payload."""
+
+    head: int
+    status: str
+    closed_before: int
+    decided: int
+    meta: dict[str, dict[str, Any]]
+    open: list[tuple[str, int, int, int, list[int], dict[int, tuple[str, float]], dict[int, dict[str, float]]]]
+    policy: bytes
+
+
+_SAVED = msgspec.msgpack.Decoder(_Saved)
+
+
+class Fold:
+    """The state that a log makes; only the loop of its policy may touch it.
+
+    Live requests change it by `decide`, `reward`, `expire`, `change_arms` and `live`, which give the event to be
+    logged; a replay changes it by `apply`. Both go through the same code.
+    """
+
+    def __init__(self, recipe: Recipe, policy: Policy | None = None) -> None:
+        self.recipe = recipe
+        self.policy = recipe.make() if policy is None else policy
+        self.rule = recipe.create.reward.rule
+        self.default = recipe.create.reward.default
+        self.low, self.high = recipe.create.reward.range
+        self.head = self.closed_before = self.decided = 0
+        self.status = "running"
+        self.open: OrderedDict[str, Open] = OrderedDict()
+        self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
+        self._name_arms()
+
+    def _name_arms(self) -> None:
+        arms = self.policy.arms
+        self.names = [str(name) for name in arms.names]
+        self.index = {name: arm for arm, name in enumerate(self.names)}
+        self.retired: NDArray[np.bool_] = arms.retired
+
+    @property
+    def contextual(self) -> bool:
+        """Whether the policy is asked with contexts."""
+        return self.recipe.create.dimension is not msgspec.UNSET
+
+    @cached_property
+    def refuses_choice(self) -> str:
+        """Why the policy cannot choose among some of its arms only; nothing, if it can."""
+        policy = self.recipe.make()
+        arms, sets = np.arange(len(self.recipe.names)), policy.decisions
+        spared = next(
+            (arm for arm in arms if sets is None or sets.maximise(np.zeros(arms.size), exclude=[arm]) is not None), 0
+        )
+        mask = arms != spared
+        given = [np.zeros((mask.size, int(self.recipe.create.dimension)))] if self.contextual else []  # type: ignore[arg-type]
+        ask: Any = policy.ask
+        try:
+            if mask.any():
+                ask(*given, eligible=mask)
+        except (ValueError, TypeError, NotImplementedError) as error:
+            return said(error)
+        return ""
+
+    def opened(self, key: str, decision: Decision, at: int) -> Open:
+        """Note a decision that was just made."""
+        shown = decision.revealed
+        one = Open(decision.number, shown.tolist(), at)
+        self.open[key] = one
+        self.decided = decision.number + 1
+        return one
+
+    def next_event(self, kind: int, key: str, turn: int, number: int | None, at: int, body: Struct) -> Event:
+        """Return the event that comes next in the log."""
+        self.head += 1
+        return Event(self.head, kind, key, turn, number, at, log.pack(body))
+
+    def reward(self, key: str, body: Rewarded, at: int) -> Event:
+        """Apply rewards that have been checked, and return their event."""
+        one = self.open[key]
+        self._rewarded(key, one, body)
+        return self.next_event(log.REWARD, key, one.turn, one.number, at, body)
+
+    def _rewarded(self, key: str, one: Open, body: Rewarded) -> None:
+        one.turn += 1
+        if self.rule == "first":
+            for arm, value in zip(body.arms, body.values, strict=True):
+                one.told[arm] = body.reward, value
+            given = {self.names[arm]: value for arm, value in zip(body.arms, body.values, strict=True)}
+            whole = body.last or len(one.told) == len(one.show)
+            self.policy.tell(one.number, given, last=whole)
+            if whole:
+                del self.open[key]
+            return
+        for arm, value in zip(body.arms, body.values, strict=True):
+            one.gathered.setdefault(arm, {})[body.reward] = value
+        if body.last:
+            self._tell_gathered(one, last=True)
+            del self.open[key]
+
+    def _tell_gathered(self, one: Open, last: bool) -> None:
+        """Let the policy learn what the rule makes of the rewards that have come."""
+        if self.rule == "sum":
+            values = {arm: sum(by_id.values()) for arm, by_id in one.gathered.items()}
+        else:
+            values = {arm: list(by_id.values())[-1] for arm, by_id in one.gathered.items()}
+        given = {self.names[arm]: min(max(value, self.low), self.high) for arm, value in sorted(values.items())}
+        self.policy.tell(one.number, given, last=last)
+
+    def due(self, now: int) -> int | None:
+        """Return before which number the decisions' time has passed, if any of them is open."""
+        before = None
+        for one in self.open.values():
+            if now - one.at < self.recipe.window:
+                break
+            before = one.number + 1
+        return before
+
+    def expire(self, before: int, at: int) -> Event:
+        """Close all decisions before a number, and return the event."""
+        self._expired(before)
+        seq = self.head + 1
+        return self.next_event(log.EXPIRE, "", seq, before, at, Expired(before))
+
+    def _expired(self, before: int) -> None:
+        while self.open:
+            key, one = next(iter(self.open.items()))
+            if one.number >= before:
+                break
+            if one.gathered:
+                self._tell_gathered(one, last=False)
+            del self.open[key]
+        self.policy.close_before(before, default=self.default)
+        self.closed_before = max(self.closed_before, before)
+
+    def change_arms(self, body: ArmsChanged, at: int) -> Event:
+        """Add, retire and restore arms, which have been checked, and return the event."""
+        self._arms_changed(body)
+        seq = self.head + 1
+        return self.next_event(log.ARMS, "", seq, None, at, body)
+
+    def _arms_changed(self, body: ArmsChanged) -> None:
+        if body.add:
+            self.policy.add_arms(body.add)
+        if body.restore:
+            self.policy.restore_arms(body.restore)
+        if body.retire:
+            self.policy.retire_arms(body.retire)
+        self.meta |= body.meta
+        self._name_arms()
+
+    def live(self, status: str, at: int) -> Event:
+        """Change the status, and return the event."""
+        self.status = status
+        seq = self.head + 1
+        return self.next_event(log.LIFE, "", seq, None, at, Lived(status))
+
+    def apply(self, event: Event) -> None:
+        """Change the state as an event of the log says."""
+        if event.seq != self.head + 1:
+            raise ValueError(f"the log has event {event.seq} after {self.head}")
+        body = unpack(event)
+        if event.kind == log.DECISION:
+            self._decided(event, body)
+        elif event.kind == log.REWARD:
+            self._rewarded(event.key, self.open[event.key], body)
+        elif event.kind == log.EXPIRE:
+            self._expired(body.before)
+        elif event.kind == log.ARMS:
+            self._arms_changed(body)
+        else:
+            self.status = body.status
+        self.head = event.seq
+
+    def _decided(self, event: Event, body: Decided) -> None:
+        """Adopt a logged decision: its arms are the truth, whatever this machine would choose."""
+        given: dict[str, Any] = {}
+        if body.eligible is not None:
+            given["eligible"] = unbits(body.eligible, len(self.names))
+        if body.contexts is not None:
+            given["contexts"] = self.contexts_of(body)
+        decision = self.policy.record([self.names[arm] for arm in body.arms], **given)
+        if decision.number != event.number:
+            raise ValueError(f"event {event.seq} is decision {event.number}, and the policy made {decision.number}")
+        self.opened(event.key, decision, event.at)
+
+    def contexts_of(self, body: Decided) -> NDArray[np.float64]:
+        """Return the contexts of a logged decision, a row for each arm."""
+        assert body.contexts is not None
+        return np.frombuffer(body.contexts, "<f8").reshape(len(self.names), -1).copy()
+
+    def digest(self) -> str:
+        """Return a digest of the whole state: equal after the same events."""
+        rows = [[key, *one.to_row()] for key, one in self.open.items()]
+        own = log.pack([self.head, self.status, self.closed_before, self.decided, sorted(self.meta.items()), rows])
+        return hashlib.sha256(self.policy.digest().encode() + own).hexdigest()
+
+    def to_bytes(self) -> bytes:
+        """Return everything, for a snapshot."""
+        rows: Any = [(key, *one.to_row()) for key, one in self.open.items()]
+        saved = _Saved(
+            self.head, self.status, self.closed_before, self.decided, self.meta, rows, self.policy.to_bytes()
+        )
+        return log.pack(saved)
+
+    @classmethod
+    def from_bytes(cls, recipe: Recipe, payload: bytes) -> Fold:
+        """Return what `to_bytes` wrote."""
+        saved = _SAVED.decode(payload)
+        fold = cls(recipe, Policy.from_bytes(saved.policy))
+        fold.head, fold.status, fold.closed_before = saved.head, saved.status, saved.closed_before
+        fold.decided, fold.meta = saved.decided, saved.meta
+        for key, number, at, turn, show, told, gathered in saved.open:
+            one = Open(number, show, at)
+            one.turn, one.told, one.gathered = turn, told, gathered
+            fold.open[key] = one
+        return fold
+
+    def history_of_rewards(self, rewarded: Sequence[Rewarded]) -> Mapping[int, dict[str, float]]:
+        """Return, for each arm, the values of its rewards by their ids."""
+        found: dict[int, dict[str, float]] = {}
+        for body in rewarded:
+            for arm, value in zip(body.arms, body.values, strict=True):
+                found.setdefault(arm, {})[body.reward] = value
+        return found
+
+
+def bits(mask: NDArray[np.bool_]) -> bytes:
+    """Return a mask of arms as bits."""
+    return np.packbits(mask).tobytes()
+
+
+def unbits(packed: bytes, n_arms: int) -> NDArray[np.bool_]:
+    """Return the mask that `bits` packed."""
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=n_arms).astype(np.bool_)

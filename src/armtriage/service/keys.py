@@ -1,0 +1,109 @@
+"""Keys: who may ask the service for what, and how often."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+
+from armtriage.service import clock
+from armtriage.service.refusal import Refused
+from armtriage.service.stores import KeyRow
+
+__all__ = ["RATE", "SCOPES", "Doorman", "new_key"]
+
+SCOPES = ("decide", "reward", "read", "admin")
+"""What a key can be good for."""
+
+RATE = 100.0
+"""Requests a second of a key, unless it was made for more."""
+
+_GUESSES = 10  # wrong keys that an address may send in a minute
+_BEARER = b"Bearer "
+
+
+def new_key(scopes: Iterable[str], label: str = "", rate: float = RATE) -> tuple[str, KeyRow]:
+    """Return a new key, which is never shown again, and what is stored of it.
+
+    Examples
+    --------
+    >>> text, row = new_key(["decide", "reward"])
+    >>> text.startswith(f"at_{row.id}_"), row.scopes
+    (True, 'decide,reward')
+    """
+    wanted = list(dict.fromkeys(scopes))
+    if not wanted or any(one not in SCOPES for one in wanted):
+        raise ValueError(f"scopes must be some of {', '.join(SCOPES)}, got {', '.join(wanted) or 'none'}")
+    if not 0 <= rate < float("inf"):
+        raise ValueError(f"rate must be a number of requests a second, 0 for any number, got {rate!r}")
+    name = secrets.token_hex(4)
+    text = f"at_{name}_{secrets.token_urlsafe(32)}"
+    return text, KeyRow(name, _hash(text.encode()), ",".join(wanted), label, rate, clock.wall(), None)
+
+
+def _hash(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()
+
+
+class Doorman:
+    """Lets requests in by their keys; as long as there has never been a key, everybody.
+
+    Examples
+    --------
+    >>> text, row = new_key(["read"])
+    >>> doorman = Doorman()
+    >>> doorman.update([row])
+    >>> doorman.admit(f"Bearer {text}".encode(), "read", "127.0.0.1")
+    >>> doorman.admit(f"Bearer {text}".encode(), "admin", "127.0.0.1")
+    Traceback (most recent call last):
+    armtriage.service.refusal.Refused: forbidden: The key may not do this.
+    """
+
+    def __init__(self) -> None:
+        self._keys: dict[bytes, tuple[KeyRow, frozenset[str]]] = {}
+        self._allowed: dict[str, tuple[float, float]] = {}  # by key: requests that it may make, and when that was
+        self._wrong: dict[str, tuple[float, int]] = {}  # by address: since when, and how many wrong keys
+        self.open = True
+
+    def update(self, keys: Sequence[KeyRow]) -> None:
+        """Take over the keys of the store."""
+        self.open = not keys
+        self._keys = {one.id.encode(): (one, frozenset(one.scopes.split(","))) for one in keys if one.revoked is None}
+        self._allowed = {name: had for name, had in self._allowed.items() if name.encode() in self._keys}
+
+    def admit(self, header: bytes | None, scope: str, address: str) -> None:
+        """Refuse a request whose key is missing, wrong, for other things, or used too often."""
+        if self.open:
+            return
+        row, scopes = self._known(header, address)
+        if scope not in scopes:
+            raise Refused("forbidden")
+        if row.rate:
+            now = time.monotonic()
+            left, since = self._allowed.get(row.id, (row.rate, now))
+            left = min(left + (now - since) * row.rate, max(row.rate, 1.0))
+            if left < 1.0:
+                raise Refused("too_many")
+            self._allowed[row.id] = left - 1.0, now
+
+    def _known(self, header: bytes | None, address: str) -> tuple[KeyRow, frozenset[str]]:
+        key = header[len(_BEARER) :] if header is not None and header.startswith(_BEARER) else b""
+        found = self._keys.get(key[3:11]) if key.startswith(b"at_") else None
+        # An unknown key takes as long as a wrong one.
+        if hmac.compare_digest(_hash(key), bytes(32) if found is None else found[0].sha256) and found is not None:
+            return found
+        self._count_guess(address)
+        raise Refused("unauthorized")
+
+    def _count_guess(self, address: str) -> None:
+        now = time.monotonic()
+        since, wrong = self._wrong.get(address, (now, 0))
+        if now - since > 60.0:
+            since, wrong = now, 0
+        if len(self._wrong) > 10_000:
+            self._wrong.clear()
+        self._wrong[address] = since, wrong + 1
+        if wrong >= _GUESSES:
+            raise Refused("too_many", "Too many wrong keys from this address.", retry=60)

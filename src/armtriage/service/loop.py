@@ -1,0 +1,460 @@
+"""The loop of a policy: it takes the requests that wait, changes the state, stores what happened, and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from armtriage import __version__
+from armtriage.errors import ArmtriageError
+from armtriage.service import clock
+from armtriage.service.crash import point
+from armtriage.service.events import History
+from armtriage.service.fold import Fold
+from armtriage.service.messages import ArmsChange, Decide, Reward
+from armtriage.service.metrics import Metrics
+from armtriage.service.recipe import Recipe
+from armtriage.service.refusal import Refused
+from armtriage.service.stores import Group, PolicyRow, Snapshot, Store, StoreError, Write
+from armtriage.service.turn import Reply, Turn
+
+__all__ = ["Loop", "load", "rehearse"]
+
+GROUP = 256  # requests that share a commit
+WAITING = 1024  # requests that may wait; more are refused
+PATIENCE = 2.0  # seconds that one may wait before others are refused
+CHUNK = 2_000  # events that a replay reads at a time
+EVERY = 10_000  # events after which there is a snapshot: a replay of them takes about half a second
+_REPLAY = 5e-5  # seconds that the replay of an event takes, as measured; a snapshot may cost a tenth of what it saves
+_DAY = 86_400_000_000
+
+
+class Work(NamedTuple):
+    """A request, and where its answer goes."""
+
+    kind: str
+    payload: Any
+    future: asyncio.Future[Any]
+    since: float
+
+
+class Loop:
+    """Serves one policy; nothing else touches its state.
+
+    A group of requests is answered when it is stored, never before. If that fails, the state is thrown away and made
+    anew from what is stored: memory is never ahead of the log.
+    """
+
+    def __init__(self, store: Store, row: PolicyRow, metrics: Metrics) -> None:
+        self.store, self.row, self.metrics = store, row, metrics
+        self.recipe = Recipe.read(row.config)
+        self.fold: Fold | None = None
+        self.problem = "loading"
+        self.seen: Any = None  # the last view of the state, and when it was taken
+        self._waiting: deque[Work] = deque()
+        self._awake = asyncio.Event()
+        self._flying: deque[asyncio.Future[None]] = deque()
+        self._recent: dict[str, History] = {}
+        self._failed: StoreError | None = None
+        self._snapshot_at = 0
+        self._worth = EVERY  # events after which the next snapshot pays
+        self._swept = 0.0
+        self._pause = 0.1  # seconds before the next try to load
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._saving: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The policy's name."""
+        return self.row.name
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are answered now."""
+        return not self.problem
+
+    @property
+    def queued(self) -> int:
+        """How many requests wait."""
+        return len(self._waiting)
+
+    @property
+    def lag(self) -> int:
+        """How many events came after the last snapshot."""
+        return 0 if self.fold is None else self.fold.head - self._snapshot_at
+
+    def start(self) -> None:
+        """Begin to load and to serve."""
+        self._task = asyncio.create_task(self._run(), name=f"policy {self.name}")
+
+    async def stop(self) -> None:
+        """Answer what waits, write a snapshot, and end."""
+        self._stopping = True
+        self._awake.set()
+        if self._task is not None:
+            await self._task
+
+    def nudge(self) -> None:
+        """Let the loop see whether time has brought it work; the server does this every second."""
+        self._awake.set()
+
+    def submit(self, kind: str, payload: Any) -> asyncio.Future[Any]:
+        """Let a request wait for its group; refuse it if it would have to wait for long."""
+        now = time.monotonic()
+        if self._stopping:
+            raise Refused("busy", "The server is stopping; try again.")
+        if len(self._waiting) >= WAITING or (self._waiting and now - self._waiting[0].since > PATIENCE):
+            self.metrics.shed(self.name)
+            raise Refused("busy" if self.ready else "starting")
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(Work(kind, payload, future, now))
+        self._awake.set()
+        return future
+
+    async def _run(self) -> None:
+        while not (self._stopping and self.fold is None):
+            try:
+                if self.fold is None:
+                    await self._load()
+                await self._serve()
+            except StoreError as error:
+                await self._recover(error)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:  # a fault of ours: nothing of it is acknowledged, and the log is the truth
+                self.metrics.fault(self.name, error)
+                await self._recover(StoreError(f"{type(error).__name__}: {error}"))
+            else:
+                break
+
+    async def _load(self) -> None:
+        fold = await load(self.store, self.row, self.recipe)
+        if self.problem == "loading":
+            await asyncio.to_thread(rehearse, fold)
+        self.fold, self._snapshot_at, self.problem, self._pause = fold, fold.head, "", 0.1
+
+    async def _recover(self, error: StoreError) -> None:
+        """Refuse all that was under way, and throw the state away."""
+        self.problem = "store"
+        code = "disk_full" if error.full else "store"
+        with contextlib.suppress(StoreError):
+            await asyncio.gather(*self._flying, return_exceptions=True)
+        self._flying.clear()
+        self._recent.clear()
+        self.fold = self._failed = None
+        while self._waiting:
+            _refuse(self._waiting.popleft(), Refused(code))
+        await asyncio.sleep(self._pause)
+        self._pause = min(2 * self._pause, 5.0)
+
+    async def _serve(self) -> None:
+        while True:
+            if self._failed is not None:
+                raise self._failed
+            if not self._waiting:
+                if self._stopping:
+                    break
+                self._awake.clear()
+                await self._awake.wait()
+            while len(self._flying) >= self.store.depth:
+                await self._landed()
+            if self._failed is not None:
+                continue
+            if self._waiting or self._idle_work():
+                await self._turn()
+            await self._maybe_save()
+        while self._flying:
+            await self._landed()
+        if self._failed is not None:
+            raise self._failed
+        if self._saving is not None:
+            await self._saving
+        if self.lag:
+            await self._save(self._snapshot())
+
+    def _idle_work(self) -> bool:
+        """Whether a turn is worth it although nobody waits: decisions whose time has passed, or others' events."""
+        now = time.monotonic()
+        if now - self._swept < 1.0:
+            return False
+        self._swept = now
+        assert self.fold is not None
+        return self.store.shared or self.fold.due(clock.steady()) is not None
+
+    async def _landed(self) -> None:
+        """Wait for the oldest group."""
+        with contextlib.suppress(StoreError):
+            await self._flying[0]
+        self._flying.popleft()
+
+    async def _turn(self) -> None:
+        fold = self.fold
+        assert fold is not None
+        works = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
+        group = None
+        try:
+            group = await self._caught_up(fold, self._keys(works))
+            found = dict(group.found)
+            if group.missed and (unsure := [key for key in self._keys(works) if key not in found]):
+                found |= await group.find(unsure)
+            turn = Turn(fold, group.now, found, self._recent)
+            replies = self._replies(turn, works)
+            point("after-apply")
+            write = turn.write()
+            if self.store.shared and not (write.events or write.strays or write.counts):
+                await group.leave()
+                _answer(works, replies)
+                return
+        except BaseException as error:
+            for work in works:
+                _refuse(work, _refusal_for(error))
+            if group is not None:
+                await group.leave()
+            raise
+        for key, one in turn.own.items():
+            kept = self._recent.setdefault(key, History([], []))
+            kept.events.extend(one.events)
+            kept.strays.extend(one.strays)
+        self._fly(works, replies, turn, write, group.commit(write))
+
+    async def _caught_up(self, fold: Fold, keys: Sequence[str]) -> Group:
+        """Return a group with the end of the log, all of which has been applied."""
+        while True:
+            group = await self.store.begin(self.row.id, fold.head, keys)
+            _replay(fold, group.missed)
+            if fold.head >= group.head:
+                return group
+            # So much was missed that it is not read while others wait for the log.
+            await group.leave()
+            while events := await self.store.read(self.row.id, fold.head, CHUNK):
+                await asyncio.to_thread(_replay, fold, events)
+
+    def _fly(self, works: Sequence[Work], replies: Sequence[Any], turn: Turn, write: Write, commit: Any) -> None:
+        """Answer a group when it is stored; later groups may be under way by then."""
+        began = time.monotonic()
+
+        async def land() -> None:
+            try:
+                await commit
+            except StoreError as error:
+                self._failed = self._failed or error
+                for work in works:
+                    _refuse(work, _refusal_for(error))
+                self._awake.set()
+                raise
+            point("before-answer")
+            self._forget(turn.own)
+            _answer(works, replies)
+            now = time.monotonic()
+            self.metrics.group(self.name, len(works), now - began, write.counts, [now - one.since for one in works])
+
+        self._flying.append(asyncio.ensure_future(land()))
+
+    def _forget(self, own: Mapping[str, History]) -> None:
+        """Drop what the store can tell from now on."""
+        for key, one in own.items():
+            kept = self._recent[key]
+            del kept.events[: len(one.events)]
+            del kept.strays[: len(one.strays)]
+            if not kept.events and not kept.strays:
+                del self._recent[key]
+
+    def _keys(self, works: Sequence[Work]) -> list[str]:
+        """Return the ids whose histories the store must tell.
+
+        Those are the ids that requests give, and of rewards those whose decision is closed, or may be before the
+        last of its rewards in this group.
+        """
+        assert self.fold is not None
+        opened = self.fold.open
+        keys: dict[str, None] = {}
+        told: set[str] = set()
+        for work in works:
+            if work.kind == "decide":
+                keys |= {one.id: None for one in work.payload if isinstance(one.id, str)}
+            elif work.kind in ("reward", "rewards"):
+                for one in (work.payload,) if work.kind == "reward" else work.payload:
+                    if isinstance(one, Reward):
+                        if one.decision not in opened or one.decision in told:
+                            keys[one.decision] = None
+                        told.add(one.decision)
+        return list(keys)
+
+    def _replies(self, turn: Turn, works: Sequence[Work]) -> list[Any]:
+        """Apply the requests of a group and return their answers.
+
+        They are all under way at once, so any order is right: rewards go first, for the decisions to know them, and
+        decisions together, which costs less. What else changes the policy keeps its place. Decisions whose time has
+        passed are closed last: the rewards of this group came before.
+        """
+        replies: list[Any] = [None] * len(works)
+        start = 0
+        for stop in [place for place, work in enumerate(works) if work.kind in ("arms", "status", "look")] + [
+            len(works)
+        ]:
+            self._replies_between(turn, works, replies, range(start, stop))
+            if stop < len(works):
+                kind, payload = works[stop].kind, works[stop].payload
+                if kind == "look":
+                    replies[stop] = self._looked(payload, turn.fold)
+                elif kind == "arms":
+                    replies[stop] = turn.change_arms(payload)
+                else:
+                    replies[stop] = turn.change_status(payload)
+            start = stop + 1
+        turn.expire()
+        return replies
+
+    def _looked(self, what: Any, fold: Fold) -> Any:
+        """Return what a function sees; if it fails, nothing else does."""
+        try:
+            return what(fold)
+        except Exception as error:
+            self.metrics.fault(self.name, error)
+            return Refused("internal")
+
+    @staticmethod
+    def _replies_between(turn: Turn, works: Sequence[Work], replies: list[Any], places: range) -> None:
+        decides = [place for place in places if works[place].kind == "decide"]
+        asked = {one.id for place in decides for one in works[place].payload if isinstance(one.id, str)}
+        later = []
+        for place in places:
+            kind, payload = works[place].kind, works[place].payload
+            if kind == "reward":
+                if payload.decision in asked:
+                    later.append(place)
+                else:
+                    replies[place] = turn.reward(payload)
+            elif kind == "rewards":
+                later.append(place)
+            elif kind == "rejected":
+                turn.counts["rejected"] += 1
+        if decides:
+            for place, reply in zip(decides, turn.decide([works[place].payload for place in decides]), strict=True):
+                replies[place] = reply
+        for place in later:
+            payload = works[place].payload
+            replies[place] = turn.reward(payload) if works[place].kind == "reward" else turn.reward_batch(payload)
+
+    async def _maybe_save(self) -> None:
+        assert self.fold is not None
+        if self.lag >= self._worth and (self._saving is None or self._saving.done()):
+            while self._flying:
+                await self._landed()
+            if self._failed is None:
+                self._saving = asyncio.create_task(self._save(self._snapshot()))
+
+    def _snapshot(self) -> Snapshot:
+        """Return a snapshot of the state, whose events must all be stored."""
+        assert self.fold is not None
+        assert not self._flying
+        began = time.thread_time()
+        snapshot = Snapshot.of(self.fold.head, __version__, self.fold.to_bytes())
+        self._worth = max(EVERY, int(10.0 * (time.thread_time() - began) / _REPLAY))
+        self._snapshot_at = self.fold.head
+        return snapshot
+
+    async def _save(self, snapshot: Snapshot) -> None:
+        """Write a snapshot; without it nothing is lost but time."""
+        point("before-snapshot")
+        with contextlib.suppress(StoreError):
+            await self.store.put_snapshot(self.row.id, snapshot)
+            await self.store.forget_orphans(self.row.id, clock.steady() - _DAY)
+        point("after-snapshot")
+
+    async def reward(self, request: Reward) -> Reply:
+        """Return the fates of rewards."""
+        reply: Reply = await self.submit("reward", request)
+        return reply
+
+    async def count_rejected(self) -> None:
+        """Count a reward that could not even be read."""
+        with contextlib.suppress(Refused):
+            await self.submit("rejected", None)
+
+    async def change_arms(self, change: ArmsChange) -> Reply:
+        """Add, retire or restore arms."""
+        reply: Reply = await self.submit("arms", change)
+        return reply
+
+    async def change_status(self, status: str) -> Reply:
+        """Pause, resume or archive."""
+        reply: Reply = await self.submit("status", status)
+        return reply
+
+    async def look(self, what: Any) -> Any:
+        """Return what a function sees in the state, between two groups; it must not change or keep it."""
+        return await self.submit("look", what)
+
+
+def _refusal_for(error: BaseException) -> Refused:
+    if isinstance(error, StoreError):
+        return Refused("disk_full" if error.full else "store")
+    return Refused("internal")
+
+
+def _refuse(work: Work, refused: Refused) -> None:
+    if not work.future.done():
+        work.future.set_exception(refused)
+
+
+def _answer(works: Sequence[Work], replies: Sequence[Any]) -> None:
+    for work, reply in zip(works, replies, strict=True):
+        if work.future.done():
+            continue
+        if isinstance(reply, Refused):
+            work.future.set_exception(reply)
+        else:
+            work.future.set_result(reply)
+
+
+async def load(store: Store, row: PolicyRow, recipe: Recipe | None = None, *, snapshots: bool = True) -> Fold:
+    """Return the state that a policy's log makes, from the newest snapshot that can be used, or from nothing."""
+    recipe = Recipe.read(row.config) if recipe is None else recipe
+    fold = None
+    for snapshot in await store.snapshots(row.id) if snapshots else ():
+        # Another version may count otherwise: its snapshots are not trusted, and the log is.
+        logged = await store.read(row.id, snapshot.seq - 1, 1)
+        if logged and snapshot.whole and snapshot.version == __version__:
+            with contextlib.suppress(ArmtriageError, ValueError):
+                fold = await asyncio.to_thread(Fold.from_bytes, recipe, snapshot.payload)
+                break
+    if fold is None:
+        fold = await asyncio.to_thread(Fold, recipe)
+    while events := await store.read(row.id, fold.head, CHUNK):
+        await asyncio.to_thread(_replay, fold, events)
+    return fold
+
+
+def _replay(fold: Fold, events: Sequence[Any]) -> None:
+    for event in events:
+        fold.apply(event)
+
+
+def rehearse(fold: Fold) -> None:
+    """Let a copy of the policy do once all that requests can make it do, so that no request waits for a compiler."""
+    copy = Fold.from_bytes(fold.recipe, fold.to_bytes())
+    turn = Turn(copy, clock.steady(), {}, {})
+    copy.status = "running"
+    contexts = None
+    if copy.contextual:
+        contexts = [[0.0] * int(copy.recipe.create.dimension) for _ in copy.names]  # type: ignore[arg-type]
+    asked = [Decide() if contexts is None else Decide(contexts=contexts) for _ in range(3)]
+    if contexts is None and len(copy.names) > 1:
+        asked.append(Decide(exclude=[copy.names[int((~copy.retired).argmax())]]))
+    keys = []
+    for one in ([asked[0]], asked[1:]):
+        turn.decide([[request] for request in one])
+    keys = list(copy.open)[-len(asked) :]
+    for place, key in enumerate(keys):
+        shown = [copy.names[arm] for arm in copy.open[key].show]
+        value = min(max(0.0, copy.low), copy.high)
+        turn.reward(Reward(decision=key, rewards=dict.fromkeys(shown[: 1 + place % 2], value)))
+        if key in copy.open:
+            turn.reward(Reward(decision=key, rewards={}, last=True))
+    copy.digest()

@@ -1,0 +1,307 @@
+"""What clients send and get, and the strict reading of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from armtriage.service.refusal import Refused
+
+__all__ = [
+    "BATCH",
+    "FATES",
+    "UNKNOWN",
+    "Answer",
+    "Answers",
+    "Arm",
+    "ArmsChange",
+    "ArmsChangeAnswer",
+    "Create",
+    "Decide",
+    "DecideBatch",
+    "Error",
+    "Fates",
+    "Message",
+    "Results",
+    "Reward",
+    "RewardBatch",
+    "RewardRule",
+    "Status",
+    "StatusAnswer",
+    "encode",
+    "read",
+    "rfc3339",
+]
+
+BATCH = 1000
+"""The most decisions or rewards in one request."""
+
+FATES = ("applied", "duplicate", "conflict", "late", "orphan", "rejected")
+"""What can become of a reward: every one that is sent ends as exactly one of these."""
+
+Id = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
+ArmName = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+PolicyName = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
+Number = Annotated[float, Meta(ge=-1e100, le=1e100)]
+Text = Annotated[str, Meta(max_length=256, pattern=r"^[^\x00]*\Z")]
+Fact = Text | bool | Annotated[int, Meta(ge=-(2**53), le=2**53)] | Number | None
+Facts = Annotated[
+    dict[Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00]*\Z")], Fact], Meta(max_length=32)
+]
+Row = Annotated[list[float], Meta(max_length=2048)]  # norms are bounded, so that numbers need not be
+Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class Message(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A body that clients send: what it does not know it refuses."""
+
+    def keys(self) -> int:
+        """Return how many keys the body has, if none is there twice and none is left out; else a number that is off."""
+        return sum(getattr(self, name) is not UNSET for name in self.__struct_fields__)
+
+
+class Decide(Message):
+    """Ask for a decision."""
+
+    id: Id | UnsetType = UNSET
+    exclude: Annotated[list[ArmName], Meta(max_length=100_000)] | UnsetType = UNSET
+    eligible: Annotated[list[ArmName], Meta(max_length=100_000)] | UnsetType = UNSET
+    contexts: list[Row] | dict[ArmName, Row] | UnsetType = UNSET
+    tags: Facts | UnsetType = UNSET
+
+    def keys(self) -> int:
+        """Return how many keys the body has, if none is there twice."""
+        inner = sum(len(one) for one in (self.contexts, self.tags) if isinstance(one, dict))
+        return super().keys() + inner
+
+
+class DecideBatch(Message):
+    """Ask for several decisions, all or none."""
+
+    requests: Annotated[list[Decide], Meta(min_length=1, max_length=BATCH)]
+
+    def keys(self) -> int:
+        """Return how many keys the body has, if none is there twice."""
+        return 1 + sum(one.keys() for one in self.requests)
+
+
+class Reward(Message):
+    """Tell rewards of a decision: `rewards` by arm, or `hits`, the arms with a reward of 1 where the others have 0."""
+
+    decision: Id
+    rewards: dict[ArmName, Number] | UnsetType = UNSET
+    hits: Annotated[list[ArmName], Meta(max_length=100_000)] | UnsetType = UNSET
+    id: Id | UnsetType = UNSET
+    last: bool | UnsetType = UNSET
+
+    def keys(self) -> int:
+        """Return how many keys the body has, if none is there twice."""
+        return super().keys() + (len(self.rewards) if isinstance(self.rewards, dict) else 0)
+
+
+class RewardBatch(Message):
+    """Tell rewards of several decisions; one that is refused does not stop the others."""
+
+    requests: Annotated[list[Raw], Meta(min_length=1, max_length=BATCH)]
+
+
+class Arm(Message):
+    """An arm, with what else is known of it."""
+
+    id: ArmName
+    meta: Facts = {}
+
+
+class RewardRule(Message):
+    """Which rewards there are, and what counts if an arm has several or none."""
+
+    range: tuple[Number, Number] = (0.0, 1.0)
+    direction: Literal["maximize", "minimize"] = "maximize"
+    rule: Literal["first", "last", "sum"] = "first"
+    default: Number | None = None
+
+
+class Feedback(Message):
+    """Which arms a chosen arm shows beside itself."""
+
+    kind: Literal["semi_bandit", "full_information", "cliques", "edges"] = "semi_bandit"
+    sizes: list[Annotated[int, Meta(ge=1, le=100_000)]] | UnsetType = UNSET
+    edges: Annotated[list[tuple[ArmName, ArmName]], Meta(max_length=1_000_000)] | UnsetType = UNSET
+
+
+class DecisionFamily(Message):
+    """Which sets of arms may be decided on."""
+
+    kind: Literal["partition", "matchings", "spanning_trees", "paths", "knapsack", "explicit"]
+    groups: list[Index] | UnsetType = UNSET
+    capacities: Index | list[Index] | UnsetType = UNSET
+    left: Index | UnsetType = UNSET
+    right: Index | UnsetType = UNSET
+    size: Index | UnsetType = UNSET
+    n_nodes: Index | UnsetType = UNSET
+    edges: list[tuple[Index, Index]] | UnsetType = UNSET
+    source: Index | UnsetType = UNSET
+    target: Index | UnsetType = UNSET
+    weights: list[Number] | UnsetType = UNSET
+    capacity: Number | UnsetType = UNSET
+    decisions: list[list[Index]] | UnsetType = UNSET
+
+
+class Create(Message):
+    """Make a policy."""
+
+    name: PolicyName
+    arms: Annotated[list[Arm | ArmName], Meta(min_length=1, max_length=100_000)]
+    policy: dict[Annotated[str, Meta(max_length=64)], Fact] = {}
+    budget: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
+    decisions: DecisionFamily | UnsetType = UNSET
+    dimension: Annotated[int, Meta(ge=1, le=2048)] | UnsetType = UNSET
+    feedback: Feedback = msgspec.field(default_factory=Feedback)
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | UnsetType = UNSET
+    reward: RewardRule = msgspec.field(default_factory=RewardRule)
+    join_window: Annotated[str, Meta(max_length=16, pattern=r"^[1-9][0-9]*[smhd]\Z")] = "24h"
+
+
+class ArmsChange(Message):
+    """Add, retire and restore arms, and change what else is known of them, all or nothing."""
+
+    add: Annotated[list[Arm | ArmName], Meta(max_length=100_000)] = []
+    retire: Annotated[list[ArmName], Meta(max_length=100_000)] = []
+    restore: Annotated[list[ArmName], Meta(max_length=100_000)] = []
+    meta: Annotated[dict[ArmName, Facts], Meta(max_length=100_000)] = {}
+
+
+class Status(Message):
+    """Pause, resume or archive a policy."""
+
+    status: Literal["running", "paused", "archived"]
+
+
+class Propensity(Struct):
+    """With what probability the arms were chosen, as far as it is known."""
+
+    kind: Literal["unknown"] = "unknown"
+
+
+UNKNOWN = Propensity()
+
+
+class Answer(Struct):
+    """A decision: show `arms`, and tell the rewards of `show` before the deadline."""
+
+    id: str
+    seq: int
+    number: int
+    arms: list[str]
+    show: list[str]
+    propensity: Propensity
+    version: int
+    deadline: str
+
+
+class Fates(Struct):
+    """What became of each reward, and which are still awaited."""
+
+    decision: str
+    fates: dict[str, Literal["applied", "duplicate", "conflict", "late", "orphan", "rejected"]]
+    open: list[str]
+    seq: int
+
+
+class Answers(Struct):
+    """The decisions of a batch, in its order."""
+
+    decisions: list[Answer]
+
+
+class Results(Struct):
+    """What became of each part of a batch of rewards, in its order."""
+
+    results: list[dict[str, Any]]
+
+
+class ArmsChangeAnswer(Struct):
+    """How many arms there are now."""
+
+    arms: int
+    retired: int
+    seq: int
+
+
+class StatusAnswer(Struct):
+    """The status now."""
+
+    status: str
+    seq: int
+
+
+class Error(Struct):
+    """Why a request was refused: `error` is one of a fixed list of codes."""
+
+    error: str
+    detail: str
+    request: str
+    fates: dict[str, str] | UnsetType = UNSET
+
+
+encode = msgspec.json.Encoder().encode
+_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Decide, DecideBatch, Reward, RewardBatch, Create, ArmsChange, Status)
+}
+Read = TypeVar("Read", bound=Message)
+
+
+def read(kind: type[Read], body: bytes | Raw) -> Read:
+    """Return the message that a body holds; refuse by name what is not JSON, not such a message, or says a key twice.
+
+    Examples
+    --------
+    >>> read(Decide, b'{"id": "visit-1"}').id
+    'visit-1'
+    >>> read(Reward, b'{"decision": "visit-1", "rewards": {"tea": NaN}}')
+    Traceback (most recent call last):
+    armtriage.service.refusal.Refused: malformed: The body is not JSON.
+    """
+    try:
+        message: Read = _DECODERS[kind].decode(body)
+    except msgspec.ValidationError as error:
+        raise Refused("invalid", str(error)[:300].encode("ascii", "replace").decode()) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refused("malformed") from None
+    # Every key has a colon, so a body with as many colons as keys has no key twice; in others one must look.
+    raw = bytes(body)
+    colons = raw.count(b":")
+    if colons > 1 and colons != message.keys():
+        _refuse_twice(raw)
+    return message
+
+
+def _refuse_twice(body: bytes) -> None:
+    """Refuse an object that has a key twice, which parsers resolve in different ways."""
+    try:
+        json.loads(body, object_pairs_hook=_different)
+    except (ValueError, RecursionError):
+        raise Refused("malformed") from None
+
+
+def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise Refused("duplicate_key")
+    return found
+
+
+def rfc3339(microseconds: int) -> str:
+    """Return a time as text, in UTC and whole seconds, never early.
+
+    Examples
+    --------
+    >>> rfc3339(1_500_000)
+    '1970-01-01T00:00:02Z'
+    """
+    seconds = -(-microseconds // 1_000_000)
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

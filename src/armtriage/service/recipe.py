@@ -1,0 +1,168 @@
+"""From a policy's description in JSON to the policy itself."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+
+from armtriage.catalogue import POLICIES, parameters_of, policy_kinds, policy_parameters
+from armtriage.decisions import (
+    DecisionSet,
+    Explicit,
+    Knapsack,
+    Matchings,
+    PartitionMatroid,
+    Paths,
+    SpanningTrees,
+)
+from armtriage.graphs import FeedbackGraph
+from armtriage.policies import ContextualPolicy, Policy
+from armtriage.service.messages import Arm, Create, DecisionFamily, Feedback
+from armtriage.service.refusal import Refused, said
+
+__all__ = ["Recipe"]
+
+_FAMILIES: Mapping[str, tuple[type[DecisionSet], tuple[str, ...]]] = {
+    "partition": (PartitionMatroid, ("groups", "capacities")),
+    "matchings": (Matchings, ("left", "right", "edges", "size")),
+    "spanning_trees": (SpanningTrees, ("n_nodes", "edges")),
+    "paths": (Paths, ("n_nodes", "edges", "source", "target")),
+    "knapsack": (Knapsack, ("weights", "capacity")),
+    "explicit": (Explicit, ("decisions",)),
+}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST = 30 * 86400
+# Described by fields of their own.
+_GIVEN = ("names", "reward_range", "direction", "horizon")
+_RECIPE = msgspec.json.Decoder(Create)
+
+
+class Recipe:
+    """What a policy is made of; the same recipe makes the same policy, whenever and wherever.
+
+    Examples
+    --------
+    >>> recipe = Recipe(Create(name="drinks", arms=["tea", "milk", "jam"], budget=2, seed=7))
+    >>> recipe.make().budget, recipe.window
+    (2, 86400000000)
+    """
+
+    def __init__(self, create: Create) -> None:
+        if create.seed is UNSET:
+            create = msgspec.structs.replace(create, seed=secrets.randbits(62))
+        self.create = create
+        self.arms = [Arm(id=one) if isinstance(one, str) else one for one in create.arms]
+        self.names = [one.id for one in self.arms]
+        self.kind = create.policy.get("kind", "guarded_thompson")
+        self.options = {key: value for key, value in create.policy.items() if key != "kind"}
+        self.window = _seconds(create.join_window) * 1_000_000
+        if len(set(self.names)) < len(self.names):
+            raise Refused("invalid", "arms has the same id twice")
+        if not isinstance(self.kind, str) or self.kind not in POLICIES:
+            raise Refused("invalid", f"policy.kind must be one of {', '.join(POLICIES)}")
+        accepted = [one for one in policy_parameters(self.kind) if one not in _GIVEN]
+        if any(key not in accepted for key in self.options):
+            raise Refused(
+                "invalid", f"policy has an option that {self.kind} has not; accepted are {', '.join(accepted)}"
+            )
+        low, high = create.reward.range
+        default = create.reward.default
+        if default is not None and not low <= default <= high:
+            raise Refused("invalid", "reward.default must lie in reward.range")
+        self._check_fit()
+
+    def _check_fit(self) -> None:
+        """Refuse parts that do not go together, or that would do nothing."""
+        create, kinds = self.create, policy_kinds(str(self.kind))
+        contextual = issubclass(POLICIES[str(self.kind)], ContextualPolicy)
+        if contextual != (create.dimension is not UNSET):
+            raise Refused("invalid", f"dimension must be given for policies with contexts only; this is {self.kind}")
+        if contextual and create.feedback.kind != "semi_bandit":
+            raise Refused("invalid", "feedback must be semi_bandit for policies with contexts")
+        if (create.budget is UNSET) == (create.decisions is UNSET):
+            raise Refused("invalid", "give either budget, how many arms a decision has, or decisions")
+        if create.decisions is not UNSET and "decisions" not in kinds:
+            raise Refused("invalid", f"{self.kind} takes no decisions")
+        if create.budget is not UNSET and "decisions" in kinds and "budget" not in kinds:
+            raise Refused("invalid", f"{self.kind} takes decisions, and no budget")
+
+    @classmethod
+    def read(cls, config: bytes) -> Recipe:
+        """Return the recipe that `to_json` wrote."""
+        return cls(_RECIPE.decode(config))
+
+    def to_json(self) -> bytes:
+        """Return the recipe as it is stored, its seed included."""
+        return msgspec.json.encode(self.create, order="deterministic")
+
+    def make(self) -> Policy:
+        """Return the policy, which has made no decision yet; refuse what it refuses, by what it says."""
+        create = self.create
+        kind: Callable[..., Policy] = POLICIES[str(self.kind)]
+        given: dict[str, Any] = {
+            **self.options,
+            "names": self.names,
+            "seed": create.seed,
+            "reward_range": create.reward.range,
+            "direction": create.reward.direction,
+        }
+        try:
+            if create.dimension is not UNSET:
+                sizes = {"n_arms": len(self.names), "dimension": create.dimension, "budget": create.budget}
+                taken = parameters_of(kind)
+                return kind(**{name: size for name, size in sizes.items() if name in taken}, **given)
+            graph = _graph(create.feedback, self.names)
+            if create.decisions is not UNSET:
+                return kind(graph, decisions=_family(create.decisions, len(self.names)), **given)
+            return kind(graph, create.budget, **given)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise Refused("invalid", said(error)) from None
+
+
+def _seconds(text: str) -> int:
+    seconds = int(text[:-1]) * _UNITS[text[-1]]
+    if seconds > _LONGEST:
+        raise Refused("invalid", "join_window must be at most 30d")
+    return seconds
+
+
+def _graph(feedback: Feedback, names: list[str]) -> FeedbackGraph:
+    n = len(names)
+    if (feedback.sizes is not UNSET) != (feedback.kind == "cliques"):
+        raise Refused("invalid", "feedback.sizes must be given for cliques, and for nothing else")
+    if (feedback.edges is not UNSET) != (feedback.kind == "edges"):
+        raise Refused("invalid", "feedback.edges must be given for edges, and for nothing else")
+    if feedback.kind == "cliques":
+        if sum(feedback.sizes) != n:  # type: ignore[arg-type]
+            raise Refused("invalid", f"feedback.sizes must sum to the {n} arms")
+        return FeedbackGraph.cliques(feedback.sizes)  # type: ignore[arg-type]
+    if feedback.kind == "edges":
+        index = {name: arm for arm, name in enumerate(names)}
+        try:
+            pairs = [(index[one], index[other]) for one, other in feedback.edges]  # type: ignore[union-attr]
+        except KeyError:
+            raise Refused("unknown_arm", "feedback.edges has an arm that is not among arms") from None
+        return FeedbackGraph.from_edges(n, np.array(pairs, np.int64).reshape(-1, 2))
+    return FeedbackGraph.full_information(n) if feedback.kind == "full_information" else FeedbackGraph.semi_bandit(n)
+
+
+def _family(family: DecisionFamily, n_arms: int) -> DecisionSet:
+    kind, accepted = _FAMILIES[family.kind]
+    given = {
+        name: getattr(family, name)
+        for name in family.__struct_fields__
+        if name != "kind" and getattr(family, name) is not UNSET
+    }
+    if any(name not in accepted for name in given):
+        raise Refused("invalid", f"decisions of kind {family.kind} take {', '.join(accepted)}")
+    if family.kind == "explicit":
+        given["n_arms"] = n_arms
+    made = kind(**given)
+    if made.n_arms != n_arms:
+        raise Refused("invalid", f"decisions are about {made.n_arms} arms, and arms has {n_arms}")
+    return made

@@ -1,0 +1,78 @@
+"""Refusals: every way in which the service says no, by name, with its status."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+
+__all__ = ["CODES", "Refused", "said"]
+
+CODES: Mapping[str, tuple[int, str]] = {
+    "malformed": (400, "The body is not JSON."),
+    "duplicate_key": (400, "An object has the same key twice."),
+    "unauthorized": (401, "A key is needed, and none that is known was given."),
+    "forbidden": (403, "The key may not do this."),
+    "not_found": (404, "There is nothing of this name."),
+    "orphan": (404, "There is no such decision; its rewards are held for a day, in case it comes."),
+    "unknown_decision": (404, "There is no such decision."),
+    "method": (405, "This address takes other methods."),
+    "slow": (408, "The body did not arrive in time."),
+    "id_taken": (409, "The id belongs to a decision that was asked for in other words."),
+    "name_taken": (409, "There is a policy of this name."),
+    "conflict": (409, "A reward with this id has another value; nothing was changed."),
+    "paused": (409, "The policy is paused, and makes no decisions."),
+    "archived": (410, "The policy is archived: it can be read, and no more."),
+    "too_large": (413, "The body is larger than a megabyte."),
+    "invalid": (422, "The body is JSON, but not what is asked for."),
+    "unknown_arm": (422, "No arm has this name."),
+    "not_shown": (422, "A reward is for an arm that the decision does not show."),
+    "out_of_range": (422, "A reward lies outside the range of rewards."),
+    "nothing_eligible": (422, "No decision can be made of the arms that are eligible."),
+    "too_many": (429, "More requests than the key may make; try again later."),
+    "internal": (500, "The service failed; nothing was acknowledged that is not stored."),
+    "not_installed": (501, "This needs a package that the server lacks."),
+    "busy": (503, "More requests wait than can be answered soon; try again."),
+    "starting": (503, "The policy is being loaded; try again."),
+    "store": (503, "The store failed; repeat with the same id to learn what happened."),
+    "too_many_open": (503, "A million decisions wait for rewards."),
+    "disk_full": (507, "The disk is full; repeat with the same id when it is not."),
+}
+"""Each code of an error, its HTTP status, and what it means."""
+
+
+class Refused(Exception):
+    """A request that is answered with an error; what the client sent is never repeated in it.
+
+    Examples
+    --------
+    >>> refused = Refused("paused")
+    >>> refused.status, json.loads(refused.body())["error"]
+    (409, 'paused')
+    """
+
+    def __init__(
+        self, code: str, detail: str = "", *, fates: Mapping[str, str] | None = None, retry: int | None = None
+    ) -> None:
+        self.status, meaning = CODES[code]
+        self.code, self.detail, self.fates = code, detail or meaning, fates
+        self.retry = 1 if retry is None and self.status in (429, 503, 507) else retry
+        super().__init__(f"{code}: {self.detail}")
+
+    def body(self) -> bytes:
+        """Return the answer's body."""
+        said: dict[str, object] = {"error": self.code, "detail": self.detail, "request": secrets.token_hex(8)}
+        if self.fates is not None:
+            said["fates"] = dict(self.fates)
+        return json.dumps(said).encode("ascii")
+
+
+def said(error: Exception) -> str:
+    """Return what the library says of bad input, without the input.
+
+    Examples
+    --------
+    >>> said(ValueError("budget must be at most 5, got '<script>'"))
+    'budget must be at most 5'
+    """
+    return str(error).partition(", got ")[0][:300].encode("ascii", "replace").decode()

@@ -1,0 +1,118 @@
+"""The server: the application on a port, from the first request to a clean stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from armtriage.service.app import App
+from armtriage.service.service import Service
+from armtriage.service.stores import Store
+
+__all__ = ["run"]
+
+_LOG = logging.getLogger("armtriage.service")
+_CONNECTIONS = 2048
+_STOPPING = 8  # seconds that requests have to end when the server stops
+
+
+class _Server(uvicorn.Server):
+    """Tells the streams to end before it waits for connections to close."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._service.leaving = True
+        super().handle_exit(sig, frame)
+
+
+def run(store: Store, host: str, port: int, started: Callable[[Service, int], None]) -> None:
+    """Serve a store until SIGTERM or SIGINT; then answer what waits, write snapshots, and return.
+
+    Parameters
+    ----------
+    store : Store
+        What is served.
+    host, port
+        Where; an address that others can reach needs a key in the store. Port 0 takes a free one.
+    started : callable
+        Called with the service and its port when requests are answered.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn takes them over, and raises them again when it has stopped.
+        signal.signal(number, lambda *_: None)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(store, host, port, started))
+
+
+def _loop_factory() -> Any:
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        return uvloop.new_event_loop
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _serve(store: Store, host: str, port: int, started: Callable[[Service, int], None]) -> None:
+    service = Service(store)
+    await service.start()
+    try:
+        if service.doorman.open and not _is_loopback(host):
+            raise ValueError(f"host must be this machine's own, such as 127.0.0.1, until there is a key, got {host!r}")
+        config = uvicorn.Config(
+            App(service),
+            host,
+            port,
+            lifespan="off",
+            access_log=False,
+            log_level="warning",
+            server_header=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_keep_alive=20,
+            timeout_graceful_shutdown=_STOPPING,
+            backlog=_CONNECTIONS,
+        )
+        server = _Server(config, service)
+        reporting = asyncio.create_task(_report(server, service, started))
+        try:
+            await server.serve()
+        finally:
+            reporting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reporting
+        if not server.started:
+            raise OSError(f"port {port} of {host} cannot be taken")
+    finally:
+        await service.stop()
+
+
+async def _report(server: uvicorn.Server, service: Service, started: Callable[[Service, int], None]) -> None:
+    """Say when the server answers, and then every ten seconds what it did, if it did anything."""
+    while not server.started:
+        await asyncio.sleep(0.01)
+    started(service, server.servers[0].sockets[0].getsockname()[1])
+    before: dict[int, int] = {}
+    while True:
+        await asyncio.sleep(10.0)
+        now = dict(service.metrics.requests)
+        if now != before:
+            answers = ", ".join(f"{now[code] - before.get(code, 0)} x {code}" for code in sorted(now))
+            _LOG.info("in ten seconds %s", answers)
+        before = now

@@ -1,0 +1,167 @@
+"""Service: the policies of a store, each with its loop, and the keys to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from armtriage import __version__
+from armtriage.service import clock
+from armtriage.service.keys import Doorman
+from armtriage.service.loop import Loop
+from armtriage.service.messages import FATES, Create
+from armtriage.service.metrics import Metrics, Sample
+from armtriage.service.recipe import Recipe
+from armtriage.service.refusal import Refused
+from armtriage.service.stores import PolicyRow, Store, StoreError
+
+__all__ = ["Service"]
+
+_LOG = logging.getLogger("armtriage.service")
+MOST = 1000  # policies of one server
+_REFRESH = 2.0  # seconds between two looks at keys, and at policies that other servers made
+
+
+class Service:
+    """All that one server does, without HTTP.
+
+    Parameters
+    ----------
+    store : Store
+        What it serves; `start` opens it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.metrics = Metrics()
+        self.doorman = Doorman()
+        self.loops: dict[str, Loop] = {}
+        self.watchers = 0
+        self.leaving = False  # told before connections are closed, so that streams end
+        self._ticker: asyncio.Task[None] | None = None
+        self._making: set[str] = set()
+
+    async def start(self) -> None:
+        """Open the store, and begin to load its policies."""
+        await self.store.open()
+        self.doorman.update(await self.store.keys())
+        await self._follow()
+        self._ticker = asyncio.create_task(self._tick(), name="ticker")
+
+    async def stop(self) -> None:
+        """Answer what waits, write snapshots, and close the store."""
+        if self._ticker is not None:
+            self._ticker.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._ticker
+        await asyncio.gather(*(loop.stop() for loop in self.loops.values()))
+        await self.store.close()
+
+    async def _follow(self) -> None:
+        for row in await self.store.policies():
+            if row.name not in self.loops:
+                self._begin(row)
+
+    def _begin(self, row: PolicyRow) -> Loop:
+        loop = self.loops[row.name] = Loop(self.store, row, self.metrics)
+        loop.start()
+        return loop
+
+    async def _tick(self) -> None:
+        """Every second let the loops look around; now and then read the keys, and what other servers made."""
+        seconds = 0
+        while True:
+            await asyncio.sleep(1.0)
+            seconds += 1
+            for loop in self.loops.values():
+                loop.nudge()
+            if seconds % int(_REFRESH) == 0:
+                try:
+                    self.doorman.update(await self.store.keys())
+                    if self.store.shared:
+                        await self._follow()
+                except StoreError as error:
+                    _LOG.warning("the store did not answer: %s", error)
+
+    def loop(self, name: str) -> Loop:
+        """Return the loop of a policy."""
+        found = self.loops.get(name)
+        if found is None:
+            raise Refused("not_found", "There is no policy of this name.")
+        return found
+
+    async def create(self, create: Create) -> Loop:
+        """Make a policy, and begin to serve it."""
+        if len(self.loops) >= MOST:
+            raise Refused("invalid", f"a server has at most {MOST} policies")
+        recipe = Recipe(create)
+        await asyncio.to_thread(recipe.make)  # whatever it refuses is refused now
+        if create.name in self.loops or create.name in self._making:
+            raise Refused("name_taken")
+        self._making.add(create.name)
+        try:
+            row = await self.store.create(create.name, recipe.to_json(), clock.wall())
+        except StoreError as error:
+            raise Refused("disk_full" if error.full else "store") from None
+        finally:
+            self._making.discard(create.name)
+        if row is None:
+            raise Refused("name_taken")
+        return self._begin(row)
+
+    def readiness(self) -> tuple[bool, dict[str, Any]]:
+        """Return whether every policy is loaded, warm and stored, and which are not."""
+        waiting = {name: loop.problem for name, loop in self.loops.items() if not loop.ready}
+        return not waiting, {"ready": not waiting, "version": __version__, "waiting": waiting}
+
+    def families(self) -> list[tuple[str, str, str, list[Sample]]]:
+        """Return all metrics, for Prometheus."""
+        one = self.metrics
+        counts = {name: one.counts[name] for name in self.loops}
+
+        def counters(*names: str) -> list[Sample]:
+            label = "fate" if names == FATES else "repeated"
+            values: Mapping[str, str] = {"decisions": "false", "repeated": "true"}
+            return [
+                ("", {"policy": policy, label: values.get(name, name)}, of[name])
+                for policy, of in counts.items()
+                for name in names
+            ]
+
+        def single(name: str) -> list[Sample]:
+            return [("", {"policy": policy}, of[name]) for policy, of in counts.items()]
+
+        def gauge(what: Any) -> list[Sample]:
+            folds = {name: loop.fold for name, loop in self.loops.items()}
+            return [("", {"policy": name}, what(self.loops[name], fold)) for name, fold in folds.items() if fold]
+
+        def certified(name: str) -> list[Sample]:
+            seen = {policy: loop.seen for policy, loop in self.loops.items() if loop.seen is not None}
+            held = {policy: getattr(of[2], name) for policy, of in seen.items() if of[2] is not None}
+            return [("", {"policy": policy}, value) for policy, value in held.items() if value is not None]
+
+        def histogram(of: Mapping[str, Any]) -> list[Sample]:
+            return [sample for name, held in of.items() for sample in held.samples({"policy": name})]
+
+        return [
+            ("armtriage_decisions_total", "counter", "Decisions, new and repeated.", counters("decisions", "repeated")),
+            ("armtriage_rewards_total", "counter", "Rewards received, by what became of them.", counters(*FATES)),
+            ("armtriage_adopted_total", "counter", "Orphans whose decision came later.", single("adopted")),
+            ("armtriage_expired_total", "counter", "Decisions closed when their time had passed.", single("expired")),
+            ("armtriage_shed_total", "counter", "Requests refused since too many waited.", single("shed")),
+            ("armtriage_faults_total", "counter", "Faults of the program itself.", single("fault")),
+            ("armtriage_request_seconds", "histogram", "From receipt to answer.", histogram(one.seconds)),
+            ("armtriage_commit_seconds", "histogram", "From decision to stored.", histogram(one.commits)),
+            ("armtriage_group_size", "histogram", "Requests that shared a commit.", histogram(one.sizes)),
+            ("armtriage_queue", "gauge", "Requests that wait.", gauge(lambda loop, fold: loop.queued)),
+            ("armtriage_open_decisions", "gauge", "Decisions whose rewards may come.", gauge(lambda _, f: len(f.open))),
+            ("armtriage_head", "gauge", "Events in the log.", gauge(lambda _, fold: fold.head)),
+            ("armtriage_snapshot_lag", "gauge", "Events since the last snapshot.", gauge(lambda loop, _: loop.lag)),
+            ("armtriage_regret_bound", "gauge", "What all decisions have lost at most.", certified("regret_bound")),
+            ("armtriage_next_bound", "gauge", "What the next decision loses at most.", certified("next_bound")),
+            ("armtriage_interval_failures", "gauge", "Intervals that contradict.", certified("contradictions")),
+            ("armtriage_ready", "gauge", "Whether the policy answers.", gauge(lambda loop, _: float(loop.ready))),
+        ]

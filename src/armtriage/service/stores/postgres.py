@@ -1,0 +1,398 @@
+"""The store in a PostgreSQL database, for any number of servers: the lock on a policy's row is the end of its log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from armtriage.service import clock
+from armtriage.service.crash import point
+from armtriage.service.events import Event, History
+from armtriage.service.stores.store import (
+    Group,
+    KeyRow,
+    PolicyRow,
+    Snapshot,
+    StoreError,
+    Write,
+    gather,
+    migrations,
+)
+
+__all__ = ["PostgresStore"]
+
+Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
+
+_MIGRATING = 4711  # the advisory lock under which tables are made
+_OLDEST = 140000
+_ANSWER = 5.0  # seconds after which an answer is not waited for any more
+_EVENTS = "seq, kind, key, turn, number, at, body"
+_MISSED = 2000  # events that are read while the log is locked; whoever lacks more reads them before
+_INSERT = """INSERT INTO event(policy, seq, kind, key, turn, number, at, body)
+SELECT %b, * FROM unnest(
+  %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[]
+)"""
+_STRAY = """INSERT INTO stray(policy, key, turn, at, fate, body)
+SELECT %b, * FROM unnest(%b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bytea[])"""
+_COUNT = """INSERT INTO counter SELECT %b, %b, * FROM unnest(%b::text[], %b::bigint[])
+ON CONFLICT (policy, minute, name) DO UPDATE SET value = counter.value + excluded.value"""
+# A server that was stopped in its transaction holds the log; from version 17 on transaction_timeout ends it.
+_END_OLD = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'armtriage'
+AND datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - interval '3 s'"""
+
+
+class PostgresStore:
+    """A database that any number of servers share; see `Store`.
+
+    Parameters
+    ----------
+    address : str
+        As libpq takes it: ``postgresql://user:password@host/database``.
+    connections : int
+        The most that this process opens.
+    """
+
+    depth, shared = 1, True
+
+    def __init__(self, address: str, *, connections: int = 10) -> None:
+        given = {"connect_timeout": 2, "keepalives_idle": 5, "keepalives_interval": 2, **conninfo_to_dict(address)}
+        self._address = make_conninfo(**{**given, "application_name": "armtriage"})  # type: ignore[arg-type]
+        self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
+            self._address,
+            min_size=1,
+            max_size=connections,
+            open=False,
+            timeout=1.0,
+            reconnect_timeout=10.0,
+            kwargs={"autocommit": True, "prepare_threshold": 2},
+            configure=_configure,
+        )
+
+    async def open(self) -> None:
+        """Make or migrate the tables; refuse a server that is too old, or that does not wait for its disk."""
+        try:
+            async with await psycopg.AsyncConnection.connect(self._address, autocommit=True) as connection:
+                await _check(connection)
+                await _migrate(connection)
+        except (psycopg.Error, OSError) as error:
+            raise _failure(error) from error
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._pool.close(timeout=2.0)
+
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Connection]:
+        """Lend a connection for something short; a failure, or no answer in time, is a `StoreError`."""
+        try:
+            async with asyncio.timeout(_ANSWER), self._pool.connection() as connection:
+                yield connection
+        except (psycopg.Error, PoolTimeout, OSError, TimeoutError) as error:
+            raise _failure(error) from error
+
+    async def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        async with self._connection() as connection:
+            cursor = await connection.execute(statement, values, binary=True)
+            return await cursor.fetchall()
+
+    async def _run(self, statement: str, values: Sequence[Any] = ()) -> int:
+        async with self._connection() as connection:
+            return (await connection.execute(statement, values)).rowcount
+
+    async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
+        """Lock the end of the log, and read what came since: in one round trip."""
+        try:
+            connection = await self._pool.getconn()
+        except (psycopg.Error, PoolTimeout, OSError) as error:
+            raise _failure(error) from error
+        try:
+            async with asyncio.timeout(_ANSWER):
+                group = await _begin(self, connection, policy, at, keys)
+        except BaseException as error:
+            await self._back(connection, broken=True)
+            if isinstance(error, errors.LockNotAvailable | errors.QueryCanceled):
+                with contextlib.suppress(StoreError):
+                    await self._all(_END_OLD)
+            if isinstance(error, psycopg.Error | OSError | TimeoutError):
+                raise _failure(error) from error
+            raise
+        return group
+
+    async def _back(self, connection: Connection, broken: bool = False) -> None:
+        """Give a connection back; one in an unknown state is closed first."""
+        if broken:
+            with contextlib.suppress(psycopg.Error, OSError):
+                await connection.close()
+        await self._pool.putconn(connection)
+
+    async def policies(self) -> Sequence[PolicyRow]:
+        """Return all policies, oldest first."""
+        rows = await self._all("SELECT id, name, config, created, head FROM policy ORDER BY id")
+        return [PolicyRow._make(row) for row in rows]
+
+    async def create(self, name: str, config: bytes, now: int) -> PolicyRow | None:
+        """Add a policy; None if the name is taken."""
+        rows = await self._all(
+            "INSERT INTO policy(name, config, created, head) VALUES (%s, %s, %s, 0)"
+            " ON CONFLICT DO NOTHING RETURNING id",
+            (name, config, now),
+        )
+        return PolicyRow(rows[0][0], name, config, now, 0) if rows else None
+
+    async def drop(self, policy: int) -> None:
+        """Delete a policy with all that belongs to it."""
+        # On a connection of its own: this may take longer than others may.
+        async with await psycopg.AsyncConnection.connect(self._address) as connection:
+            await connection.execute("DELETE FROM policy WHERE id = %s", (policy,))
+            for table in ("event", "stray", "snapshot", "counter"):
+                await connection.execute(f"DELETE FROM {table} WHERE policy = %s", (policy,))
+
+    async def read(self, policy: int, after: int, limit: int) -> Sequence[Event]:
+        """Return events after a place in the log, oldest first."""
+        rows = await self._all(
+            f"SELECT {_EVENTS} FROM event WHERE policy = %s AND seq > %s ORDER BY seq LIMIT %s", (policy, after, limit)
+        )
+        return [Event._make(row) for row in rows]
+
+    async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:
+        """Return the histories of decisions."""
+        async with self._connection() as connection:
+            return await _find(connection, policy, keys)
+
+    async def forget_orphans(self, policy: int, before: int) -> int:
+        """Delete orphans that are older than a time, and return how many."""
+        return await self._run("DELETE FROM stray WHERE policy = %s AND fate = 'orphan' AND at < %s", (policy, before))
+
+    async def snapshots(self, policy: int) -> Sequence[Snapshot]:
+        """Return the snapshots, newest first."""
+        rows = await self._all(
+            "SELECT seq, version, sha256, payload FROM snapshot WHERE policy = %s ORDER BY seq DESC", (policy,)
+        )
+        return [Snapshot._make(row) for row in rows]
+
+    async def put_snapshot(self, policy: int, snapshot: Snapshot) -> None:
+        """Keep a snapshot, and of those before it two."""
+        async with self._connection() as connection, connection.transaction():
+            await connection.execute(
+                "INSERT INTO snapshot VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING", (policy, *snapshot)
+            )
+            await connection.execute(
+                "DELETE FROM snapshot WHERE policy = %s AND seq NOT IN"
+                " (SELECT seq FROM snapshot WHERE policy = %s ORDER BY seq DESC LIMIT 3)",
+                (policy, policy),
+            )
+
+    async def counters(self, policy: int, since: int) -> Mapping[str, int]:
+        """Return the sums of all counters from a minute on."""
+        statement = "SELECT name, sum(value)::bigint FROM counter WHERE policy = %s AND minute >= %s GROUP BY name"
+        return {str(name): int(value) for name, value in await self._all(statement, (policy, since))}
+
+    async def counters_by_minute(self, policy: int, since: int) -> Sequence[tuple[int, str, int]]:
+        """Return minute, name and value of the counters from a minute on."""
+        rows = await self._all(
+            "SELECT minute, name, value FROM counter WHERE policy = %s AND minute >= %s ORDER BY minute, name",
+            (policy, since),
+        )
+        return [(int(minute), str(name), int(value)) for minute, name, value in rows]
+
+    async def keys(self) -> Sequence[KeyRow]:
+        """Return all keys, revoked ones, too."""
+        rows = await self._all("SELECT id, sha256, scopes, label, rate, created, revoked FROM api_key ORDER BY created")
+        return [KeyRow._make(row) for row in rows]
+
+    async def put_key(self, key: KeyRow) -> None:
+        """Add a key."""
+        await self._run("INSERT INTO api_key VALUES (%s, %s, %s, %s, %s, %s, %s)", key)
+
+    async def revoke_key(self, key: str, now: int) -> bool:
+        """Let a key open nothing any more; False if there is none."""
+        return bool(await self._run("UPDATE api_key SET revoked = coalesce(revoked, %s) WHERE id = %s", (now, key)))
+
+    async def facts(self) -> Mapping[str, str | int | float]:
+        """Return what an operator wants to know of the store."""
+        ((version, size),) = await self._all(
+            "SELECT current_setting('server_version'), pg_database_size(current_database())"
+        )
+        return {"kind": "postgresql", "server_version": str(version), "bytes": int(size)}
+
+    async def check(self) -> list[str]:
+        """Nothing: what PostgreSQL keeps it checks itself."""
+        return []
+
+    async def backup(self, target: str) -> None:
+        """Refuse: PostgreSQL has its own way."""
+        raise StoreError("a PostgreSQL store is copied by pg_dump, or by the backups that the database has anyway")
+
+
+async def _configure(connection: Connection) -> None:
+    """Let no server hold a log, or wait for one, for long."""
+    await connection.execute("SET statement_timeout = '5s'")
+    await connection.execute("SET lock_timeout = '4s'")
+    await connection.execute("SET idle_in_transaction_session_timeout = '1500ms'")
+    if connection.info.server_version >= 170000:
+        await connection.execute("SET transaction_timeout = '1500ms'")
+
+
+async def _check(connection: Connection) -> None:
+    if connection.info.server_version < _OLDEST:
+        raise StoreError(f"PostgreSQL must be version 14 or newer, got {connection.info.server_version // 10000}")
+    for setting in ("synchronous_commit", "fsync"):
+        row = await (await connection.execute(f"SHOW {setting}")).fetchone()
+        if row is None or row[0] == "off":
+            raise StoreError(f"PostgreSQL has {setting} off: what it has stored could be lost")
+
+
+async def _migrate(connection: Connection) -> None:
+    steps = migrations("postgres")
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
+        await connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version bigint PRIMARY KEY, at bigint)")
+        row = await (await connection.execute("SELECT coalesce(max(version), 0) FROM schema_version")).fetchone()
+        version = int(row[0]) if row is not None else 0
+        if version > max(steps):
+            raise StoreError(f"the database has tables of version {version}; this program knows {max(steps)}")
+        for number, text in steps.items():
+            if number > version:
+                await connection.execute(text)
+                await connection.execute("INSERT INTO schema_version VALUES (%s, %s)", (number, clock.wall()))
+
+
+async def _begin(
+    store: PostgresStore, connection: Connection, policy: int, at: int, keys: Sequence[str]
+) -> _PostgresGroup:
+    async with connection.pipeline():
+        await connection.execute("BEGIN")
+        head = await connection.execute(
+            "SELECT head, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+            " FROM policy WHERE id = %s FOR UPDATE",
+            (policy,),
+        )
+        # Each statement sees what was committed when it began, so this one sees all that the lock waited for.
+        missed = await connection.execute(
+            f"SELECT {_EVENTS} FROM event WHERE policy = %s AND seq > %s ORDER BY seq LIMIT {_MISSED}",
+            (policy, at),
+            binary=True,
+        )
+        found = await _find(connection, policy, keys) if keys else {}
+        row = await head.fetchone()
+        rows = await missed.fetchall()
+    if row is None:
+        raise StoreError("the policy was deleted")
+    return _PostgresGroup(
+        store, connection, policy, int(row[0]), int(row[1]), [Event._make(one) for one in rows], found
+    )
+
+
+async def _find(connection: Connection, policy: int, keys: Sequence[str]) -> dict[str, History]:
+    values = (policy, list(keys))
+    events = await connection.execute(
+        f"SELECT {_EVENTS} FROM event WHERE policy = %s AND key = ANY(%s) ORDER BY key, turn",
+        values,
+        binary=True,
+    )
+    strays = await connection.execute(
+        "SELECT key, turn, at, fate, body FROM stray WHERE policy = %s AND key = ANY(%s) ORDER BY key, turn",
+        values,
+        binary=True,
+    )
+    return gather(await events.fetchall(), await strays.fetchall())
+
+
+class _PostgresGroup:
+    """A group that holds the lock on its policy's row."""
+
+    def __init__(
+        self,
+        store: PostgresStore,
+        connection: Connection,
+        policy: int,
+        head: int,
+        now: int,
+        missed: Sequence[Event],
+        found: Mapping[str, History],
+    ) -> None:
+        self._store, self._connection, self._policy = store, connection, policy
+        self.now, self.head, self.missed, self.found = now, head, missed, found
+        self._ended = False
+
+    async def find(self, keys: Sequence[str]) -> Mapping[str, History]:
+        """Return the histories of decisions."""
+        try:
+            async with asyncio.timeout(_ANSWER):
+                return await _find(self._connection, self._policy, keys)
+        except (psycopg.Error, OSError, TimeoutError) as error:
+            await self._end(broken=True)
+            raise _failure(error) from error
+
+    async def _end(self, broken: bool) -> None:
+        """Give the connection back, once."""
+        if not self._ended:
+            self._ended = True
+            await self._store._back(self._connection, broken=broken)
+
+    async def leave(self) -> None:
+        """Let the lock go."""
+        if self._ended:
+            return
+        try:
+            async with asyncio.timeout(_ANSWER):
+                await self._connection.execute("ROLLBACK")
+        except (psycopg.Error, OSError, TimeoutError):
+            await self._end(broken=True)
+        else:
+            await self._end(broken=False)
+
+    def commit(self, write: Write) -> Awaitable[None]:
+        """Write all and let the lock go, in one round trip."""
+        return self._commit(write)
+
+    async def _commit(self, write: Write) -> None:
+        connection, events = self._connection, write.events
+        broken = True
+        try:
+            async with asyncio.timeout(_ANSWER):
+                if events and events[0].seq != self.head + 1:
+                    raise StoreError(f"event {events[0].seq} does not follow on {self.head}")
+                point("after-begin")
+                async with connection.pipeline():
+                    if events:
+                        columns = [list(column) for column in zip(*events, strict=True)]
+                        await connection.execute(_INSERT, (self._policy, *columns))
+                        await connection.execute(
+                            "UPDATE policy SET head = %s WHERE id = %s", (events[-1].seq, self._policy)
+                        )
+                    if write.strays:
+                        columns = [list(column) for column in zip(*write.strays, strict=True)]
+                        await connection.execute(_STRAY, (self._policy, *columns))
+                    if write.adopted:
+                        await connection.execute(
+                            "DELETE FROM stray WHERE policy = %s AND fate = 'orphan' AND key = ANY(%s)",
+                            (self._policy, list(write.adopted)),
+                        )
+                    if write.counts:
+                        counts = (self._policy, write.minute, list(write.counts), list(write.counts.values()))
+                        await connection.execute(_COUNT, counts)
+                    point("after-insert")
+                    await connection.execute("COMMIT")
+                broken = connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+                if broken:
+                    raise StoreError("the transaction did not end")
+            point("after-commit")
+        except (psycopg.Error, OSError, TimeoutError) as error:
+            raise _failure(error) from error
+        finally:
+            await self._end(broken)
+
+
+def _failure(error: BaseException) -> StoreError:
+    """Return a driver's failure in our words, without the address, which may hold a password."""
+    full = isinstance(error, errors.DiskFull)
+    return StoreError(f"PostgreSQL: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", full)

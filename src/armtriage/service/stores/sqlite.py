@@ -1,0 +1,468 @@
+"""The store in one SQLite file, for one server: a thread writes what has gathered, in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from armtriage.service import clock
+from armtriage.service.crash import point
+from armtriage.service.events import Event, History
+from armtriage.service.stores.store import (
+    Group,
+    KeyRow,
+    PolicyRow,
+    Snapshot,
+    StoreError,
+    Write,
+    gather,
+    migrations,
+)
+
+__all__ = ["SqliteStore"]
+
+_EVENT = "policy,seq,kind,key,turn,number,at,body"
+_MOST = 64  # rows of one INSERT; more gain nothing, and statements are kept by size
+_LOOKED_UP = 256  # keys of one question
+Job = tuple[Callable[[sqlite3.Connection], Any], "Future[Any] | Callable[[Any, BaseException | None], None]", int, int]
+
+
+class SqliteStore:
+    """A file that one server owns; see `Store`.
+
+    Parameters
+    ----------
+    path : path
+        The file, which is made if it is not there; beside it are its journal and a lock.
+    synchronous : {"FULL", "NORMAL"}
+        NORMAL may lose the last commits in a power cut: for measurements only.
+    owned : bool
+        Whether this process serves the file. False is for commands that look at it or change its keys beside a server.
+    """
+
+    depth, shared = 2, False
+
+    def __init__(self, path: str | os.PathLike[str], *, synchronous: str = "FULL", owned: bool = True) -> None:
+        self.path, self.synchronous, self.owned = Path(path), synchronous, owned
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._heads: dict[int, int] = {}  # the writer's: where each log ends
+        self._strayed: set[int] = set()  # policies that have strays, so that the others are not searched for them
+        self._lock: Any = None
+        self._thread: threading.Thread | None = None
+        self._read: sqlite3.Connection | None = None
+
+    async def open(self) -> None:
+        """Make or migrate the tables; refuse a file that another server owns, or that is newer than this program."""
+        if self.owned:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = _own(self.path)
+        elif not self.path.exists():
+            raise StoreError(f"there is no store {self.path}")
+        try:
+            self._read = self._connect()
+            self._migrate(self._read)
+            self._heads = dict(self._read.execute("SELECT id, head FROM policy"))
+            self._strayed = {one for (one,) in self._read.execute("SELECT DISTINCT policy FROM stray")}
+        except sqlite3.Error as error:
+            await self.close()
+            raise StoreError(f"{self.path}: {error}") from error
+        except BaseException:
+            await self.close()
+            raise
+        self._thread = threading.Thread(target=self._work, name="armtriage-writer", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Write what waits, and let go of the file."""
+        if self._thread is not None:
+            self._queue.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None
+        if self._read is not None:
+            self._read.close()
+            self._read = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=2.0, isolation_level=None, check_same_thread=False, cached_statements=512
+        )
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={self.synchronous}")
+        connection.execute("PRAGMA cache_size=-65536")
+        connection.execute("PRAGMA journal_size_limit=67108864")
+        return connection
+
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        connection = self._connect()
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: {error}") from error
+        finally:
+            connection.close()
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        steps = migrations("sqlite")
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version INTEGER PRIMARY KEY, at INTEGER)")
+            (version,) = connection.execute("SELECT coalesce(max(version), 0) FROM schema_version").fetchone()
+            if version > max(steps):
+                raise StoreError(f"{self.path} has tables of version {version}; this program knows {max(steps)}")
+            for number, text in steps.items():
+                if number > version:
+                    for statement in filter(str.strip, text.split(";")):
+                        connection.execute(statement)
+                    connection.execute("INSERT INTO schema_version VALUES (?, ?)", (number, clock.wall()))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    def _work(self) -> None:
+        """Write what has gathered, in one transaction, until there is nothing more to come."""
+        write: sqlite3.Connection | None = None
+        while (first := self._queue.get()) is not None:
+            jobs, stop = [first], False
+            with contextlib.suppress(queue.Empty):
+                while len(jobs) < 512 and not stop:
+                    following = self._queue.get_nowait()
+                    if following is None:
+                        stop = True
+                    else:
+                        jobs.append(following)
+            try:
+                if write is None:
+                    write = self._connect()
+                done = self._transact(write, jobs)
+            except (sqlite3.Error, StoreError) as error:
+                if write is not None:
+                    with contextlib.suppress(sqlite3.Error):
+                        write.close()
+                write, self._heads = None, {}  # after a failure nothing that is held in memory is trusted
+                full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+                failure = StoreError(f"{self.path}: {error}", full)
+                done = [(None, failure)] * len(jobs)
+            for (_, waiting, _, _), (value, problem) in zip(jobs, done, strict=True):
+                _resolve(waiting, value, problem)
+            if stop:
+                break
+        if write is not None:
+            write.close()
+
+    def _transact(self, write: sqlite3.Connection, jobs: Sequence[Job]) -> list[tuple[Any, BaseException | None]]:
+        point("before-begin")
+        heads = dict(self._heads)
+        done: list[tuple[Any, BaseException | None]] = []
+        write.execute("BEGIN IMMEDIATE")
+        try:
+            point("after-begin")
+            for work, _, policy, base in jobs:
+                if policy and policy not in heads:
+                    heads[policy] = write.execute("SELECT head FROM policy WHERE id=?", (policy,)).fetchone()[0]
+                if policy and heads[policy] != base:
+                    # The group before it failed, so it stands on what was never written.
+                    done.append((None, StoreError(f"{self.path}: a group that follows on one that failed")))
+                    continue
+                value = work(write)
+                if policy:
+                    heads[policy] = value
+                done.append((value, None))
+            point("after-insert")
+            write.execute("COMMIT")
+        except BaseException:
+            if write.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    write.execute("ROLLBACK")
+            raise
+        point("after-commit")
+        self._heads = heads
+        return done
+
+    async def _written(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
+        future: Future[Any] = Future()
+        self._queue.put((work, future, 0, 0))
+        return await asyncio.wrap_future(future)
+
+    async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
+        """Take the end of the log, which is this process's own."""
+        return _SqliteGroup(self, policy, at, self._find(policy, keys) if keys else {})
+
+    def _find(self, policy: int, keys: Sequence[str]) -> dict[str, History]:
+        assert self._read is not None
+        events: list[Any] = []
+        strays: list[Any] = []
+        try:
+            for start in range(0, len(keys), _LOOKED_UP):
+                some = list(keys[start : start + _LOOKED_UP])
+                some += [some[-1]] * ((1 << (len(some) - 1).bit_length()) - len(some))
+                marks = ",".join("?" * len(some))
+                where = f"policy = ? AND key IN ({marks})"
+                events += self._read.execute(
+                    f"SELECT seq,kind,key,turn,number,at,body FROM event WHERE {where} ORDER BY key, turn",
+                    (policy, *some),
+                )
+                if policy in self._strayed:
+                    strays += self._read.execute(
+                        f"SELECT key,turn,at,fate,body FROM stray WHERE {where} ORDER BY key, turn", (policy, *some)
+                    )
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: {error}") from error
+        return gather(events, strays)
+
+    async def policies(self) -> Sequence[PolicyRow]:
+        """Return all policies, oldest first."""
+        return await self._all("SELECT id,name,config,created,head FROM policy ORDER BY id", (), PolicyRow._make)
+
+    async def _all(self, statement: str, values: Sequence[Any], make: Callable[[Any], Any] = tuple) -> list[Any]:
+        def fetch() -> list[Any]:
+            with self._reader() as connection:
+                return [make(row) for row in connection.execute(statement, values)]
+
+        return await asyncio.to_thread(fetch)
+
+    async def create(self, name: str, config: bytes, now: int) -> PolicyRow | None:
+        """Add a policy; None if the name is taken."""
+
+        def work(write: sqlite3.Connection) -> PolicyRow | None:
+            row = write.execute(
+                "INSERT INTO policy(name,config,created,head) VALUES (?,?,?,0) ON CONFLICT DO NOTHING RETURNING id",
+                (name, config, now),
+            ).fetchone()
+            return PolicyRow(row[0], name, config, now, 0) if row else None
+
+        made: PolicyRow | None = await self._written(work)
+        return made
+
+    async def drop(self, policy: int) -> None:
+        """Delete a policy with all that belongs to it."""
+
+        def work(write: sqlite3.Connection) -> None:
+            for table in ("event", "stray", "snapshot", "counter"):
+                write.execute(f"DELETE FROM {table} WHERE policy = ?", (policy,))
+            write.execute("DELETE FROM policy WHERE id = ?", (policy,))
+
+        await self._written(work)
+
+    async def read(self, policy: int, after: int, limit: int) -> Sequence[Event]:
+        """Return events after a place in the log, oldest first."""
+        return await self._all(
+            "SELECT seq,kind,key,turn,number,at,body FROM event WHERE policy=? AND seq>? ORDER BY seq LIMIT ?",
+            (policy, after, limit),
+            Event._make,
+        )
+
+    async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:
+        """Return the histories of decisions."""
+        return self._find(policy, keys)
+
+    async def forget_orphans(self, policy: int, before: int) -> int:
+        """Delete orphans that are older than a time, and return how many."""
+        if policy not in self._strayed:
+            return 0
+        return int(
+            await self._written(
+                lambda write: (
+                    write.execute(
+                        "DELETE FROM stray WHERE policy=? AND fate='orphan' AND at<?", (policy, before)
+                    ).rowcount
+                )
+            )
+        )
+
+    async def snapshots(self, policy: int) -> Sequence[Snapshot]:
+        """Return the snapshots, newest first."""
+        return await self._all(
+            "SELECT seq,version,sha256,payload FROM snapshot WHERE policy=? ORDER BY seq DESC",
+            (policy,),
+            Snapshot._make,
+        )
+
+    async def put_snapshot(self, policy: int, snapshot: Snapshot) -> None:
+        """Keep a snapshot, and of those before it two."""
+
+        def work(write: sqlite3.Connection) -> None:
+            write.execute("INSERT OR REPLACE INTO snapshot VALUES (?,?,?,?,?)", (policy, *snapshot))
+            write.execute(
+                "DELETE FROM snapshot WHERE policy=?1 AND seq < (SELECT min(seq) FROM"
+                " (SELECT seq FROM snapshot WHERE policy=?1 ORDER BY seq DESC LIMIT 3))",
+                (policy,),
+            )
+
+        await self._written(work)
+
+    async def counters(self, policy: int, since: int) -> Mapping[str, int]:
+        """Return the sums of all counters from a minute on."""
+        statement = "SELECT name, sum(value) FROM counter WHERE policy=? AND minute>=? GROUP BY name"
+        return dict(await self._all(statement, (policy, since)))
+
+    async def counters_by_minute(self, policy: int, since: int) -> Sequence[tuple[int, str, int]]:
+        """Return minute, name and value of the counters from a minute on."""
+        return await self._all(
+            "SELECT minute,name,value FROM counter WHERE policy=? AND minute>=? ORDER BY minute,name", (policy, since)
+        )
+
+    async def keys(self) -> Sequence[KeyRow]:
+        """Return all keys, revoked ones, too."""
+        statement = "SELECT id,sha256,scopes,label,rate,created,revoked FROM api_key ORDER BY created"
+        return await self._all(statement, (), KeyRow._make)
+
+    async def put_key(self, key: KeyRow) -> None:
+        """Add a key."""
+        await self._written(lambda write: write.execute("INSERT INTO api_key VALUES (?,?,?,?,?,?,?)", key))
+
+    async def revoke_key(self, key: str, now: int) -> bool:
+        """Let a key open nothing any more; False if there is none."""
+        statement = "UPDATE api_key SET revoked=coalesce(revoked, ?) WHERE id=?"
+        return bool(await self._written(lambda write: write.execute(statement, (now, key)).rowcount))
+
+    async def facts(self) -> Mapping[str, str | int | float]:
+        """Return what an operator wants to know of the store."""
+        status, journal = os.statvfs(self.path.parent), self.path.with_name(f"{self.path.name}-wal")
+        return {
+            "kind": "sqlite",
+            "file": self.path.name,
+            "bytes": self.path.stat().st_size,
+            "journal_bytes": journal.stat().st_size if journal.exists() else 0,
+            "disk_free": status.f_bavail / max(status.f_blocks, 1),
+            "synchronous": self.synchronous,
+        }
+
+    async def check(self) -> list[str]:
+        """Return what SQLite finds wrong with the file."""
+        found = [row[0] for row in await self._all("PRAGMA integrity_check", ())]
+        return [] if found == ["ok"] else found
+
+    async def backup(self, target: str) -> None:
+        """Write a copy that can be opened, while a server goes on writing."""
+
+        def copy() -> None:
+            with self._reader() as source:
+                goal = sqlite3.connect(target, isolation_level=None)
+                try:
+                    source.backup(goal, pages=1024)
+                finally:
+                    goal.close()
+
+        if Path(target).exists():
+            raise StoreError(f"{target} is there already")
+        await asyncio.to_thread(copy)
+
+
+class _SqliteGroup:
+    """A group on a log that nobody else writes."""
+
+    missed: Sequence[Event] = ()
+
+    def __init__(self, store: SqliteStore, policy: int, at: int, found: Mapping[str, History]) -> None:
+        self._store, self._policy, self._base = store, policy, at
+        self.now, self.head, self.found = clock.steady(), at, found
+
+    async def find(self, keys: Sequence[str]) -> Mapping[str, History]:
+        """Return the histories of decisions."""
+        return self._store._find(self._policy, keys)
+
+    async def leave(self) -> None:
+        """Nothing is held."""
+
+    def commit(self, write: Write) -> Awaitable[None]:
+        """Hand the group to the writer; groups are written in the order of these calls."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        policy, base = self._policy, self._base
+        if write.strays:
+            self._store._strayed.add(policy)
+
+        def work(connection: sqlite3.Connection) -> int:
+            _insert(connection, policy, write)
+            return base + len(write.events)
+
+        def settle(_: Any, problem: BaseException | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_settle, future, problem)
+
+        self._store._queue.put((work, settle, policy, base))
+        return future
+
+
+def _settle(future: asyncio.Future[None], problem: BaseException | None) -> None:
+    if not future.done():
+        if problem is None:
+            future.set_result(None)
+        else:
+            future.set_exception(problem)
+
+
+def _resolve(waiting: Any, value: Any, problem: BaseException | None) -> None:
+    if not isinstance(waiting, Future):
+        waiting(value, problem)
+    elif problem is None:
+        waiting.set_result(value)
+    else:
+        waiting.set_exception(problem)
+
+
+def _insert(connection: sqlite3.Connection, policy: int, write: Write) -> None:
+    """Write a group's rows, many with one statement: each statement takes the interpreter's lock once."""
+    rows, start = write.events, 0
+    while start < len(rows):
+        size = min(_MOST, 1 << ((len(rows) - start).bit_length() - 1))
+        values = [value for event in rows[start : start + size] for value in (policy, *event)]
+        marks = ",".join(["(?,?,?,?,?,?,?,?)"] * size)
+        connection.execute(f"INSERT INTO event({_EVENT}) VALUES {marks}", values)
+        start += size
+    if rows:
+        connection.execute("UPDATE policy SET head=? WHERE id=?", (rows[-1].seq, policy))
+    for stray in write.strays:
+        connection.execute("INSERT INTO stray VALUES (?,?,?,?,?,?)", (policy, *stray))
+    for key in write.adopted:
+        connection.execute("DELETE FROM stray WHERE policy=? AND key=? AND fate='orphan'", (policy, key))
+    for name, value in write.counts.items():
+        connection.execute(
+            "INSERT INTO counter VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET value=value+excluded.value",
+            (policy, write.minute, name, value),
+        )
+
+
+def _own(path: Path) -> Any:
+    """Return a file that locks the store for as long as it is open; refuse if another server has it, by name."""
+    lock = open(path.with_name(f"{path.name}.lock"), "a+", encoding="utf-8")  # noqa: SIM115 - held open
+    try:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            import msvcrt
+
+            lock.seek(2**20)  # far behind what is written, which others must be able to read
+            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    except OSError:
+        lock.seek(0)
+        try:
+            holder = json.loads(lock.read() or "{}")
+        except ValueError:
+            holder = {}
+        lock.close()
+        who = f"process {holder['pid']}, since {holder['since']}" if "pid" in holder else "another process"
+        raise StoreError(f"{path} is served by {who}; one server may have it at a time") from None
+    lock.seek(0)
+    lock.truncate()
+    json.dump({"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}, lock)
+    lock.flush()
+    return lock

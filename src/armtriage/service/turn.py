@@ -1,0 +1,513 @@
+"""One turn of a policy's loop: what a group of requests does to the state, and what it writes."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from armtriage.decisions import Decision
+from armtriage.service import events as log
+from armtriage.service.events import (
+    ArmsChanged,
+    Decided,
+    Event,
+    History,
+    Rewarded,
+    Stray,
+    StrayBody,
+    unpack,
+    unpack_stray,
+)
+from armtriage.service.fold import Fold, Open, bits
+from armtriage.service.messages import (
+    UNKNOWN,
+    Answer,
+    Arm,
+    ArmsChange,
+    Decide,
+    Fates,
+    Reward,
+    encode,
+    rfc3339,
+)
+from armtriage.service.refusal import Refused
+from armtriage.service.stores import Write
+
+__all__ = ["MOST_OPEN", "Reply", "Turn"]
+
+MOST_OPEN = 1_000_000
+"""The most decisions of a policy that may wait for rewards."""
+
+_NOTHING = History([], [])
+_ordered = msgspec.msgpack.Encoder(order="deterministic").encode
+
+
+class Reply(NamedTuple):
+    """The answer to a request, which is sent when the group is stored."""
+
+    status: int
+    body: bytes
+
+
+class _Asked(NamedTuple):
+    """A request for a decision that has been checked, and will not fail."""
+
+    id: str
+    request: bytes | None
+    mask: NDArray[np.bool_] | None
+    contexts: NDArray[np.float64] | None
+    tags: dict[str, Any] | None
+
+    @property
+    def plain(self) -> bool:
+        return self.mask is None and self.contexts is None
+
+
+class Turn:
+    """A group of requests, on a state that is up to date.
+
+    Parameters
+    ----------
+    fold : Fold
+        The state; it is changed.
+    now : int
+        The time that all of the group's events have.
+    found, recent : mapping
+        What is known of decisions, by id: what the store has found, and what groups have done that are not stored yet.
+    """
+
+    def __init__(self, fold: Fold, now: int, found: Mapping[str, History], recent: Mapping[str, History]) -> None:
+        self.fold, self.now = fold, now
+        self._found, self._recent = found, recent
+        self.own: dict[str, History] = {}  # what this turn itself adds
+        self.events: list[Event] = []
+        self.strays: list[Stray] = []
+        self.adopted: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self._deadline = rfc3339(now + fold.recipe.window)
+
+    def write(self) -> Write:
+        """Return what the store has to write."""
+        return Write(self.events, self.strays, self.adopted, self.counts, self.now // 60_000_000)
+
+    def history(self, key: str) -> History:
+        """Return all that is known of a decision, in the order in which it happened."""
+        parts = [one[key] for one in (self._found, self._recent, self.own) if key in one]
+        if len(parts) <= 1:
+            return parts[0] if parts else _NOTHING
+        # A group that has just been stored may be among what was found as well as among what is recent.
+        events = {event.seq: event for part in parts for event in part.events}
+        strays = {stray.turn: stray for part in parts for stray in part.strays}
+        return History(list(events.values()), list(strays.values()))
+
+    def _log(self, event: Event) -> None:
+        self.events.append(event)
+        if event.key:
+            self.own.setdefault(event.key, History([], [])).events.append(event)
+
+    def decide(self, batches: Sequence[Sequence[Decide]]) -> list[Reply | Refused | list[bytes]]:
+        """Answer requests for decisions; each batch of several is answered whole, or refused whole."""
+        plans: list[Refused | list[bytes | str]] = []
+        asked: dict[str, _Asked] = {}
+        for requests in batches:
+            mine: dict[str, _Asked] = {}
+            plan: list[bytes | str] = []
+            try:
+                for request in requests:
+                    known = self._repeated(request, asked, mine)
+                    if known is None:
+                        one = self._checked(request, len(asked) + len(mine))
+                        mine[one.id] = one
+                        known = one.id
+                    plan.append(known)
+            except Refused as refused:
+                plans.append(refused)
+                continue
+            if len(plan) > len(mine):
+                self.counts["repeated"] += len(plan) - len(mine)
+            asked |= mine
+            plans.append(plan)
+        made = self._make(list(asked.values()))
+        fresh = set(made)
+        replies: list[Reply | Refused | list[bytes]] = []
+        for requests, answers in zip(batches, plans, strict=True):
+            if isinstance(answers, Refused):
+                replies.append(answers)
+                continue
+            bodies = [made[one] if isinstance(one, str) else one for one in answers]
+            first = answers[0]
+            status = 201 if isinstance(first, str) and first in fresh else 200
+            fresh -= {one for one in answers if isinstance(one, str)}
+            replies.append(Reply(status, bodies[0]) if len(requests) == 1 else bodies)
+        return replies
+
+    def _repeated(self, request: Decide, asked: Mapping[str, _Asked], mine: Mapping[str, _Asked]) -> bytes | str | None:
+        """Return the answer to a request that was made before, or the id of one of this turn that it repeats."""
+        if request.id is UNSET:
+            return None
+        same = asked.get(request.id) or mine.get(request.id)
+        if same is not None:
+            if same.request != digest_of(request):
+                raise Refused("id_taken")
+            return same.id
+        for event in self.history(request.id).events:
+            if event.kind == log.DECISION:
+                body = unpack(event)
+                if body.request != digest_of(request):
+                    raise Refused("id_taken")
+                answer: bytes = body.answer
+                return answer
+        return None
+
+    def _checked(self, request: Decide, waiting: int) -> _Asked:
+        """Return the request in the policy's terms; after this it cannot fail."""
+        fold = self.fold
+        if fold.status != "running":
+            raise Refused(fold.status)
+        if len(fold.open) + waiting >= MOST_OPEN:
+            raise Refused("too_many_open")
+        mask, contexts = self._eligible(request), None
+        if fold.contextual:
+            contexts, mask = self._contexts(request, mask)
+        elif request.contexts is not UNSET:
+            raise Refused("invalid", "this policy takes no contexts")
+        if mask is not None:
+            self._check_possible(mask)
+        if request.id is UNSET:
+            made, digest = f"{self.now:014x}{secrets.token_hex(5)}", None
+        else:
+            made, digest = request.id, digest_of(request)
+        return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags)
+
+    def _eligible(self, request: Decide) -> NDArray[np.bool_] | None:
+        fold = self.fold
+        if request.eligible is not UNSET and request.exclude is not UNSET:
+            raise Refused("invalid", "give either eligible or exclude")
+        if request.eligible is not UNSET:
+            arms = self._arms(request.eligible)
+            if fold.retired[arms].any():
+                raise Refused("invalid", "eligible has an arm that is retired")
+            mask = np.zeros(len(fold.names), np.bool_)
+            mask[arms] = True
+            return mask
+        if request.exclude is not UNSET and request.exclude:
+            mask = ~fold.retired
+            mask[self._arms(request.exclude)] = False
+            return mask
+        return None
+
+    def _arms(self, names: Sequence[str]) -> list[int]:
+        index = self.fold.index
+        try:
+            return [index[name] for name in names]
+        except KeyError:
+            raise Refused("unknown_arm") from None
+
+    def _contexts(
+        self, request: Decide, mask: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
+        """Return a row for each arm, and which arms are eligible: those that a mapping leaves out are not."""
+        fold, dimension = self.fold, int(self.fold.recipe.create.dimension)  # type: ignore[arg-type]
+        if request.contexts is UNSET:
+            raise Refused("invalid", "contexts are missing")
+        given = request.contexts
+        rows = list(given.values()) if isinstance(given, dict) else given
+        if any(len(row) != dimension for row in rows):
+            raise Refused("invalid", f"contexts must have {dimension} numbers for each arm")
+        if isinstance(given, dict):
+            arms = self._arms(list(given))
+            contexts = np.zeros((len(fold.names), dimension))
+            contexts[arms] = np.array(rows).reshape(-1, dimension)
+            held = np.zeros(len(fold.names), np.bool_)
+            held[arms] = True
+            mask = (held if mask is None else held & mask) & ~fold.retired
+            mask = None if mask.all() else mask
+        else:
+            if len(rows) != len(fold.names):
+                raise Refused("invalid", f"contexts must have a row for each of the {len(fold.names)} arms")
+            contexts = np.array(rows)
+        with np.errstate(over="ignore"):
+            norms = np.sqrt(np.square(contexts).sum(axis=1))
+        if not (norms <= getattr(fold.policy, "context_bound", 1e100)).all():
+            raise Refused("invalid", "contexts must have norms of at most context_bound")
+        return contexts, mask
+
+    def _check_possible(self, mask: NDArray[np.bool_]) -> None:
+        decisions = self.fold.policy.decisions
+        if self.fold.refuses_choice:
+            raise Refused("invalid", self.fold.refuses_choice)
+        if not mask.any():
+            raise Refused("nothing_eligible")
+        if decisions is not None and decisions.maximise(np.zeros(mask.size), exclude=np.flatnonzero(~mask)) is None:
+            raise Refused("nothing_eligible")
+
+    def _make(self, asked: Sequence[_Asked]) -> dict[str, bytes]:
+        """Let the policy decide, and return the answers; runs of plain requests take one call."""
+        made: dict[str, bytes] = {}
+        start = 0
+        while start < len(asked):
+            stop = start + 1
+            if asked[start].plain:
+                while stop < len(asked) and asked[stop].plain:
+                    stop += 1
+            decisions = self._ask(asked[start:stop])
+            for one, decision in zip(asked[start:stop], decisions, strict=True):
+                made[one.id] = self._decided(one, decision)
+            start = stop
+        return made
+
+    def _ask(self, asked: Sequence[_Asked]) -> Sequence[Decision]:
+        policy, first = self.fold.policy, asked[0]
+        if first.plain:
+            return [policy.ask()] if len(asked) == 1 else policy.ask_many(len(asked))
+        given: dict[str, Any] = {} if first.mask is None else {"eligible": first.mask}
+        if first.contexts is not None:
+            return [policy.ask(first.contexts, **given)]
+        return [policy.ask(**given)]
+
+    def _decided(self, one: _Asked, decision: Decision) -> bytes:
+        fold = self.fold
+        opened = fold.opened(one.id, decision, self.now)
+        arms = decision.arms.tolist()
+        names = [fold.names[arm] for arm in arms]
+        alike = arms == opened.show
+        show = names if alike else [fold.names[arm] for arm in opened.show]
+        answer = encode(Answer(one.id, fold.head + 1, decision.number, names, show, UNKNOWN, fold.head, self._deadline))
+        body = Decided(
+            arms,
+            None if alike else list(opened.show),
+            answer,
+            one.request,
+            None if one.mask is None else bits(one.mask),
+            None if one.contexts is None else one.contexts.astype("<f8").tobytes(),
+            one.tags,
+        )
+        self._log(fold.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))
+        self.counts["decisions"] += 1
+        if one.request is not None:
+            self._adopt(one.id)
+        return answer
+
+    def _adopt(self, key: str) -> None:
+        """Apply rewards that came before their decision, as far as they fit it."""
+        held = [unpack_stray(one) for one in self.history(key).strays if one.fate == "orphan"]
+        for body in held:
+            if body.hits:
+                request = Reward(decision=key, hits=list(body.rewards), id=body.reward or UNSET)
+            else:
+                request = Reward(decision=key, rewards=body.rewards, id=body.reward or UNSET, last=body.last)
+            if key in self.fold.open:
+                try:
+                    fates, rewarded = self._fates(request, self.fold.open[key])
+                except Refused:
+                    held = []  # it stays what it is, and is forgotten when its day is over
+                    continue
+                if rewarded is not None:
+                    self._log(self.fold.reward(key, rewarded, self.now))
+                self.counts.update("adopted" for fate in fates.values() if fate == "applied")
+        if held:
+            self.adopted.append(key)
+
+    def reward(self, request: Reward) -> Reply | Refused:
+        """Apply rewards, each of which ends as one of six fates; refuse all of a request, or nothing."""
+        try:
+            return self._reward(request)
+        except Refused as refused:
+            fates = refused.fates if refused.fates is not None else self._all_of(request, "rejected")
+            self.counts.update(fates.values())
+            return refused
+
+    def reward_batch(self, requests: Sequence[Reward | Refused]) -> Reply:
+        """Apply rewards of several decisions, one by one; what could not be read was refused before."""
+        results = []
+        for request in requests:
+            if isinstance(request, Refused):
+                self.counts["rejected"] += 1
+                reply: Reply | Refused = request
+            else:
+                reply = self.reward(request)
+            results.append(reply.body() if isinstance(reply, Refused) else reply.body)
+        return Reply(200, b'{"results":[' + b",".join(results) + b"]}")
+
+    @staticmethod
+    def _all_of(request: Reward, fate: str) -> dict[str, str]:
+        given = request.rewards if request.rewards is not UNSET else request.hits
+        return {} if given is UNSET else dict.fromkeys(given, fate)
+
+    def _reward(self, request: Reward) -> Reply:
+        if (request.rewards is UNSET) == (request.hits is UNSET):
+            raise Refused("invalid", "give either rewards or hits")
+        if request.hits is not UNSET and request.last is not UNSET:
+            raise Refused("invalid", "hits are the last rewards of a decision anyway")
+        if self.fold.status == "archived":
+            raise Refused("archived")
+        one = self.fold.open.get(request.decision)
+        if one is None:
+            return self._late_or_orphan(request)
+        fates, rewarded = self._fates(request, one)
+        if rewarded is not None:
+            self._log(self.fold.reward(request.decision, rewarded, self.now))
+        self.counts.update(fates.values())
+        still = self.fold.open.get(request.decision)
+        awaited = [] if still is None else [self.fold.names[arm] for arm in still.show if arm not in still.told]
+        return Reply(200, encode(Fates(request.decision, fates, awaited, self.fold.head)))  # type: ignore[arg-type]
+
+    def _values(self, request: Reward, show: Sequence[int]) -> dict[int, float]:
+        """Return the rewards by arm, if the decision shows them all and they are in range."""
+        fold, shown = self.fold, set(show)
+        if request.hits is not UNSET:
+            hits = set(self._arms(request.hits))
+            if not hits <= shown:
+                raise Refused("not_shown")
+            values = {arm: float(arm in hits) for arm in show}
+        else:
+            values = dict(zip(self._arms(list(request.rewards)), request.rewards.values(), strict=True))  # type: ignore[union-attr, arg-type]
+            if not shown.issuperset(values):
+                raise Refused("not_shown")
+        if any(not fold.low <= value <= fold.high for value in values.values()):
+            raise Refused("out_of_range", f"rewards must lie in [{fold.low:g}, {fold.high:g}]")
+        return values
+
+    def _fates(self, request: Reward, one: Open) -> tuple[dict[str, str], Rewarded | None]:
+        """Return what becomes of rewards of an open decision, and what is applied."""
+        fold = self.fold
+        values = self._values(request, one.show)
+        reward = "" if request.id is UNSET else request.id
+        last = request.hits is not UNSET or request.last is True
+        fates: dict[str, str] = {}
+        for arm, value in values.items():
+            if fold.rule == "first":
+                known = one.told.get(arm)
+                before = None if known is None else known[1] if known[0] == reward else value
+            else:
+                before = one.gathered.get(arm, {}).get(reward)
+            fates[fold.names[arm]] = "applied" if before is None else "duplicate" if before == value else "conflict"
+        _refuse_conflict(fates)
+        fresh = [(arm, value) for arm, value in values.items() if fates[fold.names[arm]] == "applied"]
+        if not fresh and not last:
+            return fates, None
+        fresh.sort()
+        return fates, Rewarded([arm for arm, _ in fresh], [value for _, value in fresh], reward, last)
+
+    def _late_or_orphan(self, request: Reward) -> Reply:
+        """Store rewards of a decision that is closed or unknown, without learning from them."""
+        fold, known = self.fold, self.history(request.decision)
+        decided = next((unpack(event) for event in known.events if event.kind == log.DECISION), None)
+        reward = "" if request.id is UNSET else request.id
+        if decided is not None:
+            values = self._values(request, decided.arms if decided.show is None else decided.show)
+            told = fold.history_of_rewards([unpack(event) for event in known.events if event.kind == log.REWARD])
+            given = {fold.names[arm]: value for arm, value in values.items()}
+        else:
+            given = dict(request.rewards) if request.rewards is not UNSET else dict.fromkeys(request.hits, 1.0)  # type: ignore[arg-type]
+            told = {}
+            if not given:
+                raise Refused("unknown_decision", fates={})
+        strays = [unpack_stray(one) for one in known.strays]
+        fate = "orphan" if decided is None else "late"
+        fates = {}
+        for name, value in given.items():
+            before = self._before(told.get(fold.index[name], {}) if decided else {}, strays, name, reward, value)
+            fates[name] = fate if before is None else "duplicate" if before == value else "conflict"
+        _refuse_conflict(fates)
+        fresh = {name: value for name, value in given.items() if fates[name] == fate}
+        if fresh:
+            body = StrayBody(fresh, reward, request.last is True, request.hits is not UNSET and decided is None)
+            stray = Stray(request.decision, _next_turn(known), self.now, fate, log.pack(body))
+            self.strays.append(stray)
+            self.own.setdefault(request.decision, History([], [])).strays.append(stray)
+        if decided is None:
+            raise Refused("orphan", fates=fates)
+        self.counts.update(fates.values())
+        return Reply(200, encode(Fates(request.decision, fates, [], fold.head)))  # type: ignore[arg-type]
+
+    def _before(
+        self, told: Mapping[str, float], strays: Sequence[StrayBody], name: str, reward: str, value: float
+    ) -> float | None:
+        """Return what an arm's reward with this id was before, if there was one."""
+        if told and self.fold.rule == "first":
+            return told.get(reward, value)
+        if reward in told:
+            return told[reward]
+        return next((one.rewards[name] for one in strays if one.reward == reward and name in one.rewards), None)
+
+    def change_arms(self, change: ArmsChange) -> Reply | Refused:
+        """Add, retire and restore arms, all or nothing."""
+        fold = self.fold
+        added = [Arm(id=one) if isinstance(one, str) else one for one in change.add]
+        names = [one.id for one in added]
+        try:
+            if fold.status == "archived":
+                raise Refused("archived")
+            if len({*names, *fold.names}) < len(names) + len(fold.names):
+                raise Refused("invalid", "add has an arm that is there already")
+            if names and fold.policy.decisions is not None:
+                raise Refused("invalid", "a policy over a set of decisions takes no new arms")
+            if names and fold.contextual:
+                raise Refused("invalid", "a policy with contexts takes no new arms")
+            if (names or change.retire) and fold.refuses_choice:
+                raise Refused("invalid", fold.refuses_choice)
+            if names and fold.recipe.create.feedback.kind != "semi_bandit":
+                raise Refused("invalid", "arms can be added where each shows itself only")
+            retire, restore = self._arms(change.retire), self._arms(change.restore)
+            for what, arms in (("retire", retire), ("restore", restore)):
+                if len(set(arms)) < len(arms):
+                    raise Refused("invalid", f"{what} has an arm twice")
+            if any(name not in fold.index and name not in names for name in change.meta):
+                raise Refused("unknown_arm")
+            live = set(np.flatnonzero(~fold.retired).tolist()) | set(restore)
+            if not live - set(retire) and not names:
+                raise Refused("invalid", "one arm or more must be left")
+            if set(retire) & set(restore):
+                raise Refused("invalid", "an arm cannot be retired and restored at once")
+            if fold.retired[retire].any() or not fold.retired[restore].all():
+                raise Refused("invalid", "retire takes arms that are not retired, and restore those that are")
+        except Refused as refused:
+            return refused
+        meta = {one.id: dict(one.meta) for one in added if one.meta} | {
+            name: dict(of) for name, of in change.meta.items()
+        }
+        body = ArmsChanged(names, change.retire, change.restore, meta)
+        if names or retire or restore or meta:
+            self._log(fold.change_arms(body, self.now))
+        return Reply(200, encode({"arms": len(fold.names), "retired": int(fold.retired.sum()), "seq": fold.head}))
+
+    def change_status(self, status: str) -> Reply | Refused:
+        """Pause, resume or archive the policy; an archived one stays so."""
+        if self.fold.status == "archived" and status != "archived":
+            return Refused("archived")
+        if self.fold.status != status:
+            self._log(self.fold.live(status, self.now))
+        return Reply(200, encode({"status": self.fold.status, "seq": self.fold.head}))
+
+    def expire(self) -> None:
+        """Close the decisions whose time has passed."""
+        before = self.fold.due(self.now)
+        if before is not None:
+            were = len(self.fold.open)
+            self._log(self.fold.expire(before, self.now))
+            self.counts["expired"] += were - len(self.fold.open)
+
+
+def digest_of(request: Decide) -> bytes:
+    """Return a digest of what was asked, whatever the order and spacing of its text."""
+    return hashlib.blake2b(_ordered(request), digest_size=16).digest()
+
+
+def _next_turn(known: History) -> int:
+    return max((one.turn for one in known.strays), default=-1) + 1
+
+
+def _refuse_conflict(fates: Mapping[str, str]) -> None:
+    """Refuse a request of which a part contradicts what is known; then nothing of it is applied."""
+    if "conflict" in fates.values():
+        kept = {name: fate if fate in ("conflict", "duplicate") else "rejected" for name, fate in fates.items()}
+        raise Refused("conflict", fates=kept)

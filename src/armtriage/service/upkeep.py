@@ -1,0 +1,88 @@
+"""What an operator does with a store: check it, replay it, delete from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from armtriage.service.events import Decided, Event
+from armtriage.service.fold import Fold, unbits
+from armtriage.service.loop import CHUNK, load
+from armtriage.service.recipe import Recipe
+from armtriage.service.stores import PolicyRow, Store, StoreError
+
+__all__ = ["check", "drop", "replay"]
+
+
+async def _policy(store: Store, name: str) -> PolicyRow:
+    for row in await store.policies():
+        if row.name == name:
+            return row
+    raise StoreError(f"there is no policy {name}")
+
+
+async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Return what is wrong, and for each policy its log's length and its state's digest."""
+    problems, policies = await store.check(), {}
+    for row in await store.policies():
+        try:
+            fold = await load(store, row, snapshots=False)
+        except (ValueError, KeyError) as error:
+            problems.append(f"{row.name}: the log cannot be replayed: {error}")
+            continue
+        for snapshot in await store.snapshots(row.id):
+            if not snapshot.whole:
+                problems.append(f"{row.name}: the snapshot after event {snapshot.seq} is damaged")
+        quick = await load(store, row)
+        if fold.head < row.head:
+            problems.append(f"{row.name}: the log ends at event {fold.head} instead of {row.head}")
+        if quick.head == fold.head and quick.digest() != fold.digest():
+            problems.append(f"{row.name}: the snapshot and the log give different states")
+        policies[row.name] = {"head": fold.head, "digest": fold.digest()}
+    return problems, policies
+
+
+async def replay(store: Store, name: str) -> dict[str, Any]:
+    """Return a policy's state after its whole log, and how many decisions it would make otherwise on this machine."""
+    row = await _policy(store, name)
+    recipe = Recipe.read(row.config)
+    fold, own = await asyncio.to_thread(Fold, recipe), await asyncio.to_thread(_OwnMind, recipe)
+    while events := await store.read(row.id, fold.head, CHUNK):
+        await asyncio.to_thread(_compare, fold, own, events)
+    facts = {"head": fold.head, "decisions": fold.decided, "different": own.different, "digest": fold.digest()}
+    return {"policy": name, **facts}
+
+
+class _OwnMind(Fold):
+    """The state in which the policy decides anew, instead of adopting what is logged."""
+
+    different, astray = 0, False
+
+    def _decided(self, event: Event, body: Decided) -> None:
+        given: dict[str, Any] = {}
+        if body.eligible is not None:
+            given["eligible"] = unbits(body.eligible, len(self.names))
+        contexts = [] if body.contexts is None else [self.contexts_of(body)]
+        decision = self.policy.ask(*contexts, **given)
+        self.astray = decision.arms.tolist() != body.arms
+        self.different += self.astray
+        self.opened(event.key, decision, event.at)
+
+    def take_over(self, other: Fold) -> None:
+        """Go on from another state."""
+        self.policy, self.open, self.astray = other.policy, other.open, False
+
+
+def _compare(fold: Fold, own: _OwnMind, events: Sequence[Event]) -> None:
+    """Apply events to both; where the policy would decide otherwise, it goes on from what is logged."""
+    for event in events:
+        fold.apply(event)
+        own.apply(event)
+        if own.astray:
+            own.take_over(Fold.from_bytes(fold.recipe, fold.to_bytes()))
+
+
+async def drop(store: Store, name: str) -> None:
+    """Delete a policy."""
+    await store.drop((await _policy(store, name)).id)

@@ -1,0 +1,437 @@
+"""Faults: whatever dies, what was acknowledged is stored once, and the state is the log replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from armtriage import __version__
+from armtriage.service import crash
+from armtriage.service.stores import Snapshot, SqliteStore, StoreError, open_store
+from conftest import score
+from service.calls import SLATE, run, served
+from service.journal import Journal, make_slate, serving, stored
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, forks and limits are those of POSIX")
+LONG = pytest.mark.long
+
+
+async def _visited(server, journal, seconds, visitors=8):
+    """Let visitors come for some time; return when all have gone."""
+    over = asyncio.Event()
+    limits = httpx.Limits(max_connections=2 * visitors)
+    async with server.client(limits=limits) as call:
+        tasks = [asyncio.create_task(journal.visitor(call, number, over)) for number in range(visitors)]
+        await asyncio.sleep(seconds)
+        yield
+        over.set()
+        await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("cycles", [3, pytest.param(200, marks=LONG)])
+def test_kill_9_under_load(address, cycles):
+    if cycles > 3 and "postgresql" in address:
+        cycles = 60
+
+    async def work():
+        journal, starts = Journal(), []
+        chance = random.Random(5)
+        for _ in range(cycles):
+            with serving(address) as server:
+                async with server.client() as call:
+                    await make_slate(call)
+                    starts.append(await server.ready(call))
+                async for _ in _visited(server, journal, chance.uniform(0.05, 0.8)):
+                    server.kill()
+        store = await stored(address)
+        try:
+            found = await journal.check(store)
+        finally:
+            await store.close()
+        assert found["decisions"] > 5 * cycles
+        kind = "PostgreSQL" if "postgresql" in address else "SQLite"
+        what = f"kill -9 of a server under load, {kind}: decisions and rewards acknowledged"
+        acknowledged = len(journal.decided) + len(journal.rewarded)
+        score(what, acknowledged, "lost, twice or of nobody: 0; replayed digest equal")
+
+    run(work)
+
+
+def _in_child(address, name, count, acknowledged):
+    """Serve in a forked process that dies at a named place; note in a file what was acknowledged."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    crash._AT, crash._left = name, count
+
+    async def work():
+        async with served(address) as call:
+            if "slate" not in call.service.loops:
+                await call.make()
+            for number in range(70):  # more often than any place is asked for
+                key = f"v{number}"
+                made = await call.decide(id=key)
+                _note(acknowledged, f"d {key}")
+                told = await call.reward(key, {made["arms"][0]: 1})
+                assert told.status_code == 200
+                _note(acknowledged, f"r {key}")
+                if name.endswith("snapshot"):
+                    loop = call.service.loops["slate"]
+                    await loop._save(await loop.look(lambda fold: Snapshot.of(fold.head, __version__, fold.to_bytes())))
+
+    try:
+        asyncio.run(work())
+    finally:
+        os._exit(0)
+
+
+def _note(file, line):
+    with open(file, "a", encoding="utf-8") as out:
+        out.write(f"{line}\n")
+
+
+@pytest.mark.parametrize("point", crash.POINTS)
+@pytest.mark.parametrize("count", [9, *(pytest.param(count, marks=LONG) for count in range(2, 60, 3))])
+def test_crash_points_leave_before_or_after(sqlite_address, tmp_path, point, count):
+    acknowledged = tmp_path / "acknowledged"
+    acknowledged.touch()
+    assert _in_child(sqlite_address, point, count, acknowledged) == 137
+    seen = acknowledged.read_text(encoding="utf-8").splitlines()
+
+    async def work():
+        async with served(sqlite_address) as call:
+            if "slate" not in call.service.loops:
+                assert seen == []
+                await call.make()
+            events = (await call.get("/v1/policies/slate/events")).text.splitlines()
+            decided = sum('"kind":"decision"' in line for line in events)
+            rewarded = sum('"kind":"reward"' in line for line in events)
+            acked = [sum(line.startswith(kind) for line in seen) for kind in "dr"]
+            # At most the one request that was under way is stored without having been acknowledged.
+            assert 0 <= decided - acked[0] <= 1
+            assert 0 <= rewarded - acked[1] <= 1
+            assert (decided - acked[0]) + (rewarded - acked[1]) <= 1
+            for number in range(acked[0]):
+                assert (await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})).status_code == 200
+            from armtriage.service.upkeep import check
+
+            problems, states = await check(call.service.store)
+            assert problems == []
+            assert (await call.digest())["digest"] == states["slate"]["digest"]
+
+    run(work)
+    score("crash points", 1, "only before or after")
+
+
+class Failing(SqliteStore):
+    """A store whose n-th transaction fails, in the middle of it or at its end."""
+
+    fails: tuple[int, ...] = ()
+    at_the_end = False
+    seen = 0
+
+    def _transact(self, write, jobs):
+        self.seen += 1
+        if self.seen not in self.fails:
+            return super()._transact(write, jobs)
+        if self.at_the_end:
+            super()._transact(write, jobs)  # stored, but nobody is told
+        raise sqlite3.OperationalError("disk I/O error")
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+@pytest.mark.parametrize("first", [3, 4, 5, 6, 9])
+def test_failing_commits_are_refused_and_the_state_is_made_anew(sqlite_address, first, at_the_end):
+    async def work():
+        store = Failing(sqlite_address)
+        store.fails, store.at_the_end = (first, first + 3), at_the_end
+        async with served(store) as call:
+            await call.make()
+            refused = 0
+            decided, rewarded = {}, {}
+            for number in range(12):
+                for _ in range(200):
+                    made = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                    if made.status_code < 300:
+                        break
+                    assert made.status_code == 503
+                    refused += made.json()["error"] == "store"
+                    await asyncio.sleep(0.02)
+                decided[f"v{number}"] = made.content
+                arm = made.json()["arms"][0]
+                for _ in range(200):
+                    told = await call.reward(f"v{number}", {arm: 1})
+                    if told.status_code < 300:
+                        break
+                    assert told.status_code == 503
+                    refused += told.json()["error"] == "store"
+                    await asyncio.sleep(0.02)
+                rewarded[f"v{number}"] = told.json()["fates"][arm]
+            assert refused >= 2
+            assert set(rewarded.values()) <= {"applied", "duplicate"}
+            for key, before in decided.items():
+                assert (await call.post("/v1/policies/slate/decisions", json={"id": key})).content == before
+            events = (await call.get("/v1/policies/slate/events")).text.splitlines()
+            assert sum('"kind":"decision"' in line for line in events) == 12
+            assert sum('"kind":"reward"' in line for line in events) == 12
+            from armtriage.service.upkeep import check
+
+            _, states = await check(call.service.store)
+            assert (await call.digest())["digest"] == states["slate"]["digest"]
+
+    run(work)
+
+
+def test_a_group_on_one_that_failed_fails_too(sqlite_address):
+    """Two groups are under way when the first fails: the second must not be stored with a gap before it."""
+
+    async def work():
+        store = Failing(sqlite_address)
+        async with served(store) as call:
+            await call.make()
+            loop = call.service.loops["slate"]
+            await call.decide(id="before")
+            store.fails = (store.seen + 1,)
+            many = [loop.submit("decide", [_request(f"v{number}")]) for number in range(300)]  # more than a group
+            answers = await asyncio.gather(*many, return_exceptions=True)
+            assert {type(answer).__name__ for answer in answers} == {"Refused"}
+            await call.ready()
+            assert (await call.get("/v1/policies/slate")).json()["decisions"] == 1
+            made = await call.decide(id="v7")
+            assert made["number"] == 1
+
+    run(work)
+
+
+def _request(key):
+    from armtriage.service.messages import Decide
+
+    return Decide(id=key)
+
+
+def test_a_second_server_is_refused_by_name(sqlite_address):
+    with serving(sqlite_address) as server:
+        second = subprocess.run(
+            [sys.executable, "-m", "armtriage", "serve", "--store", sqlite_address, "--port", "0"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert second.returncode == 1
+        assert f"is served by process {server.process.pid}" in second.stderr
+        server.kill()
+    with serving(sqlite_address) as server:
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize("times", [1, pytest.param(30, marks=LONG)])
+def test_sigterm_answers_what_is_under_way_and_writes_a_snapshot(sqlite_address, times):
+    async def work():
+        journal = Journal()
+        for _ in range(times):
+            with serving(sqlite_address) as server:
+                async with server.client() as call:
+                    await make_slate(call)
+                    await server.ready(call)
+                async for _ in _visited(server, journal, 0.5):
+                    began = time.monotonic()
+                    assert await asyncio.to_thread(server.stop) == 0
+                    assert time.monotonic() - began < 10
+        store = await stored(sqlite_address)
+        try:
+            found = await journal.check(store)
+            (row,) = await store.policies()
+            snapshots = await store.snapshots(row.id)
+            assert snapshots[0].seq == found["head"]
+        finally:
+            await store.close()
+        score("SIGTERM under load", times, "exit code 0, all that was answered is stored, snapshot at the end")
+
+    run(work)
+
+
+def test_a_full_disk_is_said_and_left_behind(sqlite_address):
+    """The writer may not let its files grow; when it may again, it goes on without a restart."""
+    import resource
+
+    code = os.fork()
+    if code:
+        assert os.waitstatus_to_exitcode(os.waitpid(code, 0)[1]) == 0
+        return
+    try:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+        async def work():
+            async with served(sqlite_address) as call:
+                await call.make()
+                first = await call.decide(id="first")
+                size = max(os.stat(sqlite_address + suffix).st_size for suffix in ("", "-wal"))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40_000, resource.RLIM_INFINITY))
+                statuses = []
+                for number in range(400):
+                    answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                    statuses.append((answer.status_code, answer.json().get("error")))
+                    if answer.status_code != 201:
+                        break
+                assert statuses[-1][0] in (503, 507), statuses[-1]
+                assert statuses[-1][1] in ("store", "disk_full")
+                assert (await call.get("/v1/policies")).status_code == 200
+                resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+                until = time.monotonic() + 5
+                while True:
+                    again = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                    if again.status_code in (200, 201):
+                        break
+                    assert time.monotonic() < until
+                    await asyncio.sleep(0.05)
+                acked = sum(status == 201 for status, _ in statuses)
+                for kept in range(acked):
+                    answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{kept}"})
+                    assert answer.status_code == 200
+                assert (await call.decide(id="first")) == first
+
+        asyncio.run(work())
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+@pytest.mark.parametrize("jump", ["+1h", pytest.param("-1h", marks=LONG), pytest.param("+10y", marks=LONG)])
+def test_clock_jumps_change_no_fate(sqlite_address, monkeypatch, jump):
+    """The system's clock jumps while the server runs: no decision expires early, and no reward is lost."""
+    from armtriage.service import clock
+
+    seconds = {"+1h": 3600, "-1h": -3600, "+10y": 10 * 365 * 86400}[jump]
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make(join_window="10m")
+            made = await call.decide(id="a")
+            real = time.time_ns
+            monkeypatch.setattr(time, "time_ns", lambda: real() + seconds * 10**9)
+            monkeypatch.setattr(time, "time", lambda: real() / 1e9 + seconds)
+            assert abs(clock.wall() - clock.steady()) > 3_000_000_000
+            await asyncio.sleep(1.5)
+            told = await call.reward("a", {made["arms"][0]: 1})
+            assert told.json()["fates"] == {made["arms"][0]: "applied"}
+            later = await call.decide(id="b")
+            assert later["deadline"] >= made["deadline"]
+            assert later["deadline"][:10] == made["deadline"][:10] or "23:" in made["deadline"]
+
+    run(work)
+
+
+def test_a_newer_store_is_refused(sqlite_address):
+    async def work():
+        async with served(sqlite_address):
+            pass
+        with sqlite3.connect(sqlite_address) as connection:
+            connection.execute("INSERT INTO schema_version VALUES (99, 0)")
+        connection.close()
+        with pytest.raises(StoreError, match="tables of version 99; this program knows 1"):
+            await open_store(sqlite_address).open()
+
+    run(work)
+
+
+@pytest.mark.parametrize("mutations", [60, pytest.param(2000, marks=LONG)])
+def test_damaged_snapshots_are_not_used(sqlite_address, mutations):
+    """A snapshot is a cache: flipped or cut, it is passed over, and the log gives the same state."""
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            for number in range(10):
+                made = await call.decide(id=f"v{number}")
+                await call.reward(made["id"], hits=made["arms"][:1])
+            before = await call.digest()
+        connection = sqlite3.connect(sqlite_address)
+        ((payload,),) = connection.execute("SELECT payload FROM snapshot").fetchall()
+        chance = random.Random(3)
+        store = open_store(sqlite_address)
+        await store.open()
+        from armtriage.service.loop import load
+
+        (row,) = await store.policies()
+        for _ in range(mutations):
+            damaged = bytearray(payload)
+            if chance.random() < 0.3:
+                del damaged[chance.randrange(len(damaged)) :]
+            else:
+                damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            with connection:
+                connection.execute("UPDATE snapshot SET payload = ?", (bytes(damaged),))
+            assert (await load(store, row)).digest() == before["digest"]
+        await store.close()
+        connection.close()
+
+    run(work)
+
+
+def test_copies_made_under_load_can_be_served(sqlite_address, tmp_path):
+    """`backup` while requests run: the copy opens, and its state is its log replayed."""
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+
+            async def load():
+                for number in range(100):
+                    await call.decide(id=f"v{number}")
+
+            async def copy():
+                await asyncio.sleep(0.02)
+                await call.service.store.backup(str(tmp_path / "copy.db"))
+
+            await asyncio.gather(load(), copy())
+            with pytest.raises(StoreError, match="is there already"):
+                await call.service.store.backup(str(tmp_path / "copy.db"))
+        async with served(str(tmp_path / "copy.db")) as call:
+            from armtriage.service.upkeep import check
+
+            problems, states = await check(call.service.store)
+            assert problems == []
+            assert 0 <= states["slate"]["head"] <= 100
+            assert SLATE["name"] in call.service.loops
+
+    run(work)
+
+
+@pytest.mark.parametrize("copies", [10, pytest.param(200, marks=LONG)])
+def test_files_as_a_power_cut_would_leave_them(sqlite_address, tmp_path, copies):
+    """Database and journal are copied in the middle of things, the journal's end cut: acknowledged rows are there."""
+
+    async def work():
+        chance = random.Random(11)
+        async with served(sqlite_address) as call:
+            await call.make()
+            number = 0
+            for copy in range(copies):
+                for _ in range(3):
+                    await call.decide(id=f"v{number}")
+                    number += 1
+                other = tmp_path / f"copy-{copy}.db"
+                content, journal = (Path(f"{sqlite_address}{suffix}").read_bytes() for suffix in ("", "-wal"))
+                junk = bytes(chance.randrange(256) for _ in range(chance.randrange(5000)))
+                other.write_bytes(content)
+                # What was not synced may be anything; what was is there.
+                (tmp_path / f"copy-{copy}.db-wal").write_bytes(journal + junk)
+                store = SqliteStore(other, owned=False)
+                await store.open()
+                (row,) = await store.policies()
+                assert await store.check() == []
+                assert row.head == number
+                await store.close()
+
+    run(work)

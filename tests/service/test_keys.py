@@ -1,0 +1,137 @@
+"""Keys: who has none, a wrong one or one for other things gets nothing, and learns nothing."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from armtriage.service import clock
+from armtriage.service.keys import Doorman, new_key
+from armtriage.service.refusal import Refused
+from service.calls import run, served
+
+ROUTES = {
+    "decide": ("POST", "/v1/policies/slate/decisions"),
+    "reward": ("POST", "/v1/policies/slate/rewards"),
+    "read": ("GET", "/v1/policies/slate"),
+    "admin": ("PATCH", "/v1/policies/slate"),
+}
+
+
+async def _keyed(call, *scopes, **more):
+    text, row = new_key(scopes, **more)
+    await call.service.store.put_key(row)
+    call.service.doorman.update(await call.service.store.keys())
+    return text, row
+
+
+def test_scopes_open_what_they_name_and_nothing_else(address):
+    async def work():
+        async with served(address) as call:
+            await call.make()
+            for scope in ROUTES:
+                text, _ = await _keyed(call, scope)
+                for needed, (method, path) in ROUTES.items():
+                    answer = await call.request(method, path, headers={"Authorization": f"Bearer {text}"}, content=b"x")
+                    assert (answer.status_code == 403) == (needed != scope)
+            for header in ({}, {"Authorization": "Bearer at_00000000_x"}, {"Authorization": text}, {"X-Key": text}):
+                answer = await call.get("/v1/policies/slate", headers=header)
+                assert (answer.status_code, answer.json()["error"]) == (401, "unauthorized")
+                assert answer.headers["www-authenticate"] == "Bearer"
+            assert (await call.get(f"/v1/policies/slate?key={text}")).status_code == 401
+            for path in ("/healthz", "/readyz", "/openapi.json"):
+                assert (await call.get(path)).status_code == 200
+            assert (await call.get("/metrics")).status_code == 401
+
+    run(work)
+
+
+def test_a_revoked_key_opens_nothing_within_five_seconds(address):
+    async def work():
+        async with served(address) as call:
+            text, row = await _keyed(call, "read")
+            header = {"Authorization": f"Bearer {text}"}
+            assert (await call.get("/v1/policies", headers=header)).status_code == 200
+            assert await call.service.store.revoke_key(row.id, clock.wall())
+            for _ in range(50):
+                await asyncio.sleep(0.1)
+                answer = await call.get("/v1/policies", headers=header)
+                if answer.status_code == 401:
+                    break
+            assert answer.status_code == 401
+            # There has been a key, so nobody is let in without one.
+            assert (await call.get("/v1/policies")).status_code == 401
+            assert not await call.service.store.revoke_key("nobody", clock.wall())
+
+    run(work)
+
+
+def test_secrets_are_neither_stored_nor_logged_nor_repeated(sqlite_address, caplog):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            text, row = await _keyed(call, "read", label="for tests")
+            secret = text.rsplit("_", 1)[1] if "_" not in text[12:] else text[12:]
+            for path in ("/v1/policies", f"/v1/policies/{secret}", f"/v1/{secret}"):
+                answer = await call.get(path, headers={"Authorization": f"Bearer {text}x"})
+                assert secret not in answer.text
+                assert secret not in str(answer.headers)
+            assert text.encode() not in row.sha256
+        for suffix in ("", "-wal"):
+            file = Path(sqlite_address + suffix)
+            assert not file.exists() or secret.encode() not in file.read_bytes()
+        ours = [record.getMessage() for record in caplog.records if not record.name.startswith("http")]
+        assert secret not in " ".join(ours)
+
+    with caplog.at_level(logging.DEBUG):
+        run(work)
+
+
+def test_guesses_are_few(monkeypatch):
+    doorman = Doorman()
+    text, row = new_key(["read"], rate=0)
+    doorman.update([row])
+    codes = []
+    for number in range(30):
+        with pytest.raises(Refused) as caught:
+            doorman.admit(f"Bearer at_{row.id}_{number}".encode(), "read", "10.0.0.1")
+        codes.append(caught.value.code)
+    assert codes == ["unauthorized"] * 10 + ["too_many"] * 20
+    with pytest.raises(Refused) as caught:
+        doorman.admit(b"Bearer nonsense", "read", "10.0.0.2")
+    assert caught.value.code == "unauthorized"
+    doorman.admit(f"Bearer {text}".encode(), "read", "10.0.0.1")
+
+
+def test_a_key_has_its_rate():
+    doorman = Doorman()
+    text, row = new_key(["read"], rate=5)
+    doorman.update([row])
+    header = f"Bearer {text}".encode()
+    let_in, refusals = 0, set()
+    for _ in range(50):
+        try:
+            doorman.admit(header, "read", "")
+            let_in += 1
+        except Refused as refused:
+            refusals.add((refused.status, refused.code))
+    assert refusals == {(429, "too_many")}
+    assert 5 <= let_in <= 7
+
+
+@pytest.mark.parametrize(("scopes", "rate"), [([], 1), (["everything"], 1), (["read"], -1), (["read"], float("nan"))])
+def test_keys_that_cannot_be(scopes, rate):
+    with pytest.raises(ValueError, match=r"scopes must be|rate must be"):
+        new_key(scopes, rate=rate)
+
+
+def test_pages_from_elsewhere_need_a_key(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            for origin, status in (("http://evil.example", 403), ("null", 403), ("http://127.0.0.1:8000", 200)):
+                answer = await call.get("/v1/policies", headers={"Origin": origin})
+                assert answer.status_code == status
+
+    run(work)

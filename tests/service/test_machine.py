@@ -1,0 +1,222 @@
+"""A state machine: the service against a model of a hundred lines that has neither log nor policy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from conftest import score
+from service.calls import SLATE, Caller, new_database, served
+
+IDS = st.sampled_from(["a", "b", "c", "d", "e"])
+REWARD_IDS = st.sampled_from(["", "", "x", "y"])
+VALUES = st.sampled_from([0.0, 0.5, 1.0, 2.0])
+NAMES = SLATE["arms"]
+
+
+class Model:
+    """What the contract says, in dictionaries."""
+
+    def __init__(self) -> None:
+        self.decisions: dict[str, dict[str, Any]] = {}
+        self.told: dict[str, dict[str, tuple[str, float]]] = {}
+        self.strays: dict[str, dict[tuple[str, str], float]] = {}
+        self.closed: set[str] = set()
+        self.status = "running"
+        self.counts = dict.fromkeys(("applied", "duplicate", "conflict", "late", "orphan", "rejected"), 0)
+
+    def reward(
+        self, key: str, rewards: dict[str, float], reward_id: str, last: bool
+    ) -> tuple[int, dict[str, str] | None]:
+        """Return the status and the fates that a reward must have, and note it."""
+        made = self.decisions.get(key)
+        if made is None and not rewards:
+            return 404, {}
+        if made is not None and any(name not in made["show"] for name in rewards):
+            return self._rejected(rewards)
+        if made is not None and any(not 0 <= value <= 1 for value in rewards.values()):
+            return self._rejected(rewards)
+        told, strays = self.told.setdefault(key, {}), self.strays.setdefault(key, {})
+        fates = {}
+        for name, value in rewards.items():
+            if name in told:
+                known = told[name][1] if told[name][0] == reward_id else value
+            elif made is None or key in self.closed:
+                known = strays.get((name, reward_id))
+            else:
+                known = None
+            fresh = "orphan" if made is None else "late" if key in self.closed else "applied"
+            fates[name] = fresh if known is None else "duplicate" if known == value else "conflict"
+        if "conflict" in fates.values():
+            fates = {name: fate if fate in ("conflict", "duplicate") else "rejected" for name, fate in fates.items()}
+            self._count(fates)
+            return 409, fates
+        for name, fate in fates.items():
+            if fate == "applied":
+                told[name] = reward_id, rewards[name]
+            elif fate in ("late", "orphan"):
+                strays[name, reward_id] = rewards[name]
+        if made is not None and key not in self.closed and (last or len(told) == len(made["show"])):
+            self.closed.add(key)
+        self._count(fates)
+        return 404 if made is None else 200, fates
+
+    def adopt(self, key: str, orphans: list[tuple[dict[str, float], str, bool]]) -> None:
+        """Apply rewards that came before their decision, until one does not fit it."""
+        for rewards, reward_id, last in orphans:
+            made, told = self.decisions[key], self.told.setdefault(key, {})
+            if key in self.closed or any(
+                name not in made["show"] or not 0 <= value <= 1 for name, value in rewards.items()
+            ):
+                continue
+            if any(
+                name in told and told[name][0] == reward_id and told[name][1] != value
+                for name, value in rewards.items()
+            ):
+                continue
+            for name, value in rewards.items():
+                told.setdefault(name, (reward_id, value))
+            if last or len(told) == len(made["show"]):
+                self.closed.add(key)
+
+    def _rejected(self, rewards: dict[str, float]) -> tuple[int, None]:
+        self.counts["rejected"] += len(rewards)
+        return 422, None
+
+    def _count(self, fates: dict[str, str]) -> None:
+        for fate in fates.values():
+            self.counts[fate] += 1
+
+
+class Machine(RuleBasedStateMachine):
+    """Makes, asks, tells, repeats, restarts and gives up, and compares."""
+
+    kind = "sqlite"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.folder = Path(tempfile.mkdtemp(prefix="armtriage-"))
+        self.address = str(self.folder / "decisions.db")
+        if self.kind == "postgres":
+            self.address = new_database(os.environ["ARMTRIAGE_MACHINE_POSTGRES"])
+        self.model = Model()
+        self.orphans: dict[str, list[tuple[dict[str, float], str, bool]]] = {}
+        self.open()
+
+    def open(self) -> None:
+        self.context = served(self.address)
+        self.call: Caller = self.runner.run(self.context.__aenter__())
+
+    def close(self) -> None:
+        self.runner.run(self.context.__aexit__(None, None, None))
+
+    def teardown(self) -> None:
+        self.close()
+        self.runner.close()
+        shutil.rmtree(self.folder)
+
+    @initialize()
+    def make(self) -> None:
+        self.runner.run(self.call.make())
+
+    @rule(key=IDS, exclude=st.sampled_from([None, ["tea"], ["milk", "jam"]]))
+    def decide(self, key: str, exclude: list[str] | None) -> None:
+        body = {"id": key} | ({} if exclude is None else {"exclude": exclude})
+        answer = self.runner.run(self.call.post("/v1/policies/slate/decisions", json=body))
+        known = self.model.decisions.get(key)
+        if known is not None:
+            assert answer.status_code == (200 if known["body"] == body else 409)
+            assert answer.status_code == 409 or answer.content == known["content"]
+        elif self.model.status == "paused":
+            assert answer.status_code == 409
+        else:
+            assert answer.status_code == 201
+            made = answer.json()
+            assert len(made["arms"]) == 2
+            assert not set(made["arms"]) & set(exclude or ())
+            self.model.decisions[key] = {"body": body, "content": answer.content, "show": made["show"]}
+            held = self.orphans.pop(key, [])
+            self.model.adopt(key, held)
+            if self.model.told.get(key):
+                self.model.strays.pop(key, None)
+
+    @rule(key=IDS, names=st.lists(st.sampled_from(NAMES), max_size=3, unique=True), value=VALUES, name=REWARD_IDS,
+          last=st.booleans(), shown=st.booleans())  # fmt: skip
+    def reward(self, key: str, names: list[str], value: float, name: str, last: bool, shown: bool) -> None:
+        made = self.model.decisions.get(key)
+        if made is None and (key in self.orphans or not 0 <= value <= 1):
+            return  # one orphan for each decision keeps the model short
+        if shown and made is not None:
+            names = made["show"][: len(names)]
+        rewards = dict.fromkeys(names, value)
+        body: dict[str, Any] = {"decision": key, "rewards": rewards, "last": last} | ({"id": name} if name else {})
+        answer = self.runner.run(self.call.post("/v1/policies/slate/rewards", json=body))
+        if made is None and rewards:
+            self.orphans.setdefault(key, []).append((rewards, name, last))
+        status, fates = self.model.reward(key, rewards, name, last)
+        assert (answer.status_code, answer.json().get("fates")) == (status, fates), (body, answer.text)
+
+    @rule()
+    def restart(self) -> None:
+        before = self.runner.run(self.call.digest())
+        self.close()
+        self.open()
+        assert self.runner.run(self.call.digest()) == before
+
+    @precondition(lambda self: self.model.decisions)
+    @rule(status=st.sampled_from(["paused", "running"]))
+    def pause(self, status: str) -> None:
+        self.runner.run(self.call.patch("/v1/policies/slate", json={"status": status}))
+        self.model.status = status
+
+    @invariant()
+    def counts_are_those_of_the_model(self) -> None:
+        if "slate" in self.call.service.loops:
+            counts = self.runner.run(self.call.counts())
+            assert {name: counts.get(name, 0) for name in self.model.counts} == self.model.counts
+            assert counts.get("decisions", 0) == len(self.model.decisions)
+
+    @invariant()
+    def open_decisions_are_those_of_the_model(self) -> None:
+        loop = self.call.service.loops.get("slate")
+        if loop is not None and loop.fold is not None:
+            assert set(loop.fold.open) == set(self.model.decisions) - self.model.closed
+
+
+class PostgresMachine(Machine):
+    kind = "postgres"
+
+
+def _play(machine: type[Machine], examples: int, steps: int) -> None:
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    )
+
+
+def test_the_service_does_what_the_model_says() -> None:
+    _play(Machine, 15, 25)
+
+
+@pytest.mark.long
+def test_the_service_does_what_the_model_says_for_long() -> None:
+    _play(Machine, 1000, 60)
+    score("state machine against the model, SQLite: runs of 60 steps", 1000, "0 divergences")
+
+
+@pytest.mark.long
+def test_postgres_does_what_the_model_says(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMTRIAGE_MACHINE_POSTGRES", postgres_server)
+    _play(PostgresMachine, 100, 40)
+    score("state machine against the model, PostgreSQL: runs of 40 steps", 100, "0 divergences")

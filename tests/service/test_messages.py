@@ -1,0 +1,175 @@
+"""Bodies: what is not exactly what is asked for is refused by name, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from armtriage.service.messages import Create, Decide, Reward, read
+from armtriage.service.refusal import Refused
+from service.calls import run, served
+
+POISON = {
+    "NaN": (400, "malformed"),
+    "Infinity": (400, "malformed"),
+    "-Infinity": (400, "malformed"),
+    "01": (400, "malformed"),
+    "+1": (400, "malformed"),
+    "1e400": (422, "invalid"),
+    "-1e400": (422, "invalid"),
+    "1e308": (422, "invalid"),
+    "9" * 400: (422, "invalid"),
+    '"NaN"': (422, "invalid"),
+    '"inf"': (422, "invalid"),
+    "true": (422, "invalid"),
+    "null": (422, "invalid"),
+    "[]": (422, "invalid"),
+    "{}": (422, "invalid"),
+    '"\\ud800"': (400, "malformed"),
+    "[" * 5000 + "]" * 5000: (422, "invalid"),
+}
+PLACES = {
+    "reward": ("/v1/policies/slate/rewards", '{"decision": "visit-1", "rewards": {"ARM": HERE}}'),
+    "context": ("/v1/policies/linear/decisions", '{"contexts": [[0.5, HERE], [0, 0], [0, 0]]}'),
+    "context by arm": ("/v1/policies/linear/decisions", '{"contexts": {"a": [HERE, 0]}}'),
+    "range": ("/v1/policies", '{"name": "x", "arms": ["a"], "budget": 1, "reward": {"range": [0, HERE]}}'),
+    "default": ("/v1/policies", '{"name": "x", "arms": ["a", "b"], "budget": 1, "reward": {"default": HERE}}'),
+}
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """What the service answers to every poison in every place, and the digests before and after."""
+    found: dict[str, Any] = {"answers": {}}
+
+    async def work():
+        async with served(str(tmp_path_factory.mktemp("poison") / "decisions.db")) as call:
+            await call.make()
+            await call.make(
+                name="linear", arms=["a", "b", "c"], budget=1, dimension=2, policy={"kind": "c2ucb"},
+                reward={"range": [-1, 1]},
+            )  # fmt: skip
+            arm = (await call.decide(id="visit-1"))["arms"][0]
+            before = await call.digest(), await call.digest("linear")
+            for place, (address, text) in PLACES.items():
+                for value in POISON:
+                    if (place, value) == ("default", "null"):
+                        continue  # that is a default: none
+                    body = text.replace("HERE", value).replace("ARM", arm).encode()
+                    answer = await call.post(address, content=body)
+                    found["answers"][place, value] = answer.status_code, answer.json()["error"], answer.text
+            found["digests"] = before, (await call.digest(), await call.digest("linear"))
+            found["names"] = set(call.service.loops)
+
+    run(work)
+    return found
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_poison_is_refused_by_name(answers, place):
+    for (where, value), (status, code, text) in answers["answers"].items():
+        if where == place:
+            assert (status, code) == POISON[value], value[:20]
+            assert "99999" not in text
+
+
+def test_poison_changes_nothing(answers):
+    before, after = answers["digests"]
+    assert before == after
+    assert answers["names"] == {"slate", "linear"}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "malformed"),
+        (b"\xef\xbb\xbf{}", "malformed"),
+        (b"{} {}", "malformed"),
+        (b'{"id": "\xff"}', "malformed"),
+        (b'{"id": "a", "id": "a"}', "duplicate_key"),
+        (b'{"id": "a", "i\\u0064": "b"}', "duplicate_key"),
+        (b'{"tags": {"a": 1, "a": 2}}', "duplicate_key"),
+        (b'{"id": ""}', "invalid"),
+        (b'{"id": "a b"}', "invalid"),
+        (b'{"id": "a\\u0000"}', "invalid"),
+        (b'{"id": "caf\xc3\xa9"}', "invalid"),
+        (b'{"id": "' + b"a" * 129 + b'"}', "invalid"),
+        (b'{"surprise": 1}', "invalid"),
+        (b"[]", "invalid"),
+        (b'{"exclude": "tea"}', "invalid"),
+        (b'{"exclude": ["\\u0007"]}', "invalid"),
+    ],
+)
+def test_bodies_that_are_none(body, code):
+    with pytest.raises(Refused) as caught:
+        read(Decide, body)
+    assert caught.value.code == code
+    assert caught.value.body().isascii()
+
+
+def test_colons_in_strings_are_no_keys():
+    assert read(Decide, b'{"id": "a:b:c", "tags": {"x:y": ":::"}}').id == "a:b:c"
+    assert read(Reward, b'{"decision": "a:b", "rewards": {"x:y": 1}}').rewards == {"x:y": 1.0}
+
+
+@pytest.mark.parametrize("value", ["-0.0", "5e-324", "1e-401", "1"])
+def test_small_numbers_are_numbers(value):
+    (found,) = read(Reward, f'{{"decision": "a", "rewards": {{"b": {value}}}}}'.encode()).rewards.values()
+    assert isinstance(found, float)
+    assert found == float(value)
+
+
+def _text(pairs):
+    inside = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in pairs)
+    return f'{{"decision": "d:1", "rewards": {{{inside}}}}}'.encode()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "a:b", "\\", '"', ":", "é"]), st.sampled_from([0, 1])), max_size=5)
+)
+def test_a_body_is_taken_if_and_only_if_no_key_is_there_twice(pairs):
+    names = [name for name, _ in pairs]
+    if len(set(names)) == len(names):
+        assert read(Reward, _text(pairs)).rewards == dict(pairs)
+    else:
+        with pytest.raises(Refused) as caught:
+            read(Reward, _text(pairs))
+        assert caught.value.code == "duplicate_key"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"arms": []}, "Expected `array` of length >= 1"),
+        ({"arms": ["a", "a"]}, "same id twice"),
+        ({"budget": 3}, "budget must be"),
+        ({"budget": 0}, "Expected `int` >= 1"),
+        ({"policy": {"kind": "magic"}}, "policy.kind must be one of guarded_thompson"),
+        ({"policy": {"kind": "thompson", "delta": 0.1}}, "an option that thompson has not"),
+        ({"policy": {"kind": "guarded_thompson", "delta": 2}}, "delta must be"),
+        ({"policy": {"kind": "c2ucb"}}, "dimension must be given"),
+        ({"dimension": 3}, "dimension must be given"),
+        ({"reward": {"range": [1, 0]}}, "reward_range must be"),
+        ({"reward": {"default": 7}}, "reward.default"),
+        ({"join_window": "31d"}, "at most 30d"),
+        ({"join_window": "0s"}, "matching regex"),
+        ({"feedback": {"kind": "cliques"}}, "feedback.sizes"),
+        ({"feedback": {"kind": "cliques", "sizes": [3]}}, "must sum to the 2 arms"),
+        ({"feedback": {"kind": "edges", "edges": [["a", "x"]]}}, "not among arms"),
+        ({"name": "../x"}, "matching regex"),
+        ({"seed": -1}, "Expected `int` >= 0"),
+    ],
+)
+def test_recipes_that_make_no_policy(change, said):
+    from armtriage.service.recipe import Recipe
+
+    body = {"name": "x", "arms": ["a", "b"], "budget": 1, **change}
+    with pytest.raises(Refused) as caught:
+        Recipe(read(Create, json.dumps(body).encode())).make()
+    assert said in caught.value.detail
+    assert caught.value.status == 422

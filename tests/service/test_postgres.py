@@ -1,0 +1,312 @@
+"""PostgreSQL: many servers on one log, stopped ones, a database that goes away, and a bad network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from armtriage.service.stores import StoreError, open_store, postgres
+from conftest import score
+from service.calls import new_database, run, served
+from service.journal import Journal, make_slate, serving, stored
+from service.test_faults import _visited
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the wheel with a server is for POSIX systems")
+LONG = pytest.mark.long
+
+
+@pytest.fixture
+def database(postgres_server):
+    return new_database(postgres_server)
+
+
+@pytest.mark.parametrize("missed", [2000, 3])
+def test_two_servers_decide_on_one_log(database, monkeypatch, missed):
+    """Each takes the log's end in turn: one order, no decision twice, equal states; also if much was missed."""
+    monkeypatch.setattr(postgres, "_MISSED", missed)
+
+    async def work():
+        async with served(database) as one, served(database) as other:
+            await one.make()
+            for _ in range(100):
+                if "slate" in other.service.loops:
+                    break
+                await asyncio.sleep(0.1)
+            await other.ready()
+
+            async def visit(call, number):
+                made = await call.decide(id=f"v{number}")
+                told = await call.reward(f"v{number}", hits=made["arms"][:1])
+                assert told.status_code == 200
+                return made["number"]
+
+            numbers = await asyncio.gather(*(visit((one, other)[number % 2], number) for number in range(60)))
+            assert sorted(numbers) == list(range(60))
+            # The same id at both at once is one decision.
+            both = await asyncio.gather(*(call.decide(id="both") for call in (one, other) for _ in range(8)))
+            assert len({str(made) for made in both}) == 1
+            # A reward may come to the server that did not decide.
+            made = await one.decide(id="there")
+            fates = (await other.reward("there", {made["arms"][0]: 1})).json()["fates"]
+            assert fates == {made["arms"][0]: "applied"}
+            again = (await one.reward("there", {made["arms"][0]: 1})).json()["fates"]
+            assert again == {made["arms"][0]: "duplicate"}
+            await one.reward("there", {}, last=True)
+            late = (await other.reward("there", {made["arms"][1]: 1})).json()["fates"]
+            assert late == {made["arms"][1]: "late"}
+            assert await one.digest() == await other.digest()
+            counts = await one.counts()
+            assert counts["decisions"] == 62
+
+    run(work)
+
+
+@pytest.mark.parametrize("cycles", [1, pytest.param(20, marks=LONG)])
+def test_one_of_two_servers_is_killed_and_the_other_goes_on(database, cycles):
+    async def work():
+        journal = Journal()
+        with serving(database) as survivor:
+            async with survivor.client() as call:
+                await make_slate(call)
+                await survivor.ready(call)
+            for _ in range(cycles):
+                with serving(database) as victim:
+                    async with victim.client() as call:
+                        await victim.ready(call)
+                    async for _ in _visited(survivor, journal, 0.1, 3):
+                        async for _ in _visited(victim, journal, 0.8, 3):
+                            victim.kill()
+            async with survivor.client() as call:
+                live = (await call.get("/v1/policies/slate/digest")).json()
+        store = await stored(database)
+        try:
+            found = await journal.check(store)
+            assert live["seq"] == found["head"]
+        finally:
+            await store.close()
+        score("kill -9 of one of two servers on PostgreSQL", cycles, "lost, twice or of nobody: 0; the other went on")
+
+    run(work)
+
+
+@pytest.mark.parametrize("cycles", [1, pytest.param(20, marks=LONG)])
+def test_a_server_that_stops_with_the_lock_holds_nobody_up_for_long(database, cycles):
+    """SIGSTOP while it has the end of the log: the database ends its transaction, and the other goes on."""
+
+    async def work():
+        store = open_store(database)
+        await store.open()
+        for _ in range(cycles):
+            async with served(database) as call:
+                if "slate" not in call.service.loops:
+                    await call.make()
+                row = (await store.policies())[0]
+                # A group that is begun and never ended is what a stopped server leaves behind.
+                group = await store.begin(row.id, 10**9, [])
+                began = time.monotonic()
+                until = began + 20
+                while True:
+                    answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{began}"})
+                    if answer.status_code in (200, 201):
+                        break
+                    assert answer.status_code == 503
+                    assert time.monotonic() < until
+                    await asyncio.sleep(0.05)
+                assert time.monotonic() - began < 4.0
+                await group.leave()
+        await store.close()
+
+    run(work)
+    score("a stopped holder of the log's lock, PostgreSQL", cycles, "others go on within 4 s")
+
+
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(10, marks=LONG)])
+def test_a_stopped_process_wakes_to_a_log_that_has_moved(database, seconds):
+    async def work():
+        journal = Journal()
+        with serving(database) as sleeper, serving(database) as other:
+            async with sleeper.client() as call:
+                await make_slate(call)
+                await sleeper.ready(call)
+            async with other.client() as call:
+                for _ in range(100):
+                    if (await call.get("/v1/policies/slate")).status_code == 200:
+                        break
+                    await asyncio.sleep(0.1)
+                await other.ready(call)
+            async for _ in _visited(other, journal, 0.1, 3):
+                async for _ in _visited(sleeper, journal, 0.3, 3):
+                    sleeper.signal(signal.SIGSTOP)
+                    before = len(journal.decided)
+                    await asyncio.sleep(seconds + 2.0)
+                    assert len(journal.decided) > before
+                    sleeper.signal(signal.SIGCONT)
+                    await asyncio.sleep(1.0)
+            digests = []
+            for server in (sleeper, other):
+                async with server.client() as call:
+                    await server.ready(call)
+                    digests.append((await call.get("/v1/policies/slate/digest")).json())
+            assert digests[0] == digests[1]
+        store = await stored(database)
+        try:
+            await journal.check(store)
+        finally:
+            await store.close()
+
+    run(work)
+
+
+class Proxy:
+    """The network between server and database, which can be cut: after some bytes of the answers, or at all."""
+
+    def __init__(self, server: str) -> None:
+        self.goal = f"{parse_qs(urlsplit(server).query)['host'][0]}/.s.PGSQL.5432"
+        self.cut_after: int | None = None
+        self.ends: list[socket.socket] = []
+        self.threads: list[threading.Thread] = []
+        self.port = 0
+        self.listen()
+
+    def listen(self) -> None:
+        self.door = socket.create_server(("127.0.0.1", self.port))
+        self.port = self.door.getsockname()[1]
+        self._start(self._accept, self.door)
+
+    def address(self, database: str) -> str:
+        path = urlsplit(database).path
+        return f"postgresql://postgres@127.0.0.1:{self.port}{path}?sslmode=disable&gssencmode=disable"
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments)
+        self.threads.append(thread)
+        thread.start()
+
+    def _accept(self, door: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = door.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(self.goal)
+                self.ends += [near, far]
+                self._start(self._copy, near, far, False)
+                self._start(self._copy, far, near, True)
+
+    def _copy(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if answers and self.cut_after is not None:
+                    self.cut_after -= len(data)
+                    if self.cut_after <= 0:
+                        self.cut_after = None
+                        break
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        """Close the door and all connections."""
+        with contextlib.suppress(OSError):
+            self.door.shutdown(socket.SHUT_RDWR)
+        self.door.close()
+        for end in self.ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        for thread in self.threads:
+            thread.join()
+        for end in self.ends:
+            end.close()
+        self.ends, self.threads = [], []
+
+
+@pytest.fixture
+def proxy(postgres_server):
+    if "host=" not in urlsplit(postgres_server).query:
+        pytest.skip("the proxy stands before a server on a socket of this machine")
+    proxy = Proxy(postgres_server)
+    yield proxy
+    proxy.cut()
+
+
+@pytest.mark.parametrize("cuts", [6, pytest.param(150, marks=LONG)])
+def test_answers_that_are_lost_between_server_and_database(proxy, database, cuts):
+    """A commit whose outcome nobody knows: the client's repetition finds out, and nothing is there twice."""
+
+    async def work():
+        async with served(proxy.address(database)) as call:
+            await call.make()
+            doubtful = 0
+            for number in range(cuts):
+                proxy.cut_after = 1 + 37 * number % 400
+                key, seen = f"v{number}", []
+                for _ in range(300):
+                    answer = await call.post("/v1/policies/slate/decisions", json={"id": key})
+                    seen.append(answer.status_code)
+                    if answer.status_code in (200, 201):
+                        break
+                    assert answer.status_code == 503
+                    await asyncio.sleep(0.02)
+                assert seen[-1] in (200, 201)
+                doubtful += len(seen) > 1
+            assert doubtful
+            await call.ready()
+            assert (await call.get("/v1/policies/slate")).json()["decisions"] == cuts
+        score("answers of the database cut off", cuts, "unknown outcomes found by id; twice: 0")
+
+    run(work)
+
+
+def test_a_database_that_goes_away_is_said_at_once_and_used_again(proxy, database):
+    async def work():
+        async with served(proxy.address(database)) as call:
+            await call.make()
+            first = await call.decide(id="first")
+            await asyncio.to_thread(proxy.cut)
+            for number in range(3):
+                began = time.monotonic()
+                answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                assert (answer.status_code, answer.json()["error"]) in ((503, "store"), (503, "starting"))
+                assert time.monotonic() - began < 5.0
+            assert (await call.get("/healthz")).status_code == 200
+            assert (await call.get("/readyz")).status_code == 503
+            proxy.listen()
+            began = time.monotonic()
+            while (await call.post("/v1/policies/slate/decisions", json={"id": "after"})).status_code != 201:
+                assert time.monotonic() - began < 10.0
+                await asyncio.sleep(0.05)
+            assert await call.decide(id="first") == first
+
+    run(work)
+
+
+def test_a_database_that_does_not_wait_for_its_disk_is_refused(database):
+    import psycopg
+
+    with psycopg.connect(database, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+
+    async def work():
+        with pytest.raises(StoreError, match="synchronous_commit off"):
+            await open_store(database).open()
+
+    run(work)
+
+
+def test_an_address_without_a_database_is_said_without_its_password():
+    async def work():
+        with pytest.raises(StoreError) as caught:
+            await open_store("postgresql://user:hidden@127.0.0.1:1/nothing").open()
+        assert "hidden" not in str(caught.value)
+
+    run(work)

@@ -1,0 +1,234 @@
+"""Rewards: six fates, each named and counted; a reward counts once."""
+
+import asyncio
+
+import pytest
+
+from armtriage.service.messages import FATES
+from service.calls import run, served
+
+
+async def _some(call, **more):
+    await call.make(**more)
+    made = await call.decide(id="visit-1")
+    return made["arms"]
+
+
+def test_applied_then_duplicate_then_conflict(address):
+    async def work():
+        async with served(address) as call:
+            one, other = await _some(call)
+            first = await call.reward("visit-1", {one: 1})
+            assert (first.status_code, first.json()["fates"], first.json()["open"]) == (200, {one: "applied"}, [other])
+            again = await call.reward("visit-1", {one: 1})
+            assert (again.status_code, again.json()["fates"]) == (200, {one: "duplicate"})
+            before = await call.digest()
+            wrong = await call.reward("visit-1", {one: 0, other: 1})
+            assert (wrong.status_code, wrong.json()["error"]) == (409, "conflict")
+            assert wrong.json()["fates"] == {one: "conflict", other: "rejected"}
+            assert await call.digest() == before
+            last = await call.reward("visit-1", {other: 0})
+            assert (last.json()["fates"], last.json()["open"]) == ({other: "applied"}, [])
+            closed = await call.reward("visit-1", {one: 1, other: 0})
+            assert closed.json()["fates"] == {one: "duplicate", other: "duplicate"}
+            wrong = await call.reward("visit-1", {one: 0})
+            assert wrong.status_code == 409
+            counts = await call.counts()
+            assert {name: counts.get(name, 0) for name in FATES} == {
+                "applied": 2,
+                "duplicate": 3,
+                "conflict": 2,
+                "late": 0,
+                "orphan": 0,
+                "rejected": 1,
+            }
+
+    run(work)
+
+
+def test_another_id_for_the_same_arm_does_not_count_under_the_rule_first(address):
+    async def work():
+        async with served(address) as call:
+            one, _ = await _some(call)
+            await call.reward("visit-1", {one: 1}, id="a")
+            before = await call.digest()
+            second = await call.reward("visit-1", {one: 0}, id="b")
+            assert (second.status_code, second.json()["fates"]) == (200, {one: "duplicate"})
+            assert await call.digest() == before
+
+    run(work)
+
+
+def test_hits_are_ones_and_the_other_shown_arms_zeros(address):
+    async def work():
+        async with served(address) as call:
+            one, other = await _some(call)
+            told = await call.reward("visit-1", hits=[other])
+            assert told.json()["fates"] == {one: "applied", other: "applied"}
+            seen = (await call.get("/v1/policies/slate/decisions/visit-1")).json()
+            assert (seen["rewards"], seen["status"]) == ({one: {"": 0.0}, other: {"": 1.0}}, "closed")
+            assert (await call.reward("visit-1", hits=[other])).json()["fates"] == {
+                one: "duplicate",
+                other: "duplicate",
+            }
+            assert (await call.reward("visit-1", hits=[one])).status_code == 409
+
+    run(work)
+
+
+def test_giving_up_closes_and_what_comes_then_is_late_and_kept(address):
+    async def work():
+        async with served(address) as call:
+            one, other = await _some(call)
+            given_up = await call.reward("visit-1", {one: 1}, last=True)
+            assert given_up.json() == {"decision": "visit-1", "fates": {one: "applied"}, "open": [], "seq": 2}
+            before = await call.digest()
+            late = await call.reward("visit-1", {other: 1})
+            assert (late.status_code, late.json()["fates"]) == (200, {other: "late"})
+            assert (await call.reward("visit-1", {other: 1})).json()["fates"] == {other: "duplicate"}
+            assert (await call.reward("visit-1", {other: 0})).status_code == 409
+            assert await call.digest() == before
+            seen = (await call.get("/v1/policies/slate/decisions/visit-1")).json()
+            assert [entry["rewards"] for entry in seen["late"]] == [{other: 1.0}]
+
+    run(work)
+
+
+def test_orphans_are_held_and_adopted_by_their_decision(address):
+    async def work():
+        async with served(address) as call:
+            await call.make()
+            early = await call.reward("visit-9", dict.fromkeys(("tea", "milk", "jam", "bread", "egg"), 0.25))
+            assert (early.status_code, early.json()["error"]) == (404, "orphan")
+            assert set(early.json()["fates"].values()) == {"orphan"}
+            again = await call.reward("visit-8", hits=[])
+            assert again.json()["error"] == "unknown_decision"
+            assert (await call.reward("visit-7", hits=["tea"])).status_code == 404
+            twice = await call.reward("visit-7", hits=["tea"])
+            assert twice.json()["fates"] == {"tea": "duplicate"}
+            # The held rewards name arms that this decision does not show, so they stay orphans.
+            await call.decide(id="visit-9")
+            assert (await call.counts()).get("adopted", 0) == 0
+            made = await call.decide()
+            fits = await call.reward("visit-6", {made["arms"][0]: 1})
+            assert fits.status_code == 404
+            arms = (await call.decide(id="visit-6", eligible=[made["arms"][0]]))["arms"]
+            assert arms == [made["arms"][0]]
+            seen = (await call.get("/v1/policies/slate/decisions/visit-6")).json()
+            assert (seen["rewards"], seen["status"]) == ({arms[0]: {"": 1.0}}, "closed")
+            assert (await call.counts())["adopted"] == 1
+            assert (await call.reward("visit-6", {arms[0]: 1})).json()["fates"] == {arms[0]: "duplicate"}
+
+    run(work)
+
+
+@pytest.mark.parametrize(("default", "seen"), [(None, 1), (0.0, 2)])
+def test_missing_rewards_are_lost_or_the_default_when_their_time_has_passed(address, default, seen):
+    async def work():
+        async with served(address) as call:
+            one, other = await _some(call, join_window="1s", reward={"default": default})
+            await call.reward("visit-1", {one: 1})
+            for _ in range(50):
+                await asyncio.sleep(0.1)
+                if (await call.get("/v1/policies/slate/decisions/visit-1")).json()["status"] == "closed":
+                    break
+            late = await call.reward("visit-1", {other: 1})
+            assert late.json()["fates"] == {other: "late"}
+            arms = {arm["id"]: arm for arm in (await call.get("/v1/policies/slate/arms")).json()["arms"]}
+            assert arms[one]["observed"] + arms[other]["observed"] == seen
+            assert (await call.counts())["expired"] == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize(("rule", "learnt"), [("sum", 1.0), ("last", 0.25)])
+def test_rules_that_gather_learn_at_the_end(address, rule, learnt):
+    async def work():
+        async with served(address) as call:
+            one, other = await _some(call, reward={"rule": rule, "default": 0.0})
+            for name, value in (("a", 0.5), ("b", 0.75), ("c", 0.25), ("c", 0.25)):
+                told = await call.reward("visit-1", {one: value}, id=name)
+            assert told.json()["fates"] == {one: "duplicate"}
+            arms = {arm["id"]: arm for arm in (await call.get("/v1/policies/slate/arms")).json()["arms"]}
+            assert arms[one]["observed"] == 0
+            await call.reward("visit-1", {}, last=True)
+            arms = {arm["id"]: arm for arm in (await call.get("/v1/policies/slate/arms")).json()["arms"]}
+            assert (arms[one]["mean"], arms[other]["observed"]) == (learnt, 0)
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"rewards": {"nobody": 1}}, "unknown_arm"),
+        ({"rewards": {"{hidden}": 1}}, "not_shown"),
+        ({"rewards": {"{one}": 1.5}}, "out_of_range"),
+        ({"rewards": {"{one}": 1, "{hidden}": 1}}, "not_shown"),
+        ({"hits": ["{hidden}"]}, "not_shown"),
+        ({"rewards": {"{one}": 1}, "hits": ["{one}"]}, "invalid"),
+        ({"hits": ["{one}"], "last": True}, "invalid"),
+        ({}, "invalid"),
+    ],
+)
+def test_what_cannot_be_is_rejected_whole(sqlite_address, body, code):
+    async def work():
+        async with served(sqlite_address) as call:
+            one, other = await _some(call)
+            hidden = next(name for name in ("tea", "milk", "jam") if name not in (one, other))
+
+            def named(value):
+                if isinstance(value, str):
+                    return value.format(one=one, hidden=hidden)
+                if isinstance(value, list):
+                    return [named(item) for item in value]
+                return {named(key): named(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+            before = await call.digest()
+            told = await call.post("/v1/policies/slate/rewards", json={"decision": "visit-1", **named(body)})
+            assert (told.status_code, told.json()["error"]) == (422, code)
+            assert await call.digest() == before
+            rejected = (await call.counts()).get("rejected", 0)
+            assert rejected == len(body.get("rewards", body.get("hits", [])))
+
+    run(work)
+
+
+def test_one_bad_part_of_a_batch_does_not_stop_the_others(address):
+    async def work():
+        async with served(address) as call:
+            one, other = await _some(call)
+            parts = [
+                {"decision": "visit-1", "rewards": {one: 1}},
+                {"decision": "visit-1", "rewards": {other: 7}},
+                {"decision": "nobody", "rewards": {other: 1}},
+                {"decision": "visit-1", "rewards": {other: "x"}},
+                {"decision": "visit-1", "rewards": {other: 0}},
+            ]
+            answer = await call.post("/v1/policies/slate/rewards/batch", json={"requests": parts})
+            results = answer.json()["results"]
+            assert answer.status_code == 200
+            assert [result.get("error") for result in results] == [None, "out_of_range", "orphan", "invalid", None]
+            counts = await call.counts()
+            assert (counts["applied"], counts["rejected"], counts["orphan"]) == (2, 2, 1)
+
+    run(work)
+
+
+def test_rewards_and_the_end_of_their_time_in_one_group(sqlite_address):
+    """Rewards that wait when a decision's time passes were there before: they are applied, and the next is late."""
+
+    async def work():
+        async with served(sqlite_address) as call:
+            one, other = await _some(call, join_window="1s")
+            loop = call.service.loops["slate"]
+            loop.nudge = lambda: None
+            await asyncio.sleep(1.2)
+            told = await asyncio.gather(call.reward("visit-1", {one: 1}), call.reward("visit-1", {one: 1}))
+            assert sorted(answer.json()["fates"][one] for answer in told) == ["applied", "duplicate"]
+            late = await call.reward("visit-1", {other: 1})
+            assert late.json()["fates"] == {other: "late"}
+            counts = await call.counts()
+            assert (counts["applied"], counts["late"], counts["expired"]) == (1, 1, 1)
+
+    run(work)
