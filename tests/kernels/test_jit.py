@@ -122,7 +122,12 @@ EDITS = [
     ("policies/sampling/thompson.py", WINS, "    # Why.\n" + WINS, set()),
     ("policies/index/comb_ucb1.py", "Return sqrt(c ln t)", "Return the root of c ln t", set()),
     ("policies/changing.py", "class ChangingPolicy:\n", "UNUSED = 1\n\n\nclass ChangingPolicy:\n", set()),
-    ("policies/changing.py", "        return self._roster.n_arms\n", "        return int(self._roster.n_arms)\n", set()),
+    (
+        "policies/changing.py",
+        "        return self._roster.n_arms\n",
+        "        return int(self._roster.n_arms)\n",
+        set(),
+    ),
     ("policies/index/comb_ucb1.py", SCALE, "        number += 0\n" + SCALE, {"CombUCB1"}),
     ("policies/index/shortlist.py", "    taken = 0\n", "    taken = 0 + 0\n", {"CombUCB1", "KLUCB"}),
     ("policies/sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),

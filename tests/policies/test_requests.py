@@ -617,3 +617,27 @@ def test_arms_that_were_just_added_are_saved_and_looked_at_before_anybody_asks()
     loaded = Policy.from_bytes(policy.to_bytes())
     assert loaded.digest() == policy.digest()
     assert loaded.ask().names == policy.ask().names
+
+
+@pytest.mark.parametrize("make", [GuardedThompson, lambda *a, **k: Guard(ThompsonSampling(*a), *a, **k)])
+def test_a_book_by_eligible_set_is_never_looser_and_survives_saving(make: Any) -> None:
+    means = np.linspace(0.1, 0.9, 8)
+    policy, plain = make(8, 2, patterns=4, seed=7), make(8, 2, seed=7)
+    lost = 0.0
+    sets = [np.array([0, 1, 2, 7]), np.array([3, 4, 5]), np.array([2, 5, 6, 7])]
+    for number in range(900):
+        some = None if number < 30 else sets[number % 3]
+        for one in (policy, plain):
+            decision = one.ask(eligible=some)
+            rewards = np.random.default_rng((number, 1)).random(8) < means
+            one.tell(decision, rewards[decision.arms].astype(float))
+        lost += np.sort(means if some is None else means[some])[-2:].sum() - means[decision.arms].sum()
+    by_set, without = policy.certificate(), plain.certificate()
+    assert without.by_pattern is None
+    assert by_set.by_pattern is not None
+    assert lost <= by_set.regret_bound <= without.regret_bound
+    loaded = Policy.from_bytes(policy.to_bytes())
+    assert loaded.certificate().by_pattern == by_set.by_pattern
+    policy.retire_arms([7])
+    policy.restore_arms([7], forget=True)
+    assert policy.certificate().regret_bound >= lost

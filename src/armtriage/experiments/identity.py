@@ -33,6 +33,7 @@ ROOMS = (
     "graphs",
     "instances",
     "intervals",
+    "pattern_book",
     "kernels",
     "policies",
     "simulation",

@@ -85,7 +85,7 @@ class Guard(GuardedPolicy):
         so set `proposer` after `load`.
     graph, budget, decisions, seed, reward_range
         See `armtriage.Policy`. A policy that proposes must have the same, and takes its randomness from `seed`.
-    delta, mode, factor
+    delta, mode, factor, patterns
         See `armtriage.GuardedThompson`.
 
     Examples
@@ -111,9 +111,12 @@ class Guard(GuardedPolicy):
         delta: float = 0.01,
         mode: str = "time",
         factor: float = 1.0,
+        patterns: int = 0,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, **options)
+        super().__init__(
+            graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, patterns=patterns, **options
+        )
         self.proposer = proposer
         self._stream = stream(self.seed, "policy")
 
@@ -319,17 +322,20 @@ class Guard(GuardedPolicy):
 
     def _arrays_among(self) -> dict[str, NDArray[Any]]:
         inner = None if self._inner is None else self._inner._crowd
-        return {} if inner is None else {f"proposer.{name}": array for name, array in inner.arrays().items()}
+        kept = {} if inner is None else {f"proposer.{name}": array for name, array in inner.arrays().items()}
+        return super()._arrays_among() | kept
 
     def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore_among({name: array for name, array in arrays.items() if not name.startswith("proposer.")})
+        kept = {name: array for name, array in arrays.items() if name.startswith("proposer.")}
         if self._inner is None:
-            require(not arrays, "a function that proposes has no state")
+            require(not kept, "a function that proposes has no state")
             return
         self._share()
         crowd = self._inner._crowd = self._inner._new_crowd()
         crowd.share_all(self._roster, self.n_arms)
         early = self._early() if self.learns_at_once else np.zeros(self.n_arms, np.int64)
-        given = {name.removeprefix("proposer."): array for name, array in arrays.items()}
+        given = {name.removeprefix("proposer."): array for name, array in kept.items()}
         crowd.restore(given, self._asked, self._awaited(), early)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_choice, check_number, check_probability
+from armtriage._arguments import check_choice, check_count, check_number, check_probability
 from armtriage.certificate import Account, Bounds, Certificate, Tally, cert_among, narrowed
-from armtriage.decisions import DecisionSet, TopS
+from armtriage.decisions import Decision, DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import MIXTURE
 from armtriage.kernels.record import Record
+from armtriage.pattern_book import PatternBook
 from armtriage.policies.eligible import Crowd, Rules
 from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.elimination import CombinatorialElimination, fill_rows, rebuild
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
+from armtriage.policies.facts import require
 from armtriage.policies.guard.account import Book, GuardParams, new_book, rebuild_book
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, check_book, params_of
 from armtriage.policies.guard.over_decisions import triage_of as triage_over
@@ -54,12 +56,15 @@ class GuardedPolicy(Policy):
         delta: float,
         mode: str,
         factor: float,
+        patterns: int = 0,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.delta = check_probability("delta", delta)
         self.mode = check_choice("mode", mode, MODES)
         self.factor = check_number("factor", factor)
+        self.patterns = check_count("patterns", patterns)
+        self._patterns = PatternBook(self.patterns) if self.patterns else None
 
     @property
     def _over(self) -> DecisionSet | None:
@@ -118,8 +123,36 @@ class GuardedPolicy(Policy):
         rows.forced, rows.gap = book.forced, book.gap
         rows.spent, rows.allowed, rows.floor, rows.total = book.spent, book.allowed, book.allowed, book.total
 
+    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+        decision = super()._ask_among(among, given)
+        if self._patterns is not None:
+            bounds = self._bounds()
+            cost = cert_among(*bounds, decision.arms, among)
+            self._patterns.add(among, decision.arms, cost, bounds)
+        return decision
+
+    def _forget(self, arms: list[int]) -> None:
+        for arm in arms if self._patterns is not None else ():
+            self._patterns.close(arm, self._bounds())  # type: ignore[union-attr]
+        super()._forget(arms)
+
+    def _arrays_among(self) -> dict[str, NDArray[Any]]:
+        kept = {} if self._patterns is None else self._patterns.to_arrays()
+        return {f"patterns.{name}": array for name, array in kept.items()}
+
+    def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if self._patterns is None:
+            require(not arrays, "there must be no state beside the rows")
+        else:
+            given = {name.removeprefix("patterns."): array for name, array in arrays.items()}
+            self._patterns = PatternBook.from_arrays(given, self.n_arms, self.patterns)
+
     def _gather(self) -> Crowd:
+        fixed = self._crowd is None
         crowd = super()._gather()
+        if fixed and self._patterns is not None:
+            # What was lost while everybody was always eligible is known as a number.
+            self._patterns.frozen += float(crowd.rows.total)
         # Where sleepers are not seen, only a pull of its own is sure to show an arm.
         crowd.cover_with(self._roster, seen=self.sleepers_seen and not self._plain)
         return crowd
@@ -260,9 +293,16 @@ class GuardedPolicy(Policy):
             next_decision=next_decision,
             bounds=bounds,
             sum_of_certificates=(high - low) * float(book.total),
+            by_pattern=self._by_pattern(bounds),
             contradictions=self.interval_failures,
             account=self.account,
         )
+
+    def _by_pattern(self, bounds: Bounds) -> float | None:
+        """Return what all decisions have lost at most, by eligible set, if that is kept and sets have differed."""
+        if self._patterns is None or self._crowd is None:
+            return None
+        return (self.reward_range[1] - self.reward_range[0]) * self._patterns.bound(bounds)
 
     def _decision_certificate(self, decisions: DecisionSet, eligible: Any, next_decision: Any) -> Certificate:
         """Return the certificate over a decision set, by the guard's own intervals."""

@@ -154,6 +154,9 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         certificate at a higher price, only in layers that this run has completed.
     factor : float
         How many times that.
+    patterns : int
+        Where requests differ, for how many eligible sets the certificate keeps a book of its own, which is tighter if
+        there are few; each ask then costs some 0.1 ms more.
     free_look : bool
         Let arms that the incumbents reveal anyway compete with their means instead of draws.
     reveal : bool, optional
@@ -198,11 +201,14 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         delta: float = 0.01,
         mode: str = "time",
         factor: float = 1.0,
+        patterns: int = 0,
         free_look: bool = True,
         reveal: bool | None = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, **options)
+        super().__init__(
+            graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, patterns=patterns, **options
+        )
         self.free_look = check_flag("free_look", free_look)
         # Over a decision set, draws are coupled, and learn of a decision when it is closed.
         self.learns_at_once = self._over is None

@@ -1,0 +1,124 @@
+"""PatternBook: what decisions have lost at most, eligible set by eligible set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._arguments import check_count
+from armtriage.certificate import Bounds, log_bound
+
+__all__ = ["PatternBook"]
+
+
+@dataclass
+class _Pattern:
+    """An eligible set: how often it occurred, how often each of its arms was pulled then, and certificates so far."""
+
+    eligible: NDArray[np.int64]
+    size: int
+    rounds: int
+    pulls: NDArray[np.int64]
+    certificates: float
+
+    def bound(self, bounds: Bounds) -> float:
+        """Return what its rounds have lost at most."""
+        inside = Bounds(bounds.lower[self.eligible], bounds.upper[self.eligible])
+        return min(max(log_bound(self.pulls, self.rounds, self.size, inside), 0.0), self.certificates)
+
+
+class PatternBook:
+    """What decisions have lost at most, by eligible set: a closer bound than `by_exposure` where there are few of them.
+
+    The rounds with the same eligible set are a problem of their own, with the same means. At most `most` sets are kept:
+    the bound of the one that has not occurred for longest is then frozen, which holds for ever.
+
+    Examples
+    --------
+    >>> book, bounds = PatternBook(), Bounds(np.array([0.4, 0.3, 0.0]), np.array([0.6, 0.7, 1.0]))
+    >>> book.add(np.array([0, 1]), np.array([0]), 0.3, bounds)
+    >>> book.add(np.array([0, 2]), np.array([2]), 0.6, bounds)
+    >>> round(book.bound(bounds), 3)
+    0.9
+    """
+
+    def __init__(self, most: int = 64) -> None:
+        self.most = check_count("most", most, 1)
+        self.frozen = 0.0
+        self._patterns: dict[tuple[int, bytes], _Pattern] = {}  # the one that occurred last is the last
+
+    def add(self, eligible: NDArray[np.int64], arms: NDArray[np.int64], certificate: float, bounds: Bounds) -> None:
+        """Book a decision among eligible arms, ascending, with what it could lose at the time, by today's bounds."""
+        key = (arms.size, eligible.tobytes())
+        pattern = self._patterns.pop(key, None)
+        if pattern is None:
+            if len(self._patterns) == self.most:
+                self.frozen += self._patterns.pop(next(iter(self._patterns))).bound(bounds)
+            pattern = _Pattern(eligible.copy(), arms.size, 0, np.zeros(eligible.size, np.int64), 0.0)
+        pattern.rounds += 1
+        pattern.pulls[np.searchsorted(eligible, arms)] += 1
+        pattern.certificates += certificate
+        self._patterns[key] = pattern
+
+    def bound(self, bounds: Bounds) -> float:
+        """Return what all decisions have lost at most, by today's bounds."""
+        return self.frozen + sum(pattern.bound(bounds) for pattern in self._patterns.values())
+
+    def close(self, arm: int, bounds: Bounds) -> None:
+        """Freeze the bounds of all sets that have this arm, which is to be forgotten: its next bounds are another's."""
+        for key, pattern in list(self._patterns.items()):
+            if arm in pattern.eligible:
+                self.frozen += self._patterns.pop(key).bound(bounds)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything as arrays, for a file."""
+        kept = list(self._patterns.values())
+        none = [np.empty(0, np.int64)]
+        return {
+            "arms": np.concatenate(none + [one.eligible for one in kept]),
+            "pulls": np.concatenate(none + [one.pulls for one in kept]),
+            "eligible": np.array([one.eligible.size for one in kept], np.int64),
+            "sizes": np.array([one.size for one in kept], np.int64),
+            "rounds": np.array([one.rounds for one in kept], np.int64),
+            "certificates": np.array([one.certificates for one in kept], np.float64),
+            "frozen": np.array([self.frozen]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_arms: int, most: int = 64) -> PatternBook:
+        """Return the book that `to_arrays` wrote, after a check."""
+        book = cls(most)
+        kinds = {name: array.dtype for name, array in book.to_arrays().items()}
+        _require(set(arrays) == set(kinds), f"patterns must have {', '.join(kinds)}, got {', '.join(arrays)}")
+        for name, kind in kinds.items():
+            _require(arrays[name].ndim == 1 and arrays[name].dtype == kind, f"{name} of the patterns is odd")
+        held, sizes, rounds, certificates = (arrays[name] for name in ("eligible", "sizes", "rounds", "certificates"))
+        _require(held.size == sizes.size == rounds.size == certificates.size, "patterns must each have all they need")
+        _require(held.size <= book.most, f"patterns must be at most {book.most}, got {held.size}")
+        _require((held >= 1) & (held <= n_arms), "patterns must have an arm or more")
+        _require(held.sum() == arrays["arms"].size == arrays["pulls"].size, "patterns must have all their arms")
+        _require((sizes >= 1) & (sizes <= held), "decisions of a pattern must have an arm or more of it")
+        _require((rounds >= 1) & (rounds < 2**53), "patterns must have occurred")
+        _require(certificates >= 0.0, "certificates of patterns must be from 0")
+        _require(arrays["frozen"].size == 1 and arrays["frozen"][0] >= 0.0, "frozen must be a number from 0")
+        cuts = np.cumsum(held)[:-1]
+        parts = zip(np.split(arrays["arms"], cuts), np.split(arrays["pulls"], cuts), strict=True) if held.size else ()
+        for (arms, pulls), size, made, lost in zip(parts, sizes.tolist(), rounds.tolist(), certificates, strict=True):
+            _require((arms >= 0) & (arms < n_arms), "arms of a pattern must exist")
+            _require(np.diff(arms) > 0, "arms of a pattern must rise")
+            _require((pulls >= 0) & (pulls <= made), "pulls of a pattern must fit its rounds")
+            _require(pulls.sum() == size * made, "pulls of a pattern must be those of whole decisions")
+            key = (size, arms.tobytes())
+            _require(key not in book._patterns, "patterns must differ")
+            book._patterns[key] = _Pattern(arms.copy(), size, made, pulls.copy(), float(lost))
+        book.frozen = float(arrays["frozen"][0])
+        return book
+
+
+def _require(right: Any, fact: str) -> None:
+    if not np.all(right):
+        raise ValueError(fact)
