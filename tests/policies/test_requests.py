@@ -641,3 +641,22 @@ def test_a_book_by_eligible_set_is_never_looser_and_survives_saving(make: Any) -
     policy.retire_arms([7])
     policy.restore_arms([7], forget=True)
     assert policy.certificate().regret_bound >= lost
+
+
+def test_windows_know_arms_that_came_and_end_where_one_is_forgotten() -> None:
+    policy = GuardedThompson(4, budget=2, seed=7)
+    for _ in range(20):
+        tell_all(policy, policy.ask())
+    since = policy.start_window()
+    policy.add_arms(2)
+    for _ in range(30):
+        tell_all(policy, policy.ask(eligible=[0, 2, 4, 5]))
+    window = policy.certificate(since=since)
+    assert window.rounds == 30
+    assert 0.0 <= window.regret_bound <= 60.0
+    assert str(Policy.from_bytes(policy.to_bytes()).certificate(since=since)) == str(window)
+    policy.retire_arms([0])
+    policy.restore_arms([0], forget=True)
+    with pytest.raises(ValueError, match="since must be 0"):
+        policy.certificate(since=since)
+    assert policy.certificate().rounds == 50

@@ -123,7 +123,7 @@ class CertifiedPolicy(ABC):
         ``certificate(since=number)`` then is that of the decisions from there on, by their own rewards alone: also
         after the whole run's has withdrawn. Given all that came before, it fails with probability at most `delta`;
         so n windows fail with probability at most n `delta`. It knows sums only, and notices no drift inside the
-        window. The last window is kept; start it before you know what it will show.
+        window. The last window is kept, until an arm is forgotten; start it before you know what it will show.
 
         Examples
         --------
@@ -206,41 +206,31 @@ class CertifiedPolicy(ABC):
                     bounds = Bounds(np.append(bounds.lower, old["lower"]), np.append(bounds.upper, old["upper"]))
         if next_decision is not None:
             next_decision = roster.numbers(next_decision, "next_decision")
+        known, rounds = Tally(pulls, counts, sums), self._asked - since
+        common: dict[str, Any] = {
+            "delta": delta,
+            "reward_range": self.reward_range,
+            "next_decision": next_decision,
+            "bounds": bounds,
+            "since": since,
+            "silent": self._silent,
+            "eligible": among,
+            "names": roster.names,
+            "direction": self.direction,
+            **more,
+        }
         if self.decisions is not None and not isinstance(self.decisions, TopS):
-            return certificate_of_decisions(
-                Tally(pulls, counts, sums),
-                self._asked - since,
-                self.decisions,
-                delta=delta,
-                reward_range=self.reward_range,
-                next_decision=next_decision,
-                bounds=bounds,
-                since=since,
-                silent=self._silent,
-                eligible=among,
-                names=roster.names,
-                direction=self.direction,
-                **more,
-            )
+            return certificate_of_decisions(known, rounds, self.decisions, **common)
         return certificate_of(
-            Tally(pulls, counts, sums),
-            self._asked - since,
+            known,
+            rounds,
             self.budget,
-            delta=delta,
-            reward_range=self.reward_range,
-            next_decision=next_decision,
-            bounds=bounds,
-            since=since,
-            silent=self._silent,
             exposures=exposures,
             slots=None if exposures is None else int(pulls.sum()),
             divisors=divisors,
             later=roster.extra > 0,
             arms=None if self._crowd is None and not roster.retired else roster.live,
-            eligible=among,
-            names=roster.names,
-            direction=self.direction,
-            **more,
+            **common,
         )
 
 

@@ -28,6 +28,8 @@ class ChangingPolicy:
     decisions: DecisionSet | None
     learns_at_once: bool
     _asked: int
+    _before: Tally | None
+    _since: int
     _crowd: Crowd | None
     _graph: FeedbackGraph
     _lock: Any
@@ -243,6 +245,8 @@ class ChangingPolicy:
         if forget and found:
             self._check_change()
             self._gather()
+            # A window would compare what the arm was with what it is.
+            self._since, self._before = 0, None
             for part in self._parts.values():
                 for arm in found:
                     part.pop(arm, None)
