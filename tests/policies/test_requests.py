@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -660,3 +662,18 @@ def test_windows_know_arms_that_came_and_end_where_one_is_forgotten() -> None:
     with pytest.raises(ValueError, match="since must be 0"):
         policy.certificate(since=since)
     assert policy.certificate().rounds == 50
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("asked", [True, False])
+def test_copies_go_on_as_the_policy_would_have(name: str, asked: bool) -> None:
+    policy = POLICIES[name].make()
+    tell_all(policy, policy.ask())
+    if asked:
+        wander(policy, 20)
+    policy.add_arms(1)
+    copies = copy.deepcopy(policy), pickle.loads(pickle.dumps(policy)), copy.copy(policy)
+    expected = wander(policy, 20, seed=4)
+    for one in copies:
+        assert wander(one, 20, seed=4) == expected
+        assert one.digest() == policy.digest()

@@ -109,6 +109,7 @@ class ChangingPolicy:
                     rows.gained[arm] += reward
             crowd.share_all(self._roster, int(rows.n_arms))
             self._crowd = crowd
+            self._leave_fixed()
             rows.pending[:old] = self._awaited()[:old]
         first = int(crowd.rows.n_arms)
         if first < n:
@@ -116,6 +117,9 @@ class ChangingPolicy:
             new = np.arange(first, n)
             crowd.share(new, np.array([self._roster.divisor(arm) for arm in new.tolist()]))
         return crowd
+
+    def _leave_fixed(self) -> None:
+        """Drop what was kept while all arms were always eligible."""
 
     @locked
     def add_arms(

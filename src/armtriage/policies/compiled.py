@@ -338,6 +338,10 @@ class CompiledPolicy(_Compiled):
         arms, beliefs = self._gather().choose(self._asked, among, own=True)
         return self._begin(arms, eligible=among, beliefs=beliefs)
 
+    def _leave_fixed(self) -> None:
+        for name in ("_cached_state", "_seat", "_entries"):
+            vars(self).pop(name, None)
+
     def _rules(self) -> Rules:
         """Return what the kernels of `among` must know."""
         return Rules(self._params, self.budget)

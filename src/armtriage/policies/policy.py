@@ -135,6 +135,8 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
     @locked
     def __getstate__(self) -> dict[str, Any]:
         """Return a copy of all that is known, for pickle and copy: nobody changes it any more."""
+        if self._roster.extra:
+            self._gather()
         memo = {id(one): one for one in (self._graph, self.decisions)}
         return {
             name: copy.deepcopy(value, memo) for name, value in vars(self).items() if name not in self._of_this_process

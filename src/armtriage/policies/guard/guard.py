@@ -173,8 +173,8 @@ class Guard(GuardedPolicy):
 
     @locked
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: array.copy() for name, array in arrays_of(self._book_state).items()}
-        return {**super().__getstate__(), "_kept": kept}
+        state = super().__getstate__()
+        return {**state, "_kept": {name: array.copy() for name, array in arrays_of(self._book_state).items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept = state.pop("_kept")
@@ -236,6 +236,10 @@ class Guard(GuardedPolicy):
         if among is not None and not np.isin(arms, among).all():
             raise ValueError(f"proposer must return eligible arms, got {given!r}")
         return arms
+
+    def _leave_fixed(self) -> None:
+        for name in ("_book_state", "_post"):
+            vars(self).pop(name, None)
 
     @property
     def _may_change(self) -> bool:
