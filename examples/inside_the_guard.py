@@ -29,12 +29,12 @@ ALONE, MODES = "by itself", ("time", "shadow")
 class Always(Policy):
     """Plays the same arms in every round, whatever it is told."""
 
-    def __init__(self, graph: FeedbackGraph, *, arms: Sequence[int], seed: int | None = None) -> None:
-        super().__init__(graph, len(arms), seed=seed)
-        self.arms = arms
+    def __init__(self, graph: FeedbackGraph, *, slate: Sequence[int], seed: int | None = None) -> None:
+        super().__init__(graph, len(slate), seed=seed)
+        self.slate = slate
 
     def _select(self, number: int) -> NDArray[np.int64]:
-        return np.array(self.arms)
+        return np.array(self.slate)
 
     def _update(self, number: int, arms: Any, rewards: Any) -> None:
         pass
@@ -44,8 +44,8 @@ def policies() -> dict[str, dict[str, Policy]]:
     """Return each proposer by itself and inside the guard, and what to hold them against."""
     graph = FeedbackGraph.semi_bandit(ARMS)
     proposers: dict[str, Policy] = {
-        "saboteur": Always(graph, arms=[0, 1, 2], seed=7),
-        "stubborn": Always(graph, arms=[8, 9, 10], seed=7),
+        "saboteur": Always(graph, slate=[0, 1, 2], seed=7),
+        "stubborn": Always(graph, slate=[8, 9, 10], seed=7),
         "Thompson": ThompsonSampling(graph, SLOTS, seed=7),
     }
     rows = {

@@ -185,8 +185,10 @@ class WritesOnTheCallersArray(PlainContextual):
 
 
 class SharesItsContexts(PlainContextual):
-    def _decision(self, number: int) -> Decision:
-        return Decision(number, self._open[number].copy(), self.graph, self._id, self._contexts[number])
+    def _begin(self, arms: np.ndarray, **more: Any) -> Decision:
+        decision = super()._begin(arms, **more)
+        decision.contexts.flags.writeable = True
+        return decision
 
     def _update(  # type: ignore[override]
         self, number: int, arms: np.ndarray, contexts: np.ndarray, rewards: np.ndarray
@@ -195,8 +197,8 @@ class SharesItsContexts(PlainContextual):
 
 
 class GivesScaledContexts(PlainContextual):
-    def _decision(self, number: int) -> Decision:
-        return Decision(number, self._open[number].copy(), self.graph, self._id, 0.5 * self._contexts[number])
+    def _begin(self, arms: np.ndarray, **more: Any) -> Decision:
+        return super()._begin(arms, **{**more, "contexts": 0.5 * more["contexts"]})
 
 
 class HasNoContexts(Policy):
@@ -256,7 +258,7 @@ BROKEN: dict[type[Policy], str] = {
     IgnoresTheBound: "context_bound changed the decisions",
     KeepsTheCallersArray: "contexts that were written on after ask changed what was learned",
     WritesOnTheCallersArray: "ask wrote on the contexts|must have the contexts of its arms",
-    SharesItsContexts: "contexts that were written on after ask changed what was learned",
+    SharesItsContexts: "the contexts of a decision must be read-only",
     GivesScaledContexts: "must have the contexts of its arms as they were given",
     HasNoContexts: "a policy with a dimension must be a ContextualPolicy",
     Heedless: "is no decision of the set",

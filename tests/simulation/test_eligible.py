@@ -120,7 +120,7 @@ def test_named_arms_and_policies_in_python_can_be_played() -> None:
     names = [f"article {i}" for i in range(10)]
     trace = run(GuardedThompson(GRAPH, 3, seed=7, names=names), world("half"))
     assert played(trace, 0) == by_hand(GuardedThompson(GRAPH, 3, seed=7), world("half"), 0)[0]
-    with pytest.raises(NotImplementedError, match="cannot change"):
+    with pytest.raises(NotImplementedError, match="Plain cannot be asked with eligible"):
         run(Plain(GRAPH, 3, seed=7), world("half"))
 
 

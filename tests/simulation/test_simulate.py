@@ -24,7 +24,7 @@ from armtriage import (
 from armtriage.environments import linear as linear_module
 from conftest import GRAPH, POLICIES, SIMPLE, PlainContextual, ask, each_kind, play, snapshot, with_face
 
-RANDOM = ("ThompsonSampling", "UniformRandom", "GuardedThompson", "Guard", "LinearThompson")
+RANDOM = ("ThompsonSampling", "UniformRandom", "GuardedThompson", "Guard", "LinearThompson", "GuardedLinear")
 RANDOM += ("ThompsonSampling-set", "GuardedThompson-set", "Guard-set")
 IN_LOOP = [name for name in SIMPLE if POLICIES[name].in_loop]
 COMMITTING = [name for name in IN_LOOP if POLICIES[name].face == "arms"]
