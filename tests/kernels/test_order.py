@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from armtriage.kernels.order import best_arms, kth_largest, sort_pairs, top_first
+from armtriage.kernels.order import best_arms, kth_largest, sort_arms, sort_pairs, top_first
 
 pytestmark = pytest.mark.plain
 
@@ -44,3 +44,12 @@ def test_selections_put_the_largest_first(number: int) -> None:
     sort_pairs(pairs, arms, values.size)
     assert arms.tolist() == best_of(values, values.size)
     assert np.array_equal(pairs, values[arms])
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 64, 65, 300])
+def test_arms_are_sorted(size: int) -> None:
+    arms = np.random.default_rng(size).permutation(10 * size)[:size].astype(np.int64)
+    expected = np.sort(arms)
+    sort_arms(arms)
+    assert arms.tolist() == expected.tolist()

@@ -223,7 +223,8 @@ class ContextualPolicy(Policy):
         decision = self._open[number]
         assert decision.contexts is not None
         rows = decision.contexts
-        return self._scaled(rows if arms.size == rows.shape[0] else rows[np.searchsorted(decision.arms, arms)])
+        # A copy: for an array that cannot be written on, kernels would be compiled once more.
+        return self._scaled(rows.copy() if arms.size == rows.shape[0] else rows[np.searchsorted(decision.arms, arms)])
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         order = np.argsort(arms)
