@@ -84,6 +84,18 @@ def _believe_nothing(
     pass
 
 
+@kernel
+def _teach_nothing(
+    params: Any,
+    state: Any,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    closing: bool,
+) -> None:
+    pass
+
+
 def open_seat(address: Any) -> Any:
     """Stand for the function that finds a seat by its address, which `bind` puts here."""
     raise NotImplementedError
@@ -133,15 +145,27 @@ def _note(address: int, n: int) -> None:
     schedule(seat.params, seat.state, seat.graph, seat.seen[:n])
 
 
-def _tell(address: int, number: int, told: int, n: int, raw: bool) -> int:
+def teach(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+_UNIT, _RAW, _TEACH, _CLOSE = range(4)
+
+
+def _tell(address: int, number: int, told: int, n: int, mode: int) -> int:
     """Learn the rewards of the first arms that are seen, and release those up to the n-th; -1 tells none.
 
     Raw rewards are checked, mapped to [0, 1] and tallied. Return -1; if one is out of range, its place, and nothing has
-    changed.
+    changed. Rewards of a decision that stays open are only taught, and settled when it is closed.
     """
     seat = open_seat(address)
     zero, width = seat.zero, seat.width
-    if raw:
+    if mode >= _TEACH:
+        luck = row(seat.streams[0], number)
+        teach(seat.params, seat.state, luck, seat.seen[:told], seat.rewards[:told], mode == _CLOSE)
+        return -1
+    if mode == _RAW:
         for i in range(told):
             if not seat.low <= seat.rewards[i] <= seat.high:
                 return i
@@ -159,25 +183,12 @@ def _tell(address: int, number: int, told: int, n: int, raw: bool) -> int:
     return -1
 
 
-def teach(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def _teach(address: int, number: int, n: int, closing: bool) -> None:
-    """Learn rewards on the unit scale of a decision that stays open, or settle those when it is closed."""
-    seat = open_seat(address)
-    luck = row(seat.streams[0], number)
-    teach(seat.params, seat.state, luck, seat.seen[:n], seat.rewards[:n], closing)
-
-
 class _Entries(NamedTuple):
     """What Python calls: kernels that take the address of a seat."""
 
     ask: Callable[..., None]
     note: Callable[..., None]
     tell: Callable[..., int]
-    teach: Callable[..., None] | None
 
 
 @cache
@@ -185,18 +196,15 @@ def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
     name, open_one = name_of(kernels), Opener(kind)
     schedule, release = kernels.schedule or _nothing, kernels.release or _nothing
-    believe = kernels.believe or _believe_nothing
+    believe, teach = kernels.believe or _believe_nothing, kernels.teach or _teach_nothing
     entries = _Entries(
         bind(_ask, f"ask_{name}", open_seat=open_one, select=kernels.select, schedule=schedule, believe=believe),
         bind(_note, f"note_{name}", open_seat=open_one, schedule=schedule),
-        bind(_tell, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release),
-        None if kernels.teach is None else bind(_teach, f"teach_{name}", open_seat=open_one, teach=kernels.teach),
+        bind(_tell, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release, teach=teach),
     )
     compile_now(entries.ask, int, int, bool)
-    if entries.teach is not None:
-        compile_now(entries.teach, int, int, int, bool)
     compile_now(entries.note, int, int)
-    compile_now(entries.tell, int, int, int, int, bool)
+    compile_now(entries.tell, int, int, int, int, int)
     return entries
 
 
@@ -368,7 +376,7 @@ class CompiledPolicy(_Compiled):
             return
         seat, told, n = self._seat, arms.size, arms.size + missing.size
         seat.seen[:told], seat.rewards[:told], seat.seen[told:n] = arms, rewards, missing
-        bad = self._entries.tell(seat.handle, number, told, n, True)
+        bad = self._entries.tell(seat.handle, number, told, n, _RAW)
         if bad >= 0:
             raise self._out_of_range(rewards[bad], arms[bad])
         if number < self._since:
@@ -384,8 +392,7 @@ class CompiledPolicy(_Compiled):
     def _teach_some(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], closing: bool) -> None:
         seat, n = self._seat, arms.size
         seat.seen[:n], seat.rewards[:n] = arms, rewards
-        assert self._entries.teach is not None
-        self._entries.teach(seat.handle, number, n, closing)
+        self._entries.tell(seat.handle, number, n, n, _CLOSE if closing else _TEACH)
 
     def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
         if self.kernels.teach is not None and known:
@@ -395,7 +402,7 @@ class CompiledPolicy(_Compiled):
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         seat, n = self._seat, arms.size
         seat.seen[:n], seat.rewards[:n] = arms, rewards
-        self._entries.tell(seat.handle, number, n, n, False)
+        self._entries.tell(seat.handle, number, n, n, _UNIT)
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
         if self.kernels.schedule is not None:
@@ -405,7 +412,7 @@ class CompiledPolicy(_Compiled):
     def _release(self, arms: NDArray[np.int64]) -> None:
         if self.kernels.release is not None:
             self._seat.seen[: arms.size] = arms
-            self._entries.tell(self._seat.handle, 0, -1, arms.size, False)
+            self._entries.tell(self._seat.handle, 0, -1, arms.size, _UNIT)
 
 
 class OraclePolicy(CompiledPolicy):
