@@ -677,3 +677,14 @@ def test_copies_go_on_as_the_policy_would_have(name: str, asked: bool) -> None:
     for one in copies:
         assert wander(one, 20, seed=4) == expected
         assert one.digest() == policy.digest()
+
+
+def test_a_policy_inside_a_guard_knows_what_new_arms_show() -> None:
+    graph = FeedbackGraph.cliques([2, 2])
+    policy = Guard(CombinatorialElimination(graph, 1, seed=7), graph, 1, seed=7)
+    tell_all(policy, policy.ask())
+    policy.add_arms(1, like=0)
+    tell_all(policy, policy.ask(eligible=[0, 1, 4]))
+    assert policy._inner.graph == policy.graph
+    assert policy.graph.revealed_by(4).tolist() == [0, 1, 4]
+    assert wander(Policy.from_bytes(policy.to_bytes()), 20) == wander(policy, 20)

@@ -149,11 +149,11 @@ class Guard(GuardedPolicy):
     def _share(self) -> None:
         """Let a policy that proposes know what the guard has asked and been told: it is asked and told nothing else."""
         if self._inner is not None:
-            mine, same = (
-                vars(self),
-                ("_graph", "_roster", "_own_tally", "_open", "_parts", "_complete", "_missed", "_asked", "_plain"),
-            )
-            vars(self._inner).update({name: mine[name] for name in same if name in mine})
+            mine = vars(self)
+            same = ("_roster", "_own_tally", "_open", "_parts", "_complete", "_missed", "_asked", "_plain")
+            # What new arms show is noted here only, and known when the graph is asked for.
+            graph = self._graph if self._plain else self.graph
+            vars(self._inner).update({name: mine[name] for name in same if name in mine}, _graph=graph)
 
     def _copy_of(self, proposer: Policy) -> Policy:
         if isinstance(proposer, ContextualPolicy | Guard):
