@@ -60,6 +60,7 @@ class Changing(RuleBasedStateMachine):
         self.policy = KINDS[self.kind](GRAPHS[graph])
         self.rows = {name: Row(0) for name in names(5)}
         self.open: dict[int, dict[Any, float | None]] = {}  # of each decision what it shows, and what was told of it
+        self.complete: set[int] = set()  # decisions of which all was told in parts, that wait for older ones
         self.asked, self.added = 0, 5
 
     def live(self) -> list[Any]:
@@ -92,10 +93,11 @@ class Changing(RuleBasedStateMachine):
 
     def pick(self, place: int) -> int | None:
         """One of the open decisions that the policy still shows."""
-        ready = [number for number, told in self.open.items() if any(value is None for value in told.values())]
+        ready = [number for number in self.open if number not in self.complete]
         return ready[place % len(ready)] if ready else None
 
     def settle(self, number: int, rest: float | None) -> None:
+        self.complete.discard(number)
         for name, value in self.open.pop(number).items():
             reward = rest if value is None else value
             if reward is not None and number >= self.rows[name].born:
@@ -103,7 +105,7 @@ class Changing(RuleBasedStateMachine):
                 self.rows[name].sums += reward
 
     def settle_complete(self) -> None:
-        while self.open and all(value is not None for value in next(iter(self.open.values())).values()):
+        while self.open and next(iter(self.open)) in self.complete:
             self.settle(next(iter(self.open)), None)
 
     @rule(luck=LUCK, last=st.booleans())
@@ -122,6 +124,8 @@ class Changing(RuleBasedStateMachine):
         told.update(new)
         if last:
             self.settle(number, None)
+        elif all(value is not None or number < self.rows[name].born for name, value in told.items()):
+            self.complete.add(number)
         self.settle_complete()
 
     @rule(luck=LUCK, rest=st.sampled_from([None, 0.0, 0.5]))
@@ -135,7 +139,7 @@ class Changing(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1), rest=st.sampled_from([None, 0.0]))
     def close_old(self, share: float, rest: float | None) -> None:
         limit = int(share * self.asked)
-        old = [one for one, told in self.open.items() if one < limit and None in told.values()]
+        old = [one for one in self.open if one < limit and one not in self.complete]
         assert self.policy.close_before(limit, default=rest) == len(old)
         for number in old:
             self.settle(number, rest)
@@ -168,8 +172,8 @@ class Changing(RuleBasedStateMachine):
             if forget:
                 self.rows[name] = Row(self.asked)
                 for told in self.open.values():
-                    if name in told and told[name] is not None:
-                        told[name] = None if len(told) > 1 and None in told.values() else told[name]
+                    if name in told:
+                        told[name] = None
 
     @rule()
     def refuse(self) -> None:
@@ -204,7 +208,7 @@ class Changing(RuleBasedStateMachine):
         np.testing.assert_allclose(tally.sums, [row.sums for row in rows])
         if (exposures := self.policy._exposures) is not None:
             assert exposures.tolist() == [row.exposures for row in rows]
-        ready = [number for number, told in self.open.items() if None in told.values()]
+        ready = [number for number in self.open if number not in self.complete]
         assert [one.number for one in self.policy.open_decisions] == ready
         assert self.policy.arms.share.sum() <= 2.0 + 1e-9
 
