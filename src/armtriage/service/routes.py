@@ -261,6 +261,31 @@ async def openapi(call: Call) -> Reply:
 _POLICY = "/v1/policies/{name}"
 _STORE = ("store", "starting", "busy")
 _BODY = ("malformed", "duplicate_key", "too_large", "slow", "invalid")
+_OF_DECISIONS = (
+    "not_found",
+    *_BODY,
+    "unknown_arm",
+    "nothing_eligible",
+    "id_taken",
+    "paused",
+    "archived",
+    "too_many_open",
+    "disk_full",
+    *_STORE,
+)
+_OF_REWARDS = (
+    "not_found",
+    *_BODY,
+    "orphan",
+    "unknown_decision",
+    "conflict",
+    "archived",
+    "unknown_arm",
+    "not_shown",
+    "out_of_range",
+    "disk_full",
+    *_STORE,
+)
 _AFTER = {"after": Query(0, 0, 2**53, "Only what comes after this event.")}
 ROUTES: tuple[Route, ...] = (
     Route(
@@ -271,18 +296,7 @@ ROUTES: tuple[Route, ...] = (
         "Make a decision, or repeat the one with this id.",
         Decide,
         {201: Answer, 200: Answer},
-        (
-            "not_found",
-            *_BODY,
-            "unknown_arm",
-            "nothing_eligible",
-            "id_taken",
-            "paused",
-            "archived",
-            "too_many_open",
-            "disk_full",
-            *_STORE,
-        ),
+        _OF_DECISIONS,
     ),
     Route(
         "POST",
@@ -292,19 +306,7 @@ ROUTES: tuple[Route, ...] = (
         "Tell rewards of a decision; each gets its fate.",
         Reward,
         {200: Fates},
-        (
-            "not_found",
-            *_BODY,
-            "orphan",
-            "unknown_decision",
-            "conflict",
-            "archived",
-            "unknown_arm",
-            "not_shown",
-            "out_of_range",
-            "disk_full",
-            *_STORE,
-        ),
+        _OF_REWARDS,
     ),
     Route(
         "POST",
@@ -314,18 +316,7 @@ ROUTES: tuple[Route, ...] = (
         "Make up to 1,000 decisions, all or none.",
         DecideBatch,
         {200: Answers},
-        (
-            "not_found",
-            *_BODY,
-            "unknown_arm",
-            "nothing_eligible",
-            "id_taken",
-            "paused",
-            "archived",
-            "too_many_open",
-            "disk_full",
-            *_STORE,
-        ),
+        _OF_DECISIONS,
     ),
     Route(
         "POST",
