@@ -198,3 +198,18 @@ def test_what_is_complete_waits_for_older_decisions() -> None:
     assert loaded.digest() == policy.digest()
     assert first.number == 0
     assert third.number == 2
+
+
+def test_what_is_complete_is_still_so_after_a_forgotten_arm_and_a_restart() -> None:
+    policy = ThompsonSampling(3, budget=2, seed=7)
+    policy.record([0, 1])
+    policy.record([1, 2])
+    policy.tell(1, {1: 1.0, 2: 0.0}, last=False)
+    policy.retire_arms([2])
+    policy.restore_arms([2], forget=True)
+    loaded = Policy.from_bytes(policy.to_bytes())
+    for both in (policy, loaded):
+        assert [one.number for one in both.open_decisions] == [0]
+        both.close(0, default=0.0)
+        assert both.tally.counts.tolist() == [1, 2, 0]
+    assert loaded.digest() == policy.digest()

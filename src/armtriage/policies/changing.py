@@ -47,10 +47,7 @@ class ChangingPolicy:
     @property
     def graph(self) -> FeedbackGraph:
         """Which arms a chosen arm reveals, with the arms that were added."""
-        if self._graph.n_arms < self._roster.n_arms:
-            self._graph = self._graph.with_arms(self._roster.n_arms - self._graph.n_arms, self._new_edges)
-            self._new_edges = []
-        return self._graph
+        return self._graph_before(self._roster.n_arms)
 
     @property
     def n_arms(self) -> int:
@@ -180,7 +177,7 @@ class ChangingPolicy:
         return new
 
     def _graph_before(self, n_arms: int) -> FeedbackGraph:
-        """Return the graph without the arms from `n_arms` on, which have just been added."""
+        """Return the graph of the first `n_arms` arms, of which some may just have been added."""
         if self._graph.n_arms < n_arms:
             self._graph = self._graph.with_arms(n_arms - self._graph.n_arms, self._new_edges)
             self._new_edges = []

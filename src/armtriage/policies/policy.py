@@ -394,14 +394,13 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         counts = np.array([not self._roster.is_newer(arm, number) for arm in seen.tolist()], np.bool_)
         new = dict(zip(seen[counts].tolist(), scaled[counts].tolist(), strict=True))
         ignored = set(seen[~counts].tolist())
-        shown = [arm for arm in self._open[number].revealed.tolist() if not self._roster.is_newer(arm, number)]
         if last:
             self._close_with(number, new)
             return
         if new and self.learns_at_once:
             self._teach(number, np.array(list(new), np.int64), np.array(list(new.values())))
         self._parts[number] = told | new | dict.fromkeys(ignored, 0.0)
-        if set(shown) <= set(self._parts[number]):
+        if set(self._still_shown(number)) <= set(self._parts[number]):
             self._complete.add(number)
             self._settle_complete()
 
@@ -421,10 +420,9 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
     def _close_with(self, number: int, new: dict[int, float]) -> None:
         """Close a decision with the unit rewards that were told before and these; all others are lost."""
         told = {a: r for a, r in self._parts.pop(number, {}).items() if not self._roster.is_newer(a, number)}
-        shown = [arm for arm in self._open[number].revealed.tolist() if not self._roster.is_newer(arm, number)]
         arms = np.array([*told, *new], np.int64)
         rewards = np.array([*told.values(), *new.values()])
-        missing = np.array([arm for arm in shown if arm not in told and arm not in new], np.int64)
+        missing = np.array([arm for arm in self._still_shown(number) if arm not in told and arm not in new], np.int64)
         self._settle(number, arms, rewards, len(told), missing)
         self._count_missed(arms, missing)
         if self._complete:
@@ -501,8 +499,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         new: dict[int, float] = {}
         if default is not None:
             told = self._parts.get(number, {})
-            rest = [arm for arm in self._open[number].revealed.tolist() if arm not in told]
-            arms = np.array([arm for arm in rest if not self._roster.is_newer(arm, number)], np.int64)
+            arms = np.array([arm for arm in self._still_shown(number) if arm not in told], np.int64)
             values = np.full(arms.size, float(as_numbers("default", default)))
             scaled = self._to_unit(self._check_rewards(values, arms, "default"))
             new = dict(zip(arms.tolist(), scaled.tolist(), strict=True))

@@ -170,6 +170,7 @@ class SavedPolicy:
         if told:
             arrays["told_numbers"] = np.array([number for number, _ in told], np.int64)
             arrays["told_sizes"] = np.array([len(part) for _, part in told], np.int64)
+            arrays["told_complete"] = np.array([number in self._complete for number, _ in told], np.int64)
             arrays["told_arms"] = np.array([arm for _, part in told for arm in part], np.int64)
             arrays["told_rewards"] = np.array([reward for _, part in told for reward in part.values()], np.float64)
         return arrays
@@ -219,12 +220,18 @@ class SavedPolicy:
         return parts
 
     def _reopen_parts(self, given: dict[str, NDArray[Any]]) -> None:
-        numbers, sizes, arms = (given.pop(f"told_{name}") for name in ("numbers", "sizes", "arms"))
+        numbers, sizes, arms, complete = (
+            given.pop(f"told_{name}") for name in ("numbers", "sizes", "arms", "complete")
+        )
         rewards = given.pop("told_rewards")
         low = -1.0 if self._signed else 0.0
         within("rewards of open decisions", rewards, low, 1.0)
         within("told_sizes", sizes, 0, self.n_arms)
-        require(sizes.size == numbers.size and sizes.sum() == arms.size == rewards.size, "told rewards are odd")
+        within("told_complete", complete, 0, 1)
+        require(
+            complete.size == sizes.size == numbers.size and sizes.sum() == arms.size == rewards.size,
+            "told rewards are odd",
+        )
         require(np.unique(numbers).size == numbers.size, "told_numbers must be different")
         ends = np.cumsum(sizes)[:-1]
         for number, some, values in zip(numbers.tolist(), np.split(arms, ends), np.split(rewards, ends), strict=True):
@@ -232,9 +239,18 @@ class SavedPolicy:
             right = np.unique(some).size == some.size and np.isin(some, self._open[number].revealed).all()
             require(right, "rewards must be of arms that the decision reveals")
             self._parts[number] = dict(zip(some.tolist(), values.tolist(), strict=True))
-            if some.size == self._open[number].revealed.size:
-                require(number != next(iter(self._open)), "the oldest open decision must have rewards to come")
-                self._complete.add(number)
+
+        for number in numbers[complete > 0].tolist():
+            require(
+                set(self._still_shown(number)) <= set(self._parts[number]), "complete decisions must have all rewards"
+            )
+            require(number != next(iter(self._open)), "the oldest open decision must have rewards to come")
+            self._complete.add(number)
+
+    def _still_shown(self, number: int) -> list[int]:
+        """Return the arms that an open decision shows, but for those that have begun anew since."""
+        newer = self._roster.is_newer
+        return [arm for arm in self._open[number].revealed.tolist() if not newer(arm, number)]
 
     _signed = False
     """Whether unit rewards may be negative."""
