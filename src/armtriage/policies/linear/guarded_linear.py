@@ -22,7 +22,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.kernels.ridge import Ridge, new_ridge, shrink
+from armtriage.kernels.ridge import Ridge, forms_of_two, forms_with, new_ridge, refit, shrink
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
 from armtriage.policies.facts import arrays_of, require, restore_arrays, within
 from armtriage.policies.linear.adaptive import (
@@ -32,9 +32,9 @@ from armtriage.policies.linear.adaptive import (
     adapt,
     learn,
     new_fit,
+    prepare,
     schedule_open,
     settle_open,
-    widths,
 )
 from armtriage.policies.linear.certificate import ContextualCertificate
 from armtriage.policies.linear.joint import Joint, book_price, book_slate, joint_bound, new_joint
@@ -48,6 +48,17 @@ from armtriage.policies.linear.pricing import (
     new_book,
     new_boxes,
     radius,
+)
+from armtriage.policies.linear.repeated import (
+    Repeated,
+    Squares,
+    follow,
+    keep,
+    new_repeated,
+    new_squares,
+    note_change,
+    note_vector,
+    repeats,
 )
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
@@ -69,15 +80,56 @@ class Params(Record, frozen=True):
 class State(Record):
     """One set of sums, the regression that proposes, the account, and scratch."""
 
-    facts = ("ridge", "fit", "book", "joint")
+    facts = ("ridge", "fit", "book", "joint", "repeated", "own", "sure")
     ridge: Ridge
     fit: Fit
     book: Book
     joint: Joint
+    repeated: Repeated
+    own: Squares  # of the widths with the inverse that proposes
+    sure: Squares  # of those with the ellipsoid's
     boxes: Boxes
     arms: NDArray[np.int64]  # 0, ..., K - 1
     values: NDArray[np.float64]  # (K,)
     squares: NDArray[np.float64]  # (K,)
+    found: NDArray[np.float64]  # (4, K)
+
+
+@kernel
+def find_widths(params: Params, state: State, contexts: NDArray[np.float64]) -> bool:
+    """Write estimates and squares of widths, with all pulls that were made, and if need be those of the ellipsoid.
+
+    Return whether the contexts came again.
+    """
+    fit, ridge, boxes, n = state.fit, state.ridge, state.boxes, contexts.shape[0]
+    values, squares, estimates, sure = state.values[:n], state.squares[:n], boxes.estimates[:n], boxes.squares[:n]
+    again, waits, block = repeats(state.repeated, contexts), fit.pending > 0, ridge.block
+    prepare(params.fit, fit, ridge)
+    inverse = fit.open_inverse if waits else fit.inverse
+    todo = waits or not (again and follow(state.own, fit.weights, block, contexts, values, squares))
+    priced = not params.certified
+    if params.certified:
+        refit(ridge, 0)
+        priced = again and follow(state.sure, ridge.weights[0], block, contexts, estimates, sure)
+        if todo and not priced:
+            found = state.found[:, :n]
+            forms_of_two(inverse, ridge.inverse[0], fit.weights, ridge.weights[0], block, contexts, found)
+            for arm in range(n):
+                values[arm], squares[arm] = found[0, arm], found[1, arm]
+                estimates[arm], sure[arm] = found[2, arm], found[3, arm]
+        elif not priced:
+            forms_with(ridge.inverse[0], ridge.weights[0], block, contexts, state.arms, n, estimates, sure)
+    if todo and (priced or not params.certified):
+        forms_with(inverse, fit.weights, block, contexts, state.arms, n, values, squares)
+    if not again:
+        note_change(state.own)
+        note_change(state.sure)
+        return False
+    if todo and not waits:
+        keep(state.own, squares)
+    if params.certified and not priced:
+        keep(state.sure, sure)
+    return True
 
 
 @kernel
@@ -93,16 +145,17 @@ def select(
     """Choose the S arms of largest ``<theta, x> + w ||x||``, if the account allows it; ties by arm number."""
     fit, n = state.fit, contexts.shape[0]
     values, squares = state.values[:n], state.squares[:n]
-    widths(params.fit, fit, state.ridge, contexts, state.arms, values, squares)
+    again = find_widths(params, state, contexts)
     # One draw for all arms: a policy that is stuck in a round is not stuck in the next.
     width = uniform(luck, 0) * fit.noise * math.sqrt(math.log(number + 2.0))
     for arm in range(n):
         values[arm] += width * math.sqrt(squares[arm])
     best_arms(values, squares, arms)
     if params.certified:
-        reach = find_boxes(params.price, state.boxes, state.book, state.ridge, contexts, state.arms)
+        reach = find_boxes(params.price, state.boxes, state.book, state.ridge.log_det[0], n)
         price = admit(params.price, state.boxes, state.book, n, number, arms)
-        book_slate(state.joint, state.boxes, state.ridge, contexts, reach, price, number)
+        noise = params.price.noise
+        book_slate(state.joint, state.boxes, state.ridge, contexts, reach, noise, price, number, again)
 
 
 @kernel
@@ -115,11 +168,19 @@ def update(
     n: int,
 ) -> None:
     """Add the rewards to the sums."""
+    ridge, own, sure = state.ridge, state.own, state.sure
     for i in range(n):
-        learn(params.fit, state.fit, state.ridge, contexts[i], rewards[i])
+        if learn(params.fit, state.fit, ridge, contexts[i], rewards[i]):
+            note_change(own)
+        else:
+            note_vector(own, ridge.vector)
         if params.certified:
-            shrink(state.ridge, 0, contexts[i], params.price.ridge)
-    adapt(params.fit, state.fit, state.ridge)
+            if shrink(ridge, 0, contexts[i], params.price.ridge):
+                note_change(sure)
+            else:
+                note_vector(sure, ridge.vector)
+    if adapt(params.fit, state.fit, ridge):
+        note_change(own)
 
 
 @kernel
@@ -243,10 +304,14 @@ class GuardedLinear(CompiledContextualPolicy):
             new_fit(d, self.noise_in_units(self.noise_scale), ridge),
             new_book(),
             new_joint(d, self.certified),
+            new_repeated(n, d),
+            new_squares(n, d),
+            new_squares(n, d),
             new_boxes(n, self.budget),
             np.arange(n),
             values,
             squares,
+            np.zeros((4, n)),
         )
 
     def _rebuild(self) -> None:
@@ -272,7 +337,12 @@ class GuardedLinear(CompiledContextualPolicy):
         within("constants", joint.constants, 0.0, _FAR)
         within("prices", joint.prices, 0.0, most * (1.0 + 1e-9))
         within("used", joint.used, 0, joint.prices.size)
-        within("mark", joint.mark, -_FAR, _FAR)
+        within("rows", state.repeated.rows, 0, self.n_arms)
+        within("known", state.repeated.known, 0, 2)
+        for kept in (state.own, state.sure):
+            within("squares", kept.values, 0.0, _FAR)
+            within("vectors", kept.vectors, -_FAR, _FAR)
+            within("waiting", kept.waiting, -1, kept.vectors.shape[0])
 
     @property
     @locked
