@@ -22,7 +22,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.kernels.ridge import Ridge, forms_of_two, forms_with, new_ridge, refit, shrink
+from armtriage.kernels.ridge import Ridge, add, forms_of_two, forms_with, new_ridge, refit, shrink
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
 from armtriage.policies.facts import arrays_of, require, restore_arrays, within
 from armtriage.policies.linear.adaptive import (
@@ -75,6 +75,7 @@ class Params(Record, frozen=True):
     fit: FitParams
     price: PriceParams
     certified: bool
+    proposes: bool  # or somebody else does, and slates come from there
 
 
 class State(Record):
@@ -104,10 +105,11 @@ def find_widths(params: Params, state: State, contexts: NDArray[np.float64]) -> 
     fit, ridge, boxes, n = state.fit, state.ridge, state.boxes, contexts.shape[0]
     values, squares, estimates, sure = state.values[:n], state.squares[:n], boxes.estimates[:n], boxes.squares[:n]
     again, waits, block = repeats(state.repeated, contexts), fit.pending > 0, ridge.block
-    prepare(params.fit, fit, ridge)
     inverse = fit.open_inverse if waits else fit.inverse
-    todo = waits or not (again and follow(state.own, fit.weights, block, contexts, values, squares))
-    priced = not params.certified
+    todo, priced = params.proposes, not params.certified
+    if params.proposes:
+        prepare(params.fit, fit, ridge)
+        todo = waits or not (again and follow(state.own, fit.weights, block, contexts, values, squares))
     if params.certified:
         refit(ridge, 0)
         priced = again and follow(state.sure, ridge.weights[0], block, contexts, estimates, sure)
@@ -146,11 +148,12 @@ def select(
     fit, n = state.fit, contexts.shape[0]
     values, squares = state.values[:n], state.squares[:n]
     again = find_widths(params, state, contexts)
-    # One draw for all arms: a policy that is stuck in a round is not stuck in the next.
-    width = uniform(luck, 0) * fit.noise * math.sqrt(math.log(number + 2.0))
-    for arm in range(n):
-        values[arm] += width * math.sqrt(squares[arm])
-    best_arms(values, squares, arms)
+    if params.proposes:
+        # One draw for all arms: a policy that is stuck in a round is not stuck in the next.
+        width = uniform(luck, 0) * fit.noise * math.sqrt(math.log(number + 2.0))
+        for arm in range(n):
+            values[arm] += width * math.sqrt(squares[arm])
+        best_arms(values, squares, arms)
     if params.certified:
         reach = find_boxes(params.price, state.boxes, state.book, state.ridge.log_det[0], n)
         price = admit(params.price, state.boxes, state.book, n, number, arms)
@@ -170,7 +173,9 @@ def update(
     """Add the rewards to the sums."""
     ridge, own, sure = state.ridge, state.own, state.sure
     for i in range(n):
-        if learn(params.fit, state.fit, ridge, contexts[i], rewards[i]):
+        if not params.proposes:
+            add(ridge, 0, contexts[i], rewards[i])
+        elif learn(params.fit, state.fit, ridge, contexts[i], rewards[i]):
             note_change(own)
         else:
             note_vector(own, ridge.vector)
@@ -179,20 +184,22 @@ def update(
                 note_change(sure)
             else:
                 note_vector(sure, ridge.vector)
-    if adapt(params.fit, state.fit, ridge):
+    if params.proposes and adapt(params.fit, state.fit, ridge):
         note_change(own)
 
 
 @kernel
 def schedule(params: Params, state: State, contexts: NDArray[np.float64]) -> None:
     """Note that rewards of these contexts are on their way."""
-    schedule_open(state.fit, state.ridge, contexts)
+    if params.proposes:
+        schedule_open(state.fit, state.ridge, contexts)
 
 
 @kernel
 def release(params: Params, state: State, contexts: NDArray[np.float64], told: int) -> None:
     """Note that the first `told` of the rewards of these contexts have come, and the others will not."""
-    settle_open(state.fit, contexts, told)
+    if params.proposes:
+        settle_open(state.fit, contexts, told)
 
 
 class GuardedLinear(CompiledContextualPolicy):
@@ -248,6 +255,7 @@ class GuardedLinear(CompiledContextualPolicy):
 
     kernels = Kernels(select, update, schedule, release)
     takes_any_number = True
+    _proposes = True
     _learned = ("ridge", "fit", "book", "joint")
 
     def __init__(
@@ -293,7 +301,7 @@ class GuardedLinear(CompiledContextualPolicy):
         low, high = np.sort(self._to_unit(np.array(self.reward_range))).tolist()
         log_delta = float(np.log(self.delta))
         price = PriceParams(self.dimension, self.budget, noise, ridge, longest, log_delta, self.factor, low, high)
-        return Params(FitParams(noise, ridge, longest), price, self.certified)
+        return Params(FitParams(noise, ridge, longest), price, self.certified, self._proposes)
 
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
@@ -325,6 +333,7 @@ class GuardedLinear(CompiledContextualPolicy):
         within("squares", fit.squares, 0.0, float(self.budget * asked))
         within("next_fit", fit.next_fit, 1, 2 * self.budget * asked + 1)
         waiting = sum(one.arms.size - len(self._parts.get(number, ())) for number, one in self._open.items())
+        waiting = waiting if self._proposes else 0
         require(fit.pending == waiting, f"pulls without a reward must be {waiting}, got {fit.pending}")
         within("stale", int(fit.whole[2]), 0, 1)
         most = 2.0 * self.budget * asked
@@ -430,7 +439,7 @@ class GuardedLinear(CompiledContextualPolicy):
         rows = self._scaled(self._rows(contexts, eligible, among))
         candidates, size = np.arange(self.n_arms) if among is None else among, min(self.budget, len(rows))
         if next_decision is None:
-            fit = self._state.fit.inverse @ self._moment()
+            fit = (self._state.fit.inverse if self._proposes else self._state.ridge.inverse[0]) @ self._moment()
             chosen = np.sort(np.argsort(-(rows @ fit), kind="stable")[:size])
         else:
             arms = np.sort(self._roster.numbers(next_decision, "next_decision"))
