@@ -165,6 +165,8 @@ POLICIES: dict[str, Entry] = {
     "GuardedLinear": Entry(GuardedLinear, {}, "contexts"),
     "GuardedLinear-strict": Entry(GuardedLinear, {"factor": 0.02, "delta": 0.5}, "contexts"),
     "GuardedLinear-free": Entry(GuardedLinear, {"certificate": False, "noise_scale": 0.3}, "contexts"),
+    "GuardedLinear-disjoint": Entry(GuardedLinear, {"model": "disjoint", "factor": 0.02, "delta": 0.5}, "contexts"),
+    "GuardedLinear-hybrid": Entry(GuardedLinear, {"model": "hybrid"}, "contexts"),
     "C2UCB": Entry(C2UCB, {}, "contexts"),
     "C2UCB-width": Entry(C2UCB, {"width": 0.5}, "contexts"),
     "C2UCB-ridge": Entry(C2UCB, {"ridge": 0.01, "delta": 0.5, "noise_scale": 0.1}, "contexts"),

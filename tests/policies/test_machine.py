@@ -38,6 +38,7 @@ from armtriage import (
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row_of, stream
 from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.linear import GuardedByArm
 from conftest import POLICIES, Entry
 from twins import index, sampling, saved
 from twins.cases import SETS
@@ -392,6 +393,29 @@ class Guarding(Regressing):
         return range(int(self.policy.certified))
 
 
+class GuardingByArm(Guarding):
+    """A regression for each arm."""
+
+    everything = None
+
+    def homes_of(self, arms: np.ndarray) -> list[int]:
+        return arms.tolist()  # type: ignore[no-any-return]
+
+    def inverted(self) -> range:
+        return range(self.policy.n_arms if self.policy.certified else 0)
+
+    def check(self) -> None:
+        Regressing.check(self)
+        policy, own = self.policy, self.policy._state.own
+        waiting = np.concatenate([np.empty(0, np.int64), *(one.arms for one in policy.open_decisions)])
+        assert own.pending.tolist() == np.bincount(waiting, minlength=policy.n_arms).tolist()
+        for arm in range(policy.n_arms):
+            gram, moment = self.batch(arm)
+            expected = np.linalg.inv(gram + (own.ridge - self.prior) * np.eye(policy.dimension))
+            np.testing.assert_allclose(own.inverse[arm], expected, rtol=1e-7, atol=1e-9 * expected.max())
+            np.testing.assert_allclose(own.base[arm], expected @ moment, rtol=1e-6, atol=1e-8)
+
+
 MODELS: dict[type[Policy], Any] = {
     CombUCB1: indexed,
     CombinatorialUCB: indexed,
@@ -402,6 +426,7 @@ MODELS: dict[type[Policy], Any] = {
     CombinatorialElimination: Eliminating,
     C2UCB: Bounding,
     GuardedLinear: Guarding,
+    GuardedByArm: GuardingByArm,
     LinearThompsonSampling: Drawing,
     HierarchicalElimination: Staged,
 }

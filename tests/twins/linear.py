@@ -397,25 +397,36 @@ class GuardedTwin(LinearTwin):
         ends = sorted((lower[a] if a in slate else upper[a] for a in lower), reverse=True)
         return max(sum(ends[: self.budget]) - sum(lower[a] for a in slate), 0.0)
 
+    def beliefs(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        """Estimates, and widths with the pulls that are on their way."""
+        waiting = Ridge(self.d, self.proposer.ridge)
+        waiting.x = np.vstack([self.proposer.x, *(self.contexts[s][slate] for s, slate in self.open.items())])
+        return self.proposer.estimates(x, range(len(x))), waiting.norms(x, range(len(x)))
+
+    def ends(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        """Lower and upper ends of all means."""
+        return self.box(self.fixed, x, range(len(x)), 0.0)
+
+    def box(self, model: Ridge, x: np.ndarray, arms: Collection[int], more: float) -> tuple[Numbers, Numbers]:
+        grown = np.linalg.slogdet(model.gram())[1] - self.d * math.log(model.ridge)
+        mid, wide = model.estimates(x, arms), model.norms(x, arms)
+        reach = self.radius(max(grown, 0.0) + more)
+        lower = {a: max(self.low, mid[a] - reach * wide[a]) for a in arms}
+        return lower, {a: min(self.high, mid[a] + reach * wide[a]) for a in arms}
+
     def select(  # type: ignore[override]
         self, t: int, contexts: np.ndarray, played: Collection[int] | None = None
     ) -> list[int]:
         x = self.contexts[t] = np.array(contexts, float)
         arms = range(len(x))
-        waiting = Ridge(self.d, self.proposer.ridge)
-        waiting.x = np.vstack([self.proposer.x, *(self.contexts[s][slate] for s, slate in self.open.items())])
-        est, norms = self.proposer.estimates(x, arms), waiting.norms(x, arms)
+        est, norms = self.beliefs(x)
         share = float(uniform(row_of(self.luck, t), 0))
         width = share * self.noise * math.sqrt(math.log(t + 2))
         values = {a: est[a] + width * norms[a] for a in arms}
         slate = sorted(top(values, self.budget, played))
         margin = split(values, self.budget) if played is None else math.inf
         if self.certified:
-            grown = np.linalg.slogdet(self.fixed.gram())[1] - self.d * math.log(self.fixed.ridge)
-            mid, wide = self.fixed.estimates(x, arms), self.fixed.norms(x, arms)
-            reach = self.radius(max(grown, 0.0))
-            lower = {a: max(self.low, mid[a] - reach * wide[a]) for a in arms}
-            upper = {a: min(self.high, mid[a] + reach * wide[a]) for a in arms}
+            lower, upper = self.ends(x)
             price = self.price(slate, lower, upper)
             hair = 1e-6 * self.budget * (self.high - self.low)
             room = self.factor * self.allowed(t + 1) + hair - self.spent
@@ -450,10 +461,89 @@ class GuardedTwin(LinearTwin):
         spread = min(max((float(theta @ theta) + variance * trace) / self.d, 1e-8), self.norm_bound**2)
         self.noise, self.proposer.ridge = math.sqrt(variance), max(variance / spread, 1e-8)
 
+    def fitted(self, policy: Any) -> tuple[list[float], list[float]]:
+        fit = policy._state.fit
+        return [fit.noise, fit.ridge], [self.noise, self.proposer.ridge]
+
     def differs(self, policy: Any) -> str | None:
-        state = policy._state
-        mine = [state.book.spent, state.book.total, state.book.forced, state.fit.noise, state.fit.ridge]
-        theirs = [self.spent, self.priced, self.forced, self.noise, self.proposer.ridge]
+        book, (mine, theirs) = policy._state.book, self.fitted(policy)
+        mine = [book.spent, book.total, book.forced, *mine]
+        theirs = [self.spent, self.priced, self.forced, *theirs]
         return (
             None if np.allclose(mine, theirs, rtol=1e-6, atol=1e-6) else f"account and fit {mine} instead of {theirs}"
         )
+
+
+class ByArmTwin(GuardedTwin):
+    """The same with contexts lifted to K d dimensions, or d more where a part is shared, and a box for each arm."""
+
+    def __init__(self, n_arms: int, dimension: int, budget: int, *, hybrid: bool, **about: Any) -> None:
+        super().__init__(dimension, budget, **about)
+        self.n_arms, self.shared = n_arms, dimension if hybrid else 0
+        self.models = {a: Ridge(dimension, self.fixed.ridge) for a in range(n_arms)}
+        self.ridges: tuple[float, ...] = self.fixed.ridge, self.fixed.ridge
+        self.x, self.r = np.zeros((0, self.shared + n_arms * dimension)), np.zeros(0)
+
+    def lift(self, arm: int, x: np.ndarray) -> np.ndarray:
+        lifted = np.zeros(self.x.shape[1])
+        lifted[: self.shared] = x[: self.shared]
+        first = self.shared + arm * self.d
+        lifted[first : first + self.d] = x
+        return lifted
+
+    def inverse(self) -> np.ndarray:
+        ridges = np.repeat(self.ridges, [self.shared, self.n_arms * self.d])
+        return np.linalg.inv(np.diag(ridges) + self.x.T @ self.x)
+
+    def beliefs(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        inverse = self.inverse()
+        theta, lifted = inverse @ self.x.T @ self.r, {a: self.lift(a, row) for a, row in enumerate(x)}
+        squares = {a: float(z @ inverse @ z) for a, z in lifted.items()}
+        waits = {a: sum(a in slate for slate in self.open.values()) for a in lifted}
+        norms = {a: math.sqrt(square / (1 + waits[a] * square)) for a, square in squares.items()}
+        return {a: float(theta @ z) for a, z in lifted.items()}, norms
+
+    def ends(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        boxes = [self.box(model, x, [a], 2 * math.log(self.n_arms)) for a, model in self.models.items()]
+        return {a: low[a] for a, (low, _) in enumerate(boxes)}, {a: high[a] for a, (_, high) in enumerate(boxes)}
+
+    def allowed(self, rounds: int) -> float:
+        pulls, rho, whole = self.budget * rounds, self.high - self.low, self.n_arms * self.d
+        most = whole * math.log(1 + pulls / (whole * self.fixed.ridge))
+        one = self.d * math.log(1 + rounds / (self.d * self.fixed.ridge)) + 2 * math.log(self.n_arms)
+        first = 2 * self.radius(one) * math.sqrt(most / math.log(2) * pulls)
+        return min(rho * pulls, first + rho * self.budget * most / math.log(2))
+
+    def update(self, t: int, rewards: Numbers) -> None:
+        del self.open[t]
+        for arm, reward in rewards.items():
+            x = self.contexts[t][arm]
+            self.models[arm].add(x[None], [reward / self.unit])
+            self.x, self.r = np.vstack([self.x, self.lift(arm, x)]), np.append(self.r, reward / self.unit)
+        if self.r.size >= self.next_fit:
+            self.fit(self.r.size)
+
+    def fit(self, n: int) -> None:
+        self.next_fit = max(n + 1, math.ceil(115 * n / 100))
+        inverse = self.inverse()
+        theta = inverse @ self.x.T @ self.r
+        residual = float(np.sum((self.r - self.x @ theta) ** 2))
+        free = max(n - float(np.trace(inverse @ self.x.T @ self.x)), 0.0)
+        variance = min(self.sigma**2, (residual + 4 * self.sigma**2) / (free + 4))
+        seen = np.repeat([model.r.size > 0 for model in self.models.values()], self.d)
+        own = np.concatenate([np.zeros(self.shared, bool), seen])
+        self.ridges = tuple(self.ridge_of(part, theta, inverse, variance) for part in (np.arange(self.shared), own))
+        self.noise = math.sqrt(variance)
+
+    def ridge_of(self, part: np.ndarray, theta: np.ndarray, inverse: np.ndarray, variance: float) -> float:
+        lengths = theta[part] ** 2 + variance * np.diag(inverse)[part]
+        spread = min(max(float(lengths.mean()) if lengths.size else 0.0, 1e-8), self.norm_bound**2)
+        return max(variance / spread, 1e-8)
+
+    def fitted(self, policy: Any) -> tuple[list[float], list[float]]:
+        own = policy._state.own
+        return [own.noise, own.ridge, *([own.shared_ridge] if self.shared else [])], [
+            self.noise,
+            self.ridges[1],
+            *([self.ridges[0]] if self.shared else []),
+        ]

@@ -566,8 +566,8 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     in_loop: ClassVar[bool] = True
     """Whether the kernels choose decisions without asking anybody."""
 
-    def _make_room(self, n_arms: int) -> None:
-        super()._make_room(n_arms)
+    def _grow(self) -> None:
+        super()._grow()
         if self._cached_state is not None:
             # What was learned stays where it is; scratch is for each candidate.
             old, new = self._state, self.new_state()

@@ -15,7 +15,19 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, largest_first, sort_pairs
 from armtriage.kernels.record import Record
 
-__all__ = ["Book", "Boxes", "PriceParams", "admit", "allowance", "find_boxes", "new_book", "new_boxes", "radius"]
+__all__ = [
+    "Book",
+    "Boxes",
+    "PriceParams",
+    "admit",
+    "allowance",
+    "allowance_of_arms",
+    "find_boxes",
+    "new_book",
+    "new_boxes",
+    "put_box",
+    "radius",
+]
 
 _INVERSE_LOG_2 = 1.0 / math.log(2.0)
 _CHANGE = 1e-6  # of the most that a slate can lose: while both sides are sums of that, rounding must not decide
@@ -84,25 +96,45 @@ def radius(params: PriceParams, log_det: float) -> float:
 @kernel
 def allowance(params: PriceParams, rounds: int) -> float:
     """Return F: what playing the largest upper ends for so many rounds can lose."""
-    d, size, width = params.dimension, params.budget, params.high - params.low
-    pulls = size * float(rounds)
+    d, pulls = params.dimension, params.budget * float(rounds)
     potential = d * math.log1p(pulls / (d * params.ridge))
-    widest, doubled = radius(params, potential), _INVERSE_LOG_2 * potential
-    return min(width * pulls, 2.0 * widest * math.sqrt(doubled * pulls) + width * size * doubled)
+    return _optimism(params, radius(params, potential), potential, pulls)
+
+
+@kernel
+def allowance_of_arms(params: PriceParams, n_arms: int, log_share: float, rounds: int) -> float:
+    """Return F where each arm has an ellipsoid of its own, and at least ``exp(-log_share)`` of delta.
+
+    An arm is pulled once a round at most, which bounds its radius. The potential is that of all arms together.
+    """
+    d, pulls, whole = params.dimension, params.budget * float(rounds), n_arms * params.dimension
+    potential = whole * math.log1p(pulls / (whole * params.ridge))
+    widest = radius(params, d * math.log1p(rounds / (d * params.ridge)) + 2.0 * log_share)
+    return _optimism(params, widest, potential, pulls)
+
+
+@kernel
+def _optimism(params: PriceParams, widest: float, potential: float, pulls: float) -> float:
+    width, doubled = params.high - params.low, _INVERSE_LOG_2 * potential
+    return min(width * pulls, 2.0 * widest * math.sqrt(doubled * pulls) + width * params.budget * doubled)
 
 
 @kernel
 def find_boxes(params: PriceParams, boxes: Boxes, book: Book, log_det: float, n: int) -> float:
     """Compute the ends of n means from their estimates and the squares of their widths; return the radius."""
-    lower, upper, estimates, squares = boxes.lower[:n], boxes.upper[:n], boxes.estimates[:n], boxes.squares[:n]
-    reach, low, high = radius(params, log_det), params.low, params.high
-    empty = 0
+    reach, empty = radius(params, log_det), 0
     for arm in range(n):
-        half = reach * math.sqrt(squares[arm])
-        lower[arm], upper[arm] = max(low, estimates[arm] - half), min(high, estimates[arm] + half)
-        empty += lower[arm] > upper[arm] + _HAIR
+        empty += put_box(params, boxes, arm, boxes.estimates[arm], reach * math.sqrt(boxes.squares[arm]))
     book.contradictions += empty
     return reach
+
+
+@kernel
+def put_box(params: PriceParams, boxes: Boxes, place: int, middle: float, half: float) -> bool:
+    """Write the ends of a mean; return whether they leave none."""
+    low, high = max(params.low, middle - half), min(params.high, middle + half)
+    boxes.lower[place], boxes.upper[place] = low, high
+    return low > high + _HAIR
 
 
 @kernel
@@ -127,13 +159,13 @@ def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
 
 
 @kernel
-def admit(params: PriceParams, boxes: Boxes, book: Book, n: int, number: int, arms: NDArray[np.int64]) -> float:
-    """Admit the slate while the account stays within the allowance, or else play the largest upper ends.
+def admit(params: PriceParams, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
+    """Admit the slate while the account stays within what is allowed, or else play the largest upper ends.
 
     Return what the slate can lose. `boxes.chosen` says which arms it has.
     """
     price, hair = _price(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
-    if price == 0.0 or book.spent + price <= params.factor * allowance(params, number + 1) + hair:
+    if price == 0.0 or book.spent + price <= allowed + hair:
         book.spent += price
     else:
         book.forced += 1
