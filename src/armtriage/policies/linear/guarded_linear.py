@@ -67,6 +67,7 @@ from armtriage.policies.options import Options
 __all__ = ["GuardedLinear"]
 
 _MODELS = ("shared", "disjoint", "hybrid")
+_OWN, _SURE = 1, 2
 _FAR = 1e100
 _ROUNDING = 1e-13
 
@@ -107,31 +108,40 @@ def find_widths(params: Params, state: State, contexts: NDArray[np.float64]) -> 
     fit, ridge, boxes, n = state.fit, state.ridge, state.boxes, contexts.shape[0]
     values, squares, estimates, sure = state.values[:n], state.squares[:n], boxes.estimates[:n], boxes.squares[:n]
     again, waits, block = repeats(state.repeated, contexts), fit.pending > 0, ridge.block
-    inverse = fit.open_inverse if waits else fit.inverse
-    todo, priced = params.proposes, not params.certified
+    todo = 0
     if params.proposes:
         prepare(params.fit, fit, ridge)
-        todo = waits or not (again and follow(state.own, fit.weights, block, contexts, values, squares))
+        todo += _OWN
     if params.certified:
         refit(ridge, 0)
-        priced = again and follow(state.sure, ridge.weights[0], block, contexts, estimates, sure)
-        if todo and not priced:
-            found = state.found[:, :n]
-            forms_of_two(inverse, ridge.inverse[0], fit.weights, ridge.weights[0], block, contexts, found)
-            for arm in range(n):
-                values[arm], squares[arm] = found[0, arm], found[1, arm]
-                estimates[arm], sure[arm] = found[2, arm], found[3, arm]
-        elif not priced:
-            forms_with(ridge.inverse[0], ridge.weights[0], block, contexts, state.arms, n, estimates, sure)
-    if todo and (priced or not params.certified):
+        todo += _SURE
+    wanted = todo
+    for part in (_OWN, _SURE):
+        if again and (wanted & part) and not (waits and part == _OWN):
+            if part == _OWN:
+                kept, weights, middles, wide = state.own, fit.weights, values, squares
+            else:
+                kept, weights, middles, wide = state.sure, ridge.weights[0], estimates, sure
+            if follow(kept, weights, block, contexts, middles, wide):
+                todo -= part
+    inverse = fit.open_inverse if waits else fit.inverse
+    if todo == _OWN + _SURE:
+        found = state.found[:, :n]
+        forms_of_two(inverse, ridge.inverse[0], fit.weights, ridge.weights[0], block, contexts, found)
+        for arm in range(n):
+            values[arm], squares[arm] = found[0, arm], found[1, arm]
+            estimates[arm], sure[arm] = found[2, arm], found[3, arm]
+    elif todo == _OWN:
         forms_with(inverse, fit.weights, block, contexts, state.arms, n, values, squares)
+    elif todo == _SURE:
+        forms_with(ridge.inverse[0], ridge.weights[0], block, contexts, state.arms, n, estimates, sure)
     if not again:
         note_change(state.own)
         note_change(state.sure)
         return False
-    if todo and not waits:
+    if (todo & _OWN) and not waits:
         keep(state.own, squares)
-    if params.certified and not priced:
+    if todo & _SURE:
         keep(state.sure, sure)
     return True
 

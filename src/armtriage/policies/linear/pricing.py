@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import best_arms, largest_first, sort_pairs
+from armtriage.kernels.order import best_arms, sort_pairs
 from armtriage.kernels.record import Record
 
 __all__ = [
@@ -147,10 +147,10 @@ def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
     for i in range(size):
         chosen[arms[i]], outside[arms[i]] = 1, -np.inf
         ends[i], places[i] = -lower[arms[i]], i
-    largest_first(outside, values, size)
     sort_pairs(ends, places, size)
+    best_arms(outside, values, places)
     for i in range(size):
-        places[i] = i
+        values[i] = outside[places[i]]
     sort_pairs(values, places, size)
     total = 0.0
     for i in range(size):
