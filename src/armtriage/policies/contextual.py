@@ -89,6 +89,7 @@ class ContextualPolicy(Policy):
             raise ValueError(f"context_bound must lie in [1e-100, 1e100], got {context_bound!r}")
 
     learns_at_once = True
+    _shown_name: ClassVar[str | None] = None  # of the class that makes it, if that is another
     takes_any_number: ClassVar[bool] = False
     """Whether `n_arms` may be None."""
     _signed = True
@@ -328,4 +329,4 @@ class ContextualPolicy(Policy):
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._shown_config().items())
-        return f"{type(self).__name__}({shown})"
+        return f"{self._shown_name or type(self).__name__}({shown})"

@@ -123,6 +123,7 @@ class GuardedByArm(GuardedLinear):
     """What `GuardedLinear` with ``model="disjoint"`` or ``"hybrid"`` makes: see there."""
 
     kernels = Kernels(select, update)
+    _shown_name = "GuardedLinear"
 
     def params(self) -> Any:
         """Return the parameters for the kernels."""
@@ -217,9 +218,6 @@ class GuardedByArm(GuardedLinear):
             within("notes", self._notes[number], decision.arms, decision.arms)
             waits = [arm for arm in decision.arms.tolist() if arm not in self._parts.get(number, ())]
             own.pending[waits] += 1
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("GuardedByArm", "GuardedLinear", 1)
 
     def _allowance(self, rounds: int) -> float:
         shares = self._log_shares(self.n_arms)

@@ -67,6 +67,7 @@ from armtriage.policies.options import Options
 __all__ = ["GuardedLinear"]
 
 _MODELS = ("shared", "disjoint", "hybrid")
+_FALLBACKS = ("optimistic", "hierarchical")
 _OWN, _SURE = 1, 2
 _FAR = 1e100
 _ROUNDING = 1e-13
@@ -100,7 +101,7 @@ class State(Record):
 
 
 @kernel
-def find_widths(params: Params, state: State, contexts: NDArray[np.float64]) -> bool:
+def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bool:
     """Write estimates and squares of widths, with all pulls that were made, and if need be those of the ellipsoid.
 
     Return whether the contexts came again.
@@ -175,6 +176,23 @@ def select(
 
 
 @kernel
+def learn_one(params: Params, state: Any, context: NDArray[np.float64], reward: float) -> None:
+    """Add a reward to the sums, and follow with all that is made of them."""
+    ridge, own, sure = state.ridge, state.own, state.sure
+    if not params.proposes:
+        add(ridge, 0, context, reward)
+    elif learn(params.fit, state.fit, ridge, context, reward):
+        note_change(own)
+    else:
+        note_vector(own, ridge.vector)
+    if params.certified:
+        if shrink(ridge, 0, context, params.price.ridge):
+            note_change(sure)
+        else:
+            note_vector(sure, ridge.vector)
+
+
+@kernel
 def update(
     params: Params,
     state: State,
@@ -184,21 +202,10 @@ def update(
     n: int,
 ) -> None:
     """Add the rewards to the sums."""
-    ridge, own, sure = state.ridge, state.own, state.sure
     for i in range(n):
-        if not params.proposes:
-            add(ridge, 0, contexts[i], rewards[i])
-        elif learn(params.fit, state.fit, ridge, contexts[i], rewards[i]):
-            note_change(own)
-        else:
-            note_vector(own, ridge.vector)
-        if params.certified:
-            if shrink(ridge, 0, contexts[i], params.price.ridge):
-                note_change(sure)
-            else:
-                note_vector(sure, ridge.vector)
-    if params.proposes and adapt(params.fit, state.fit, ridge):
-        note_change(own)
+        learn_one(params, state, contexts[i], rewards[i])
+    if params.proposes and adapt(params.fit, state.fit, state.ridge):
+        note_change(state.own)
 
 
 @kernel
@@ -245,6 +252,10 @@ class GuardedLinear(CompiledContextualPolicy):
     model : {"shared", "disjoint", "hybrid"}
         One theta for all arms; one of its own, of norm at most `norm_bound`, for each; or its own around one that is
         shared, from which a new arm starts. What is certified then goes by each arm's own rewards.
+    fallback : {"optimistic", "hierarchical"}
+        What is played where the account is full. The second has regret of order sqrt(d S T) up to logarithms, with
+        probability 1 - 2 delta, if contexts do not depend on rewards, in place of d sqrt(S T): a larger number for d
+        below some thousands, and more regret; see `armtriage.theory.guarded_hierarchical_upper`.
     certificate : bool
         Without, nothing is priced and nothing guaranteed, and a round costs half as much.
     seed, reward_range, context_bound
@@ -285,17 +296,22 @@ class GuardedLinear(CompiledContextualPolicy):
         norm_bound: float = 1.0,
         noise_scale: float | None = None,
         model: str = "shared",
+        fallback: str = "optimistic",
         certificate: bool = True,
         context_bound: float = 1.0,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
         self.model = check_choice("model", model, _MODELS)
-        if model != "shared" and type(self) is GuardedLinear:
+        self.fallback = check_choice("fallback", fallback, _FALLBACKS)
+        if fallback == "hierarchical" and (model != "shared" or not certificate):
+            raise ValueError("fallback must be 'optimistic' without a certificate, and where model is not 'shared'")
+        if type(self) is GuardedLinear and (model, fallback) != ("shared", "optimistic"):
             from armtriage.policies.linear.guarded_by_arm import GuardedByArm
+            from armtriage.policies.linear.guarded_hierarchical import GuardedHierarchical
 
             # Not by __new__, whose signature would hide this one from all who read it.
-            self.__class__ = GuardedByArm
+            self.__class__ = GuardedHierarchical if model == "shared" else GuardedByArm
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
         self.norm_bound = check_number("norm_bound", norm_bound, positive=True)
@@ -355,8 +371,7 @@ class GuardedLinear(CompiledContextualPolicy):
         within("ridge", fit.ridge, LEAST, _FAR)
         within("squares", fit.squares, 0.0, float(self.budget * asked))
         within("next_fit", fit.next_fit, 1, 2 * self.budget * asked + 1)
-        waiting = sum(one.arms.size - len(self._parts.get(number, ())) for number, one in self._open.items())
-        waiting = waiting if self._proposes else 0
+        waiting = self._pulls_without_reward() if self._proposes else 0
         require(fit.pending == waiting, f"pulls without a reward must be {waiting}, got {fit.pending}")
         within("stale", int(fit.whole[2]), 0, 1)
         most = self._check_book()
@@ -371,6 +386,10 @@ class GuardedLinear(CompiledContextualPolicy):
             within("squares", kept.values, 0.0, _FAR)
             within("vectors", kept.vectors, -_FAR, _FAR)
             within("waiting", kept.waiting, -1, kept.vectors.shape[0])
+
+    def _pulls_without_reward(self) -> int:
+        """Return how many pulls of open decisions have not been told, as the widths count them."""
+        return sum(one.arms.size - len(self._parts.get(number, ())) for number, one in self._open.items())
 
     def _check_book(self) -> float:
         """Check the account of a file; return the most that can have been lost."""

@@ -25,8 +25,10 @@ __all__ = [
     "find_boxes",
     "new_book",
     "new_boxes",
+    "price_of",
     "put_box",
     "radius",
+    "try_slate",
 ]
 
 _INVERSE_LOG_2 = 1.0 / math.log(2.0)
@@ -138,7 +140,7 @@ def put_box(params: PriceParams, boxes: Boxes, place: int, middle: float, half: 
 
 
 @kernel
-def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
+def price_of(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
     """Return what a slate can lose at most: the largest upper ends outside for the least lower ends inside."""
     lower, upper, chosen, size = boxes.lower[:n], boxes.upper[:n], boxes.chosen[:n], arms.size
     values, outside, ends, places = boxes.values[:n], boxes.outside[:n], boxes.ends[:size], boxes.places[:size]
@@ -159,17 +161,26 @@ def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
 
 
 @kernel
+def try_slate(params: PriceParams, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
+    """Book what a slate can lose and return it, if the account stays within what is allowed; else return -1."""
+    price, hair = price_of(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
+    if price > 0.0 and book.spent + price > allowed + hair:
+        return -1.0
+    book.spent += price
+    book.total += price
+    return price
+
+
+@kernel
 def admit(params: PriceParams, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
     """Admit the slate while the account stays within what is allowed, or else play the largest upper ends.
 
     Return what the slate can lose. `boxes.chosen` says which arms it has.
     """
-    price, hair = _price(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
-    if price == 0.0 or book.spent + price <= allowed + hair:
-        book.spent += price
-    else:
+    price = try_slate(params, boxes, book, allowed, n, arms)
+    if price < 0.0:
         book.forced += 1
         best_arms(boxes.upper[:n], boxes.values[:n], arms)
-        price = _price(boxes, n, arms)
-    book.total += price
+        price = price_of(boxes, n, arms)
+        book.total += price
     return price
