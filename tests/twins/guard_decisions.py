@@ -72,6 +72,7 @@ class GuardedDecisions(Twin):
         self.worst = max(ends[1::2]) - min(ends[::2])
         K = range(self.K)
         self.n, self.s, self.wins, self.missed = [0 for _ in K], [0.0 for _ in K], [0 for _ in K], [0 for _ in K]
+        self.between = [0.0 for _ in K]
         self.L, self.U, self.due = [self.base for _ in K], [self.base + 1.0 for _ in K], [1 for _ in K]
         self.shown: dict[int, Arms] = {}
         self.M: Arms | None = None
@@ -190,7 +191,7 @@ class GuardedDecisions(Twin):
     def hope(self, a: int) -> float:
         if self.missed[a] < 8:
             return self.U[a]
-        high = interval(MIXTURE, self.counted(a), self.s[a], 0.0, self.K, 0.0, self.delta)[1] + self.base
+        high = interval(MIXTURE, self.counted(a), self.s[a], self.between[a], self.K, 0.0, self.delta)[1] + self.base
         return max(self.L[a], min(self.U[a], high))
 
     def narrow(self, V: Arms, v: float) -> None:
@@ -258,11 +259,12 @@ class GuardedDecisions(Twin):
         for a, r in unit.items():
             self.n[a] += 1
             self.s[a] += r
+            self.between[a] += r * (1.0 - r)
             self.missed[a] = 0
             self.wins[a] += r >= 1 or coins[a] < r
             if self.n[a] >= self.due[a]:
                 self.due[a] = self.n[a] + 1 + self.n[a] // 32
-                low, high = interval(MIXTURE, self.n[a], self.s[a], 0.0, self.K, 0.0, self.delta)
+                low, high = interval(MIXTURE, self.n[a], self.s[a], self.between[a], self.K, 0.0, self.delta)
                 low, high = low + self.base, high + self.base
                 if max(low, self.L[a]) <= min(high, self.U[a]):
                     low, high = max(low, self.L[a]), min(high, self.U[a])

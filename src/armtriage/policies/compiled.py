@@ -61,6 +61,7 @@ class Seat(Record):
     pulls: NDArray[np.int64]  # (K,) the tally
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
+    between: NDArray[np.float64]
     low: float  # of rewards
     high: float
     zero: float  # the reward that is 0 on the unit scale
@@ -175,6 +176,7 @@ def _tell(address: int, number: int, told: int, n: int, mode: int) -> int:
         for i in range(told):
             seat.counts[seat.seen[i]] += 1
             seat.sums[seat.seen[i]] += seat.rewards[i]
+            seat.between[seat.seen[i]] += seat.rewards[i] * (1.0 - seat.rewards[i])
     if told >= 0:
         luck = row(seat.streams[0], number)
         update(seat.params, seat.state, seat.graph, number, luck, seat.seen, seat.rewards, told, True)
@@ -299,6 +301,7 @@ class CompiledPolicy(_Compiled):
             tally.pulls,
             tally.counts,
             tally.sums,
+            tally.between,
             *self.reward_range,
             *self._scale,
         )

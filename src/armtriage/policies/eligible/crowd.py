@@ -20,7 +20,7 @@ from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.eligible.exploring import cover_size
 from armtriage.policies.eligible.rows import COLUMNS, Request, Rows, expose, grown, learn, lose, new_rows, settle
-from armtriage.policies.facts import facts_of, require, restore_arrays, within
+from armtriage.policies.facts import facts_of, is_later, require, restore_arrays, with_later, within
 
 __all__ = ["Among", "Crowd", "Rules", "decide", "decider", "name_among"]
 
@@ -264,7 +264,8 @@ class Crowd:
     ) -> None:
         """Take back what `arrays` returned, if all of it can be."""
         own = self.arrays()
-        require(set(arrays) == set(own), f"rows must have {', '.join(own)}, got {', '.join(arrays)}")
+        later = {name: np.zeros(arrays["counts"].size) for name in own if is_later(name)}
+        arrays = with_later(own | later, arrays)
         whole, real = np.zeros_like(self.rows.whole), np.zeros_like(self.rows.real)
         restore_arrays({"whole": whole, "real": real}, arrays)
         n, patterns, divisors = int(self.rows.n_arms), arrays["patterns"], arrays["ghost_divisors"]
@@ -306,7 +307,7 @@ class Crowd:
             )
             within("counts", counts, 0, asked)
             within("sums", sums, 0.0, counts)
-            within("squares", rows.squares[part], 0.0, sums + 1e-9)
+            within("between", rows.between[part], 0.0, counts / 4.0)
             within("learned", learned, counts, asked)
             within("gained", rows.gained[part], 0.0, learned)
             within("wins", rows.wins[part], 0.0, learned)

@@ -31,13 +31,13 @@ class Rows(Record):
     """A row for each arm, with room for more; rows of arms that are not there yet are all 0."""
 
     facts = (
-        *("counts", "sums", "squares", "learned", "gained", "wins", "missed", "credit", "lower", "upper", "due"),
+        *("counts", "sums", "between", "learned", "gained", "wins", "missed", "credit", "lower", "upper", "due"),
         *("pulls", "exposures", "admitted", "offered", "n_ghosts", "clock", "slots", "failures", "n_admitted"),
         *("offered_slots", "forced", "resume", "spent", "allowed", "gap", "total", "forced_cost", "floor"),
     )
-    counts: NDArray[np.int64]  # rewards of decisions that are closed, and their sum
+    counts: NDArray[np.int64]  # rewards of decisions that are closed, their sum, and that of r (1 - r)
     sums: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    between: NDArray[np.float64]
     learned: NDArray[np.int64]  # rewards that have been told, and their sum
     gained: NDArray[np.float64]
     wins: NDArray[np.float64]
@@ -121,7 +121,7 @@ _ZEROS: dict[str, Any] = {
     for dtype, names in (
         (np.int64, "counts learned pending missed credit due pulls exposures admitted offered cut marks chosen open"),
         (np.int64, "degrees ceiling places"),
-        (np.float64, "sums squares gained wins lower upper divisors out values keys"),
+        (np.float64, "sums between gained wins lower upper divisors out values keys"),
         (np.uint8, "skipped flags"),
     )
     for name in names.split()
@@ -196,7 +196,7 @@ def _refresh(request: Request, arm: int) -> None:
         request.kind,
         count,
         rows.sums[arm],
-        rows.squares[arm],
+        rows.between[arm],
         rows.divisors[arm],
         request.horizon,
         request.delta,
@@ -233,7 +233,7 @@ def settle(request: Request, arms: NDArray[np.int64], rewards: NDArray[np.float6
         arm = arms[i]
         rows.counts[arm] += 1
         rows.sums[arm] += rewards[i]
-        rows.squares[arm] += rewards[i] * rewards[i]
+        rows.between[arm] += rewards[i] * (1.0 - rewards[i])
         rows.pending[arm] -= 1
         if request.kind >= 0:
             _refresh(request, arm)
