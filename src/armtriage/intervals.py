@@ -204,20 +204,20 @@ def _mixture_upper(count: int, total: float, between: float, base: float) -> flo
     width, p = 1.0 - least, wins / n
     level = base + mixture_excess(count, wins)
     first = (p + 0.5 / n) / (1.0 + 0.5 / n)  # the capital grows from here on
-    y, good = max(kl_upper(p, level / n), first), -1.0
+    y, good = max(min(kl_upper(p, level / n), 1.0 - 1e-12), first), -1.0
     for _ in range(16):
         if y >= 1.0:
             break
         capital, slope = _capital(n, p, least, y)
-        excess = capital - level
+        excess, near = capital - level, _NEAR + 4e-16 * slope  # no less than a step of y can change
         if excess >= 0.0:
             good = y
-            if excess < _NEAR or slope <= 0.0:
+            if excess < near or slope <= 0.0:
                 break
         if excess == -math.inf or slope <= 0.0:
             y = max(y + 0.1 * (1.0 - y), first)
             continue
-        y = max(y - (excess - 0.5 * _NEAR) / slope, first)
+        y = max(y - (excess - 0.5 * near) / slope, first)
         if y == good:
             break
     return coin if good < 0.0 else min(coin, least + width * good)

@@ -55,7 +55,7 @@ class Seat(Record):
     graph: GraphArrays
     streams: NDArray[np.uint64]  # (1,) where the policy's random numbers come from
     arms: NDArray[np.int64]  # (S,) the decision, ascending
-    beliefs: NDArray[np.float64]  # (3, S) or (1, S) what was believed of it
+    beliefs: NDArray[np.float64]  # (4, S) or (1, S) what was believed of it
     seen: NDArray[np.int64]  # (K,) arms whose rewards are told, then those whose rewards will not come
     rewards: NDArray[np.float64]  # (K,)
     pulls: NDArray[np.int64]  # (K,) the tally
@@ -275,7 +275,7 @@ class CompiledPolicy(_Compiled):
 
     among: ClassVar[Among | None] = None
     draws: ClassVar[bool] = False
-    """Whether beliefs are luck, wins and losses."""
+    """Whether beliefs are luck and a posterior."""
 
     @property
     def in_loop(self) -> bool:
@@ -295,7 +295,7 @@ class CompiledPolicy(_Compiled):
             self.graph.arrays,
             np.array([self._stream]),
             np.zeros(self.budget, np.int64),
-            np.zeros((3 if self.draws else 1, self.budget)),
+            np.zeros((4 if self.draws else 1, self.budget)),
             np.zeros(n, np.int64),
             np.zeros(n),
             tally.pulls,

@@ -258,7 +258,7 @@ def _turn_among(game: CrowdGame, number: int) -> bool:
     if game.zero != 0.0 or game.width != 1.0:
         for i in range(shown):
             rewards[i] = min(1.0, max(0.0, (rewards[i] - game.zero) / game.width))
-    learn(rows, row(request.streams[0], number), seen[:shown], rewards[:shown])
+    learn(request, row(request.streams[0], number), seen[:shown], rewards[:shown])
     close(request, seen[:shown], rewards[:shown])
     return False
 

@@ -72,11 +72,14 @@ class DecisionParams(Record, frozen=True):
     shadow: bool
     free_look: bool
     reveal: bool
+    coin: bool  # whether rewards between 0 and 1 are made 0 or 1 for draws
     delta: float
     factor: float
     cover: float  # how often an interval is paid for: K, or the largest size times the cliques that cover the graph
     worst: float  # what any decision can lose before anything is known
     offset: float  # a reward of 0, on the unit scale
+    prior_wins: float
+    prior_losses: float
 
 
 class Query(Record):
@@ -135,6 +138,9 @@ def params_of(
     shadow: bool,
     free_look: bool = False,
     reveal: bool = False,
+    coin: bool = False,
+    prior_wins: float = 1.0,
+    prior_losses: float = 1.0,
 ) -> DecisionParams:
     """Return the parameters of a guard."""
     n, size, plain = graph.n_arms, decisions.size, graph.n_edges == graph.n_arms
@@ -144,7 +150,19 @@ def params_of(
     worst = float((sizes * (offset + 1.0)).max() - (sizes * offset).min())
     looks = not plain
     return DecisionParams(
-        n, size, shadow, free_look and looks, reveal and looks, delta, factor, float(cover), worst, offset
+        n,
+        size,
+        shadow,
+        free_look and looks,
+        reveal and looks,
+        coin,
+        delta,
+        factor,
+        float(cover),
+        worst,
+        offset,
+        prior_wins,
+        prior_losses,
     )
 
 

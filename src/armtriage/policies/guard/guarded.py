@@ -93,7 +93,7 @@ class GuardedPolicy(Policy):
         )
 
     @property
-    def _looks(self) -> dict[str, bool]:
+    def _looks(self) -> dict[str, Any]:
         """The parameters of whoever proposes over a decision set."""
         return {}
 
