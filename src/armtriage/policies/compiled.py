@@ -566,6 +566,9 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         arms, notes = np.zeros((2, self.budget), np.int64)
         return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
 
+    in_loop: ClassVar[bool] = True
+    """Whether the kernels choose decisions without asking anybody."""
+
     def _make_room(self, n_arms: int) -> None:
         super()._make_room(n_arms)
         if self._cached_state is not None:
