@@ -163,7 +163,7 @@ class GuardedLinear(CompiledContextualPolicy):
         multiply it by sqrt(S).
     certificate : bool
         Without, nothing is priced and nothing guaranteed, and a round costs half as much.
-    seed, reward_range, context_bound
+    seed, reward_range, context_bound, features
         See `ContextualPolicy`. One random number is drawn for each round.
 
     Notes
@@ -201,9 +201,10 @@ class GuardedLinear(CompiledContextualPolicy):
         noise_scale: float | None = None,
         certificate: bool = True,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
         self.norm_bound = check_number("norm_bound", norm_bound, positive=True)
@@ -312,7 +313,8 @@ class GuardedLinear(CompiledContextualPolicy):
         if not self.certified:
             raise ValueError("certificate must be True in the constructor for there to be one")
         state, unit = self._state, self.reward_unit
-        contexts, eligible = (None, eligible) if contexts is None else self._request(contexts, eligible)
+        if contexts is not None:
+            contexts, eligible = self._request(self._translated(contexts)[0], eligible)
         pairs: tuple[Exchange, ...] = ()
         arms: tuple[Name, ...] | None = None
         if contexts is not None:
