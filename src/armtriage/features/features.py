@@ -31,6 +31,7 @@ from armtriage.features.rows import (
 __all__ = ["FeatureReport", "Features"]
 
 _SCALERS = {"standard": StandardScaler, "robust": RobustScaler}
+_WEIGHTS = 2.0  # least squares gave 2.0 for ten digits by pixels, and 1.9 for means of travel by times and costs
 _SLACK = 1.0 - 1e-12  # so that rounding takes no row beyond the bound
 
 
@@ -104,6 +105,8 @@ class Features(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     dimension : int
         The length of a context.
+    norm_bound : float
+        What `GuardedLinear` takes the norm of theta to be at most, if nothing else is said.
     n_features_in_, feature_names_in_
         As for every scikit-learn transformer.
 
@@ -161,8 +164,7 @@ class Features(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         try:
             self._fit(X)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
         return self
 
@@ -235,6 +237,16 @@ class Features(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The length of a context."""
         check_is_fitted(self, "scaler_")
         return self._layout.dimension
+
+    @property
+    def norm_bound(self) -> float:
+        """A bound on theta's norm that is plausible for these contexts, after rewards are scaled to at most 1.
+
+        Contexts are divided by the root of the number of parts, so theta is as many times longer. It supposes that the
+        weights of all parts, before, have a norm of at most 2.
+        """
+        check_is_fitted(self, "scaler_")
+        return _WEIGHTS * math.sqrt(self._layout.groups)
 
     def facts(self) -> dict[str, Any]:
         """Return all that was given and fitted as JSON values, from which `from_facts` makes the same again.
