@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -196,6 +198,26 @@ def test_a_category_is_the_same_however_it_is_written() -> None:
     assert not features.transform([{"n": one} for one in (2.5, True, "one")])[:, 1].any()
 
 
+def test_numbers_are_taken_as_databases_and_frames_have_them() -> None:
+    features = Features({"n": (0, 10)}, intercept=False, clip=1.0).fit()
+    rows = [{"n": one} for one in (Decimal("2.5"), Fraction(5, 2), True, 10**400, Decimal("NaN"), pd.NA)]
+    assert features.transform(rows).ravel() == pytest.approx([0.25, 0.25, 0.1, 1.0, 0.0, 0.0])
+    frame = pd.DataFrame({"n": pd.array([5, None], dtype="Int64")})
+    assert features.transform(frame).ravel() == pytest.approx([0.5, 0.0])
+    assert features.report(frame).missing == {"n": 1}
+    for odd in ([[1], [2]], [[1], [2, 3]]):
+        with pytest.raises(TypeError, match="column 'n' must hold numbers"):
+            features.transform([{"n": one} for one in odd])
+    assert Features().fit([{"n": Decimal(3)}, {"n": Decimal(5)}]).get_feature_names_out().tolist() == ["1", "n"]
+
+
+def test_days_are_categories() -> None:
+    days = pd.DataFrame({"day": pd.to_datetime(["2026-01-05", "2026-01-06", None])})
+    features = Features(categories=["day"]).fit(days)
+    assert features.dimension == 4
+    assert features.report(days).missing == {"day": 1}
+
+
 def test_rare_categories_share_the_place_of_unknown_ones() -> None:
     rows = [{"topic": one} for one in "aaaabbbccd"]
     features = Features(max_categories=3).fit(rows)
@@ -265,6 +287,7 @@ BAD: list[tuple[dict[str, Any], Any, type[Exception], str]] = [
     ({}, {"age": [1, 2]}, TypeError, "rows must be a frame, an array or a list of mappings, got dict"),
     ({}, [{"age": 1}, {"ages": 1}], ValueError, "every row must have the column 'age', got none in row 1"),
     ({}, [{"age": [1]}], TypeError, "string or a number in column 'age', got a list in row 0"),
+    ({}, pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "columns must have different names, got 'a', 'a'"),
     ({}, [{1: 1}], TypeError, "columns of mappings must be names, got 1"),
     ({"numeric": "age"}, ROWS, TypeError, "numeric must be a list of columns or a mapping, got 'age'"),
     ({"numeric": ["age", "age"]}, ROWS, ValueError, "numeric must name each column once"),

@@ -387,6 +387,8 @@ class Features(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         named = bool(labels) and all(isinstance(label, str) for label in labels)
         if records and not named:
             raise TypeError(f"columns of mappings must be names, got {few(labels)}")
+        if len(set(map(str, labels))) < len(labels):
+            raise ValueError(f"columns must have different names, got {few(labels)}")
         by_name = named if reset else self._layout.by_name
         if by_name and not named:
             raise ValueError(f"rows must have the columns {few(self._layout.columns)} by name, got {type(X).__name__}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import as_number, check_count
+from armtriage._arguments import check_count
 
 __all__ = [
     "Column",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 Column = str | int
+_NUMBER = (Real, Decimal)  # databases give decimals
 
 
 class Table(NamedTuple):
@@ -79,7 +82,17 @@ def _is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or what pandas has instead."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return isinstance(value, float | np.floating | Decimal) and value != value
+
+
+def _float(value: Any) -> float:
+    """Return a number as a float; what is too large for one is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def holds_numbers(values: Any) -> bool:
@@ -87,13 +100,16 @@ def holds_numbers(values: Any) -> bool:
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
         return values.dtype.kind in "iuf"
     found = [value for value in values if not _is_missing(value)]
-    return bool(found) and all(isinstance(value, Real) and not isinstance(value, bool | np.bool_) for value in found)
+    return bool(found) and all(isinstance(value, _NUMBER) and not isinstance(value, bool) for value in found)
 
 
 def numbers_of(column: Column, values: Any) -> NDArray[np.float64]:
     """Return a column of numbers, NaN where they are missing."""
-    given = np.asarray(values)
-    if given.dtype.kind in "biuf":
+    try:
+        given = np.asarray(values)
+    except ValueError:  # lists of different lengths in it
+        given = np.empty(0, object)
+    if given.dtype.kind in "biuf" and given.ndim == 1:
         return given.astype(np.float64)
     found = np.empty(len(values))
     for place, value in enumerate(values):
@@ -101,8 +117,8 @@ def numbers_of(column: Column, values: Any) -> NDArray[np.float64]:
             found[place] = np.nan
         elif isinstance(value, bool | np.bool_):
             found[place] = bool(value)
-        elif isinstance(value, Real):
-            found[place] = as_number(f"column {column!r}", value)  # type: ignore[arg-type]
+        elif isinstance(value, _NUMBER):
+            found[place] = _float(value)
         else:
             raise TypeError(f"column {column!r} must hold numbers, got {value!r:.100} in row {place}")
     return found
@@ -118,9 +134,8 @@ def texts_of(column: Column, values: Any) -> list[str | None]:
             found.append(None)
         elif isinstance(value, bool | np.bool_):
             found.append(str(bool(value)))
-        elif isinstance(value, Real):
-            number = as_number(f"column {column!r}", value)  # type: ignore[arg-type]
-            found.append(str(int(value)) if number.is_integer() else repr(number))  # type: ignore[call-overload]
+        elif isinstance(value, _NUMBER):
+            found.append(str(math.trunc(value)) if _float(value).is_integer() else repr(_float(value)))
         elif isinstance(value, np.datetime64) or type(value).__module__ in ("datetime", "pandas"):
             found.append(str(value))
         else:
