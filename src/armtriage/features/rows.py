@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,7 +135,9 @@ def texts_of(column: Column, values: Any) -> list[str | None]:
         elif isinstance(value, bool | np.bool_):
             found.append(str(bool(value)))
         elif isinstance(value, _NUMBER):
-            found.append(str(math.trunc(value)) if _float(value).is_integer() else repr(_float(value)))
+            number: Any = value
+            whole = isinstance(value, Integral) or _float(value).is_integer()
+            found.append(str(int(number)) if whole else repr(_float(value)))
         elif isinstance(value, np.datetime64) or type(value).__module__ in ("datetime", "pandas"):
             found.append(str(value))
         else:
