@@ -556,9 +556,10 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         budget: int,
         *,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self._notes: dict[int, NDArray[np.int64]] = {}
 
     @cached_property
