@@ -80,7 +80,9 @@ def _note_pattern(rows: Rows, among: NDArray[np.int64]) -> None:
         return
     name = _SEED
     for i in range(among.size):
-        name = name ^ bits(_SEED, among[i])
+        if rows.hashes[among[i]] == np.uint64(0):
+            rows.hashes[among[i]] = bits(_SEED, among[i])
+        name = name ^ rows.hashes[among[i]]
     if name == np.uint64(0):
         name = _SEED
     place = int(name >> np.uint64(40)) % rows.patterns.size
@@ -205,10 +207,10 @@ def choose_guarded(
         if request.learned:
             share = drawn_share(k, n if request.plain else min(n, rows.cover))
         for i in range(n):
-            rows.values[i] = mean_of(rows, rows.open[i])
-        rows.mean_level = largest(rows, n, k, rows.mean_level)
+            rows.values[rows.open[i]] = mean_of(rows, rows.open[i])
+        rows.mean_level = largest(rows, rows.values, rows.open[:n], k, rows.mean_level)
         for i in range(k):
-            arms[confirmed + i] = rows.open[rows.places[i]]
+            arms[confirmed + i] = rows.best[i]
         mark_revealed(rows, request.graph, request.plain, arms)
         incumbents = arms[confirmed:].copy()
     draw_best(rows, luck, rows.open[:n], incumbents, share, arms[confirmed:])
