@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import sort_pairs
+from armtriage.kernels.order import sort_pairs, top_first
 from armtriage.kernels.random import bits
 from armtriage.policies.eligible.choosing import draw_best, mark_revealed, mean_of, refit
 from armtriage.policies.eligible.exploring import explore, fill_by_upper, split
@@ -62,9 +62,16 @@ def retrospective_among(rows: Rows, pulls: NDArray[np.int64], exposures: NDArray
             rows.values[m] = ((exposures[arm] - pulls[arm]) * rows.upper[arm] + low) / exposures[arm]
             rows.chosen[m] = arm
             m += 1
-    sort_pairs(rows.values, rows.chosen, m)
+    # Few arms fill all slots, so not all of them are sorted.
+    ready, held = 0, 0
+    while ready < m and held < slots:
+        ready, held = min(m, 4 * ready + 64), 0
+        top_first(rows.values, rows.chosen, m, ready)
+        sort_pairs(rows.values, rows.chosen, ready)
+        for i in range(ready):
+            held += exposures[rows.chosen[i]]
     best, left = 0.0, slots
-    for i in range(m):
+    for i in range(ready):
         if left <= 0:
             break
         units = min(left, exposures[rows.chosen[i]])
