@@ -243,8 +243,9 @@ class GuardedLinear(CompiledContextualPolicy):
     factor : float
         How many times what optimism could have lost the proposals may lose. Less makes a tighter certificate where
         contexts stay the same, at the price of more regret.
-    norm_bound : float
-        A bound on the norm of theta, after rewards and contexts have been scaled.
+    norm_bound : float, optional
+        A bound on the norm of theta, after rewards and contexts have been scaled; by default 1, or with `features` the
+        one that they find plausible.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise, by default half the width of `reward_range`, which always holds. It is for the
         guarantee; what is played goes by an estimate, and this at most. If arms share their noise in a round,
@@ -258,7 +259,7 @@ class GuardedLinear(CompiledContextualPolicy):
         below some thousands, and more regret; see `armtriage.theory.guarded_hierarchical_upper`.
     certificate : bool
         Without, nothing is priced and nothing guaranteed, and a round costs half as much.
-    seed, reward_range, context_bound
+    seed, reward_range, context_bound, features
         See `ContextualPolicy`. One random number is drawn for each round.
 
     Notes
@@ -293,15 +294,16 @@ class GuardedLinear(CompiledContextualPolicy):
         *,
         delta: float = 0.01,
         factor: float = 1.0,
-        norm_bound: float = 1.0,
+        norm_bound: float | None = None,
         noise_scale: float | None = None,
         model: str = "shared",
         fallback: str = "optimistic",
         certificate: bool = True,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self.model = check_choice("model", model, _MODELS)
         self.fallback = check_choice("fallback", fallback, _FALLBACKS)
         if fallback == "hierarchical" and (model != "shared" or not certificate):
@@ -314,6 +316,8 @@ class GuardedLinear(CompiledContextualPolicy):
             self.__class__ = GuardedHierarchical if model == "shared" else GuardedByArm
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
+        if norm_bound is None:
+            norm_bound = 1.0 if self.features is None else float(self.features.norm_bound)
         self.norm_bound = check_number("norm_bound", norm_bound, positive=True)
         if not 1e-6 <= self.norm_bound <= 1e6:
             raise ValueError(f"norm_bound must lie in [1e-06, 1e+06], got {norm_bound!r}")
@@ -442,7 +446,8 @@ class GuardedLinear(CompiledContextualPolicy):
         if not self.certified:
             raise ValueError("certificate must be True in the constructor for there to be one")
         state, unit = self._state, self.reward_unit
-        contexts, eligible = (None, eligible) if contexts is None else self._request(contexts, eligible)
+        if contexts is not None:
+            contexts, eligible = self._request(self._translated(contexts)[0], eligible)
         pairs: tuple[Exchange, ...] = ()
         arms: tuple[Name, ...] | None = None
         if contexts is not None:
