@@ -39,7 +39,7 @@ from armtriage.policies.guard.decision_account import (
 from armtriage.policies.lost import as_least
 from armtriage.policies.sampler import won
 
-__all__ = ["PROPOSE", "Draws", "check_draws", "keep_better", "learn", "new_draws", "propose"]
+__all__ = ["PROPOSE", "Draws", "check_draws", "keep_better", "learn", "new_draws", "propose", "settle_in"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -131,11 +131,11 @@ def check_draws(draws: Draws, counts: Ints, decisions: DecisionSet, graph: Feedb
     ):
         within(name, getattr(draws, name), least, largest)
     if draws.n_incumbent >= 0:
-        _settle_in(draws, graph.arrays)
+        settle_in(draws, graph.arrays)
 
 
 @kernel
-def _settle_in(draws: Draws, graph: GraphArrays) -> None:
+def settle_in(draws: Draws, graph: GraphArrays) -> None:
     """Note which arms the incumbent has, and reveals."""
     arms = draws.incumbent[: draws.n_incumbent]
     draws.inside[:] = 0
@@ -199,7 +199,7 @@ def _seat(draws: Draws, graph: GraphArrays, arms: Ints, n: int) -> None:
     """Make a decision the incumbent."""
     copy_arms(arms, n, draws.incumbent)
     draws.n_incumbent = n
-    _settle_in(draws, graph)
+    settle_in(draws, graph)
 
 
 @kernel
@@ -259,16 +259,21 @@ def _due(draws: Draws, book: DecisionBook, graph: GraphArrays) -> int:
 
 
 @kernel
+def _settle_owed(draws: Draws, arm: int, share: float) -> None:
+    """Keep a share of what an arm is owed, if the look shows it."""
+    if draws.looked[arm] == 0 and draws.prices[arm] < math.inf:
+        draws.owed[arm] *= share
+
+
+@kernel
 def _settle_look(draws: Draws, book: DecisionBook, graph: GraphArrays, arm: int) -> None:
     """Take what a look costs from what waiting for it has saved."""
     _, owed, _ = _look(draws, book, graph, arm)
     share = max(0.0, 1.0 - max(draws.prices[arm], _CHEAP) / owed)
     for other in range(graph.start[arm], graph.stop[arm]):
-        if draws.looked[other] == 0:
-            draws.owed[other] *= share
+        _settle_owed(draws, other, share)
     for e in range(graph.indptr[arm], graph.indptr[arm + 1]):
-        if draws.looked[graph.indices[e]] == 0:
-            draws.owed[graph.indices[e]] *= share
+        _settle_owed(draws, graph.indices[e], share)
 
 
 @kernel
