@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv, ndtr
+from scipy.special import ndtr
+from scipy.stats import beta, binom
 
 from armtriage import DecisionSet, FeedbackGraph
 from armtriage.intervals import MIXTURE, interval
@@ -39,6 +40,27 @@ def cliques(reveals: list[frozenset[int]]) -> int:
 def in_run(revealed: frozenset[int], a: int, b: int) -> bool:
     """Whether all arms between two are revealed."""
     return all(c in revealed for c in range(min(a, b), max(a, b) + 1))
+
+
+def near_quantile(z: float, a: int, b: int) -> float:
+    """About the quantile of Beta(a, b) at the normal z: Abramowitz and Stegun 26.5.22, and one Halley step if a < 12."""
+    if a > b:
+        return 1 - near_quantile(-z, b, a)
+    if a == 1:
+        return float(-np.expm1(np.log(ndtr(-z)) / b))
+    h, third = 2 / (1 / (2 * a - 1) + 1 / (2 * b - 1)), (z * z - 3) / 6
+    w = -z * math.sqrt(max(h + third, 0)) / h
+    w -= (1 / (2 * b - 1) - 1 / (2 * a - 1)) * (third + 5 / 6 - 2 / (3 * h))
+    x = a / (a + b * math.exp(min(2 * w, 500)))
+    if a >= 12:
+        return x
+    x = min(max(x, 1e-9), 1 - 1e-9)
+    density = float(beta.pdf(x, a, b))
+    if not binom.pmf(a - 1, a + b - 1, x) > 0:
+        return x
+    newton = float(ndtr(-z) - binom.cdf(a - 1, a + b - 1, x)) / density
+    halley = newton / max(1 - newton / 2 * ((a - 1) / x - (b - 1) / (1 - x)), 0.5)
+    return min(max(x - halley, x / 2), x + (1 - x) / 2)
 
 
 class GuardedDecisions(Twin):
@@ -172,8 +194,8 @@ class GuardedDecisions(Twin):
         for a in range(self.K):
             n = self.counted(a)
             rho = max(min(0.5, max(self.rho, 1 / self.h**2)), 1 / (1 + n))
-            u = min(ndtr(math.sqrt(rho) * z0 + math.sqrt(1 - rho) * normal(row, a)), 1 - 2**-53)
-            theta.append(float(betaincinv(1 + self.wins[a], 1 + n - self.wins[a], u)) + self.base)
+            z = math.sqrt(rho) * z0 + math.sqrt(1 - rho) * normal(row, a)
+            theta.append(near_quantile(z, 1 + self.wins[a], 1 + n - self.wins[a]) + self.base)
         if self.M is not None and self.free_look:
             for a in self.seen_with(self.M):
                 theta[a] = self.mean(a)

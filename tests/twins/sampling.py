@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
 
 from armtriage import FeedbackGraph
+from armtriage.kernels.normal import normal
 from armtriage.kernels.random import stream
 from twins import Twin, saved
 
@@ -42,6 +44,18 @@ class Luck:
         return self.uniforms(t, -n, n)[::-1]
 
 
+def gamma(start: np.uint64, column: int, shape: float) -> float:
+    """Marsaglia and Tsang (2000), from a normal and a uniform number at a time."""
+    d = shape - 1 / 3
+    while True:
+        x = float(normal(start, column))
+        v = (1 + x / math.sqrt(9 * d)) ** 3
+        u = 1 - float((bits(start, np.array([column + 1]))[0] >> np.uint64(11)) * 2.0**-53)
+        if v > 0 and math.log(u) < x * x / 2 + d * (1 - v + math.log(v)):
+            return d * v
+        column += 4
+
+
 class Thompson(Twin):
     """Draw every arm's mean from its posterior, by inversion, and play the S largest draws."""
 
@@ -55,6 +69,13 @@ class Thompson(Twin):
         # From the eighth in a row on, every four lost rewards count as a loss.
         losses = np.where(self.missed < 8, self.losses, self.losses + self.missed // 4)
         return np.asarray(betaincinv(1 + self.wins, 1 + losses, self.luck.uniforms(t, 0, self.wins.size)))
+
+    def draws(self, t: int, size: int) -> np.ndarray:
+        """Draw by two Gamma numbers for each arm, as over a decision set."""
+        losses = np.where(self.missed < 8, self.losses, self.losses + self.missed // 4)
+        starts = bits(bits(self.luck.start, np.array([t]))[0], np.arange(self.wins.size))
+        pairs = [(gamma(s, 0, 1 + a), gamma(s, 2, 1 + b)) for s, a, b in zip(starts, self.wins, losses, strict=True)]
+        return np.array([x / (x + y) for x, y in pairs])
 
     def select(self, t: int) -> list[int]:
         arms = sorted(np.argsort(-self.weights(t, self.budget), kind="stable")[: self.budget].tolist())

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from armtriage._arguments import LONGEST
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveal
-from armtriage.kernels.beta import beta_quantile
+from armtriage.kernels.beta import beta_near
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import uniform
@@ -52,8 +52,6 @@ _KNOWN = 4  # rewards up to which an arm's mean says nothing of its luck
 # One luck for all lifts the incumbent as well, so an arm with bad luck behind it is hardly tried again: without this
 # limit the worst of 24 to 32 runs on slates, bags and shared luck lost 1.2 to 2.7 times as much, and the mean no less.
 _MOST = 0.5  # of the luck of an arm that was seen
-_LUCKIEST = 1.0 - 2.0**-53
-_ROOT_HALF = math.sqrt(0.5)
 _CHEAP = 1e-9  # what a look costs at least, so that it can be divided by
 
 
@@ -182,16 +180,19 @@ def _draw(params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uin
     common = abs(normal(luck, n))
     least = min(_MOST, max(draws.coupling, 1.0 / draws.exchange**2))
     looks = params.free_look and draws.n_incumbent >= 0
+    unseen = beta_near(common, 1.0, 1.0) + params.offset
     for a in range(n):
         if looks and draws.looked[a]:
             weights[a] = _mean(params, book, draws, a)
             continue
         count = _counted(book, a)
+        if count == 0:
+            weights[a] = unseen  # all of its luck is common
+            continue
         share = max(least, 1.0 / (1.0 + count))
         z = math.sqrt(share) * common + math.sqrt(1.0 - share) * normal(luck, a)
-        u = min(0.5 * math.erfc(-z * _ROOT_HALF), _LUCKIEST)
         wins = draws.wins[a]
-        weights[a] = beta_quantile(u, 1.0 + wins, 1.0 + count - wins) + params.offset
+        weights[a] = beta_near(z, 1.0 + wins, 1.0 + count - wins) + params.offset
 
 
 @kernel

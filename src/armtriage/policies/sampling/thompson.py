@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.beta import beta_cdf, beta_tail_bound
+from armtriage.kernels.beta import beta_cdf, beta_draw, beta_tail_bound
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
@@ -213,9 +213,9 @@ def weigh(
     offset: float,
     weights: NDArray[np.float64],
 ) -> None:
-    """Draw every arm."""
+    """Draw every arm; where an oracle needs all of them, what a draw costs is what a round costs."""
     for a in range(weights.size):
-        weights[a] = draw(uniform(luck, a), state.wins[a], _losses(state, a)) + offset
+        weights[a] = beta_draw(luck, a, 1.0 + state.wins[a], 1.0 + _losses(state, a)) + offset
 
 
 @kernel
