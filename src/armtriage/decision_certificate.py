@@ -174,15 +174,33 @@ def decided_by(decisions: DecisionSet, arms: Ints, bounds: Bounds, exclude: Ints
     value = float(weights[arms].sum())
     inside = np.zeros(n, np.bool_)
     inside[arms] = True
-    with_it = decisions.maximise_each_including(weights, exclude=exclude)
-    without = decisions.maximise_each_excluding(weights, exclude=exclude)
+    with_it, without = _rivals(decisions, weights, exclude)
     plausible = value - _GUARD * (1.0 + abs(value))
     out, sure = ~inside & (with_it < plausible), inside & (without < plausible)
     there = np.ones(n, np.bool_)
     there[exclude] = False
     triage = Triage(*(np.flatnonzero(kind & there) for kind in (sure, ~(sure | out), out)))
-    rivals = np.where(inside, without, with_it)
-    return triage, max(value - float(rivals.max()), 0.0)
+    return triage, max(value - _next_best(inside, with_it, without), 0.0)
+
+
+def _rivals(decisions: DecisionSet, weights: Floats, exclude: Ints) -> tuple[Floats, Floats]:
+    """Return the best values with each arm and without it; on a network with cycles, those with it are infinite.
+
+    There the best route by way of an arm is a hard question, and an arm that is not asked about stays open.
+    """
+    without = decisions.maximise_each_excluding(weights, exclude=exclude)
+    if decisions.needs_costs:
+        return np.full(weights.size, np.inf), without
+    return decisions.maximise_each_including(weights, exclude=exclude), without
+
+
+def _next_best(inside: NDArray[np.bool_], with_it: Floats, without: Floats) -> float:
+    """Return the best value of a decision that differs: it lacks an arm of this one, or has another.
+
+    Of two routes neither is part of the other, so that what they lack tells all.
+    """
+    rivals = np.where(inside, without, np.where(with_it < np.inf, with_it, -np.inf))
+    return float(rivals.max())
 
 
 def _nearest(decisions: DecisionSet, arms: Ints, bounds: Bounds, exclude: Ints) -> float:
@@ -191,9 +209,7 @@ def _nearest(decisions: DecisionSet, arms: Ints, bounds: Bounds, exclude: Ints) 
     weights[arms] = bounds.upper[arms]
     inside = np.zeros(weights.size, np.bool_)
     inside[arms] = True
-    with_it = decisions.maximise_each_including(weights, exclude=exclude)
-    rivals = np.where(inside, decisions.maximise_each_excluding(weights, exclude=exclude), with_it)
-    return max(float(weights[arms].sum() - rivals.max()), 0.0)
+    return max(float(weights[arms].sum()) - _next_best(inside, *_rivals(decisions, weights, exclude)), 0.0)
 
 
 def certificate_of_decisions(

@@ -43,7 +43,7 @@ def in_run(revealed: frozenset[int], a: int, b: int) -> bool:
 
 
 def near_quantile(z: float, a: int, b: int) -> float:
-    """About the quantile of Beta(a, b) at the normal z: Abramowitz and Stegun 26.5.22, and one Halley step if a < 12."""
+    """About the quantile of Beta(a, b) at the normal z: Abramowitz and Stegun 26.5.22, and a Halley step if a < 12."""
     if a > b:
         return 1 - near_quantile(-z, b, a)
     if a == 1:
@@ -290,7 +290,7 @@ class GuardedDecisions(Twin):
     def force(self, t: int) -> Arms:
         hopes = [self.hope(a) for a in range(self.K)]
         if not self.shadow:
-            return self.best([up + 1e-7 * (up - low) for up, low in zip(hopes, self.L, strict=True)])
+            return self.best([up - 1e-7 * (1 - (up - low)) for up, low in zip(hopes, self.L, strict=True)])
         centre = [
             min(max(self.s[a] / self.n[a] + self.base, self.L[a]), hopes[a]) if self.n[a] else hopes[a]
             for a in range(self.K)

@@ -229,7 +229,7 @@ def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
         "On disjoint decisions whose arms share luck nobody can do well; on the star and the hub family a bad decision "
         "reveals all others. Two long decisions are where Thompson sampling can play the worse one for ever; the guard "
         "around it ends that.",
-        "Over many rounds the budget, which grows like the root of the rounds, may bind. Beside Thompson sampling stands "
+        "Over many rounds the budget, which grows like the root of the rounds, may bind. Beside Thompson sampling is "
         "the same policy with a budget that never does: what lies between the two is the price of the guarantee.",
     ]
 

@@ -512,7 +512,7 @@ def _ask_forced(params: DecisionParams, book: DecisionBook, query: Query) -> Non
     for a in range(params.n_arms):
         high = _hope(params, book, a)
         if not params.shadow:
-            query.weights[a] = high + 1e-7 * (high - book.lower[a])
+            query.weights[a] = high - 1e-7 * (1.0 - (high - book.lower[a]))  # never above what is possible
         elif book.counts[a] > 0:
             query.weights[a] = min(max(book.sums[a] / book.counts[a] + params.offset, book.lower[a]), high)
         else:
