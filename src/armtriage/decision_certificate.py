@@ -26,11 +26,11 @@ from armtriage.certificate import (
     _are,
     _named,
     _withdrawn,
+    intervals_of,
     listed,
     name_all,
 )
 from armtriage.decisions import DecisionSet
-from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage
 
 __all__ = [
@@ -242,7 +242,7 @@ def certificate_of_decisions(
     exclude = _NONE if eligible is None else np.setdiff1d(np.arange(n_arms), eligible)
     unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
-        bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=n_arms, delta=delta))
+        bounds = intervals_of(tally, n_arms, delta)
     bounds = Bounds(bounds.lower + offset, bounds.upper + offset)
     if next_decision is None:
         arms = _best(decisions, np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0) + offset, exclude)

@@ -174,7 +174,7 @@ class DecisionWatch:
 
     def bound(self, tally: Tally, rounds: int, exposures: NDArray[np.int64] | None = None) -> float:
         """Return what `rounds` decisions have lost at most, each against the best eligible, on the unit scale."""
-        self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta)[0]
+        self.bounds = narrowed(self.bounds, tally, self.delta)[0]
         here, sets = self._here, self.sets
         best = log_bound_over(self.decisions, tally.pulls, rounds, here)
         if not sets.rounds:

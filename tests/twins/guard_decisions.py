@@ -10,14 +10,14 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
-from scipy.stats import beta, binom
+from scipy.special import betaincc, betaincinv, ndtr
+from scipy.stats import beta
 
 from armtriage import DecisionSet, FeedbackGraph
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.normal import normal
 from twins import Twin, reveals_of
-from twins.sampling import Luck, bits
+from twins.sampling import Luck, Posterior, bits, posterior
 
 Arms = tuple[int, ...]
 SLACK = 1 + 1e-9
@@ -42,12 +42,14 @@ def in_run(revealed: frozenset[int], a: int, b: int) -> bool:
     return all(c in revealed for c in range(min(a, b), max(a, b) + 1))
 
 
-def near_quantile(z: float, a: int, b: int) -> float:
+def near_quantile(z: float, a: float, b: float) -> float:
     """About the quantile of Beta(a, b) at the normal z: Abramowitz and Stegun 26.5.22, and a Halley step if a < 12."""
     if a > b:
         return 1 - near_quantile(-z, b, a)
     if a == 1:
         return float(-np.expm1(np.log(ndtr(-z)) / b))
+    if a < 12 and a != round(a):
+        return float(betaincinv(a, b, min(ndtr(z), 1 - 2**-53)))
     h, third = 2 / (1 / (2 * a - 1) + 1 / (2 * b - 1)), (z * z - 3) / 6
     w = -z * math.sqrt(max(h + third, 0)) / h
     w -= (1 / (2 * b - 1) - 1 / (2 * a - 1)) * (third + 5 / 6 - 2 / (3 * h))
@@ -56,9 +58,9 @@ def near_quantile(z: float, a: int, b: int) -> float:
         return x
     x = min(max(x, 1e-9), 1 - 1e-9)
     density = float(beta.pdf(x, a, b))
-    if not binom.pmf(a - 1, a + b - 1, x) > 0:
+    if not density > 0:
         return x
-    newton = float(ndtr(-z) - binom.cdf(a - 1, a + b - 1, x)) / density
+    newton = float(ndtr(-z) - betaincc(a, b, x)) / density
     halley = newton / max(1 - newton / 2 * ((a - 1) / x - (b - 1) / (1 - x)), 0.5)
     return min(max(x - halley, x / 2), x + (1 - x) / 2)
 
@@ -80,6 +82,8 @@ class GuardedDecisions(Twin):
         reveal: bool = False,
         reward_range: tuple[float, float] = (0.0, 1.0),
         sleepers_seen: bool = False,
+        prior: tuple[float, float] = (1.0, 1.0),
+        fractional: str = "exact",
     ) -> None:
         self.reveals, self.set, self.sleepers_seen = reveals_of(graph), decisions, sleepers_seen
         self.family = [tuple(one.tolist()) for one in decisions]
@@ -94,7 +98,8 @@ class GuardedDecisions(Twin):
         ends = [size * (self.base + end) for size in (min(sizes), self.S) for end in (0, 1)]
         self.worst = max(ends[1::2]) - min(ends[::2])
         K = range(self.K)
-        self.n, self.s, self.wins, self.missed = [0 for _ in K], [0.0 for _ in K], [0 for _ in K], [0 for _ in K]
+        self.n, self.s, self.wins, self.missed = [0 for _ in K], [0.0 for _ in K], [0.0 for _ in K], [0 for _ in K]
+        self.between, self.coin, self.prior = [0.0 for _ in K], fractional == "coin", prior
         self.L, self.U, self.due = [self.base for _ in K], [self.base + 1.0 for _ in K], [1 for _ in K]
         self.shown: dict[int, Arms] = {}
         self.h, self.P, self.Z, self.c, self.rho = 1.0, 0.0, 0.0, 0, 0.0
@@ -163,8 +168,13 @@ class GuardedDecisions(Twin):
     def counted(self, a: int) -> int:
         return self.n[a] + (self.missed[a] // 4 if self.missed[a] >= 8 else 0)
 
+    def belief(self, a: int) -> Posterior:
+        return posterior(
+            self.wins[a], self.counted(a) - self.wins[a], 0.0 if self.coin else self.between[a], self.prior
+        )
+
     def mean(self, a: int) -> float:
-        return (self.wins[a] + 1) / (self.counted(a) + 2) + self.base
+        return self.belief(a).mean + self.base
 
     def q(self, arms: Arms) -> float:
         total = 0.0
@@ -195,7 +205,8 @@ class GuardedDecisions(Twin):
             n = self.counted(a)
             rho = max(min(0.5, max(self.rho, 1 / self.h**2)), 1 / (1 + n))
             z = math.sqrt(rho) * z0 + math.sqrt(1 - rho) * normal(row, a)
-            theta.append(near_quantile(z, 1 + self.wins[a], 1 + n - self.wins[a]) + self.base)
+            least, wins, losses = self.belief(a)
+            theta.append(least + (1 - least) * near_quantile(z, wins, losses) + self.base)
         if self.M is not None and self.free_look:
             for a in self.seen_with(self.M):
                 theta[a] = self.mean(a)
@@ -246,7 +257,7 @@ class GuardedDecisions(Twin):
     def hope(self, a: int) -> float:
         if self.missed[a] < 8:
             return self.U[a]
-        high = interval(MIXTURE, self.counted(a), self.s[a], 0.0, self.K, 0.0, self.delta)[1] + self.base
+        high = interval(MIXTURE, self.counted(a), self.s[a], self.between[a], self.K, 0.0, self.delta)[1] + self.base
         return max(self.L[a], min(self.U[a], high))
 
     def narrow(self, V: Arms, v: float) -> None:
@@ -314,11 +325,12 @@ class GuardedDecisions(Twin):
         for a, r in unit.items():
             self.n[a] += 1
             self.s[a] += r
+            self.between[a] += r * (1.0 - r)
             self.missed[a] = 0
-            self.wins[a] += r >= 1 or coins[a] < r
+            self.wins[a] += r if not self.coin or r in (0, 1) else float(coins[a] < r)
             if self.n[a] >= self.due[a]:
                 self.due[a] = self.n[a] + 1 + self.n[a] // 32
-                low, high = interval(MIXTURE, self.n[a], self.s[a], 0.0, self.K, 0.0, self.delta)
+                low, high = interval(MIXTURE, self.n[a], self.s[a], self.between[a], self.K, 0.0, self.delta)
                 low, high = low + self.base, high + self.base
                 if max(low, self.L[a]) <= min(high, self.U[a]):
                     low, high = max(low, self.L[a]), min(high, self.U[a])

@@ -20,7 +20,8 @@ from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.eligible.exploring import cover_size
 from armtriage.policies.eligible.rows import COLUMNS, Request, Rows, expose, grown, learn, lose, new_rows, settle
-from armtriage.policies.facts import facts_of, require, restore_arrays, within
+from armtriage.policies.facts import facts_of, is_later, require, restore_arrays, with_later, within
+from armtriage.policies.prior import LARGEST
 
 __all__ = ["Among", "Crowd", "Rules", "decide", "decider", "name_among"]
 
@@ -36,7 +37,7 @@ class Among(NamedTuple):
     choose: Callable[..., None]  # (request, number, luck, among, arms), for more arms than slots
     believe: Callable[..., None]  # (request, number, luck, arms, beliefs)
     scale: Callable[..., float] | None = None  # (params, number), for those that have an index
-    draws: bool = False  # whether beliefs are luck, wins and losses
+    draws: bool = False  # whether beliefs are luck and posteriors
 
 
 class Rules(NamedTuple):
@@ -50,6 +51,9 @@ class Rules(NamedTuple):
     factor: float = 0.0
     shadow: bool = False
     free_look: bool = False
+    coin: bool = False
+    learned: bool = False
+    prior: tuple[float, float] = (1.0, 1.0)
 
 
 def open_request(address: Any) -> Any:
@@ -103,14 +107,14 @@ def _count(address: int, n: int, size: int, shown: int) -> None:
 def _teach(address: int, number: int, n: int) -> None:
     """Let whoever chooses know the rewards of the first n arms."""
     request = open_request(address)
-    learn(request.rows, row(request.streams[0], number), request.among[:n], request.rewards[:n])
+    learn(request, row(request.streams[0], number), request.among[:n], request.rewards[:n])
 
 
 def _close(address: int, number: int, known: int, told: int, n: int) -> None:
     """Close a decision: of its n arms the first `known` were taught before, and those from `told` on were lost."""
     request = open_request(address)
     luck = row(request.streams[0], number)
-    learn(request.rows, luck, request.among[known:told], request.rewards[known:told])
+    learn(request, luck, request.among[known:told], request.rewards[known:told])
     settle(request, request.among[:told], request.rewards[:told])
     lose(request.rows, request.among[told:n])
 
@@ -162,13 +166,16 @@ class Crowd:
     def __init__(self, among: Among, rules: Rules, graph: FeedbackGraph, stream: np.uint64) -> None:
         self.among, self.rules, self.graph, self.stream = among, rules, graph, stream
         self.rows: Rows = new_rows(graph.n_arms)
+        self.n_arms = graph.n_arms
+        self.rows.prior_wins, self.rows.prior_losses = rules.prior
         self._divisor = 1.0
         self._plain = graph.n_edges == graph.n_arms
         self._request: Request | None = None
+        self._entries: _Entries | None = None
         self.covered: NDArray[np.int64] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_request": None}
+        return {**vars(self), "_request": None, "_entries": None}
 
     @property
     def request(self) -> Request:
@@ -183,21 +190,24 @@ class Crowd:
                 np.zeros(2 * room, np.int64),
                 np.zeros(room),
                 np.zeros(rules.budget, np.int64),
-                np.zeros((3 if self.among.draws else 1, rules.budget)),
+                np.zeros((4 if self.among.draws else 1, rules.budget)),
                 kind=rules.interval,
                 plain=self._plain,
                 shadow=rules.shadow,
                 free_look=rules.free_look,
+                coin=rules.coin,
+                learned=rules.learned,
                 horizon=rules.horizon,
                 delta=rules.delta,
                 factor=rules.factor,
                 base=self._base,
             )
+            self._entries = None
         return self._request
 
     def grow(self, n_arms: int, graph: FeedbackGraph | None) -> None:
         """Take up more arms; without a graph, they all reveal themselves only."""
-        rows = grown(self.rows, n_arms)
+        self.n_arms, rows = n_arms, grown(self.rows, n_arms)
         if rows is not self.rows or graph is not None:
             self._request = None
         self.rows, self.graph, self._plain = rows, graph or self.graph, graph is None
@@ -230,14 +240,11 @@ class Crowd:
             rows.n_ghosts += 1
         self._request = None
 
-    def cover_with(self, roster: Roster, seen: bool) -> None:
-        """Count how many pulls show each arm that is not retired; all of them, unless a pull also shows others."""
-        arms = roster.n_arms - len(roster.retired)
-        if not seen or arms > _COVERED:
-            self.rows.cover = arms
-        elif self.covered is not roster.live:
-            self.covered = roster.live
-            self.rows.cover = cover_size(self.rows, self.graph.arrays, roster.live)
+    def cover(self, arms: NDArray[np.int64], seen: bool) -> None:
+        """Count how many pulls show each of these arms; as many as there are, unless a pull also shows others."""
+        self.covered = arms
+        counted = seen and arms.size <= _COVERED
+        self.rows.cover = cover_size(self.rows, self.graph.arrays, arms) if counted else arms.size
 
     def ghosts(self) -> dict[str, NDArray[Any]]:
         """Return what is kept of forgotten arms, column by column."""
@@ -264,9 +271,11 @@ class Crowd:
     ) -> None:
         """Take back what `arrays` returned, if all of it can be."""
         own = self.arrays()
-        require(set(arrays) == set(own), f"rows must have {', '.join(own)}, got {', '.join(arrays)}")
-        whole, real = np.zeros_like(self.rows.whole), np.zeros_like(self.rows.real)
-        restore_arrays({"whole": whole, "real": real}, arrays)
+        later = {name: np.zeros(arrays["counts"].size) for name in own if is_later(name)}
+        arrays = with_later(own | later, arrays)
+        # Numbers are only ever added behind the others: the files of before have fewer.
+        bags = {name: np.zeros(min(own[name].size, arrays[name].size), own[name].dtype) for name in ("whole", "real")}
+        restore_arrays(bags, arrays)
         n, patterns, divisors = int(self.rows.n_arms), arrays["patterns"], arrays["ghost_divisors"]
         ghosts = arrays["counts"].size - n
         require(arrays["counts"].ndim == 1 and ghosts >= 0, "there must be a row for each arm")
@@ -281,8 +290,9 @@ class Crowd:
             restore_arrays({name: copy}, arrays)
             column[:n], column[room - ghosts :] = copy[:n], copy[n:]
         rows.divisors[room - ghosts :] = divisors
-        for bag, values in (("whole", whole), ("real", real)):
+        for bag, values in bags.items():
             places = rows.fact_places(bag)
+            places = places[places < values.size]
             getattr(rows, bag)[places] = values[places]
         require(int(rows.n_ghosts) == ghosts, "there must be as many ghosts as rows of them")
         self._check(asked, early)
@@ -306,11 +316,11 @@ class Crowd:
             )
             within("counts", counts, 0, asked)
             within("sums", sums, 0.0, counts)
-            within("squares", rows.squares[part], 0.0, sums + 1e-9)
+            within("between", rows.between[part], 0.0, counts / 4.0)
             within("learned", learned, counts, asked)
             within("gained", rows.gained[part], 0.0, learned)
             within("wins", rows.wins[part], 0.0, learned)
-            require(rows.wins[part] == np.floor(rows.wins[part]), "wins must be whole numbers")
+            within("told_between", rows.told_between[part], 0.0, learned / 4.0)
             within("missed", rows.missed[part], 0, asked)
             within("credit", rows.credit[part], 0, asked * (asked + 1))
             within("lower", rows.lower[part], 0.0, 1.0)
@@ -329,12 +339,20 @@ class Crowd:
         within("n_admitted", rows.n_admitted, 0, asked)
         within("forced", rows.forced, 0, asked)
         within("resume", rows.resume, 0, LONGEST)
+        within("fractional", rows.fractional, 0, 1)
+        within("next_fit", rows.next_fit, 0, LONGEST)
+        fixed = (min(self.rules.prior), max(self.rules.prior))
+        least, largest = (1.0, LARGEST) if self.rules.learned else fixed
+        within("the prior", np.array([rows.prior_wins, rows.prior_losses]), least, largest)
         within("gap", rows.gap, 0.0, 1.0)
         for name in ("spent", "allowed", "total", "forced_cost", "floor"):
             within(name, getattr(rows, name), 0.0, most)
 
-    def _call(self) -> _Entries:
-        return _entries(self.among, self.request.layout)
+    @property
+    def _calls(self) -> _Entries:
+        if self._entries is None:
+            self._entries = _entries(self.among, self.request.layout)
+        return self._entries
 
     def choose(
         self, number: int, among: NDArray[np.int64], proposal: NDArray[np.int64] | None = None, own: bool = False
@@ -345,21 +363,22 @@ class Crowd:
         request.among[:n] = among
         if proposal is not None:
             request.arms[:size] = proposal
-        self._call().ask(request.handle, number, n, size, own)
-        return request.arms[:size].copy(), request.beliefs[:, :size].copy()
+        self._calls.ask(request.handle, number, n, size, own)
+        beliefs = request.beliefs if size == self.rules.budget else request.beliefs[:, :size]
+        return request.arms[:size].copy(), beliefs.copy()
 
     def count(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
         """Count a decision as made, and the rewards that it shows as on their way."""
         request, n = self.request, among.size
         request.among[:n], request.arms[: arms.size] = among, arms
         request.among[n : n + shown.size] = shown
-        self._call().note(request.handle, n, arms.size, shown.size)
+        self._calls.note(request.handle, n, arms.size, shown.size)
 
     def teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Let whoever chooses know rewards of a decision that stays open."""
         request, n = self.request, arms.size
         request.among[:n], request.rewards[:n] = arms, rewards
-        self._call().teach(request.handle, number, n)
+        self._calls.teach(request.handle, number, n)
 
     def close(
         self,
@@ -373,4 +392,4 @@ class Crowd:
         request, told = self.request, arms.size
         n = told + missing.size
         request.among[:told], request.rewards[:told], request.among[told:n] = arms, rewards, missing
-        self._call().close(request.handle, number, known, told, n)
+        self._calls.close(request.handle, number, known, told, n)

@@ -15,12 +15,24 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.intervals import interval
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import best_arms
+from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.record import Record
 from armtriage.policies.lost import as_tries
-from armtriage.policies.sampler import STALE, won
+from armtriage.policies.sampler import STALE, gain
 
-__all__ = ["COLUMNS", "Request", "Rows", "expose", "grown", "largest", "learn", "lose", "new_rows", "settle"]
+__all__ = [
+    "COLUMNS",
+    "Request",
+    "Rows",
+    "expose",
+    "grown",
+    "largest",
+    "learn",
+    "lose",
+    "new_rows",
+    "next_level",
+    "settle",
+]
 
 _LEAST_ROOM = 2**12
 _WIDE = 128  # rewards up to which an interval is computed anew only for every fourth: it hardly changes for one
@@ -31,16 +43,31 @@ class Rows(Record):
     """A row for each arm, with room for more; rows of arms that are not there yet are all 0."""
 
     facts = (
-        *("counts", "sums", "squares", "learned", "gained", "wins", "missed", "credit", "lower", "upper", "due"),
+        *(
+            "counts",
+            "sums",
+            "between",
+            "learned",
+            "gained",
+            "wins",
+            "told_between",
+            "missed",
+            "credit",
+            "lower",
+            "upper",
+            "due",
+        ),
         *("pulls", "exposures", "admitted", "offered", "n_ghosts", "clock", "slots", "failures", "n_admitted"),
         *("offered_slots", "forced", "resume", "spent", "allowed", "gap", "total", "forced_cost", "floor"),
+        *("fractional", "next_fit", "prior_wins", "prior_losses"),
     )
-    counts: NDArray[np.int64]  # rewards of decisions that are closed, and their sum
+    counts: NDArray[np.int64]  # rewards of decisions that are closed, their sum, and that of r (1 - r)
     sums: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    between: NDArray[np.float64]
     learned: NDArray[np.int64]  # rewards that have been told, and their sum
     gained: NDArray[np.float64]
-    wins: NDArray[np.float64]
+    wins: NDArray[np.float64]  # what those count for in draws, and the sum of r (1 - r) of that
+    told_between: NDArray[np.float64]
     pending: NDArray[np.int64]  # rewards on their way
     missed: NDArray[np.int64]  # rewards in a row that did not come
     credit: NDArray[np.int64]  # tries that lost rewards count for, see `policies.lost`
@@ -81,6 +108,13 @@ class Rows(Record):
     layer_size: int  # pulls in each
     cover: int  # pulls that show every arm once
     resume: int  # the round before which no refund is sought
+    lower_level: float  # what usually few more than the arms wanted pass, see `largest`
+    mean_level: float
+    pick_level: float
+    upper_level: float
+    index_level: float
+    fractional: int  # whether any reward that draws know was neither 0 nor 1
+    next_fit: int  # the round in which the prior is fitted anew
     level: float
     centre: float
     spread: float
@@ -93,6 +127,8 @@ class Rows(Record):
     total: float  # certified loss of all decisions
     forced_cost: float  # and of the rounds of elimination among them
     floor: float  # what was allowed before requests differed
+    prior_wins: float
+    prior_losses: float
 
 
 class Request(Record):
@@ -105,11 +141,13 @@ class Request(Record):
     among: NDArray[np.int64]  # arms of the request, ascending, then arms that rewards are told of
     rewards: NDArray[np.float64]
     arms: NDArray[np.int64]  # (S,) the decision
-    beliefs: NDArray[np.float64]  # (3, S) see `Decision.ranked`
+    beliefs: NDArray[np.float64]  # (4, S) see `Decision.ranked`
     kind: int  # of interval; -1 where none is kept
     plain: bool  # whether each arm reveals itself only
     shadow: bool  # of a guard: see `GuardedThompson`
     free_look: bool
+    coin: bool  # whether rewards between 0 and 1 are made 0 or 1 for draws
+    learned: bool  # whether the prior is
     horizon: float
     delta: float
     factor: float
@@ -121,7 +159,7 @@ _ZEROS: dict[str, Any] = {
     for dtype, names in (
         (np.int64, "counts learned pending missed credit due pulls exposures admitted offered cut marks chosen open"),
         (np.int64, "degrees ceiling places"),
-        (np.float64, "sums squares gained wins lower upper divisors out values keys"),
+        (np.float64, "sums between gained wins told_between lower upper divisors out values keys"),
         (np.uint8, "skipped flags"),
     )
     for name in names.split()
@@ -152,6 +190,13 @@ def new_rows(n_arms: int) -> Rows:
         layer_size=0,
         cover=n_arms,
         resume=0,
+        lower_level=0.0,
+        mean_level=0.0,
+        pick_level=0.0,
+        upper_level=0.0,
+        index_level=0.0,
+        fractional=0,
+        next_fit=1,
         level=0.0,
         centre=1.0,
         spread=0.0,
@@ -164,6 +209,8 @@ def new_rows(n_arms: int) -> Rows:
         total=0.0,
         forced_cost=0.0,
         floor=0.0,
+        prior_wins=1.0,
+        prior_losses=1.0,
     )
     return grown(rows, n_arms)
 
@@ -196,7 +243,7 @@ def _refresh(request: Request, arm: int) -> None:
         request.kind,
         count,
         rows.sums[arm],
-        rows.squares[arm],
+        rows.between[arm],
         rows.divisors[arm],
         request.horizon,
         request.delta,
@@ -210,17 +257,27 @@ def _refresh(request: Request, arm: int) -> None:
 
 
 @kernel
-def learn(rows: Rows, luck: np.uint64, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+def learn(request: Request, luck: np.uint64, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
     """Let whoever chooses know rewards, on the unit scale, as soon as they are told."""
+    rows = request.rows
     for i in range(arms.size):
         arm = arms[i]
         rows.learned[arm] += 1
         rows.gained[arm] += rewards[i]
-        win = won(luck, arm, rewards[i])
-        rows.wins[arm] += win
-        # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win.
+        reward = gain(request.coin, luck, arm, rewards[i])
+        rows.wins[arm] += reward
+        between = reward * (1.0 - reward)
+        if between > 0.0:
+            rows.told_between[arm] += between
+            rows.fractional = 1
+        # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win. What is
+        # between may raise it as well.
         rows.skipped[arm] += 1
-        if (win and rows.out[arm] > 0.0) or rows.skipped[arm] > STALE or rows.missed[arm] > 0:
+        if (
+            ((reward > 0.0 or rows.told_between[arm] > 0.0) and rows.out[arm] > 0.0)
+            or rows.skipped[arm] > STALE
+            or rows.missed[arm] > 0
+        ):
             rows.cut[arm] = 0
         rows.missed[arm] = 0
 
@@ -233,7 +290,7 @@ def settle(request: Request, arms: NDArray[np.int64], rewards: NDArray[np.float6
         arm = arms[i]
         rows.counts[arm] += 1
         rows.sums[arm] += rewards[i]
-        rows.squares[arm] += rewards[i] * rewards[i]
+        rows.between[arm] += rewards[i] * (1.0 - rewards[i])
         rows.pending[arm] -= 1
         if request.kind >= 0:
             _refresh(request, arm)
@@ -261,6 +318,31 @@ def expose(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> Non
 
 
 @kernel
-def largest(rows: Rows, n: int, k: int) -> None:
-    """Write where the k largest of the first n values are into `places`, ascending; of equals the first count."""
-    best_arms(rows.values[:n], rows.keys, rows.places[:k])
+def largest(rows: Rows, n: int, k: int, level: float) -> float:
+    """Put where the k largest of the first n values are into `places`, in any order; of equals the first count.
+
+    Return the level to look for them above next time. First only what is not below the level is listed, which is
+    usually little more than k of the values, and all of them if that is not enough.
+    """
+    few = 0
+    for i in range(n):
+        rows.keys[few], rows.places[few] = rows.values[i], i
+        few += rows.values[i] >= level
+    m = few
+    if few < k:
+        m = n
+        for i in range(n):
+            rows.keys[i], rows.places[i] = rows.values[i], i
+    top_first(rows.keys, rows.places, m, k)
+    return next_level(rows, level, rows.keys, m, k, few)
+
+
+@kernel
+def next_level(rows: Rows, level: float, values: NDArray[np.float64], n: int, k: int, few: int) -> float:
+    """Return a level that somewhat more than k of n values pass, whose first k are the largest and `few` passed this.
+
+    A level that was too high is mended at once, one that is too low now and then.
+    """
+    if few < k or (few > 4 * k + 32 and rows.clock % 16 == 0):
+        return kth_largest(values[k:n], n - k, min(n - k, k // 2 + 8)) if n > k else -np.inf
+    return level

@@ -101,7 +101,7 @@ class GuardedPolicy(Policy):
         )
 
     @property
-    def _looks(self) -> dict[str, bool]:
+    def _looks(self) -> dict[str, Any]:
         """The parameters of whoever proposes over a decision set."""
         return {}
 
@@ -212,8 +212,9 @@ class GuardedPolicy(Policy):
         if fixed and self._patterns is not None:
             # What was lost while everybody was always eligible is known as a number.
             self._patterns.frozen += float(crowd.rows.total)
-        # Where sleepers are not seen, only a pull of its own is sure to show an arm.
-        crowd.cover_with(self._roster, seen=self.sleepers_seen and not self._plain)
+        if crowd.covered is not self._roster.live:
+            # Where sleepers are not seen, only a pull of its own is sure to show an arm.
+            crowd.cover(self._roster.live, seen=self.sleepers_seen and not self._plain)
         return crowd
 
     @property
@@ -344,7 +345,7 @@ class GuardedPolicy(Policy):
             kept = book = self._gather().rows
             divisors = kept.divisors[: self.n_arms]
         lower, upper, tally = kept.lower[: self.n_arms], kept.upper[: self.n_arms], self.tally
-        bounds, empty = narrowed(Bounds(lower, upper), tally.counts, tally.sums, self.delta, divisors)
+        bounds, empty = narrowed(Bounds(lower, upper), tally, self.delta, divisors)
         if empty.any():
             lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
             kept.failures += int(empty.sum())
@@ -369,9 +370,9 @@ class GuardedPolicy(Policy):
     def _decision_certificate(self, decisions: DecisionSet, eligible: Any, next_decision: Any) -> Certificate:
         """Return the certificate over a decision set, by the guard's own intervals."""
         book, offset = self._decision_book(), self._offset
-        tally = Tally(self.tally.pulls, book.counts, book.sums)
+        tally = Tally(self.tally.pulls, book.counts, book.sums, book.between)
         old = Bounds(book.lower - offset, book.upper - offset)
-        bounds, empty = narrowed(old, tally.counts, tally.sums, self.delta)
+        bounds, empty = narrowed(old, tally, self.delta)
         if empty.any():
             book.lower[empty], book.upper[empty] = bounds.lower[empty] + offset, bounds.upper[empty] + offset
             book.failures += int(empty.sum())
