@@ -390,7 +390,7 @@ class Guard(GuardedPolicy):
         for name in ("_book_state", "_post"):
             vars(self).pop(name, None)
         own = {name: array for name, array in arrays.items() if not name.startswith("proposer.")}
-        of_sets = {name: array for name, array in own.items() if name.startswith(("pages.", "sets."))}
+        of_sets = {name: array for name, array in own.items() if name.startswith(("pages.", "by_set."))}
         take_facts(self._book_state, {name: array for name, array in own.items() if name not in of_sets})
         self._rebuild_guard()
         self._restore_sets(of_sets, self._rebuild_guard)

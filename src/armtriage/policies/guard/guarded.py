@@ -400,7 +400,7 @@ class GuardedPolicy(Policy):
         """Return what is kept of eligible sets over a decision set, as arrays for a file."""
         if self._over is None or self._pages is None or self._patterns is None:
             return {}
-        parts = {"pages": self._pages.to_arrays(), "sets": self._patterns.to_arrays()}
+        parts = {"pages": self._pages.to_arrays(), "by_set": self._patterns.to_arrays()}
         return {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
     def _restore_sets(self, arrays: Mapping[str, NDArray[Any]], check: Callable[[], None]) -> None:
@@ -411,7 +411,7 @@ class GuardedPolicy(Policy):
             return
         pages, sets = (
             {name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")}
-            for part in ("pages", "sets")
+            for part in ("pages", "by_set")
         )
         draws = self._decision_draws()
         self._pages = Pages(self._decision_params, self._most_sets, with_draws=draws is not None)

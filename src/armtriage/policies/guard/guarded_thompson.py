@@ -279,7 +279,7 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         return super()._arrays() | self._set_arrays()
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        of_sets = {name: array for name, array in arrays.items() if name.startswith(("pages.", "sets."))}
+        of_sets = {name: array for name, array in arrays.items() if name.startswith(("pages.", "by_set."))}
         super()._restore({name: array for name, array in arrays.items() if name not in of_sets})
         self._restore_sets(of_sets, self._rebuild)
 
