@@ -423,7 +423,7 @@ class OraclePolicy(CompiledPolicy):
     """A policy with a kernel `weigh`, whose weights the decision of largest sum is played by.
 
     ``weigh(params, state, number, luck, size, offset, weights)`` writes a weight for each arm. Without a
-    decision set, and with `TopS`, the kernel `select` finds the same decision in less time.
+    decision set, and with `TopS`, the kernel `select` chooses by the same rule in less time; random numbers may differ.
     """
 
     @property
