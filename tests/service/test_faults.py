@@ -15,9 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from armtriage import __version__
 from armtriage.service import crash
-from armtriage.service.stores import Snapshot, SqliteStore, StoreError, open_store
+from armtriage.service.stores import SqliteStore, StoreError, open_store
 from conftest import score
 from service.calls import SLATE, run, served
 from service.journal import Journal, make_slate, serving, stored
@@ -87,7 +86,7 @@ def _in_child(address, name, count, acknowledged):
                 _note(acknowledged, f"r {key}")
                 if name.endswith("snapshot"):
                     loop = call.service.loops["slate"]
-                    await loop._save(await loop.look(lambda fold: Snapshot.of(fold.head, __version__, fold.to_bytes())))
+                    await loop._save(*loop._frozen())
 
     try:
         asyncio.run(work())

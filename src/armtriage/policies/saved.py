@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,8 @@ class SavedPolicy:
         make: Any = cls
         return make(graph, **config)  # type: ignore[no-any-return]
 
-    def _contents(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all that a file keeps."""
+    def _contents(self, with_open: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all that a file keeps; open decisions come last."""
         crowd = None if self._crowd is None and not self._roster.extra else self._gather()
         header = {
             "format": _FORMATS[-1],
@@ -109,7 +109,8 @@ class SavedPolicy:
         if self._before is not None:
             window = {**self._before._asdict(), "exposures": self._exposed_before}
             arrays |= {f"window.{name}": array for name, array in window.items()}
-        arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
+        if with_open:
+            arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         return header, arrays
 
     def _arrays_among(self) -> dict[str, NDArray[Any]]:
@@ -137,6 +138,53 @@ class SavedPolicy:
         True
         """
         return pack_archive(*self._contents())
+
+    @locked
+    def freeze(self) -> Callable[[], bytes]:
+        """Return a function that makes what `to_bytes` would return now, later and in any thread.
+
+        The policy may go on meanwhile: what takes long, the open decisions, is not copied but shared.
+
+        Examples
+        --------
+        >>> from armtriage import Policy, ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1, seed=7)
+        >>> before, later = policy.digest(), policy.freeze()
+        >>> policy.ask().number
+        0
+        >>> Policy.from_bytes(later()).digest() == before
+        True
+        """
+        shared = object.__new__(type(self))
+        vars(shared).update(vars(self))
+        # Decisions, notes and parts are never changed, but replaced.
+        vars(shared).update({name: kept.copy() for name, kept in vars(self).items() if name in self._of_open})
+        header, arrays = self._contents(with_open=False)
+        copied = {name: array.copy() for name, array in arrays.items()}
+
+        def later() -> bytes:
+            own = {f"open.{name}": array for name, array in shared._open_arrays().items()}
+            return pack_archive(header, copied | own)
+
+        return later
+
+    _of_open: ClassVar[tuple[str, ...]] = ("_open", "_parts", "_complete", "_notes")
+    """What belongs to open decisions: containers of things that do not change."""
+
+    @locked
+    def unsound(self) -> str:
+        """Return which of the numbers that all else follows from cannot be; nothing, if all is well.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1)
+        >>> policy.tally.sums[1] = float("nan")
+        >>> policy.unsound()
+        'sums of rewards'
+        """
+        _, counts, sums = self.tally
+        return "" if ((sums >= 0.0) & (sums <= counts)).all() else "sums of rewards"
 
     @locked
     def digest(self) -> str:

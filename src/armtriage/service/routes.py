@@ -270,6 +270,7 @@ _OF_DECISIONS = (
     "paused",
     "archived",
     "too_many_open",
+    "unsound",
     "disk_full",
     *_STORE,
 )
@@ -283,6 +284,7 @@ _OF_REWARDS = (
     "unknown_arm",
     "not_shown",
     "out_of_range",
+    "unsound",
     "disk_full",
     *_STORE,
 )

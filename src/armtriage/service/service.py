@@ -153,6 +153,8 @@ class Service:
             ("armtriage_expired_total", "counter", "Decisions closed when their time had passed.", single("expired")),
             ("armtriage_shed_total", "counter", "Requests refused since too many waited.", single("shed")),
             ("armtriage_faults_total", "counter", "Faults of the program itself.", single("fault")),
+            ("armtriage_replay_divergence_total", "counter", "States that were not their log.", single("diverged")),
+            ("armtriage_verified_head", "gauge", "Events to which it was.", gauge(lambda loop, _: loop.verified)),
             ("armtriage_request_seconds", "histogram", "From receipt to answer.", histogram(one.seconds)),
             ("armtriage_commit_seconds", "histogram", "From decision to stored.", histogram(one.commits)),
             ("armtriage_group_size", "histogram", "Requests that shared a commit.", histogram(one.sizes)),

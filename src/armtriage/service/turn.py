@@ -278,7 +278,7 @@ class Turn:
         opened = fold.opened(one.id, decision, self.now)
         arms = decision.arms.tolist()
         names = [fold.names[arm] for arm in arms]
-        alike = arms == opened.show
+        alike = tuple(arms) == opened.show
         show = names if alike else [fold.names[arm] for arm in opened.show]
         answer = encode(Answer(one.id, fold.head + 1, decision.number, names, show, UNKNOWN, fold.head, self._deadline))
         body = Decided(
