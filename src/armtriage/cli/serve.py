@@ -226,7 +226,8 @@ def store_replay(
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
     else:
-        say(f"{facts['head']} events, {facts['decisions']} decisions, of which {facts['different']} would differ here")
+        differ = "nobody knows how many" if facts["different"] is None else facts["different"]
+        say(f"{facts['head']} events, {facts['decisions']} decisions, of which {differ} would differ here")
         say(f"State {facts['digest']}")
 
 

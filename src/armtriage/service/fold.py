@@ -228,10 +228,20 @@ class Fold:
             raise ValueError(f"event {event.seq} is decision {event.number}, and the policy made {decision.number}")
         self.opened(event.key, decision, event.at)
 
+    def packed(self, contexts: NDArray[np.float64], arms: Sequence[int]) -> bytes:
+        """Return what the log keeps of the contexts of a decision: all rows, or those of its arms."""
+        rows = contexts[arms] if self.recipe.create.log_contexts == "chosen" else contexts
+        return rows.astype("<f8").tobytes()
+
     def contexts_of(self, body: Decided) -> NDArray[np.float64]:
-        """Return the contexts of a logged decision, a row for each arm."""
+        """Return the contexts of a logged decision, a row for each arm; zeros for arms that the log left out."""
         assert body.contexts is not None
-        return np.frombuffer(body.contexts, "<f8").reshape(len(self.names), -1).copy()
+        kept = np.frombuffer(body.contexts, "<f8").reshape(-1, int(self.recipe.create.dimension))  # type: ignore[arg-type]
+        if self.recipe.create.log_contexts == "all":
+            return kept.copy()
+        rows = np.zeros((len(self.names), kept.shape[1]))
+        rows[body.arms] = kept
+        return rows
 
     def digest(self) -> str:
         """Return a digest of the whole state: equal after the same events."""

@@ -188,8 +188,9 @@ async def events(call: Call) -> Stream:
 
 async def export(call: Call) -> Reply:
     """Return decisions and their rewards as a Parquet file."""
-    loop = call.service.loop(call.name)
-    return Reply(200, await parquet.export(call.service.store, loop.row, call.query["after"], call.query["limit"]))
+    loop, query = call.service.loop(call.name), call.query
+    head = 0 if loop.fold is None else loop.fold.head
+    return Reply(200, await parquet.export(call.service.store, loop.row, head, query["after"], query["limit"]))
 
 
 async def stream(call: Call) -> Stream:
@@ -423,7 +424,7 @@ ROUTES: tuple[Route, ...] = (
         ("not_found", "invalid", "not_installed", *_STORE),
         {
             "after": Query(-1, -1, 2**53, "Only decisions after this number."),
-            "limit": Query(100_000, 1, 1_000_000, "How many decisions at most."),
+            "limit": Query(100_000, 1, 100_000, "How many decisions at most."),
         },
     ),
     Route(

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +14,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from armtriage._arguments import check_contexts
 from armtriage.decisions import Decision
 from armtriage.service import events as log
 from armtriage.service.events import (
@@ -38,7 +40,7 @@ from armtriage.service.messages import (
     encode,
     rfc3339,
 )
-from armtriage.service.refusal import Refused
+from armtriage.service.refusal import Refused, said
 from armtriage.service.stores import Write
 
 __all__ = ["MOST_OPEN", "Reply", "Turn"]
@@ -220,25 +222,25 @@ class Turn:
             raise Refused("invalid", "contexts are missing")
         given = request.contexts
         rows = list(given.values()) if isinstance(given, dict) else given
-        if any(len(row) != dimension for row in rows):
+        if set(map(len, rows)) - {dimension}:
             raise Refused("invalid", f"contexts must have {dimension} numbers for each arm")
+        if not isinstance(given, dict) and len(rows) != len(fold.names):
+            raise Refused("invalid", f"contexts must have a row for each of the {len(fold.names)} arms")
+        numbers = np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * dimension).reshape(-1, dimension)
+        contexts = numbers
         if isinstance(given, dict):
             arms = self._arms(list(given))
             contexts = np.zeros((len(fold.names), dimension))
-            contexts[arms] = np.array(rows).reshape(-1, dimension)
+            contexts[arms] = numbers
             held = np.zeros(len(fold.names), np.bool_)
             held[arms] = True
             mask = (held if mask is None else held & mask) & ~fold.retired
             mask = None if mask.all() else mask
-        else:
-            if len(rows) != len(fold.names):
-                raise Refused("invalid", f"contexts must have a row for each of the {len(fold.names)} arms")
-            contexts = np.array(rows)
-        with np.errstate(over="ignore"):
-            norms = np.sqrt(np.square(contexts).sum(axis=1))
-        if not (norms <= getattr(fold.policy, "context_bound", 1e100)).all():
-            raise Refused("invalid", "contexts must have norms of at most context_bound")
-        return contexts, mask
+        bound: float = fold.policy.context_bound  # type: ignore[attr-defined]
+        try:
+            return check_contexts(contexts, len(fold.names), dimension, bound), mask
+        except ValueError as error:
+            raise Refused("invalid", said(error)) from None
 
     def _check_possible(self, mask: NDArray[np.bool_]) -> None:
         decisions = self.fold.policy.decisions
@@ -287,7 +289,7 @@ class Turn:
             answer,
             one.request,
             None if one.mask is None else bits(one.mask),
-            None if one.contexts is None else one.contexts.astype("<f8").tobytes(),
+            None if one.contexts is None else fold.packed(one.contexts, arms),
             one.tags,
         )
         self._log(fold.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))

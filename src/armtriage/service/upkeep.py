@@ -44,13 +44,17 @@ async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
 
 
 async def replay(store: Store, name: str) -> dict[str, Any]:
-    """Return a policy's state after its whole log, and how many decisions it would make otherwise on this machine."""
+    """Return a policy's state after its whole log, and how many decisions it would make otherwise on this machine.
+
+    That number is None where the log has the contexts of chosen arms only.
+    """
     row = await _policy(store, name)
     recipe = Recipe.read(row.config)
     fold, own = await asyncio.to_thread(Fold, recipe), await asyncio.to_thread(_OwnMind, recipe)
     while events := await store.read(row.id, fold.head, CHUNK):
         await asyncio.to_thread(_compare, fold, own, events)
-    facts = {"head": fold.head, "decisions": fold.decided, "different": own.different, "digest": fold.digest()}
+    different = None if recipe.create.log_contexts == "chosen" else own.different
+    facts = {"head": fold.head, "decisions": fold.decided, "different": different, "digest": fold.digest()}
     return {"policy": name, **facts}
 
 
@@ -60,6 +64,9 @@ class _OwnMind(Fold):
     different, astray = 0, False
 
     def _decided(self, event: Event, body: Decided) -> None:
+        if self.recipe.create.log_contexts == "chosen":
+            super()._decided(event, body)  # without the contexts of the others nobody can decide anew
+            return
         given: dict[str, Any] = {}
         if body.eligible is not None:
             given["eligible"] = unbits(body.eligible, len(self.names))
