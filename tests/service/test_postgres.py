@@ -166,6 +166,75 @@ def test_a_stopped_process_wakes_to_a_log_that_has_moved(database, seconds):
     run(work)
 
 
+def _free_port():
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return door.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _neighbour(database):
+    """A server that others can reach."""
+    port = _free_port()
+    with serving(database, "--port", str(port), "--url", f"http://127.0.0.1:{port}") as server:
+        yield server
+
+
+async def _counts(server):
+    async with server.client() as call:
+        text = (await call.get("/metrics")).text
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if 'policy="slate"' in line]
+    found = {name.partition("{")[0]: 0.0 for name, _ in lines}
+    for name, value in lines:
+        found[name.partition("{")[0]] += float(value)
+    return found
+
+
+def test_a_policy_has_one_server_until_that_one_is_gone(database):
+    """Requests to the other are handed over; when the policy's own server is killed, the other answers itself."""
+
+    async def work():
+        journal = Journal()
+        with _neighbour(database) as one, _neighbour(database) as other:
+            async with one.client() as call:
+                await make_slate(call)
+            for server in (one, other):
+                async with server.client() as call:
+                    await server.ready(call)
+            await asyncio.sleep(2.5)  # until both know each other, and the policy
+            for server in (one, other):
+                async for _ in _visited(server, journal, 0.6, 4):
+                    pass
+            counts = [await _counts(one), await _counts(other)]
+            owner, guest = (one, other) if counts[1]["armtriage_handed_total"] else (other, one)
+            seen = dict(zip((one, other), counts, strict=True))
+            assert seen[guest]["armtriage_handed_total"] > 10
+            assert seen[guest]["armtriage_decisions_total"] == 0
+            assert seen[owner]["armtriage_handed_total"] == 0
+            assert seen[owner]["armtriage_decisions_total"] > 10
+            # Decisions without an id get one, and errors come back as they are.
+            async with guest.client() as call:
+                made = await call.post("/v1/policies/slate/decisions", content=b"")
+                assert made.status_code == 201
+                journal.sent.add(made.json()["id"])
+                batch = (await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}, {}]})).json()
+                journal.sent |= {one["id"] for one in batch["decisions"]}
+                wrong = await call.post("/v1/policies/slate/rewards", json={"decision": made.json()["id"]})
+                assert (wrong.status_code, wrong.json()["error"]) == (422, "invalid")
+                poison = await call.post("/v1/policies/slate/decisions", content=b'{"id": NaN}')
+                assert (poison.status_code, poison.json()["error"]) == (400, "malformed")
+            async for _ in _visited(guest, journal, 0.3, 4):
+                owner.kill()
+                await asyncio.sleep(1.0)
+            assert (await _counts(guest))["armtriage_decisions_total"] > 0
+        store = await stored(database)
+        try:
+            await journal.check(store)
+        finally:
+            await store.close()
+
+    run(work)
+
+
 class Proxy:
     """The network between server and database, which can be cut: after some bytes of the answers, or at all."""
 

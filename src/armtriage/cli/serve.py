@@ -44,6 +44,10 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    url: Annotated[
+        str | None,
+        typer.Option(help="With PostgreSQL: where other servers reach this one, to hand requests to each other."),
+    ] = None,
 ) -> None:
     """Serve decisions over HTTP.
 
@@ -64,7 +68,7 @@ def serve(
 
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
         try:
-            run(open_store(address), host, port, started)
+            run(open_store(address), host, port, started, url)
         except StoreError as error:
             typer.echo(f"armtriage: {error}", err=True)
             raise typer.Exit(1) from error

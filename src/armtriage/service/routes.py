@@ -79,6 +79,7 @@ class Route(NamedTuple):
     answers: Mapping[int, Any]  # status: a type, or the media type of what is no JSON
     refusals: tuple[str, ...] = ()
     query: Mapping[str, Query] = {}
+    handed: bool = False  # whether a server hands it to the one that serves the policy
 
 
 async def create(call: Call) -> Reply:
@@ -300,6 +301,7 @@ ROUTES: tuple[Route, ...] = (
         Decide,
         {201: Answer, 200: Answer},
         _OF_DECISIONS,
+        handed=True,
     ),
     Route(
         "POST",
@@ -310,6 +312,7 @@ ROUTES: tuple[Route, ...] = (
         Reward,
         {200: Fates},
         _OF_REWARDS,
+        handed=True,
     ),
     Route(
         "POST",
@@ -320,6 +323,7 @@ ROUTES: tuple[Route, ...] = (
         DecideBatch,
         {200: Answers},
         _OF_DECISIONS,
+        handed=True,
     ),
     Route(
         "POST",
@@ -330,6 +334,7 @@ ROUTES: tuple[Route, ...] = (
         RewardBatch,
         {200: Results},
         ("not_found", *_BODY, "disk_full", *_STORE),
+        handed=True,
     ),
     Route(
         "POST",

@@ -40,7 +40,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def run(store: Store, host: str, port: int, started: Callable[[Service, int], None]) -> None:
+def run(store: Store, host: str, port: int, started: Callable[[Service, int], None], url: str | None = None) -> None:
     """Serve a store until SIGTERM or SIGINT; then answer what waits, write snapshots, and return.
 
     Parameters
@@ -51,12 +51,14 @@ def run(store: Store, host: str, port: int, started: Callable[[Service, int], No
         Where; an address that others can reach needs a key in the store. Port 0 takes a free one.
     started : callable
         Called with the service and its port when requests are answered.
+    url : str, optional
+        Where other servers of the store reach this one, if they shall hand requests to each other.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn takes them over, and raises them again when it has stopped.
         signal.signal(number, lambda *_: None)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(store, host, port, started))
+        runner.run(_serve(Service(store, url), host, port, started))
 
 
 def _loop_factory() -> Any:
@@ -74,8 +76,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def _serve(store: Store, host: str, port: int, started: Callable[[Service, int], None]) -> None:
-    service = Service(store)
+async def _serve(service: Service, host: str, port: int, started: Callable[[Service, int], None]) -> None:
     await service.start()
     try:
         if service.doorman.open and not _is_loopback(host):

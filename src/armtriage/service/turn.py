@@ -43,7 +43,7 @@ from armtriage.service.messages import (
 from armtriage.service.refusal import Refused, said
 from armtriage.service.stores import Write
 
-__all__ = ["MOST_OPEN", "Reply", "Turn"]
+__all__ = ["MOST_OPEN", "Reply", "Turn", "new_id"]
 
 MOST_OPEN = 1_000_000
 """The most decisions of a policy that may wait for rewards."""
@@ -184,7 +184,7 @@ class Turn:
         if mask is not None:
             self._check_possible(mask)
         if request.id is UNSET:
-            made, digest = f"{self.now:014x}{secrets.token_hex(5)}", None
+            made, digest = new_id(self.now), None
         else:
             made, digest = request.id, digest_of(request)
         return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags)
@@ -497,6 +497,11 @@ class Turn:
             were = len(self.fold.open)
             self._log(self.fold.expire(before, self.now))
             self.counts["expired"] += were - len(self.fold.open)
+
+
+def new_id(now: int) -> str:
+    """Return a new id of a decision; later ones come later in the order of ids, so that an index grows at its end."""
+    return f"{now:014x}{secrets.token_hex(5)}"
 
 
 def digest_of(request: Decide) -> bytes:
