@@ -149,7 +149,7 @@ class Failing(SqliteStore):
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])
-@pytest.mark.parametrize("first", [3, 4, 5, 6, 9])
+@pytest.mark.parametrize("first", [3, 4, 5, 9, *(pytest.param(n, marks=LONG) for n in (6, 7, 8, *range(10, 24)))])
 def test_failing_commits_are_refused_and_the_state_is_made_anew(sqlite_address, first, at_the_end):
     async def work():
         store = Failing(sqlite_address)
@@ -327,6 +327,62 @@ def test_clock_jumps_change_no_fate(sqlite_address, monkeypatch, jump):
             later = await call.decide(id="b")
             assert later["deadline"] >= made["deadline"]
             assert later["deadline"][:10] == made["deadline"][:10] or "23:" in made["deadline"]
+
+    run(work)
+
+
+JUMPS = {"forward": "3600 1", "back": "-3600 1", "far": "315360000 1", "frozen": "0 0", "double": "0 2"}
+
+
+@pytest.mark.parametrize("jump", ["forward", *(pytest.param(name, marks=LONG) for name in list(JUMPS)[1:])])
+def test_a_server_whose_clock_is_moved_loses_nothing(sqlite_address, tmp_path, jump):
+    """The clock of a real server jumps, stands or runs: rewards are applied, and after a restart all is there."""
+    now, folder = tmp_path / "clock", Path(__file__).parent / "moved_clock"
+    moved = {
+        "ARMTRIAGE_TEST_CLOCK": str(now), "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+    }  # fmt: skip
+
+    async def work():
+        now.write_text("0 1", encoding="ascii")
+        journal = Journal()
+        with serving(sqlite_address, **moved) as server:
+            async with server.client() as call:
+                await make_slate(call, join_window="10m")
+                await server.ready(call)
+                before = (await call.post("/v1/policies/slate/decisions", json={"id": "before"})).json()
+                journal.sent.add("before")
+                async for _ in _visited(server, journal, 0.3, 2):
+                    now.write_text(JUMPS[jump], encoding="ascii")
+                    await asyncio.sleep(1.5)
+                command = [sys.executable, "-c", "from armtriage.service import clock; print(clock.wall())"]
+                seen = int(subprocess.check_output(command, env={**os.environ, **moved}))
+                apart = seen / 1e6 - time.time() - float(JUMPS[jump].split()[0])
+                assert abs(apart) < 60  # the other clock is what processes see
+                body = {"decision": "before", "rewards": {before["arms"][0]: 1.0}}
+                journal.promised["before"] = body
+                told = (await call.post("/v1/policies/slate/rewards", json=body)).json()
+                assert set(told["fates"].values()) == {"applied"}
+                assert not (await call.get("/v1/policies/slate")).json()["counts"].get("late")
+                seconds = [
+                    float(line.rsplit(" ", 1)[1])
+                    for line in (await call.get("/metrics")).text.splitlines()
+                    if "_seconds_sum" in line
+                ]
+                assert seconds
+                assert min(seconds) >= 0
+                digest = (await call.get("/v1/policies/slate/digest")).json()
+            assert await asyncio.to_thread(server.stop) == 0
+        now.write_text("0 1", encoding="ascii")
+        with serving(sqlite_address, **moved) as server:
+            async with server.client() as call:
+                await server.ready(call)
+                assert (await call.get("/v1/policies/slate/digest")).json() == digest
+        store = await stored(sqlite_address)
+        try:
+            await journal.check(store)
+        finally:
+            await store.close()
+        score("clocks of a server moved", 1, "no fate changed, nothing lost")
 
     run(work)
 
