@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import random
 import signal
@@ -331,15 +332,35 @@ def test_clock_jumps_change_no_fate(sqlite_address, monkeypatch, jump):
     run(work)
 
 
+# What a process reads first: its clock is moved by a file, which says the seconds to add, and how fast it runs then.
+MOVED = """
+import os
+import time
+
+_file = os.environ["ARMTRIAGE_TEST_CLOCK"]
+_real = time.time_ns
+
+
+def _moved() -> int:
+    with open(_file, encoding="ascii") as file:
+        ahead, speed = map(float, file.read().split())
+    since = os.stat(_file).st_mtime_ns
+    return int(since + 1e9 * ahead + speed * (_real() - since))
+
+
+time.time_ns = _moved
+time.time = lambda: _moved() / 1e9
+"""
 JUMPS = {"forward": "3600 1", "back": "-3600 1", "far": "315360000 1", "frozen": "0 0", "double": "0 2"}
 
 
 @pytest.mark.parametrize("jump", ["forward", *(pytest.param(name, marks=LONG) for name in list(JUMPS)[1:])])
 def test_a_server_whose_clock_is_moved_loses_nothing(sqlite_address, tmp_path, jump):
     """The clock of a real server jumps, stands or runs: rewards are applied, and after a restart all is there."""
-    now, folder = tmp_path / "clock", Path(__file__).parent / "moved_clock"
+    now = tmp_path / "clock"
+    (tmp_path / "sitecustomize.py").write_text(MOVED, encoding="ascii")
     moved = {
-        "ARMTRIAGE_TEST_CLOCK": str(now), "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
+        "ARMTRIAGE_TEST_CLOCK": str(now), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
     }  # fmt: skip
 
     async def work():
@@ -488,5 +509,40 @@ def test_files_as_a_power_cut_would_leave_them(sqlite_address, tmp_path, copies)
                 assert await store.check() == []
                 assert row.head == number
                 await store.close()
+
+    run(work)
+
+
+@pytest.mark.parametrize("connections", [200, pytest.param(1500, marks=LONG)])
+def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections):
+    """Idle ones, ones that send a byte a second, and compressed bodies: others are answered as before."""
+
+    async def work():
+        with serving(sqlite_address) as server:
+            port = int(server.url.rsplit(":", 1)[1])
+            async with server.client() as call:
+                await make_slate(call)
+                await server.ready(call)
+                idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(connections)]
+                for _, writer in idle[::2]:
+                    writer.write(b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+                took = []
+                for number in range(50):
+                    began = time.monotonic()
+                    assert (
+                        await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                    ).status_code == 201
+                    took.append(time.monotonic() - began)
+                assert sorted(took)[25] < 0.5
+                bomb = gzip.compress(b" " * 2**22)
+                answer = await call.post(
+                    "/v1/policies/slate/decisions", content=bomb, headers={"Content-Encoding": "gzip"}
+                )
+                assert (answer.status_code, answer.json()["error"]) == (400, "malformed")
+                if connections > 200:
+                    await asyncio.sleep(6)
+                    assert (await idle[0][0].readline()).startswith(b"HTTP/1.1 408")
+                for _, writer in idle:
+                    writer.close()
 
     run(work)
