@@ -298,6 +298,24 @@ class Turn:
             self._adopt(one.id)
         return answer
 
+    def adopt(self, request: Decide, names: Sequence[str], rewards: Reward) -> Reply | None:
+        """Take over a decision that was made elsewhere, with its rewards; None if its id is there already.
+
+        Nothing has changed if it is refused.
+        """
+        if any(event.kind == log.DECISION for event in self.history(str(request.id)).events):
+            return None
+        asked, fold = self._checked(request, 0), self.fold
+        mask = None if asked.mask is None or (asked.mask == ~fold.retired).all() else asked.mask
+        arms = self._arms(names)
+        self._values(rewards, arms)
+        try:
+            decision = fold.policy.record(names, **({} if mask is None else {"eligible": mask}))
+        except ValueError as error:
+            raise Refused("invalid", said(error)) from None
+        self._decided(asked._replace(mask=mask), decision)
+        return self._reward(rewards)
+
     def _adopt(self, key: str) -> None:
         """Apply rewards that came before their decision, as far as they fit it."""
         held = [unpack_stray(one) for one in self.history(key).strays if one.fate == "orphan"]

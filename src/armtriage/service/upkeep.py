@@ -12,10 +12,11 @@ from armtriage.service.loop import CHUNK, load
 from armtriage.service.recipe import Recipe
 from armtriage.service.stores import PolicyRow, Store, StoreError
 
-__all__ = ["check", "drop", "replay"]
+__all__ = ["check", "drop", "policy_of", "replay"]
 
 
-async def _policy(store: Store, name: str) -> PolicyRow:
+async def policy_of(store: Store, name: str) -> PolicyRow:
+    """Return a policy by its name."""
     for row in await store.policies():
         if row.name == name:
             return row
@@ -48,7 +49,7 @@ async def replay(store: Store, name: str) -> dict[str, Any]:
 
     That number is None where the log has the contexts of chosen arms only.
     """
-    row = await _policy(store, name)
+    row = await policy_of(store, name)
     recipe = Recipe.read(row.config)
     fold, own = await asyncio.to_thread(Fold, recipe), await asyncio.to_thread(_OwnMind, recipe)
     while events := await store.read(row.id, fold.head, CHUNK):
@@ -92,4 +93,4 @@ def _compare(fold: Fold, own: _OwnMind, events: Sequence[Event]) -> None:
 
 async def drop(store: Store, name: str) -> None:
     """Delete a policy."""
-    await store.drop((await _policy(store, name)).id)
+    await store.drop((await policy_of(store, name)).id)
