@@ -205,7 +205,10 @@ def test_a_group_on_one_that_failed_fails_too(sqlite_address):
             many = [loop.submit("decide", [_request(f"v{number}")]) for number in range(300)]  # more than a group
             answers = await asyncio.gather(*many, return_exceptions=True)
             assert {type(answer).__name__ for answer in answers} == {"Refused"}
+            unready = (await call.get("/metrics")).text
+            assert 'armtriage_ready{policy="slate"} 0' in unready
             await call.ready()
+            assert 'armtriage_ready{policy="slate"} 1' in (await call.get("/metrics")).text
             assert (await call.get("/v1/policies/slate")).json()["decisions"] == 1
             made = await call.decide(id="v7")
             assert made["number"] == 1

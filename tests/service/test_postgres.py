@@ -486,6 +486,32 @@ def test_rewards_in_any_order_from_many_servers_never_lock_each_other_out(databa
     run(work)
 
 
+def test_tables_of_an_earlier_version_are_taken_over(database):
+    """As the first version of the tables left it: without servers that know each other."""
+    import psycopg
+
+    async def work():
+        async with served(database) as call:
+            await call.make()
+            await call.decide(id="kept")
+            before = await call.digest()
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("DROP TABLE worker")
+            connection.execute("DELETE FROM schema_version WHERE version > 1")
+        async with served(database) as call:
+            assert await call.digest() == before
+            assert await call.service.store.meet("a", "http://a") == [("a", "http://a")]
+            assert sorted(await call.service.store.meet("b", "http://b")) == [("a", "http://a"), ("b", "http://b")]
+            await call.service.store.part("a")
+            assert await call.service.store.meet("b", "http://c") == [("b", "http://c")]
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("INSERT INTO schema_version VALUES (99, 0)")
+        with pytest.raises(StoreError, match="tables of version 99; this program knows 2"):
+            await open_store(database).open()
+
+    run(work)
+
+
 def test_a_database_that_does_not_wait_for_its_disk_is_refused(database):
     import psycopg
 

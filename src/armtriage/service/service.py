@@ -153,6 +153,8 @@ class Service:
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
             return [sample for name, held in of.items() for sample in held.samples({"policy": name})]
 
+        # Also of policies whose state is not there.
+        ready: list[Sample] = [("", {"policy": name}, float(loop.ready)) for name, loop in self.loops.items()]
         return [
             ("armtriage_decisions_total", "counter", "Decisions, new and repeated.", counters("decisions", "repeated")),
             ("armtriage_rewards_total", "counter", "Rewards received, by what became of them.", counters(*FATES)),
@@ -173,5 +175,5 @@ class Service:
             ("armtriage_regret_bound", "gauge", "What all decisions have lost at most.", certified("regret_bound")),
             ("armtriage_next_bound", "gauge", "What the next decision loses at most.", certified("next_bound")),
             ("armtriage_interval_failures", "gauge", "Intervals that contradict.", certified("contradictions")),
-            ("armtriage_ready", "gauge", "Whether the policy answers.", gauge(lambda loop, _: float(loop.ready))),
+            ("armtriage_ready", "gauge", "Whether the policy answers.", ready),
         ]
