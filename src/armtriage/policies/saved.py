@@ -236,12 +236,15 @@ class SavedPolicy:
         arms = self._lists(given, "sizes", "arms", numbers.size)
         among = self._lists(given, "eligible_sizes", "eligible", numbers.size) if "eligible" in given else everybody
         shown = self._lists(given, "shown_sizes", "shown", numbers.size) if "shown" in given else everybody
+        eligible: list[Any] = [None if one is None or not one.size else one for one in among]
+        most = np.array([self.n_arms if one is None else one.size for one in eligible], np.int64)
+        most = np.minimum(most, self.budget)
+        least = most if self._crowd is None else 1
+        sizes = np.array([one.size for one in arms], np.int64)
+        within("sizes of open decisions", sizes, 0 if self.decisions is not None else least, most)
         for i, number in enumerate(numbers.tolist()):
-            eligible = among[i] if among[i] is not None and among[i].size else None
-            most = self.n_arms if eligible is None else eligible.size
-            least = 0 if self.decisions is not None else min(self.budget, most) if self._crowd is None else 1
-            within("sizes of open decisions", arms[i].size, least, min(self.budget, most))
-            require(eligible is None or np.isin(arms[i], eligible).all(), "arms of open decisions must be eligible")
+            if eligible[i] is not None:
+                require(np.isin(arms[i], eligible[i]).all(), "arms of open decisions must be eligible")
             if self.decisions is not None:
                 require(self.decisions.contains(arms[i]), f"{arms[i]} is no decision of the set")
             seen = shown[i]
@@ -251,7 +254,7 @@ class SavedPolicy:
             elif self._plain:
                 seen = arms[i]
             self._open[number] = Decision(
-                number, arms[i], self.graph, self._id, None, self._roster.names, eligible, seen
+                number, arms[i], self.graph, self._id, None, self._roster.names, eligible[i], seen
             )
         if "told_numbers" in given:
             self._reopen_parts(given)
@@ -262,10 +265,14 @@ class SavedPolicy:
         each, members = given.pop(sizes), given.pop(name)
         within(f"{sizes} of open decisions", each, 0, self.n_arms)
         require(each.size == count and each.sum() == members.size, f"{name} of open decisions are too many or few")
-        parts = np.split(members, np.cumsum(each))[:-1]
-        for arms in parts:
-            require(np.diff(check_arms(arms, self.n_arms)) > 0, f"{name} of an open decision must rise, got {arms}")
-        return parts
+        check_arms(members, self.n_arms)
+        first = np.zeros(members.size + 1, np.bool_)
+        first[np.cumsum(each)] = True
+        # Where a list begins, the last of the one before does not matter.
+        rising = (np.diff(members) > 0) | first[1:-1] if members.size else True
+        require(rising, f"{name} of an open decision must rise")
+        ends = np.cumsum(each).tolist()
+        return [members[start:stop] for start, stop in zip([0, *ends], ends, strict=False)]
 
     def _reopen_parts(self, given: dict[str, NDArray[Any]]) -> None:
         numbers, sizes, arms, complete = (

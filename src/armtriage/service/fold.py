@@ -247,7 +247,7 @@ class Fold:
         """Return a digest of the whole state: equal after the same events."""
         own = [self.head, self.status, self.closed_before, self.decided, sorted(self.meta.items())]
         total = hashlib.sha256(self.policy.digest().encode() + log.pack(own))
-        for piece in _pieces(list(self.open.items())):
+        for piece in _pieces(list(self.open), list(self.open.values())):
             total.update(piece)
         return total.hexdigest()
 
@@ -257,11 +257,11 @@ class Fold:
 
     def freeze(self) -> Callable[[], bytes]:
         """Return a function that makes what `to_bytes` would return now, later and in another thread."""
-        rows, policy = list(self.open.items()), self.policy.freeze()
+        keys, rows, policy = list(self.open), list(self.open.values()), self.policy.freeze()
         saved = _Saved(self.head, self.status, self.closed_before, self.decided, dict(self.meta), [], b"")
 
         def later() -> bytes:
-            saved.open, saved.policy = list(_pieces(rows)), policy()
+            saved.open, saved.policy = list(_pieces(keys, rows)), policy()
             return log.pack(saved)
 
         return later
@@ -286,10 +286,11 @@ class Fold:
         return found
 
 
-def _pieces(rows: Sequence[tuple[str, Open]]) -> Iterator[bytes]:
+def _pieces(keys: Sequence[str], rows: Sequence[Open]) -> Iterator[bytes]:
     """Yield open decisions, packed."""
     for start in range(0, len(rows), _PIECES):
-        yield log.pack(rows[start : start + _PIECES])
+        some = slice(start, start + _PIECES)
+        yield log.pack(list(zip(keys[some], rows[some], strict=True)))
 
 
 def bits(mask: NDArray[np.bool_]) -> bytes:
