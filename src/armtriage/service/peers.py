@@ -129,7 +129,7 @@ def named(kind: type[Message], body: bytes) -> bytes:
 
 
 def _with_id(request: Decide) -> Decide:
-    return replace(request, id=new_id(clock.steady())) if request.id is UNSET else request
+    return replace(request, id=new_id(clock.steady(), secrets.token_bytes(5))) if request.id is UNSET else request
 
 
 def _head_of(head: bytes) -> tuple[int, int, bool]:
