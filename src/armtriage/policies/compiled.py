@@ -345,7 +345,8 @@ class CompiledPolicy(_Compiled):
     def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
         if given is not None or self.decisions is not None or not self._plain:
             return super()._ask_among(among, given)
-        self._check_eligible_allowed()
+        if self._crowd is None:
+            self._check_eligible_allowed()
         arms, beliefs = self._gather().choose(self._asked, among, own=True)
         return self._begin(arms, eligible=among, beliefs=beliefs)
 
