@@ -621,6 +621,14 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         super()._settle(number, arms, rewards, known, missing)
         del self._notes[number]
 
+    @locked
+    def unsound(self) -> str:  # noqa: D102 - as in every policy
+        ridge = self._state.ridge
+        for name in ("gram", "recent", "inverse", "moment", "weights", "log_det"):
+            if not np.isfinite(getattr(ridge, name)).all():
+                return f"{name} of a regression"
+        return "" if (ridge.inverse.diagonal(axis1=1, axis2=2) > 0.0).all() else "inverse of a regression"
+
     def _check_ridge(self) -> None:
         """Check regressions that were loaded."""
         ridge = self._state.ridge
