@@ -26,12 +26,12 @@ from armtriage.certificate import (
     _are,
     _named,
     _withdrawn,
+    intervals_of,
     listed,
     name_all,
     narrowed,
 )
 from armtriage.decisions import DecisionSet
-from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage
 
 __all__ = [
@@ -220,7 +220,7 @@ def certificate_of_decisions(
     exclude = _NONE if eligible is None else np.setdiff1d(np.arange(n_arms), eligible)
     unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
-        bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=n_arms, delta=delta))
+        bounds = intervals_of(tally, n_arms, delta)
     bounds = Bounds(bounds.lower + offset, bounds.upper + offset)
     if next_decision is None:
         arms = _best(decisions, np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0) + offset, exclude)
@@ -281,6 +281,6 @@ class DecisionWatch:
     def bound(self, tally: Tally, rounds: int, exposures: Ints | None = None) -> float:
         """Return what `rounds` decisions have lost at most, on the unit scale of the rewards."""
         assert exposures is None, "over a decision set everybody is eligible"
-        self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta)[0]
+        self.bounds = narrowed(self.bounds, tally, self.delta)[0]
         here = Bounds(self.bounds.lower + self.offset, self.bounds.upper + self.offset)
         return log_bound(self.decisions, tally.pulls, rounds, here)
