@@ -45,7 +45,7 @@ def test_every_player_meets_the_same_cases_and_luck() -> None:
     assert np.array_equal(order, contexts.order_of(world, 1, 3000))
     assert world.rates.sum(axis=1).tolist() == [1.0] * 1797
     shared, actions = world.texts[0]
-    assert shared.startswith("|V p0:")
+    assert shared.startswith("|V 0:")
     assert len(actions) == 10
 
     class Right:
