@@ -556,15 +556,19 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         budget: int,
         *,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self._notes: dict[int, NDArray[np.int64]] = {}
 
     @cached_property
     def _seat(self) -> LinearSeat:
         arms, notes = np.zeros((2, self.budget), np.int64)
         return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
+
+    in_loop: ClassVar[bool] = True
+    """Whether the kernels choose decisions without asking anybody."""
 
     def _make_room(self, n_arms: int) -> None:
         super()._make_room(n_arms)

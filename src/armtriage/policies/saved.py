@@ -30,7 +30,7 @@ __all__ = ["SavedPolicy", "kinds_of"]
 _FORMATS = (2, 3)
 _NONE = np.empty(0, np.int64)
 _ISOLATED = 64  # nodes that a saved network may have for each of its links: most have fewer than two
-_PARTS = ("graph", "decisions", "arms", "open", "tally", "window", "rows", "state")
+_PARTS = ("graph", "decisions", "arms", "open", "tally", "window", "rows", "features", "state")
 
 
 class SavedPolicy:
@@ -109,6 +109,7 @@ class SavedPolicy:
         if self._before is not None:
             window = {**self._before._asdict(), "exposures": self._exposed_before}
             arrays |= {f"window.{name}": array for name, array in window.items()}
+        arrays |= {f"features.{name}": array for name, array in self._feature_arrays().items()}
         arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         return header, arrays
 
@@ -119,6 +120,14 @@ class SavedPolicy:
     def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_arrays_among` returned."""
         require(not arrays, "there must be no state beside the rows")
+
+    def _feature_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what was counted in raw rows, for policies that are asked with them."""
+        return {}
+
+    def _restore_features(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_feature_arrays` returned."""
+        require(not arrays, "there must be no counts of features without any")
 
     @locked
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -385,6 +394,7 @@ class SavedPolicy:
             policy._crowd = policy._new_crowd()
             policy._crowd.share_all(policy._roster, policy.n_arms)
         policy._reopen(parts["open"])
+        policy._restore_features(parts["features"])
         if policy._crowd is None:
             policy._restore_tally(parts["tally"])
         else:

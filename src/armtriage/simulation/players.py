@@ -120,7 +120,7 @@ class Run(NamedTuple):
 
 def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> Player:
     """Return the fastest way to play the policy against the environment."""
-    if isinstance(policy, CompiledContextualPolicy) and _is_plain(environment):
+    if isinstance(policy, CompiledContextualPolicy) and policy.in_loop and _is_plain(environment):
         return _linear
     if sleeps(environment):
         compiled = isinstance(policy, CompiledPolicy) and policy.among is not None
