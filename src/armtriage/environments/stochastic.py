@@ -72,7 +72,6 @@ class StochasticEnvironment:
     availability : Availability, optional
         Which arms are eligible in a round: `Patterns`, `RandomRounds` or `Arrivals`. By default all always are; with
         `decisions`, also in a round whose arms leave no decision.
-        Which arms are eligible in a round: `Patterns`, `RandomRounds` or `Arrivals`. By default all always are.
     outcomes : array_like, optional
         (size, K) rewards of each arm, for the law ``"sampled"``: all of them are equally likely, and `means` theirs.
 
