@@ -423,7 +423,7 @@ class OraclePolicy(CompiledPolicy):
     """A policy with a kernel `weigh`, whose weights the decision of largest sum is played by.
 
     ``weigh(params, state, number, luck, size, offset, weights)`` writes a weight for each arm. Without a
-    decision set, and with `TopS`, the kernel `select` finds the same decision in less time.
+    decision set, and with `TopS`, the kernel `select` chooses by the same rule in less time; random numbers may differ.
     """
 
     @property
@@ -621,6 +621,14 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     ) -> None:
         super()._settle(number, arms, rewards, known, missing)
         del self._notes[number]
+
+    @locked
+    def unsound(self) -> str:  # noqa: D102 - as in every policy
+        ridge = self._state.ridge
+        for name in ("gram", "recent", "inverse", "moment", "weights", "log_det"):
+            if not np.isfinite(getattr(ridge, name)).all():
+                return f"{name} of a regression"
+        return "" if (ridge.inverse.diagonal(axis1=1, axis2=2) > 0.0).all() else "inverse of a regression"
 
     def _check_ridge(self) -> None:
         """Check regressions that were loaded."""

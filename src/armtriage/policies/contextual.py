@@ -73,6 +73,8 @@ class ContextualPolicy(Policy):
     """
 
     _own_defaults = {"reward_range": (-1.0, 1.0)}  # noqa: RUF012
+    learns_from_chosen_only: ClassVar[bool] = False
+    """Whether all that is known follows from the contexts of the arms that were chosen, so that others may be lost."""
 
     def __init__(
         self,
