@@ -29,6 +29,8 @@ from armtriage.kernels.random import check_seed, row_of
 
 __all__ = ["StochasticEnvironment"]
 
+_KEPT = 4096  # eligible sets whose best decision is remembered
+
 
 @kernel
 def _draw_all(table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -68,7 +70,8 @@ class StochasticEnvironment:
     direction : {"maximize", "minimize"}
         With ``"minimize"`` rewards are costs: regret is what a decision costs more than the cheapest.
     availability : Availability, optional
-        Which arms are eligible in a round: `Patterns`, `RandomRounds` or `Arrivals`. By default all always are.
+        Which arms are eligible in a round: `Patterns`, `RandomRounds` or `Arrivals`. By default all always are; with
+        `decisions`, also in a round whose arms leave no decision.
     outcomes : array_like, optional
         (size, K) rewards of each arm, for the law ``"sampled"``: all of them are equally likely, and `means` theirs.
 
@@ -125,6 +128,7 @@ class StochasticEnvironment:
         self.availability = availability
         self._availability = self._check_availability()
         self._tables: dict[int, RewardTable] = {}
+        self._best_of: dict[bytes, int | None] = {}
 
     @classmethod
     def from_outcomes(
@@ -178,12 +182,28 @@ class StochasticEnvironment:
         if self._availability is None:
             return found
         luck = row_of(self.availability_luck(replication), number)
-        return found[: eligible_in(self._availability, luck, number, found)]
+        some = found[: eligible_in(self._availability, luck, number, found)]
+        if self.decisions is not None and some.size < self.n_arms and self._best_among(some) is None:
+            return np.arange(self.n_arms)
+        return some
+
+    def _best_among(self, among: NDArray[np.int64]) -> int | None:
+        """Return the worth of the best decision of eligible arms; None if they leave none."""
+        key = among.tobytes()
+        if key not in self._best_of:
+            assert self.decisions is not None
+            table, arms = self.table(self.decisions.size), np.arange(self.n_arms)
+            exclude = np.setdiff1d(arms, among, assume_unique=True)
+            best = self.decisions.maximise(table.worth * float(table.unit), (), exclude)
+            if len(self._best_of) >= _KEPT:
+                self._best_of.clear()
+            self._best_of[key] = None if best is None else int(table.worth[best].sum())
+        return self._best_of[key]
 
     def regret(self, arms: ArrayLike, round: int | None = None, replication: int = 0) -> float:
         """Return the expected loss of one decision against the best one, of its size or of `decisions`; 0 for that.
 
-        With `availability` it is that of a round, against the best arms that are eligible then.
+        With `availability` it is that of a round, against the best arms that are eligible then, or the best decision.
         """
         decision = check_arms(arms, self.n_arms, once=True)
         if self.availability is not None:
@@ -192,6 +212,12 @@ class StochasticEnvironment:
             among = self.eligible(round, replication)
             for arm in np.setdiff1d(decision, among)[:1]:
                 raise ValueError(f"arms must be eligible in round {round}, got {arm}")
+            if self.decisions is not None:
+                if not self.decisions.contains(decision):
+                    raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
+                table, best = self.table(self.decisions.size), self._best_among(among)
+                assert best is not None, "the arms of a round leave a decision"
+                return float((best - int(table.worth[decision].sum())) * table.unit)
             return float(loss_among(self.table(max(decision.size, 1)), among, decision, np.empty(among.size)))
         if self.decisions is not None:
             if not self.decisions.contains(decision):
@@ -268,8 +294,6 @@ class StochasticEnvironment:
         if not isinstance(self.availability, Availability):
             given = type(self.availability).__name__
             raise TypeError(f"availability must be Patterns, RandomRounds or Arrivals, got {given}")
-        if self.decisions is not None:
-            raise ValueError(f"availability must be None with decisions, got {self.availability!r}")
         return self.availability.table(self.n_arms)
 
     def __repr__(self) -> str:

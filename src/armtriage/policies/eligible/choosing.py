@@ -346,7 +346,6 @@ def choose_at_random(
     """Fill `arms` with those of most luck: every set of eligible arms has the same probability."""
     rows = request.rows
     for i in range(among.size):
-        rows.values[i] = uniform(luck, among[i])
-    largest(rows, among.size, arms.size, 1.0 - (2.0 * arms.size + 8.0) / among.size)
-    for i in range(arms.size):
-        arms[i] = among[rows.places[i]]
+        rows.values[among[i]] = uniform(luck, among[i])
+    largest(rows, rows.values, among, arms.size, 1.0 - (2.0 * arms.size + 8.0) / among.size)
+    arms[:] = rows.best[: arms.size]
