@@ -230,6 +230,14 @@ def calling() -> Iterator[Figure]:
     yield at_most("C2UCB, d=10, ask and tell", cost, 45, "us", "the same contexts in every round")
     cost = calls.cpu_us(lambda: calls.whole(GuardedLinear(n_arms, 10, budget, seed=1), rewards, contexts))
     yield at_most("GuardedLinear, d=10, ask and tell", cost, 60, "us", "the same contexts in every round")
+    contexts = contextual.sphere(np.random.default_rng(0), n_arms, 20)
+    costs = {}
+    for model in ("shared", "disjoint", "hybrid"):
+        sizes = {"n_arms": n_arms, "dimension": 20, "budget": budget, "model": model, "seed": 1}
+        costs[model] = calls.cpu_us(lambda given=sizes: calls.whole(GuardedLinear(**given), rewards, contexts))
+        detail = f"{costs[model]:.1f} us, d=20, the same contexts in every round"
+        if model != "shared":
+            yield at_most(f"  {model} over shared, ask and tell", costs[model] / costs["shared"], 3, "times", detail)
 
 
 def requests() -> Iterator[Figure]:
