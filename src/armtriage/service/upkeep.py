@@ -12,10 +12,11 @@ from armtriage.service.loop import CHUNK, load
 from armtriage.service.recipe import Recipe
 from armtriage.service.stores import PolicyRow, Store, StoreError
 
-__all__ = ["check", "drop", "replay"]
+__all__ = ["check", "drop", "policy_of", "replay"]
 
 
-async def _policy(store: Store, name: str) -> PolicyRow:
+async def policy_of(store: Store, name: str) -> PolicyRow:
+    """Return a policy by its name."""
     for row in await store.policies():
         if row.name == name:
             return row
@@ -44,13 +45,17 @@ async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
 
 
 async def replay(store: Store, name: str) -> dict[str, Any]:
-    """Return a policy's state after its whole log, and how many decisions it would make otherwise on this machine."""
-    row = await _policy(store, name)
+    """Return a policy's state after its whole log, and how many decisions it would make otherwise on this machine.
+
+    That number is None where the log has the contexts of chosen arms only.
+    """
+    row = await policy_of(store, name)
     recipe = Recipe.read(row.config)
     fold, own = await asyncio.to_thread(Fold, recipe), await asyncio.to_thread(_OwnMind, recipe)
     while events := await store.read(row.id, fold.head, CHUNK):
         await asyncio.to_thread(_compare, fold, own, events)
-    facts = {"head": fold.head, "decisions": fold.decided, "different": own.different, "digest": fold.digest()}
+    different = None if recipe.create.log_contexts == "chosen" else own.different
+    facts = {"head": fold.head, "decisions": fold.decided, "different": different, "digest": fold.digest()}
     return {"policy": name, **facts}
 
 
@@ -60,6 +65,9 @@ class _OwnMind(Fold):
     different, astray = 0, False
 
     def _decided(self, event: Event, body: Decided) -> None:
+        if self.recipe.create.log_contexts == "chosen":
+            super()._decided(event, body)  # without the contexts of the others nobody can decide anew
+            return
         given: dict[str, Any] = {}
         if body.eligible is not None:
             given["eligible"] = unbits(body.eligible, len(self.names))
@@ -85,4 +93,4 @@ def _compare(fold: Fold, own: _OwnMind, events: Sequence[Event]) -> None:
 
 async def drop(store: Store, name: str) -> None:
     """Delete a policy."""
-    await store.drop((await _policy(store, name)).id)
+    await store.drop((await policy_of(store, name)).id)

@@ -106,21 +106,12 @@ class Guard(GuardedPolicy):
     array([0])
     """
 
-    def __new__(cls, *given: Any, dimension: int | None = None, **options: Any) -> Any:
-        """Return a guard, or with `dimension` one for contexts."""
-        if dimension is None:
-            return super().__new__(cls)
-        named = {"n_arms" if name == "graph" else name: value for name, value in options.items()}
-        named.update(zip(("proposer", "n_arms", "budget"), given, strict=False))
-        return ContextualGuard(**named, dimension=dimension)
-
     def __init__(
         self,
         proposer: Policy | Callable[..., ArrayLike] | None,
         graph: FeedbackGraph | int | None = None,
         budget: int | None = None,
         *,
-        dimension: int | None = None,
         decisions: DecisionSet | None = None,
         delta: float = 0.01,
         mode: str = "time",
@@ -128,6 +119,10 @@ class Guard(GuardedPolicy):
         patterns: int = 0,
         **options: Unpack[Options],
     ) -> None:
+        if "dimension" in options:
+            self.__class__ = ContextualGuard  # type: ignore[assignment]
+            ContextualGuard.__init__(self, proposer, graph, budget=budget, delta=delta, factor=factor, **options)  # type: ignore[arg-type]
+            return
         if graph is None:
             raise TypeError("graph must be a FeedbackGraph or a number of arms without dimension, got None")
         super().__init__(
@@ -135,13 +130,6 @@ class Guard(GuardedPolicy):
         )
         self.proposer = proposer
         self._stream = stream(self.seed, "policy")
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, but for the graph and what makes a guard of another kind."""
-        return {name: value for name, value in super().config.items() if name != "dimension"}
-
-    dimension = None
 
     @property
     def proposer(self) -> Policy | Callable[[int], ArrayLike] | None:

@@ -207,14 +207,15 @@ class GuardedPolicy(Policy):
             self._patterns = PatternBook.from_arrays(given, self.n_arms, self.patterns)
 
     def _gather(self) -> Crowd:
-        fixed = self._crowd is None
+        crowd, fixed = self._crowd, self._crowd is None
+        if crowd is not None and crowd.covered is self._roster.live:
+            return crowd
         crowd = super()._gather()
         if fixed and self._patterns is not None:
             # What was lost while everybody was always eligible is known as a number.
             self._patterns.frozen += float(crowd.rows.total)
-        if crowd.covered is not self._roster.live:
-            # Where sleepers are not seen, only a pull of its own is sure to show an arm.
-            crowd.cover(self._roster.live, seen=self.sleepers_seen and not self._plain)
+        # Where sleepers are not seen, only a pull of its own is sure to show an arm.
+        crowd.cover(self._roster.live, seen=self.sleepers_seen and not self._plain)
         return crowd
 
     @property
