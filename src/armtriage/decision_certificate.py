@@ -26,6 +26,7 @@ from armtriage.certificate import (
     _are,
     _named,
     _withdrawn,
+    in_units,
     listed,
     name_all,
     narrowed,
@@ -221,9 +222,11 @@ def certificate_of_decisions(
     unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
         bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=n_arms, delta=delta))
+    intervals = in_units(bounds, reward_range, direction)
     bounds = Bounds(bounds.lower + offset, bounds.upper + offset)
+    means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0) + offset
     if next_decision is None:
-        arms = _best(decisions, np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0) + offset, exclude)
+        arms = _best(decisions, means, exclude)
     else:
         arms = np.sort(check_arms(next_decision, n_arms, "next_decision"))
         if not decisions.contains(arms):
@@ -256,6 +259,8 @@ def certificate_of_decisions(
         entering=np.setdiff1d(rival, arms) if amount > 0.0 else _NONE,
         leaving=np.setdiff1d(arms, rival) if amount > 0.0 else _NONE,
         direction=direction,
+        estimate=width * log_bound(decisions, tally.pulls, rounds, Bounds(means, means)),
+        intervals=intervals,
     )
     certificate = _withdrawn(certificate) if contradictions else certificate
     if names is None:
