@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from armtriage.decisions import Decision
 from armtriage.policies import Policy
 from armtriage.service import events as log
+from armtriage.service.course import Course
 from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Lived, Rewarded, unpack
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
@@ -48,6 +49,7 @@ class _Saved(Struct, array_like=True):
     meta: dict[str, dict[str, Any]]
     open: list[tuple[str, int, int, int, list[int], dict[int, tuple[str, float]], dict[int, dict[str, float]]]]
     policy: bytes
+    course: list[Any] = []
 
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
@@ -69,6 +71,7 @@ class Fold:
         self.head = self.closed_before = self.decided = 0
         self.status = "running"
         self.open: OrderedDict[str, Open] = OrderedDict()
+        self.course = Course()
         self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
         self._name_arms()
 
@@ -107,6 +110,10 @@ class Fold:
         one = Open(decision.number, shown.tolist(), at)
         self.open[key] = one
         self.decided = decision.number + 1
+        if self.contextual:
+            self.course.count(decision.arms)
+        if self.decided >= self.course.next:
+            self.course.note(self.policy, at)
         return one
 
     def next_event(self, kind: int, key: str, turn: int, number: int | None, at: int, body: Struct) -> Event:
@@ -237,10 +244,8 @@ class Fold:
     def to_bytes(self) -> bytes:
         """Return everything, for a snapshot."""
         rows: Any = [(key, *one.to_row()) for key, one in self.open.items()]
-        saved = _Saved(
-            self.head, self.status, self.closed_before, self.decided, self.meta, rows, self.policy.to_bytes()
-        )
-        return log.pack(saved)
+        own = self.head, self.status, self.closed_before, self.decided, self.meta
+        return log.pack(_Saved(*own, rows, self.policy.to_bytes(), self.course.to_row()))
 
     @classmethod
     def from_bytes(cls, recipe: Recipe, payload: bytes) -> Fold:
@@ -248,7 +253,7 @@ class Fold:
         saved = _SAVED.decode(payload)
         fold = cls(recipe, Policy.from_bytes(saved.policy))
         fold.head, fold.status, fold.closed_before = saved.head, saved.status, saved.closed_before
-        fold.decided, fold.meta = saved.decided, saved.meta
+        fold.decided, fold.meta, fold.course = saved.decided, saved.meta, Course(*saved.course)
         for key, number, at, turn, show, told, gathered in saved.open:
             one = Open(number, show, at)
             one.turn, one.told, one.gathered = turn, told, gathered

@@ -76,8 +76,10 @@ async def _serve(store: Store, host: str, port: int, started: Callable[[Service,
     try:
         if service.doorman.open and not _is_loopback(host):
             raise ValueError(f"host must be this machine's own, such as 127.0.0.1, until there is a key, got {host!r}")
+        app = App(service)
+        app.site.recorder.start()
         config = uvicorn.Config(
-            App(service),
+            app,
             host,
             port,
             lifespan="off",
@@ -97,6 +99,7 @@ async def _serve(store: Store, host: str, port: int, started: Callable[[Service,
             reporting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reporting
+            await app.site.recorder.stop()
         if not server.started:
             raise OSError(f"port {port} of {host} cannot be taken")
     finally:

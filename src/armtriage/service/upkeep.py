@@ -1,4 +1,4 @@
-"""What an operator does with a store: check it, replay it, delete from it."""
+"""What an operator, or the server itself, does with a store: check it, replay it, delete from it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from armtriage import __version__
 from armtriage.service.events import Decided, Event
 from armtriage.service.fold import Fold, unbits
-from armtriage.service.loop import CHUNK, load
+from armtriage.service.loop import CHUNK, Loop, load
 from armtriage.service.recipe import Recipe
 from armtriage.service.stores import PolicyRow, Store, StoreError
 
-__all__ = ["check", "drop", "replay"]
+__all__ = ["check", "drop", "replay", "verify"]
+
+_MOST_REPLAYED = 50_000  # events that a running server replays to compare: some seconds of one thread
+_AT_ONCE = 200  # events between two pauses: some 10 ms, so that it takes a twentieth of a processor
 
 
 async def _policy(store: Store, name: str) -> PolicyRow:
@@ -86,3 +90,34 @@ def _compare(fold: Fold, own: _OwnMind, events: Sequence[Event]) -> None:
 async def drop(store: Store, name: str) -> None:
     """Delete a policy."""
     await store.drop((await _policy(store, name)).id)
+
+
+async def verify(loop: Loop) -> tuple[int, bool] | None:
+    """Return up to which event a running policy's state was compared with its log, and whether they were equal.
+
+    The newest snapshot is compared with a replay from the one before, or a short log with the state itself; None if
+    either would take long. Pauses keep it out of the way of requests.
+    """
+    store, row, recipe = loop.store, loop.row, loop.recipe
+    snapshots = [one for one in await store.snapshots(row.id) if one.whole and one.version == __version__]
+    if len(snapshots) > 1 and snapshots[0].seq - snapshots[1].seq <= _MOST_REPLAYED:
+        fold = await asyncio.to_thread(Fold.from_bytes, recipe, snapshots[1].payload)
+        made = await asyncio.to_thread(Fold.from_bytes, recipe, snapshots[0].payload)
+        goal, wanted = snapshots[0].seq, await asyncio.to_thread(made.digest)
+    elif loop.fold is not None and loop.fold.head <= _MOST_REPLAYED:
+        fold = await asyncio.to_thread(Fold, recipe)
+        goal, wanted = await loop.look(lambda now: (now.head, now.digest()))
+    else:
+        return None
+    while fold.head < goal:
+        events = await store.read(row.id, fold.head, min(goal - fold.head, _AT_ONCE))
+        if not events:
+            raise ValueError(f"the log ends at event {fold.head} instead of {goal}")
+        await asyncio.to_thread(_apply, fold, events)
+        await asyncio.sleep(0.2)
+    return goal, await asyncio.to_thread(fold.digest) == wanted
+
+
+def _apply(fold: Fold, events: Sequence[Event]) -> None:
+    for event in events:
+        fold.apply(event)
