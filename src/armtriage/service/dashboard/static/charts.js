@@ -26,7 +26,7 @@ function decades(first, last, x) {
 }
 const some = (list) => { const step = Math.max(1, Math.ceil(list.length / ROWS)); return list.filter((_, i) => (list.length - 1 - i) % step === 0); };
 const numbers = (name, heads, rows) =>
-  h("details", { class: "data" }, h("summary", null, "Numbers"), table(name, heads, rows));
+  h("details", { class: "data" }, h("summary", null, "Numbers"), table(`${name}, numbers`, heads, rows));
 
 function lossChart(points, all) {
   const host = h("figure");
