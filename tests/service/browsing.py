@@ -57,14 +57,8 @@ class Server:
         """Make a key, and wait until the server knows it."""
         command = [sys.executable, "-m", "armtriage", "key", "new", "--scope", scope, "--store", str(self.store)]
         made = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-        for _ in range(100):
-            with Client(self.url, key=made) as client:
-                try:
-                    client.request("GET", "/v1/policies")
-                    return made
-                except Exception:
-                    time.sleep(0.1)
-        raise TimeoutError("the server does not know its key")
+        time.sleep(2.5)  # it looks every two seconds, and counts wrong keys
+        return made
 
 
 @contextmanager

@@ -22,6 +22,7 @@ SHARE = 0.05
 
 _STEP = 0.05  # a point whenever there are so many more decisions
 _FEWEST = 5  # but not more often than this
+_CHEAP = 0.005  # seconds of a look that need no pause after it, since points become ever rarer
 _RECENT = 1000  # decisions after which the pulls are noted, for the share of late
 
 
@@ -80,7 +81,7 @@ class Course:
         self.points = [Point._make(one) for one in points]
         self._pulls = np.array(list(pulls), np.int64)  # with contexts, where policies keep no tally
         self._recent: deque[tuple[int, NDArray[np.int64]]] = deque(maxlen=2)
-        self._step, self._not_before = _STEP, 0.0
+        self._step, self._not_before, self._cost = _STEP, 0.0, 0.0
         last = self.points[-1].decisions if self.points else 0
         self._next_point = self._after(last) if last else 1
         self._next_recent = 0
@@ -118,7 +119,10 @@ class Course:
             if time.monotonic() >= self._not_before:
                 began = time.thread_time()
                 self._add(policy, at)
-                self._not_before = time.monotonic() + (time.thread_time() - began) / SHARE
+                cost = time.thread_time() - began
+                if min(cost, self._cost) > _CHEAP:  # the first look may wait for a kernel
+                    self._not_before = time.monotonic() + cost / SHARE
+                self._cost = cost
         self.next = min(self._next_point, self._next_recent)
 
     def _add(self, policy: Policy, at: int) -> None:

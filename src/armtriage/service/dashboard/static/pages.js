@@ -86,16 +86,23 @@ function policyPage(facts, act) {
     stream: p.name, every: 60, itemsEvery: 15,
     draw() { for (const part of parts) part.draw?.(); },
     changed: () => p.head !== shown,
-    fresh(now) { if (!now.known || (loading && now.policy.items)) { act.reload(now); return; } facts = now; p = { ...p, alarms: undefined, ...now.policy, file }; shown = p.head; update(); },
+    fresh(now) { if (!now.known || (loading && now.policy.items)) { act.reload(now); return; } facts = now;
+      // While a policy is loaded again, what was known before stays.
+      const { status, ready, problem, health } = now.policy;
+      p = now.policy.items ? { ...p, alarms: undefined, ...now.policy, file } : { ...p, status, ready, problem, health };
+      shown = p.head; update(); },
     items(found) { p = { ...p, items: found }; shown = p.head; update(); },
     chosen() { update(); },
     live(doc) {
       if (loading && doc.status !== "loading") { act.refresh(); return; }
+      if (doc.status === "loading") { p = { ...p, status: doc.status, ready: doc.ready, problem: doc.problem }; update(); return; }
       const seen = new Set((p.log ?? []).map((one) => `${one.seq} ${one.at} ${one.kind}`)), fresh = (doc.log ?? []).filter((one) => !seen.has(`${one.seq} ${one.at} ${one.kind}`));
       const made = doc.certificate && doc.certificate.text === null ? { ...doc.certificate, text: p.certificate?.text } : doc.certificate;
       const before = JSON.stringify(p.alarms ?? (p.health ?? []).filter((one) => one.level === "warn" || one.level === "bad").map((one) => [one.level, one.title]));
       const wanted = before !== JSON.stringify(doc.alarms) || doc.status !== p.status || doc.arms !== p.arms;
       p = { ...p, ...doc, certificate: made, log: [...fresh, ...(p.log ?? [])].sort((a, b) => b.at - a.at || b.seq - a.seq).slice(0, 50) };
+      const course = p.course ?? [], last = course.at(-1);
+      if (made?.rounds && (!last || made.rounds > 1.03 * last[0])) p.course = [...course, [made.rounds, 0, made.total, made.estimate, ...(doc.triage ?? [null, null, null])]];
       update();
       if (wanted) act.refresh();
     },
