@@ -191,6 +191,14 @@ every_policy = pytest.mark.parametrize("name", POLICIES)
 each_kind = pytest.mark.parametrize("name", SIMPLE)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave other options than the usual to `make test`: `make check` plays one of each kind and variant."""
+    for item in items:
+        name = getattr(item, "callspec", None) and item.callspec.params.get("name")
+        if name in POLICIES and name not in SIMPLE:
+            item.add_marker("thorough")
+
+
 class Plain(Policy):
     """A policy in plain Python: the S arms of largest smoothed mean, plus a little that the seed fixes."""
 

@@ -27,6 +27,8 @@ from armtriage import (
 from conftest import score
 from twins.eligible import Elimination
 
+pytestmark = pytest.mark.thorough
+
 DELTA = 0.01
 
 

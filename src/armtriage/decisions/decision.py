@@ -63,9 +63,9 @@ class Decision:
         beliefs: NDArray[np.float64] | None = None,
     ) -> None:
         # The policy keeps this very object, so nobody may change it.
-        arms.flags.writeable = False
+        arms.setflags(write=False)
         if contexts is not None:
-            contexts.flags.writeable = False
+            contexts.setflags(write=False)
         own = self.__dict__
         own["number"], own["arms"], own["policy_id"] = number, arms, policy_id
         own["contexts"], own["eligible"] = contexts, eligible

@@ -8,6 +8,7 @@ machine code, once, with all that it reaches; and numba runs only the passes tha
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import os
 import pickle
@@ -20,6 +21,7 @@ from typing import Any, ClassVar
 import numba
 from llvmlite import ir
 from numba.core import caching, cgutils, codegen, compiler, sigutils, typed_passes, untyped_passes
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
 from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
 from numba.core.runtime import rtsys
@@ -33,6 +35,9 @@ from armtriage.kernels.record import RecordLayout
 __all__ = ["inner_function", "kind_of", "opener", "outer_function", "trailing_zeros"]
 
 _types: Any = numba.types
+
+# Measured with GuardedThompson: 10 percent less time for 6 MB more memory; with no collection 100 MB more.
+_RARE_COLLECTIONS = (20_000, 10, 1000)
 
 _KEEP_SECONDS = 30 * 24 * 3600
 
@@ -305,7 +310,19 @@ def outer_function(function: Callable[..., Any], digest: str | None) -> Any:
     if digest is not None:
         function.__armtriage_digest__ = digest  # type: ignore[attr-defined]
         made._cache = _Cache(function)
+    made.compile = functools.partial(_compile_outer, made.compile)
     return made
+
+
+def _compile_outer(compile_one: Callable[[Any], Any], signature: Any) -> Any:
+    """Compile a kernel for Python to call, with fewer searches for garbage, which would take a tenth of the time."""
+    with global_compiler_lock:
+        usual = gc.get_threshold()
+        gc.set_threshold(*_RARE_COLLECTIONS)
+        try:
+            return compile_one(signature)
+        finally:
+            gc.set_threshold(*usual)
 
 
 def kind_of(one: Any) -> Any:

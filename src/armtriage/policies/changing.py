@@ -78,7 +78,7 @@ class ChangingPolicy:
             mask = np.asarray(eligible)
             if mask.shape != (roster.n_arms,):
                 raise ValueError(f"eligible must have a boolean for each of {roster.n_arms} arms, got {mask.shape}")
-            found = np.flatnonzero(mask)
+            found = mask.nonzero()[0]
         else:
             found = np.sort(roster.numbers(eligible, "eligible"))
         if not found.size:
@@ -108,7 +108,7 @@ class ChangingPolicy:
             self._crowd = crowd
             self._leave_fixed()
             rows.pending[:old] = self._awaited()[:old]
-        first = int(crowd.rows.n_arms)
+        first = crowd.n_arms
         if first < n:
             crowd.grow(n, None if self._plain else self.graph)
             new = np.arange(first, n)

@@ -13,7 +13,7 @@ from armtriage.intervals import kl_upper
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
-from armtriage.policies.eligible.rows import Request, Rows, largest
+from armtriage.policies.eligible.rows import Request, Rows, largest, next_level
 from armtriage.policies.lost import PATIENCE, as_least
 from armtriage.policies.sampler import BELOW, draw, follow, luck_needed
 
@@ -33,6 +33,7 @@ __all__ = [
     "mean_of",
 ]
 
+_ROUNDING = 1e-9  # far above what rounding does to an index, and far below what would let more arms pass
 _WAITING = 1e200  # far above every index: what an arm counts whose first reward is on its way, the less the more are
 
 
@@ -208,16 +209,37 @@ def index_of(rows: Rows, arm: int, width: float) -> float:
     return rows.gained[arm] / count + width / math.sqrt(count)  # type: ignore[no-any-return]
 
 
+@kernel
+def _list_indices(rows: Rows, n: int, width: float) -> int:
+    """Write the indices of the first n arms of `chosen`; return how many are not below the level."""
+    few = 0
+    for i in range(n):
+        rows.values[i] = index_of(rows, rows.chosen[i], width)
+        few += rows.values[i] >= rows.index_level
+    return few
+
+
 def choose_by_index(
     request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]
 ) -> None:
     """Fill `arms` with the largest indices."""
-    rows, width = request.rows, scale(request.params, number)
+    rows, width, k = request.rows, scale(request.params, number), arms.size
+    level, square, n = rows.index_level - _ROUNDING * (1.0 + width), width * width, 0
     for i in range(among.size):
-        rows.values[i] = index_of(rows, among[i], width)
-    largest(rows, among.size, arms.size)
-    for i in range(arms.size):
-        arms[i] = among[rows.places[i]]
+        # mean + width / sqrt(count) >= level, without a division or a root
+        arm = among[i]
+        count = counted(rows, arm)
+        missing = level * count - rows.gained[arm]
+        rows.chosen[n] = arm
+        n += not ((missing > 0.0) & (missing * missing > square * count))
+    few = _list_indices(rows, n, width)
+    if few < k:
+        n = among.size
+        rows.chosen[:n] = among
+        _list_indices(rows, n, width)
+    top_first(rows.values, rows.chosen, n, k)
+    arms[:] = rows.chosen[:k]
+    rows.index_level = next_level(rows, rows.index_level, rows.values, n, k, few)
 
 
 def believe_index(
@@ -276,6 +298,6 @@ def choose_at_random(
     rows = request.rows
     for i in range(among.size):
         rows.values[i] = uniform(luck, among[i])
-    largest(rows, among.size, arms.size)
+    largest(rows, among.size, arms.size, 1.0 - (2.0 * arms.size + 8.0) / among.size)
     for i in range(arms.size):
         arms[i] = among[rows.places[i]]

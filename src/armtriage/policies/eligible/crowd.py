@@ -162,13 +162,15 @@ class Crowd:
     def __init__(self, among: Among, rules: Rules, graph: FeedbackGraph, stream: np.uint64) -> None:
         self.among, self.rules, self.graph, self.stream = among, rules, graph, stream
         self.rows: Rows = new_rows(graph.n_arms)
+        self.n_arms = graph.n_arms
         self._divisor = 1.0
         self._plain = graph.n_edges == graph.n_arms
         self._request: Request | None = None
+        self._entries: _Entries | None = None
         self.covered: NDArray[np.int64] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_request": None}
+        return {**vars(self), "_request": None, "_entries": None}
 
     @property
     def request(self) -> Request:
@@ -193,11 +195,12 @@ class Crowd:
                 factor=rules.factor,
                 base=self._base,
             )
+            self._entries = None
         return self._request
 
     def grow(self, n_arms: int, graph: FeedbackGraph | None) -> None:
         """Take up more arms; without a graph, they all reveal themselves only."""
-        rows = grown(self.rows, n_arms)
+        self.n_arms, rows = n_arms, grown(self.rows, n_arms)
         if rows is not self.rows or graph is not None:
             self._request = None
         self.rows, self.graph, self._plain = rows, graph or self.graph, graph is None
@@ -230,14 +233,11 @@ class Crowd:
             rows.n_ghosts += 1
         self._request = None
 
-    def cover_with(self, roster: Roster, seen: bool) -> None:
-        """Count how many pulls show each arm that is not retired; all of them, unless a pull also shows others."""
-        arms = roster.n_arms - len(roster.retired)
-        if not seen or arms > _COVERED:
-            self.rows.cover = arms
-        elif self.covered is not roster.live:
-            self.covered = roster.live
-            self.rows.cover = cover_size(self.rows, self.graph.arrays, roster.live)
+    def cover(self, arms: NDArray[np.int64], seen: bool) -> None:
+        """Count how many pulls show each of these arms; as many as there are, unless a pull also shows others."""
+        self.covered = arms
+        counted = seen and arms.size <= _COVERED
+        self.rows.cover = cover_size(self.rows, self.graph.arrays, arms) if counted else arms.size
 
     def ghosts(self) -> dict[str, NDArray[Any]]:
         """Return what is kept of forgotten arms, column by column."""
@@ -333,8 +333,11 @@ class Crowd:
         for name in ("spent", "allowed", "total", "forced_cost", "floor"):
             within(name, getattr(rows, name), 0.0, most)
 
-    def _call(self) -> _Entries:
-        return _entries(self.among, self.request.layout)
+    @property
+    def _calls(self) -> _Entries:
+        if self._entries is None:
+            self._entries = _entries(self.among, self.request.layout)
+        return self._entries
 
     def choose(
         self, number: int, among: NDArray[np.int64], proposal: NDArray[np.int64] | None = None, own: bool = False
@@ -345,21 +348,22 @@ class Crowd:
         request.among[:n] = among
         if proposal is not None:
             request.arms[:size] = proposal
-        self._call().ask(request.handle, number, n, size, own)
-        return request.arms[:size].copy(), request.beliefs[:, :size].copy()
+        self._calls.ask(request.handle, number, n, size, own)
+        beliefs = request.beliefs if size == self.rules.budget else request.beliefs[:, :size]
+        return request.arms[:size].copy(), beliefs.copy()
 
     def count(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
         """Count a decision as made, and the rewards that it shows as on their way."""
         request, n = self.request, among.size
         request.among[:n], request.arms[: arms.size] = among, arms
         request.among[n : n + shown.size] = shown
-        self._call().note(request.handle, n, arms.size, shown.size)
+        self._calls.note(request.handle, n, arms.size, shown.size)
 
     def teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Let whoever chooses know rewards of a decision that stays open."""
         request, n = self.request, arms.size
         request.among[:n], request.rewards[:n] = arms, rewards
-        self._call().teach(request.handle, number, n)
+        self._calls.teach(request.handle, number, n)
 
     def close(
         self,
@@ -373,4 +377,4 @@ class Crowd:
         request, told = self.request, arms.size
         n = told + missing.size
         request.among[:told], request.rewards[:told], request.among[told:n] = arms, rewards, missing
-        self._call().close(request.handle, number, known, told, n)
+        self._calls.close(request.handle, number, known, told, n)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import sort_pairs, top_first
+from armtriage.kernels.order import sort_pairs
 from armtriage.policies.eligible.rows import Request, Rows, largest
 
 __all__ = ["choose_by_elimination", "cover_size", "explore", "fill_by_upper", "split"]
@@ -27,18 +27,16 @@ def split(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> tupl
     size, total = arms.size, among.size
     for i in range(total):
         rows.values[i] = rows.lower[among[i]]
-    largest(rows, total, size + 1)
+    rows.lower_level = largest(rows, total, size + 1, rows.lower_level)
     kth_lower, next_lower = np.inf, np.inf
     for i in range(size + 1):
-        value = rows.values[rows.places[i]]
-        kth_lower, next_lower = min(kth_lower, max(value, next_lower)), min(next_lower, value)
+        kth_lower, next_lower = min(kth_lower, max(rows.keys[i], next_lower)), min(next_lower, rows.keys[i])
     for i in range(total):
         rows.values[i] = rows.upper[among[i]]
     rows.n_ceiling = min(total, 2 * size)
-    largest(rows, total, rows.n_ceiling)
+    rows.upper_level = largest(rows, total, rows.n_ceiling, rows.upper_level)
     for i in range(rows.n_ceiling):
         rows.ceiling[i] = among[rows.places[i]]
-        rows.keys[i] = rows.upper[rows.ceiling[i]]
     sort_pairs(rows.keys, rows.ceiling, rows.n_ceiling)
     next_upper = rows.keys[size]
     rows.gap = max(0.0, min(rows.gap, rows.keys[size - 1] - next_lower))
@@ -48,9 +46,9 @@ def split(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> tupl
         if rows.lower[arm] > next_upper:
             arms[confirmed] = arm
             confirmed += 1
-        elif rows.upper[arm] >= kth_lower:
+        else:
             rows.open[n] = arm
-            n += 1
+            n += rows.upper[arm] >= kth_lower
     return confirmed, n
 
 
@@ -113,24 +111,21 @@ def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int,
 
     Return how many picks there were.
     """
-    least = _scheduled(rows, rows.open[0])
-    for i in range(1, n):
-        least = min(least, _scheduled(rows, rows.open[i]))
-    m = 0
+    least, m = _scheduled(rows, rows.open[0]), 0
     for i in range(n):
-        arm = rows.open[i]
-        if _scheduled(rows, arm) == least:
-            rows.chosen[m] = arm
-            rows.flags[arm] = 1
-            m += 1
-    first, waiting = rows.chosen[0], m
-    for i in range(1, m):
-        if rows.upper[rows.chosen[i]] > rows.upper[first]:
-            first = rows.chosen[i]
+        rows.degrees[i] = _scheduled(rows, rows.open[i])
+        least = min(least, rows.degrees[i])
+    for i in range(n):
+        rows.chosen[m] = rows.open[i]
+        m += rows.degrees[i] == least
+    first, waiting, place = rows.chosen[0], m, confirmed
     if not plain:
+        for i in range(m):
+            rows.flags[rows.chosen[i]] = 1
+            if rows.upper[rows.chosen[i]] > rows.upper[first]:
+                first = rows.chosen[i]
         for i in range(confirmed):
             waiting -= _unmark(rows, graph, arms[i])
-    place = confirmed
     if waiting == 0:
         # What the confirmed arms reveal costs nothing, but a round without a pick of its own would prove nothing.
         arms[place] = first
@@ -139,9 +134,9 @@ def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int,
         k = min(arms.size - confirmed, m)
         for i in range(m):
             rows.values[i] = rows.upper[rows.chosen[i]]
-        top_first(rows.values, rows.chosen, m, k)
+        rows.pick_level = largest(rows, m, k, rows.pick_level)
         for i in range(k):
-            arms[place + i] = rows.chosen[i]
+            arms[place + i] = rows.chosen[rows.places[i]]
         place += k
     else:
         for i in range(m):

@@ -201,7 +201,7 @@ def choose_guarded(
         k = arms.size - confirmed
         for i in range(n):
             rows.values[i] = mean_of(rows, rows.open[i])
-        largest(rows, n, k)
+        rows.mean_level = largest(rows, n, k, rows.mean_level)
         for i in range(k):
             arms[confirmed + i] = rows.open[rows.places[i]]
         mark_revealed(rows, request.graph, request.plain, arms)

@@ -15,12 +15,24 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.intervals import interval
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import best_arms
+from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.record import Record
 from armtriage.policies.lost import as_tries
 from armtriage.policies.sampler import STALE, won
 
-__all__ = ["COLUMNS", "Request", "Rows", "expose", "grown", "largest", "learn", "lose", "new_rows", "settle"]
+__all__ = [
+    "COLUMNS",
+    "Request",
+    "Rows",
+    "expose",
+    "grown",
+    "largest",
+    "learn",
+    "lose",
+    "new_rows",
+    "next_level",
+    "settle",
+]
 
 _LEAST_ROOM = 2**12
 _WIDE = 128  # rewards up to which an interval is computed anew only for every fourth: it hardly changes for one
@@ -81,6 +93,11 @@ class Rows(Record):
     layer_size: int  # pulls in each
     cover: int  # pulls that show every arm once
     resume: int  # the round before which no refund is sought
+    lower_level: float  # what usually few more than the arms wanted pass, see `largest`
+    mean_level: float
+    pick_level: float
+    upper_level: float
+    index_level: float
     level: float
     centre: float
     spread: float
@@ -152,6 +169,11 @@ def new_rows(n_arms: int) -> Rows:
         layer_size=0,
         cover=n_arms,
         resume=0,
+        lower_level=0.0,
+        mean_level=0.0,
+        pick_level=0.0,
+        upper_level=0.0,
+        index_level=0.0,
         level=0.0,
         centre=1.0,
         spread=0.0,
@@ -261,6 +283,31 @@ def expose(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> Non
 
 
 @kernel
-def largest(rows: Rows, n: int, k: int) -> None:
-    """Write where the k largest of the first n values are into `places`, ascending; of equals the first count."""
-    best_arms(rows.values[:n], rows.keys, rows.places[:k])
+def largest(rows: Rows, n: int, k: int, level: float) -> float:
+    """Put where the k largest of the first n values are into `places`, in any order; of equals the first count.
+
+    Return the level to look for them above next time. First only what is not below the level is listed, which is
+    usually little more than k of the values, and all of them if that is not enough.
+    """
+    few = 0
+    for i in range(n):
+        rows.keys[few], rows.places[few] = rows.values[i], i
+        few += rows.values[i] >= level
+    m = few
+    if few < k:
+        m = n
+        for i in range(n):
+            rows.keys[i], rows.places[i] = rows.values[i], i
+    top_first(rows.keys, rows.places, m, k)
+    return next_level(rows, level, rows.keys, m, k, few)
+
+
+@kernel
+def next_level(rows: Rows, level: float, values: NDArray[np.float64], n: int, k: int, few: int) -> float:
+    """Return a level that somewhat more than k of n values pass, whose first k are the largest and `few` passed this.
+
+    A level that was too high is mended at once, one that is too low now and then.
+    """
+    if few < k or (few > 4 * k + 32 and rows.clock % 16 == 0):
+        return kth_largest(values[k:n], n - k, min(n - k, k // 2 + 8)) if n > k else -np.inf
+    return level

@@ -153,8 +153,9 @@ class GuardedPolicy(Policy):
         if fixed and self._patterns is not None:
             # What was lost while everybody was always eligible is known as a number.
             self._patterns.frozen += float(crowd.rows.total)
-        # Where sleepers are not seen, only a pull of its own is sure to show an arm.
-        crowd.cover_with(self._roster, seen=self.sleepers_seen and not self._plain)
+        if crowd.covered is not self._roster.live:
+            # Where sleepers are not seen, only a pull of its own is sure to show an arm.
+            crowd.cover(self._roster.live, seen=self.sleepers_seen and not self._plain)
         return crowd
 
     @property
