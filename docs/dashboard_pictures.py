@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from armtriage.service import Client
 
@@ -122,15 +122,46 @@ def fill(client: Client, decisions: int) -> Town:
     return town
 
 
-def shot(page: Page, url: str, path: Path, wait: str = "h1") -> None:
-    """Take a picture of a whole page."""
-    page.goto(url)
-    page.wait_for_selector(wait)
+class Picture(NamedTuple):
+    """A picture: which address, how wide, in which theme, and how much of the page."""
+
+    path: str
+    width: int = 1280
+    theme: str = "light"
+    top: int = 0  # pixels; 0 for the whole page
+    part: str = ""  # a selector, for a part of it
+
+
+PICTURES = {
+    "dashboard": Picture("/policies/front-page", top=960),
+    "dashboard-policy": Picture("/policies/front-page"),
+    "dashboard-dark": Picture("/policies/front-page", theme="dark", top=960),
+    "dashboard-phone": Picture("/policies/front-page", width=390, theme="dark", top=1560),
+    "dashboard-why": Picture("/policies/front-page?sort=open&item={best}", part="section:has(#items)"),
+    "dashboard-sets": Picture("/policies/crews", top=1000),
+    "dashboard-contexts": Picture("/policies/search-results", top=760),
+    "dashboard-policies": Picture("/", top=440),
+    "dashboard-system": Picture("/system", top=620),
+}
+
+
+def take(browser: Browser, url: str, picture: Picture, path: Path) -> None:
+    """Take a picture when the page is live."""
+    context = browser.new_context(viewport={"width": picture.width, "height": 900}, color_scheme=picture.theme)
+    page = context.new_page()
+    page.goto(url + picture.path.format(best=next(iter(front_page()))))
     page.wait_for_selector("#live[data-state=live]", timeout=10_000)
-    page.screenshot(path=path, full_page=True)
+    if picture.part:
+        page.locator(picture.part).screenshot(path=path)
+    elif picture.top:
+        page.set_viewport_size({"width": picture.width, "height": picture.top})
+        page.screenshot(path=path)
+    else:
+        page.screenshot(path=path, full_page=True)
+    context.close()
 
 
-def main(out: Path, decisions: int, live_seconds: float) -> None:
+def main(out: Path, decisions: int, seconds: float) -> None:
     """Take all pictures."""
     chromium = shutil.which("chromium")
     if chromium is None:
@@ -138,41 +169,24 @@ def main(out: Path, decisions: int, live_seconds: float) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, service(Path(folder, "decisions.db")) as url, Client(url) as client:
         town = fill(client, decisions)
-        until = time.monotonic() + live_seconds
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
-            town.visits("front-page", 12)
+            town.visits("front-page", town.chance.randint(4, 9))
+            town.visits("newsletter", 1)
             time.sleep(0.5)
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            for theme in ("light", "dark"):
-                for width in (1280, 390):
-                    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
-                    page = context.new_page()
-                    town.visits("front-page", 12)
-                    pages = {"policy": "/policies/front-page", "policies": "/"}
-                    if theme == "light":
-                        pages |= {
-                            "sets": "/policies/crews", "contexts": "/policies/search-results", "keys": "/keys",
-                            "system": "/system", "why": "/policies/front-page?sort=open",
-                        }  # fmt: skip
-                    for name, path in pages.items():
-                        shot(
-                            page, url + path, out / f"dashboard-{name}-{width}-{theme}.png"
-                        ) if name != "keys" else _still(page, url + path, out / f"dashboard-{name}-{width}-{theme}.png")
-                    context.close()
+            for name, picture in PICTURES.items():
+                for _ in range(3):
+                    town.visits("front-page", town.chance.randint(4, 9))
+                take(browser, url, picture, out / f"{name}.png")
             browser.close()
-
-
-def _still(page: Page, url: str, path: Path) -> None:
-    page.goto(url)
-    page.wait_for_selector("h1")
-    page.screenshot(path=path, full_page=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("docs/images"))
     parser.add_argument("--decisions", type=int, default=90_000)
-    parser.add_argument("--seconds", type=float, default=70.0, help="How long the audience comes live.")
+    parser.add_argument("--seconds", type=float, default=190.0, help="How long the audience comes live.")
     given = parser.parse_args()
     main(given.out, given.decisions, given.seconds)

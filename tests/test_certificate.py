@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -23,6 +24,7 @@ from armtriage import (
     Greedy,
     Guard,
     GuardedThompson,
+    Matchings,
     Policy,
     ReplayEnvironment,
     StochasticEnvironment,
@@ -465,6 +467,21 @@ def test_a_certificate_shows_the_intervals_that_its_triage_is_read_from(kind: ty
     pulls, best = policy.tally.pulls, np.sort(means)[-3:] if direction == "maximize" else np.sort(means)[:3]
     assert made.estimate == pytest.approx(abs(400 * best.sum() - (pulls * means).sum()))
     assert made.estimate <= made.regret_bound
+
+
+@pytest.mark.parametrize("more", [{"budget": 1}, {"decisions": Matchings(1, 3)}])
+def test_a_glance_says_the_same_and_changes_nothing(more: Any) -> None:
+    policy = GuardedThompson(FeedbackGraph.full_information(3), seed=7, **more)
+    withdrawn = False
+    for number in range(900):
+        policy.tell(policy.ask(), [number >= 600, 0, 0])
+        if number % 20 == 0:
+            before = policy.digest()
+            seen = policy.glance()
+            assert policy.digest() == before
+            assert str(seen) == str(copy.deepcopy(policy).certificate())
+            withdrawn |= seen.contradictions > 0
+    assert withdrawn
 
 
 def test_what_is_not_finite_in_a_certificate_is_none() -> None:

@@ -26,7 +26,7 @@ def dashboard(
 
     The page follows the file: when it is saved again, the numbers change. An example:
 
-    armtriage dashboard policy.npz
+    armtriage dashboard slate.armtriage
     """
     with refusing():
         from armtriage.service.dashboard.saved import Saved, SavedServer

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from armtriage.service.dashboard import session
-from armtriage.service.dashboard.site import Site
+from armtriage.service.dashboard.site import LOCAL, Site
 from armtriage.service.refusal import Refused
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream, store_refusal
 from armtriage.service.service import Service
@@ -21,7 +21,6 @@ LARGEST = 2**20  # bytes of a body
 SLOWEST = 5.0  # seconds that a body may take
 _LOG = logging.getLogger("armtriage.service")
 _SAFE = (b"x-content-type-options", b"nosniff")
-_LOCAL = ("127.0.0.1", "localhost", "::1")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -138,7 +137,7 @@ class App:
 def _is_local(origin: bytes) -> bool:
     """Whether a page comes from this machine; localhost.example.org does not."""
     try:
-        return urlsplit(origin.decode("ascii", "replace")).hostname in _LOCAL
+        return urlsplit(origin.decode("ascii", "replace")).hostname in LOCAL
     except ValueError:
         return False
 

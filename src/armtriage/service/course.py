@@ -50,7 +50,7 @@ def certificate_of(policy: Policy) -> Any:
     if getattr(policy, "certified", True) is False:
         return None
     try:
-        return policy.certificate()
+        return policy.glance()
     except NotImplementedError:
         return None
 

@@ -6,9 +6,10 @@ import asyncio
 import csv
 import io
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 from armtriage import __version__
 from armtriage.service import clock
@@ -22,8 +23,13 @@ from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
 
-__all__ = ["Site", "csv_of"]
+__all__ = ["LOCAL", "Site", "csv_of"]
 
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""What this machine calls itself."""
+
+
+_LOG = logging.getLogger("armtriage.service")
 _OWN = "/dashboard/"
 _PAGES = ("/", "/keys", "/system")
 _LISTENERS = 100
@@ -79,6 +85,11 @@ class Site:
             said = error if isinstance(error, Refused) else Refused("disk_full" if error.full else "store")
             retry = [] if said.retry is None else [(b"retry-after", b"%d" % said.retry)]
             answer = Answer(said.status, said.body(), [*_JSON, *retry])
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            _LOG.exception("a page failed", exc_info=error)
+            answer = Answer(500, Refused("internal").body(), list(_JSON))
         self.service.metrics.requests[answer.status] += 1
         length = (b"content-length", b"%d" % len(answer.body))
         await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]})
@@ -145,6 +156,10 @@ class Site:
         """Return who asks, by the key of the cookie or of the header."""
         doorman = self.service.doorman
         if doorman.open:
+            host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+            if urlsplit(f"//{host.decode('ascii', 'replace')}").hostname not in LOCAL:
+                # A name of somebody else's that leads to this machine would let his page read this one.
+                raise Refused("forbidden", "Without keys the dashboard is for this machine only, as 127.0.0.1.")
             return Who(frozenset(SCOPES), "", True)
         given = next((value for name, value in scope["headers"] if name == b"authorization"), None)
         key = session.key_of(scope["headers"])

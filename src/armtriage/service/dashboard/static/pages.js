@@ -23,7 +23,7 @@ function policiesPage(facts, act) {
     listed.hidden = !rows.length; none.hidden = rows.length > 0;
     show(body, rows.map((one) => h("tr", { class: "row" },
       h("td", { class: "wrap" }, h("a", { href: `/policies/${encodeURIComponent(one.name)}`, "data-key": one.name }, h("b", null, one.name)), h("div", { class: "sub" }, `${one.budget ? `${whole(one.budget)} of ` : ""}${plural(one.arms, "item")} · ${one.kind} · ${plural(one.decisions, "decision")}`),
-        h("div", { class: "narrow chips" }, state(one), h("span", { class: "sub" }, `${digits(one.rate)} /s`), one.alarms.length ? alarms(one.alarms) : null)),
+        h("div", { class: "narrow chips" }, state(one), h("span", { class: "sub" }, `${digits(one.rate)} /s`), one.alarms.length ? alarms(one.alarms) : null), one.triage ? h("div", { class: "narrow" }, triageBar(one.triage)) : null),
       h("td", { class: "wide" }, state(one)),
       h("td", { class: "num wide" }, digits(one.rate)),
       h("td", { class: "num" }, one.each === null ? h("span", { class: "sub" }, !one.certified ? "no certificate" : one.decisions ? "withdrawn" : "–") : h("b", null, atMost(one.each))),

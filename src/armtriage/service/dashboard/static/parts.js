@@ -70,6 +70,7 @@ function charts(p, act) {
   ];
   const said = element[0].querySelector(".head > div");
   const update = (now) => {
+    if (loss.matches(":hover") || triage.matches(":hover")) return; // somebody reads it
     const found = now.certificate, points = (now.course ?? []).slice(), last = points.at(-1);
     if (found?.rounds && (!last || found.rounds > last[0])) points.push([found.rounds, 0, found.total, found.estimate, ...(now.triage ?? [null, null, null])]);
     show(said, h("h2", { id: "loss" }, "Certified loss per decision"), h("p", { class: "sub" },
@@ -185,7 +186,7 @@ function trafficPart(p) {
   };
   const update = (now) => {
     const t = now.traffic;
-    if (!t) return;
+    if (!t || left.matches(":hover") || right.matches(":hover")) return;
     made.left = minutesChart("Decisions and rewards per second", t.from, [{ name: "decisions", kind: "accent", values: t.decisions }, { name: "rewards", kind: "sure", values: t.rewards }], "", now.created);
     made.right = minutesChart("Decide latency in milliseconds", t.from, [{ name: "99%", kind: "open", values: t.latency.map((one) => one[1]) }, { name: "50%", kind: "accent", values: t.latency.map((one) => one[0]) }], " ms", t.began);
     place(left, made.left, ["No traffic", "No decision and no reward in the last 90 minutes that are over; this minute counts when it is over."]);
@@ -215,7 +216,7 @@ function contextsPart(p) {
   const found = p.contexts;
   if (!found) return null;
   const list = h("dl", { class: "weights" });
-  const element = card("c5", "weights", heading("weights", "Contexts", `The largest ${found.weights.length} of ${plural(found.dimension, "weight")}: what one unit of a feature adds to the mean reward, by a ridge regression`), list);
+  const element = card("c5", "weights", heading("weights", "Contexts", `${found.weights.length < found.dimension ? `The largest ${found.weights.length} of ${whole(found.dimension)}` : `All ${whole(found.dimension)}`} weights: what one unit of a feature adds to the mean reward, by a ridge regression`), list);
   const update = (now) => {
     const weights = now.contexts?.weights ?? found.weights, most = Math.max(...weights.map(([, v]) => Math.abs(v)), 1e-12);
     show(list, weights.map(([place, v]) => h("div", null, h("dt", null, `feature ${place}`), h("dd", { class: "b" }, h("i", { class: v < 0 ? "k-open" : "k-accent", style: { width: `${(50 * Math.abs(v)) / most}%`, left: v < 0 ? `${50 - (50 * Math.abs(v)) / most}%` : "50%" } })), h("dd", { class: "num" }, digits(v)))));
