@@ -137,7 +137,7 @@ PICTURES = {
     "dashboard-policy": Picture("/policies/front-page"),
     "dashboard-dark": Picture("/policies/front-page", theme="dark", top=960),
     "dashboard-phone": Picture("/policies/front-page", width=390, theme="dark", top=1560),
-    "dashboard-why": Picture("/policies/front-page?sort=open&item={best}", part="section:has(#items)"),
+    "dashboard-why": Picture("/policies/front-page?item={third}", part="section:has(#items)"),
     "dashboard-sets": Picture("/policies/crews", top=1000),
     "dashboard-contexts": Picture("/policies/search-results", top=760),
     "dashboard-policies": Picture("/", top=440),
@@ -149,7 +149,7 @@ def take(browser: Browser, url: str, picture: Picture, path: Path) -> None:
     """Take a picture when the page is live."""
     context = browser.new_context(viewport={"width": picture.width, "height": 900}, color_scheme=picture.theme)
     page = context.new_page()
-    page.goto(url + picture.path.format(best=next(iter(front_page()))))
+    page.goto(url + picture.path.format(third=list(front_page())[2]))
     page.wait_for_selector("#live[data-state=live]", timeout=10_000)
     if picture.part:
         page.locator(picture.part).screenshot(path=path)
@@ -179,6 +179,7 @@ def main(out: Path, decisions: int, seconds: float) -> None:
             for name, picture in PICTURES.items():
                 for _ in range(3):
                     town.visits("front-page", town.chance.randint(4, 9))
+                    town.visits("newsletter", 2)
                 take(browser, url, picture, out / f"{name}.png")
             browser.close()
 

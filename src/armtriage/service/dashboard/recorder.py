@@ -21,7 +21,7 @@ from armtriage.service.upkeep import verify
 __all__ = ["Note", "Pulse", "Recorder", "Verified", "quantile"]
 
 _LOG = logging.getLogger("armtriage.service")
-_FIRST_CHECK, _NEXT_CHECK = 15.0, 600.0  # seconds before a state is compared with its log, and between two times
+_FIRST_CHECK, _NEXT_CHECK = 15.0, 300.0  # seconds before a state is compared with its log, and between two times
 _MINUTES = 90
 _SAID = {
     "late": ("reward", "after their decisions were closed: stored, not learnt"),

@@ -30,6 +30,8 @@ function ticks(top, count = 4) {
   const raw = top / count, base = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 2.5, 5, 10].map((k) => k * base).find((one) => one >= raw * 0.999);
   return Array.from({ length: Math.ceil(top / step - 1e-9) + 1 }, (_, i) => +(i * step).toPrecision(6));
 }
+// All marks of an axis with as many decimals as its step needs.
+const even = (marks) => { const places = Math.min(Math.max(0, ...marks.map((v) => (String(v).split(".")[1] ?? "").length)), 6); return (v) => (v ? (v >= 1000 ? short(v) : v.toFixed(places)) : "0"); };
 function rules(width, box, marks, y, words = short) {
   return marks.map((mark) => [
     s("line", { x1: box.l, x2: width - box.r, y1: y(mark), y2: y(mark), class: "s-grid" }), label(box.l - 8, y(mark) + 4, words(mark), "end")]);
@@ -60,7 +62,7 @@ function lossChart(points, all) {
     const end = guessed.length ? y(guessed.at(-1).guess) : 0;
     places.push(...xs);
     return [
-      rules(w, box, marks, y, (v) => digits(v, 2)), decades(from[0].t, last.t, x).map((t) => label(x(t), height - 6, short(t))),
+      rules(w, box, marks, y, even(marks)), decades(from[0].t, last.t, x).map((t) => label(x(t), height - 6, short(t))),
       s("path", { d: area(xs, ys, ys.map(() => y(0))), class: "f-band" }), s("path", { d: path(xs, ys), class: "line s-accent" }),
       guessed.length > 1 && s("path", { d: path(guessed.map((p) => x(p.t)), guessed.map((p) => y(p.guess))), class: "line s-accent", "stroke-dasharray": "4 3" }),
       s("circle", { cx: xs.at(-1), cy: ys.at(-1), r: 3.5, class: "f-accent" }), label(xs.at(-1) + 8, ys.at(-1) - 5, `≤ ${atMost(last.bound)}`, "start", "t"),

@@ -81,7 +81,8 @@ function charts(p, act) {
       : found.contradictions ? ["The certificate is withdrawn", "Means have changed, so no bound holds for all decisions together."]
       : ["No history yet", now.decisions ? "The first points come with the next decisions." : "The first point comes with the first decision."];
     if (made.loss.empty) show(loss, empty(...none)); else { if (!loss.contains(loss.figure)) { show(loss, made.loss.host, h("div", { class: "under" }, h("span"), made.loss.table)); } else { loss.figure.replaceWith(made.loss.host); keepTable(loss, made.loss.table); } loss.figure = made.loss.host; }
-    if (made.triage.empty) show(triage, empty(...none));
+    const settled = now.triage && now.triage[0] + now.triage[2];
+    if (made.triage.empty || !settled) show(triage, empty(...(made.triage.empty ? none : ["Nothing is settled yet", `All ${plural(now.live, "item")} may still be among the best, and may not. The table says what keeps each of them open.`])));
     else {
       const keys = h("div", { class: "legend" }, [["sure", "confirmed"], ["open", "open"], ["out", "eliminated"]].map(([kind, name]) => h("span", null, h("i", { class: `k-${kind}` }), name)));
       if (!triage.contains(triage.figure)) show(triage, made.triage.host, h("div", { class: "under" }, keys, made.triage.table)); else { triage.figure.replaceWith(made.triage.host); keepTable(triage, made.triage.table); }
