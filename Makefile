@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo serve-demo check test test-long bench lint docs docs-figures dashboard-pictures reproduce-docs clean
+.PHONY: install demo serve-demo check test test-long bench compare lint docs docs-figures dashboard-pictures reproduce-docs clean
 
 install: .venv/.all
 
@@ -51,6 +51,18 @@ test-long: .venv/.dev .venv/.ray
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# Others on the same data: make compare ARGS=contexts. Peers have an environment of their own, into which each is
+# installed by itself; one that does not install is skipped, with its reason.
+compare: .venv-compare/.peers
+	.venv-compare/bin/python -m benchmarks.compare $(ARGS)
+
+.venv-compare/.peers: pyproject.toml benchmarks/compare/peers.py
+	$(PYTHON) -m venv .venv-compare
+	.venv-compare/bin/python -m pip install --quiet --upgrade pip
+	.venv-compare/bin/python -m pip install --quiet --editable '.[features]'
+	.venv-compare/bin/python benchmarks/compare/peers.py
+	@touch $@
+
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@! grep -rnE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' site || \
@@ -78,4 +90,4 @@ reproduce-docs: .venv/.all
 	cp build/guarded/figures/guarded-ratios.png docs/images/
 
 clean:
-	rm -rf .venv site build dist
+	rm -rf .venv .venv-compare site build dist

@@ -44,7 +44,7 @@ def of_bounds(lower: Any, upper: Any, budget: int, decisions: Any, next_decision
     """The certificate of a list of decisions, with intervals that are given."""
     n = len(lower)
     pulls = np.bincount(np.ravel(decisions).astype(int), minlength=n) if len(decisions) else np.zeros(n, int)
-    tally = Tally(pulls, np.zeros(n, np.int64), np.zeros(n))
+    tally = Tally(pulls, np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
     bounds = Bounds(np.array(lower, float), np.array(upper, float))
     return certificate_of(
         tally, len(decisions), budget, delta=0.05, reward_range=(0, 1), next_decision=next_decision, bounds=bounds
@@ -355,7 +355,7 @@ def test_every_policy_certifies_what_certify_would(kind: type[Policy], tmp_path:
     graph = FeedbackGraph.cliques([2, 2, 1])
     env = StochasticEnvironment([0.9, 0.2, 0.7, 0.4, 0.1], graph, seed=3)
     policy = kind(graph, budget=2, seed=7, reward_range=(-1.0, 1.0))
-    pulls, counts, sums, lost = np.zeros(5, int), np.zeros(5, int), np.zeros(5), 0.0
+    pulls, counts, sums, squares, lost = np.zeros(5, int), np.zeros(5, int), np.zeros(5), np.zeros(5), 0.0
     for t in range(120):
         decision = policy.ask()
         pulls[decision.arms] += 1
@@ -365,8 +365,9 @@ def test_every_policy_certifies_what_certify_would(kind: type[Policy], tmp_path:
             policy.tell(decision, rewards)
             counts[decision.revealed] += 1
             sums[decision.revealed] += rewards
+            squares[decision.revealed] += rewards**2
     one = policy.certificate(delta=0.03)
-    other = certify(pulls, counts, sums, budget=2, delta=0.03, reward_range=(-1.0, 1.0))
+    other = certify(pulls, counts, sums, budget=2, delta=0.03, reward_range=(-1.0, 1.0), squares=squares)
     assert one.regret_bound == pytest.approx(other.regret_bound)
     assert one.next_bound == pytest.approx(other.next_bound)
     assert one.rounds == 120

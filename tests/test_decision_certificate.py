@@ -34,7 +34,7 @@ def of_bounds(family: Any, lower: Any, upper: Any, played: Any, reward_range: An
     """The certificate of a list of decisions, with intervals that are given."""
     n = len(lower)
     pulls = np.bincount(np.concatenate([np.empty(0, int), *played]).astype(int), minlength=n)
-    tally = Tally(pulls, np.full(n, 4), np.full(n, 2.0))
+    tally = Tally(pulls, np.full(n, 4), np.full(n, 2.0), np.zeros(n))
     bounds = Bounds(np.array(lower), np.array(upper))
     given_ = {"delta": 0.05, "reward_range": reward_range, "bounds": bounds, **more}
     return certificate_of_decisions(tally, len(played), family, **given_)

@@ -105,7 +105,7 @@ def test_bound_by_exposure_is_the_usual_one_when_nothing_sleeps(scale: int) -> N
     for _ in range(500):
         log = random_log(rng, most=8, sleepy=0.0)
         pulls, rounds, budget = scale * log.pulls, scale * len(log.rounds), log.rounds[0][1].size
-        tally = Tally(pulls, np.zeros_like(pulls), np.zeros(pulls.size))
+        tally = Tally(pulls, np.zeros_like(pulls), np.zeros(pulls.size), np.zeros(pulls.size))
         common: dict[str, Any] = {"delta": 0.05, "reward_range": (0.0, 1.0), "bounds": log.bounds}
         usual = certificate_of(tally, rounds, budget, **common)
         exposed = certificate_of(tally, rounds, budget, **common, exposures=np.full_like(pulls, rounds))
@@ -177,7 +177,7 @@ def test_sets_that_were_closed_stay_bounded(seed: int) -> None:
 
 def test_forgotten_arm_keeps_a_row_for_what_it_was() -> None:
     """Arm 0 had mean 1 for 500 rounds, is forgotten, and then has mean 0; row 2 is what it was."""
-    tally = Tally(np.array([30, 470, 500]), np.array([30, 470, 500]), np.array([0.0, 235.0, 500.0]))
+    tally = Tally(np.array([30, 470, 500]), np.array([30, 470, 500]), np.array([0.0, 235.0, 500.0]), np.zeros(3))
     exposures, divisors = np.array([500, 1000, 500]), np.array([4.0, 2.0, 2.0])
     one = certificate_of(
         tally, 1000, 1, delta=0.01, reward_range=(0, 1), exposures=exposures, divisors=divisors, later=True,
@@ -358,7 +358,7 @@ def test_books_with_missing_or_too_many_sets_are_refused() -> None:
 
 def test_watch_follows_eligible_arms() -> None:
     watch, plain = Watch(3, 1, 0.05), Watch(3, 1, 0.05)
-    tally = Tally(np.array([50, 30, 20]), np.array([50, 30, 20]), np.array([40.0, 15.0, 2.0]))
+    tally = Tally(np.array([50, 30, 20]), np.array([50, 30, 20]), np.array([40.0, 15.0, 2.0]), np.zeros(3))
     exposures = np.array([60, 90, 100])
     expected = certify(*tally, budget=1, exposures=exposures)
     assert watch.bound(tally, 100, exposures) == pytest.approx(expected.regret_bound)
@@ -374,19 +374,27 @@ def test_shares_of_delta_are_each_arms_own() -> None:
         alone = confidence_interval(int(counts[arm]), sums[arm], n_arms=int(divisors[arm]), delta=0.01)
         assert (bounds.lower[arm], bounds.upper[arm]) == alone
     watch = Watch(3, 1, 0.01, divisors)
-    watch.bound(Tally(counts, counts, sums), 125)
+    watch.bound(Tally(counts, counts, sums, np.zeros(counts.size)), 125)
     assert np.array_equal(watch.bounds, bounds)
     one = certificate_of(
-        Tally(counts, counts, sums), 125, 1, delta=0.01, reward_range=(0, 1), divisors=divisors, later=True
+        Tally(counts, counts, sums, np.zeros(counts.size)),
+        125,
+        1,
+        delta=0.01,
+        reward_range=(0, 1),
+        divisors=divisors,
+        later=True,
     )
-    other = certificate_of(Tally(counts, counts, sums), 125, 1, delta=0.01, reward_range=(0, 1), bounds=bounds)
+    other = certificate_of(
+        Tally(counts, counts, sums, np.zeros(counts.size)), 125, 1, delta=0.01, reward_range=(0, 1), bounds=bounds
+    )
     assert one.next_bound == other.next_bound
     assert (one.confidence, other.confidence) == (0.98, 0.99)
     assert str(one).startswith("With 98% confidence, ")
 
 
 def of_arms(**options: Any) -> Certificate:
-    tally = Tally(np.array([40, 30, 20, 10]), np.array([40, 30, 20, 10]), np.array([30.0, 15.0, 8.0, 1.0]))
+    tally = Tally(np.array([40, 30, 20, 10]), np.array([40, 30, 20, 10]), np.array([30.0, 15.0, 8.0, 1.0]), np.zeros(4))
     common: dict[str, Any] = {"delta": 0.05, "reward_range": (0.0, 1.0), "exposures": np.array([50, 45, 40, 45])}
     return certificate_of(tally, 50, 2, **{**common, **options})
 

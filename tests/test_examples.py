@@ -69,6 +69,17 @@ def test_a_news_page_is_certified_and_loses_less_than_its_certificate(capsys: py
     assert day.lost < eager.lost <= eager.certificate.regret_bound
 
 
+def test_clicks_are_learned_from_raw_features(capsys: pytest.CaptureFixture[str]) -> None:
+    day = runpy.run_path(str(EXAMPLES / "clicks_from_raw_features.py"))["main"](visits=1500)
+    assert day.lost < 0.8 * day.lost_at_random
+    assert day.lost <= day.certified
+    assert day.report.rows == 1500 * 20
+    assert day.report.unknown == {"kind": 1}
+    assert list(day.report.clipped) == ["price"]
+    assert 0.03 < day.report.missing["age"] / day.report.rows < 0.07
+    assert "45 numbers for each candidate" in capsys.readouterr().out
+
+
 def test_the_contest_among_eligible_arms_prints_every_policy_in_every_regime(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -25,7 +25,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 def public() -> dict[str, object]:
     """The classes and functions of armtriage that stand in its namespace without an underscore."""
-    late = {name: getattr(armtriage, name) for name in ("Experiment", "Results")}
+    late = {name: getattr(armtriage, name) for name in ("Experiment", "FeatureReport", "Features", "Results")}
     members = {**vars(armtriage), **late}.items()
     return {name: one for name, one in members if not name.startswith("_") and not inspect.ismodule(one)}
 
@@ -98,7 +98,7 @@ def test_docs_mention(name: str) -> None:
 
 
 HEAVY = (
-    *("matplotlib", "polars", "pydantic", "ray", "networkx", "typer", "rich", "pandas"),
+    *("matplotlib", "polars", "pydantic", "ray", "networkx", "typer", "rich", "pandas", "sklearn"),
     *("scipy.stats", "scipy.sparse", "scipy.optimize"),
 )
 

@@ -1,5 +1,6 @@
 """armtriage: choose S of K arms each round, and lose as little as possible while learning."""
 
+import importlib
 import typing
 
 from armtriage.certificate import Certificate, certify
@@ -60,6 +61,7 @@ from armtriage.policies import (
     CombUCB1,
     ConstrainedElimination,
     ContextualCertificate,
+    ContextualGuard,
     ContextualPolicy,
     Greedy,
     Guard,
@@ -77,6 +79,7 @@ from armtriage.triage import Triage, TriageLog
 
 if typing.TYPE_CHECKING:
     from armtriage.experiments import Experiment, Results
+    from armtriage.features import FeatureReport, Features
 
 __all__ = [
     "C2UCB",
@@ -92,6 +95,7 @@ __all__ = [
     "ConstrainedElimination",
     "Constraints",
     "ContextualCertificate",
+    "ContextualGuard",
     "ContextualPolicy",
     "DamagedFile",
     "Decision",
@@ -101,6 +105,8 @@ __all__ = [
     "Experiment",
     "ExperimentError",
     "Explicit",
+    "FeatureReport",
+    "Features",
     "FeedbackGraph",
     "Greedy",
     "Guard",
@@ -158,10 +164,11 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> typing.Any:
-    """Import what experiments need when it is first asked for: a service that asks and tells never does."""
-    if name not in ("Experiment", "Results"):
-        raise AttributeError(f"module 'armtriage' has no attribute {name!r}")
-    from armtriage import experiments
+_LATE = {"Experiment": "experiments", "Results": "experiments", "FeatureReport": "features", "Features": "features"}
 
-    return getattr(experiments, name)
+
+def __getattr__(name: str) -> typing.Any:
+    """Import what needs an extra when it is first asked for: a service that asks and tells never does."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'armtriage' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"armtriage.{_LATE[name]}"), name)

@@ -113,7 +113,10 @@ _FOUND = ("graph", "good", "independent", "seed")
 INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}
 """The names of instances, and their kinds."""
 # Set by the instance or by the seed, or for people and services only, so they are no options of a policy here.
-_GIVEN = ("graph", "n_arms", "dimension", "budget", "decisions", "seed", "names", "direction", "sleepers_seen")
+_GIVEN = (
+    *("graph", "n_arms", "dimension", "budget", "decisions", "seed"),
+    *("names", "direction", "sleepers_seen", "features"),
+)
 _BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
 _GRAPH = inspect.Parameter("graph", inspect.Parameter.KEYWORD_ONLY, default="semi_bandit", annotation=str)
 

@@ -46,6 +46,7 @@ __all__ = [
     "certify",
     "in_json",
     "in_units",
+    "intervals_of",
     "listed",
     "narrowed",
 ]
@@ -54,11 +55,15 @@ C = TypeVar("C", bound="Certificate")
 
 
 class Tally(NamedTuple):
-    """How often each arm was pulled and observed, and the sum of its rewards."""
+    """How often each arm was pulled and observed, the sum of its rewards r, and that of r (1 - r) on the unit scale.
+
+    The latter is 0 for rewards of 0 and 1. Where it is not known 0 is valid, and certificates are wider.
+    """
 
     pulls: NDArray[np.int64]
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
+    between: NDArray[np.float64]
 
 
 class Bounds(NamedTuple):
@@ -295,6 +300,7 @@ def certify(
     *,
     budget: int | None = None,
     decisions: DecisionSet | None = None,
+    squares: ArrayLike | None = None,
     delta: float = 0.05,
     reward_range: tuple[float, float] = (0.0, 1.0),
     rounds: int | None = None,
@@ -325,6 +331,9 @@ def certify(
         How many arms a decision has.
     decisions : DecisionSet
         Which decisions are allowed, instead of `budget`; the answer then is an `armtriage.DecisionCertificate`.
+    squares : array_like of float, optional
+        The sums of the squared rewards: the certificate is narrower then, the more the smaller their variance is. Where
+        all rewards are ends of `reward_range` it is the same.
     delta : float
         The probability with which any certificate of this log, now or later, may fail.
     reward_range : tuple of float
@@ -358,7 +367,8 @@ def certify(
     size = _check_size(budget, decisions, n_arms)
     observed = check_per_arm("counts", counts, n_arms, whole=True)
     _countable("pulls", given)
-    tally = Tally(given, observed, check_per_arm("sums", sums, n_arms))
+    totals = check_per_arm("sums", sums, n_arms)
+    tally = Tally(given, observed, totals, np.zeros(n_arms))
     if decisions is not None and rounds is None and not decisions.same_size:
         raise ValueError("rounds must be given for decisions of different sizes, got None")
     made = _rounds(given, size, rounds)
@@ -381,6 +391,8 @@ def certify(
         )
     gained = high * tally.counts - tally.sums if direction == "minimize" else tally.sums - low * tally.counts
     unit = tally._replace(sums=gained / (high - low))
+    if squares is not None:
+        unit = unit._replace(between=_between(check_per_arm("squares", squares, n_arms), tally, unit.sums, low, high))
     if decisions is not None:
         from armtriage.decision_certificate import certificate_of_decisions
 
@@ -447,7 +459,7 @@ def certificate_of(
     unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
         shares = tally.counts.size if divisors is None else divisors
-        bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=shares, delta=delta))
+        bounds = intervals_of(tally, shares, delta)
     live = np.arange(tally.counts.size) if arms is None else arms
     open_to = live if eligible is None else eligible
     means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0)
@@ -628,24 +640,28 @@ class Watch:
 
         With `exposures`, against the best arms that were eligible in each round, `slots` in all.
         """
-        self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta, self.divisors)[0]
+        self.bounds = narrowed(self.bounds, tally, self.delta, self.divisors)[0]
         if exposures is not None:
             return by_exposure(self.bounds, tally.pulls, exposures, int(tally.pulls.sum()) if slots is None else slots)
         return max(log_bound(tally.pulls, rounds, self.budget, self.bounds), 0.0)
 
 
+def intervals_of(tally: Tally, divisors: int | NDArray[np.float64], delta: float) -> Bounds:
+    """Return the intervals of a tally on the unit scale; `divisors` are 1 / share of `delta` of each arm."""
+    sums = np.clip(tally.sums, 0.0, tally.counts)
+    most = sums * (tally.counts - sums) / np.maximum(tally.counts, 1)
+    squares = sums - np.clip(tally.between, 0.0, most)
+    return Bounds(*confidence_interval(tally.counts, sums, n_arms=divisors, delta=delta, squares=squares))
+
+
 def narrowed(
-    bounds: Bounds,
-    counts: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    delta: float,
-    divisors: NDArray[np.float64] | None = None,
+    bounds: Bounds, tally: Tally, delta: float, divisors: NDArray[np.float64] | None = None
 ) -> tuple[Bounds, NDArray[np.bool_]]:
     """Return the bounds inside both the old ones and new intervals, and which arms have none: the new ones stand.
 
     `divisors` are 1 / share of `delta` of each arm, by default the number of arms.
     """
-    lower, upper = confidence_interval(counts, sums, n_arms=counts.size if divisors is None else divisors, delta=delta)
+    lower, upper = intervals_of(tally, tally.counts.size if divisors is None else divisors, delta)
     both = np.maximum(lower, bounds.lower), np.minimum(upper, bounds.upper)
     kept = both[0] <= both[1]
     return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), ~kept
@@ -693,6 +709,21 @@ def _countable(name: str, values: NDArray[np.int64]) -> None:
     """Refuse what has a sum that is no longer exact."""
     if values.sum(dtype=np.float64) >= LONGEST:
         raise ValueError(f"{name} must sum to less than {LONGEST}, got {values.sum(dtype=np.float64):g}")
+
+
+def _between(
+    squares: NDArray[np.float64], tally: Tally, unit: NDArray[np.float64], low: float, high: float
+) -> NDArray[np.float64]:
+    """Return the sums of r (1 - r) on the unit scale, from those of squares of rewards in their own units."""
+    width, n = high - low, tally.counts
+    between = (tally.sums * (low + high) - low * high * n - squares) / width**2
+    slack = 1e-9 * (1.0 + n) * max(low * low, high * high, 1.0) / width**2
+    most = np.clip(unit * (n - unit) / np.maximum(n, 1), 0.0, None)
+    for arm in np.flatnonzero(~((between >= -slack) & (between <= most + slack)))[:1]:
+        least = tally.sums[arm] ** 2 / max(n[arm], 1)
+        ends = f"[{least:g}, {tally.sums[arm] * (low + high) - low * high * n[arm]:g}]"
+        raise ValueError(f"squares must lie in {ends} for the sum of arm {arm}, got {squares[arm]!r}")
+    return np.clip(between, 0.0, most)
 
 
 def _exposures(exposures: ArrayLike, pulls: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:

@@ -27,12 +27,12 @@ from armtriage.certificate import (
     _named,
     _withdrawn,
     in_units,
+    intervals_of,
     listed,
     name_all,
     narrowed,
 )
 from armtriage.decisions import DecisionSet
-from armtriage.intervals import confidence_interval
 from armtriage.triage import Triage
 
 __all__ = [
@@ -221,7 +221,7 @@ def certificate_of_decisions(
     exclude = _NONE if eligible is None else np.setdiff1d(np.arange(n_arms), eligible)
     unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
-        bounds = Bounds(*confidence_interval(tally.counts, unit, n_arms=n_arms, delta=delta))
+        bounds = intervals_of(tally, n_arms, delta)
     intervals = in_units(bounds, reward_range, direction)
     bounds = Bounds(bounds.lower + offset, bounds.upper + offset)
     means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0) + offset
@@ -286,6 +286,6 @@ class DecisionWatch:
     def bound(self, tally: Tally, rounds: int, exposures: Ints | None = None) -> float:
         """Return what `rounds` decisions have lost at most, on the unit scale of the rewards."""
         assert exposures is None, "over a decision set everybody is eligible"
-        self.bounds = narrowed(self.bounds, tally.counts, tally.sums, self.delta)[0]
+        self.bounds = narrowed(self.bounds, tally, self.delta)[0]
         here = Bounds(self.bounds.lower + self.offset, self.bounds.upper + self.offset)
         return log_bound(self.decisions, tally.pulls, rounds, here)

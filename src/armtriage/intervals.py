@@ -31,6 +31,7 @@ __all__ = [
     "kl_lower",
     "kl_upper",
     "mixture_excess",
+    "two_points",
 ]
 
 PRINTED, HOEFFDING, KL, BERNSTEIN, MIXTURE = 0, 1, 2, 3, 4
@@ -38,6 +39,7 @@ INTERVALS = ("printed", "hoeffding", "kl", "bernstein", "mixture")
 """The names of the kinds, each at the place of its code."""
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+_NEAR = 1e-10  # how far above the level an end of the mixture interval may stand: a share of 1e-11 of its width
 
 
 @kernel
@@ -160,6 +162,68 @@ def mixture_excess(count: int, total: float) -> float:
 
 
 @kernel
+def two_points(count: float, total: float, between: float) -> tuple[float, float]:
+    """Return x and w: x in n - w rewards and 1 in w have the sum of the rewards, and their sum of r (1 - r).
+
+    So they have mean and variance of the data; x is 0 and w the sum where all rewards are 0 or 1.
+    """
+    if between <= 0.0 or total >= count:
+        return 0.0, total
+    least = min(between / (count - total), total / count)
+    return least, min(max((total - count * least) / (1.0 - least), 0.0), count)
+
+
+@kernel
+def _capital(n: float, p: float, least: float, y: float) -> tuple[float, float]:
+    """Return a bound below the log of the capital against the mean ``least + (1 - least) y``, and its slope in y.
+
+    It lacks a constant; ``p`` is the share of the upper of two points.
+    """
+    middle, width = (n * p + 0.5) / (n + 1.0), 1.0 - least
+    tail = math.exp(-(n + 1.0) * kl(middle, y))
+    if tail >= 1.0:
+        return -math.inf, 0.0
+    odds = (least + width * y) / y
+    slope = n * (y - p) - 0.5 * (1.0 - y) + tail / (1.0 - tail) * (n + 1.0) * (y - middle)
+    return n * kl(p, y) + 0.5 * math.log(odds) + math.log1p(-tail), slope / (y * (1.0 - y)) + 0.5 * width / (y * odds)
+
+
+@kernel
+def _mixture_upper(count: int, total: float, between: float, base: float) -> float:
+    """Return the upper end of the mixture interval; base = ln(K/delta).
+
+    Newton steps come from the right, to where the capital just reaches the level. Only a point where it has been seen
+    to reach it is returned, so that the end is valid wherever they stop.
+    """
+    n = float(count)
+    mean = min(max(total / n, 0.0), 1.0)
+    coin = kl_upper(mean, (base + mixture_excess(count, total)) / n)
+    if between <= 0.0 or total >= n:
+        return coin
+    least, wins = two_points(n, total, between)
+    width, p = 1.0 - least, wins / n
+    level = base + mixture_excess(count, wins)
+    first = (p + 0.5 / n) / (1.0 + 0.5 / n)  # the capital grows from here on
+    y, good = max(min(kl_upper(p, level / n), 1.0 - 1e-12), first), -1.0
+    for _ in range(16):
+        if y >= 1.0:
+            break
+        capital, slope = _capital(n, p, least, y)
+        excess, near = capital - level, _NEAR + 4e-16 * slope  # no less than a step of y can change
+        if excess >= 0.0:
+            good = y
+            if excess < near or slope <= 0.0:
+                break
+        if excess == -math.inf or slope <= 0.0:
+            y = max(y + 0.1 * (1.0 - y), first)
+            continue
+        y = max(y - (excess - 0.5 * near) / slope, first)
+        if y == good:
+            break
+    return coin if good < 0.0 else min(coin, least + width * good)
+
+
+@kernel
 def half_width(kind: int, count: int, n_arms: float, horizon: float, delta: float) -> float:
     """Return the half-width of PRINTED or HOEFFDING, which depends on the count alone.
 
@@ -180,11 +244,12 @@ def half_width(kind: int, count: int, n_arms: float, horizon: float, delta: floa
 
 @kernel
 def interval(
-    kind: int, count: int, total: float, squares: float, n_arms: float, horizon: float, delta: float
+    kind: int, count: int, total: float, between: float, n_arms: float, horizon: float, delta: float
 ) -> tuple[float, float]:
-    """Return the bounds on a mean after `count` rewards with sum `total` and sum of squares `squares`.
+    """Return the bounds on a mean after `count` rewards with sum `total` and sum `between` of r (1 - r).
 
-    See `confidence_interval` for the kinds. A `horizon` of 0 asks for validity at all times.
+    The latter is 0 for rewards of 0 and 1, and less than it is, or 0, is always valid. See `confidence_interval` for
+    the kinds. A `horizon` of 0 asks for validity at all times.
     """
     if count <= 0:
         return 0.0, 1.0
@@ -192,7 +257,11 @@ def interval(
     mean = min(max(total / n, 0.0), 1.0)
     if kind in (MIXTURE, KL):
         if kind == MIXTURE:
-            level = math.log(n_arms / delta) + mixture_excess(count, total)
+            base = math.log(n_arms / delta)
+            if between > 0.0 and 0.0 < total < n:
+                upper = _mixture_upper(count, total, between, base)
+                return 1.0 - _mixture_upper(count, n - total, between, base), upper
+            level = base + mixture_excess(count, total)
         elif horizon > 0.0:
             level = math.log(2.0 * n_arms * horizon / delta)
         else:
@@ -204,7 +273,7 @@ def interval(
             return 0.0, 1.0
         counts = horizon if horizon > 0.0 else n * (n + 1.0)
         level = math.log(4.0 * n_arms * counts / delta)
-        variance = max(squares - n * mean * mean, 0.0) / (n - 1.0)
+        variance = max(min(total, n) - between - n * mean * mean, 0.0) / (n - 1.0)
         width = math.sqrt(2.0 * variance * level / n) + 7.0 * level / (3.0 * (n - 1.0))
     else:
         width = half_width(kind, count, n_arms, horizon, delta)
@@ -216,14 +285,14 @@ def _intervals(
     kind: int,
     counts: NDArray[np.int64],
     totals: NDArray[np.float64],
-    squares: NDArray[np.float64],
+    between: NDArray[np.float64],
     divisors: NDArray[np.float64],
     horizon: float,
     delta: float,
     bounds: NDArray[np.float64],
 ) -> None:
     for i in range(counts.size):
-        bounds[0, i], bounds[1, i] = interval(kind, counts[i], totals[i], squares[i], divisors[i], horizon, delta)
+        bounds[0, i], bounds[1, i] = interval(kind, counts[i], totals[i], between[i], divisors[i], horizon, delta)
 
 
 def confidence_interval(
@@ -257,7 +326,8 @@ def confidence_interval(
     horizon : float, optional
         A bound T on all counts that will be looked at; None for validity at all times.
     squares : array_like of float, optional
-        The sum of squared rewards, for ``"bernstein"`` only.
+        The sum of squared rewards, which ``"bernstein"`` needs and ``"mixture"`` may have: it is narrower then, the
+        more the smaller their variance is. The other kinds have no use for it.
 
     Returns
     -------
@@ -297,11 +367,19 @@ def confidence_interval(
     used, and so it is for kl, hoeffding and printed; bernstein wants the rewards of one arm independent
     and of one law.
 
+    *Mixture, with squares.* The mixture is a bound on the capital of somebody who bets against the mean p, by the sum
+    of the rewards. Their squares give a better bound on the same capital, so that no second delta is spent: the
+    interval is inside the one without squares, is the same for rewards of 0 and 1, and its half-width is at most
+    ``sqrt(2Vb/n) + 2b/n``, ``b = ln(2K sqrt(n)/delta)``, for V the sample variance: see `docs/intervals.md`.
+
     Examples
     --------
     >>> lower, upper = confidence_interval(100, 20.0)
     >>> round(lower, 4), round(upper, 4)
     (0.091, 0.3516)
+    >>> lower, upper = confidence_interval(100, 20.0, squares=5.0)  # a standard deviation of 0.1
+    >>> round(lower, 4), round(upper, 4)
+    (0.1638, 0.2606)
     >>> lower, upper = confidence_interval([10, 1000], [2.0, 200.0], kind="kl", horizon=1000)
     >>> upper.round(4)
     array([0.8519, 0.2622])
@@ -328,8 +406,12 @@ def confidence_interval(
     _refuse("count", counts, ~((counts >= 0) & (counts == np.floor(counts)) & (counts < 2**53)), "whole, from 0")
     slack = 1e-9 * (1.0 + counts)
     _refuse("total", totals, ~((totals >= -slack) & (totals <= counts + slack)), "from 0 to count")
+    between = np.zeros(counts.shape)
     if squares is not None:
         _refuse("squares", second, ~((second >= -slack) & (second <= totals + slack)), "from 0 to total")
+        most = totals * (counts - totals) / np.maximum(counts, 1)
+        _refuse("squares", second, totals - second > most + slack, "at least total squared over count")
+        between = np.clip(totals - second, 0.0, np.maximum(most, 0.0))
     if horizon is not None and kind != "mixture":
         _refuse("count", counts, counts > horizon, f"at most the horizon {horizon!r}")
     bounds = np.empty((2, counts.size))
@@ -337,7 +419,7 @@ def confidence_interval(
         INTERVALS.index(kind),
         counts.astype(np.int64).ravel(),
         np.ascontiguousarray(totals).ravel(),
-        np.ascontiguousarray(second).ravel(),
+        between.ravel(),
         divisors.astype(np.float64).ravel(),
         0.0 if horizon is None else float(horizon),
         float(delta),

@@ -21,7 +21,8 @@ from armtriage import (
     simulate,
 )
 from armtriage.kernels.jit import kernel
-from armtriage.policies.linear.adaptive import Fit, FitParams, adapt, learn, new_fit, widths
+from armtriage.policies.linear.adaptive import Fit, FitParams, adapt, learn, new_fit
+from armtriage.policies.linear.guarded_linear import find_widths
 from armtriage.policies.linear.pricing import admit, find_boxes, radius
 from armtriage.theory import guarded_linear_upper
 
@@ -190,7 +191,8 @@ def test_the_worst_proposer_stays_within_the_guarantee(factor: float) -> None:
     for t in range(rounds):
         x, means = env.contexts(t), env.means(t)
         arms = np.sort(np.argsort(means, kind="stable")[:2])
-        find_boxes(params.price, state.boxes, state.book, state.ridge, x, state.arms)
+        find_widths(params, state, x)
+        find_boxes(params.price, state.boxes, state.book, state.ridge.log_det[0], 20)
         admit(params.price, state.boxes, state.book, 20, t, arms)
         lost += env.regret(t, arms)
         policy._asked = t + 1
@@ -316,8 +318,8 @@ def test_widths_with_open_pulls_are_those_of_all_pulls() -> None:
     policy, x = GuardedLinear(5, 3, 2, seed=7), np.random.default_rng(2).uniform(-0.5, 0.5, (5, 3))
     asked = [policy.ask(x) for _ in range(4)]
     state = policy._state
-    values, squares = np.zeros(5), np.zeros(5)
-    widths(policy._params.fit, state.fit, state.ridge, x, state.arms, values, squares)
+    squares = state.squares
+    find_widths(policy._params, state, x)
     pulled = np.vstack([one.contexts for one in asked])
     gram = state.fit.ridge * np.eye(3) + pulled.T @ pulled
     np.testing.assert_allclose(squares, np.einsum("ij,ij->i", x @ np.linalg.inv(gram), x), rtol=1e-10)

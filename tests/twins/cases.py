@@ -39,6 +39,7 @@ from twins import OverSet, constrained, elimination, guard, guard_decisions, ind
 from twins.harness import Case
 
 GRAPHS = ("semi", "full", "cliques", "up", "down", "digraph", "star", "nearest", "undirected")
+FRACTIONAL = ("exact", "coin")
 LAWS = ("bernoulli", "deterministic", "uniform", "beta")
 
 
@@ -189,13 +190,14 @@ def indexed(name: str, env: StochasticEnvironment, budget: int, rounds: int, see
     """A policy that knows no sets: by an index, by draws, or by nothing at all."""
     graph, luck = env.graph, {"seed": seed, "replication": replication}
     widths: dict[str, Any] = {"horizon": rounds, "delta": 0.5}
+    beliefs: dict[str, Any] = {"prior": (1.0, 1.0) if seed % 3 else (2.0, 5.0), "fractional": FRACTIONAL[seed % 2]}
     kinds: dict[str, tuple[Any, dict[str, Any], Any]] = {
         "CombinatorialUCB": (CombinatorialUCB, widths, partial(index.combinatorial_ucb, **widths)),
         "CombUCB1": (CombUCB1, {}, index.comb_ucb1),
         "KLUCB": (KLUCB, {}, index.kl_ucb),
         "KLUCB-3": (KLUCB, {"log_log": 3.0}, partial(index.kl_ucb, log_log=3.0)),
         "Greedy": (Greedy, {}, index.greedy),
-        "ThompsonSampling": (ThompsonSampling, {}, partial(sampling.Thompson, **luck)),
+        "ThompsonSampling": (ThompsonSampling, beliefs, partial(sampling.Thompson, **luck, **beliefs)),
         "UniformRandom": (UniformRandom, {}, partial(sampling.Random, **luck)),
     }
     kind, options, twin = kinds[name]
@@ -242,6 +244,8 @@ def guard_case(number: int, rounds: int = 300) -> Case:
         "factor": (1.0, 0.05, 0.0, 0.3)[number // 3 % 4],
         "free_look": number % 5 != 4,
         "reveal": number % 7 != 6,
+        "prior": ("learned", "uniform", "learned", (1.5, 6.0))[number % 4],
+        "fractional": FRACTIONAL[number % 6 == 5],
     }
     return guarded(env, budget, rounds, number, number % 2, **options)
 
@@ -478,6 +482,8 @@ def guard_set_case(number: int) -> Case:
         "free_look": number % 5 != 4,
         "reveal": number % 4 == 1,
         "reward_range": SET_RANGES[number % len(SET_RANGES)],
+        "prior": (1.0, 1.0) if number % 3 else (1.5, 6.0),
+        "fractional": FRACTIONAL[number % 6 == 5],
     }
     policy = GuardedThompson(env.graph, decisions=decisions, seed=number, **options)
     replication = number % 2

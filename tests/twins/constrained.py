@@ -60,7 +60,7 @@ class ConstrainedTwin(Twin):
         self.missed = [0] * self.n_arms  # rewards in a row that did not come
         self.tried = [0] * self.n_arms  # counts, and for how many observations lost rewards stand in the schedule
         self.sums = [0.0] * self.n_arms
-        self.squares = [0.0] * self.n_arms
+        self.between = [0.0] * self.n_arms
         self.ties = 0  # how often more than one decision was right
         self.open_rounds: dict[int, Arms] = {}
 
@@ -99,7 +99,7 @@ class ConstrainedTwin(Twin):
             self.counts[arm] += 1
             self.tried[arm] += 1
             self.sums[arm] += unit
-            self.squares[arm] += unit * unit
+            self.between[arm] += unit * (1.0 - unit)
 
 
 class Listed(ConstrainedTwin):
@@ -360,7 +360,7 @@ class Oracle(ConstrainedTwin):
             self.kind,
             self.counts[arm],
             self.sums[arm],
-            self.squares[arm],
+            self.between[arm],
             self.n_arms,
             float(self.horizon or 0),
             self.delta,

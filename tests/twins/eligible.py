@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 
 from armtriage import FeedbackGraph
 from twins import reveals_of
 from twins.elimination import bounds
 from twins.index import kl_bounds
-from twins.sampling import Luck
+from twins.sampling import Luck, Posterior, fitted, posterior
 
 
 @dataclass
@@ -30,7 +29,8 @@ class Row:
     total: float = 0.0
     learned: int = 0
     gained: float = 0.0
-    wins: int = 0
+    wins: float = 0.0
+    told_between: float = 0.0
     pending: int = 0
     missed: int = 0
     credit: int = 0
@@ -56,12 +56,11 @@ class Row:
         return self.missed // 4 if self.missed >= 8 else 0
 
     @property
-    def losses(self) -> int:
+    def losses(self) -> float:
         return self.learned - self.wins + self.lost_as_least
 
-    @property
-    def posterior(self) -> float:
-        return (self.wins + 1) / (self.wins + self.losses + 2)
+    def posterior(self, prior: tuple[float, float]) -> Posterior:
+        return posterior(self.wins, self.losses, self.told_between, prior)
 
 
 class Crowd:
@@ -80,7 +79,12 @@ class Crowd:
         interval: str | None = None,
         horizon: int | None = None,
         sleepers_seen: bool = False,
+        prior: str | tuple[float, float] = "uniform",
+        fractional: str = "exact",
     ) -> None:
+        self.learned, self.coin, self.next_fit = prior == "learned", fractional == "coin", 1
+        self.fractional = False
+        self.prior = (1.0, 1.0) if isinstance(prior, str) else prior
         self.first, self.S, self.luck, self.delta, self.horizon = graph.n_arms, budget, Luck(seed, 0), delta, horizon
         self.interval = interval or self.interval
         self.sleepers_seen, self.extra, self.failures = sleepers_seen, 0, 0
@@ -135,7 +139,10 @@ class Crowd:
             row, coin = self.rows[a], float(self.luck.uniforms(number, -1 - a, 1)[0])
             row.learned += 1
             row.gained += reward
-            row.wins += bool(reward >= 1 or coin < reward)
+            counted = float(coin < reward) if self.coin and reward not in (0, 1) else reward
+            row.wins += counted
+            row.told_between += counted * (1 - counted)
+            self.fractional = self.fractional or counted not in (0, 1)
             row.missed = 0
 
     def close(self, number: int, rewards: dict[int, float], taught: set[int], missing: list[int]) -> None:
@@ -171,11 +178,11 @@ class Crowd:
 
     def draw(self, number: int, a: int) -> float:
         row = self.rows[a]
-        return float(betaincinv(1 + row.wins, 1 + row.losses, self.luck.uniforms(number, a, 1)[0]))
+        return row.posterior(self.prior).draw(float(self.luck.uniforms(number, a, 1)[0]))
 
     def differs(self, policy: Any) -> str | None:
         held = policy._crowd.rows
-        exact = ("learned", "gained", "wins", "pending", "missed", "credit", "pulls", "exposures")
+        exact = ("learned", "gained", "wins", "told_between", "pending", "missed", "credit", "pulls", "exposures")
         close = ("lower", "upper", "divisors") if self.interval is not None else ("divisors",)
         for a, row in enumerate(self.rows):
             if (held.counts[a], held.sums[a]) != (row.count, row.total):
@@ -384,11 +391,25 @@ class Guarded(Elimination):
         return arms
 
     def propose(self, number: int, confirmed: list[int], open_arms: list[int]) -> list[int]:
-        k, looked = self.S - len(confirmed), set[int]()
+        k, looked, share, incumbents = self.S - len(confirmed), set[int](), 1.0, list[int]()
+        if self.learned and number >= self.next_fit:
+            self.next_fit = number + 1 + number // 2
+            self.prior = fitted([(row.wins, row.losses, row.told_between) for row in self.rows], self.prior)
+        values = {a: self.rows[a].posterior(self.prior).mean for a in open_arms}
         if self.free_look:
-            means = self.best(open_arms, lambda a: self.rows[a].posterior, k)
-            looked = looked.union(*(self.reveals[a] for a in confirmed + means))
-        values = {a: self.rows[a].posterior if a in looked else self.draw(number, a) for a in open_arms}
+            incumbents = self.best(open_arms, lambda a: values[a], k)
+            looked = looked.union(*(self.reveals[a] for a in confirmed + incumbents))
+            if self.learned:
+                share = min(1.0, max(0.1, 3 * k / (len(open_arms) if self.plain else min(len(open_arms), self.cover))))
+        best = -1.0
+        for a in set(open_arms) - looked:
+            u = float(self.luck.uniforms(number, a, 1)[0])
+            if u > 1 - share:
+                values[a] = self.rows[a].posterior(self.prior).draw((u - (1 - share)) / share)
+                best = max(best, values[a])
+        for a in incumbents:
+            if self.fractional and values[a] < best:
+                values[a] = max(values[a], self.draw(number, a))
         return confirmed + self.best(open_arms, lambda a: values[a], k)
 
     def choose(self, number: int, among: list[int], live: list[int]) -> list[int]:

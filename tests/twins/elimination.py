@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln, xlogy
+from scipy.special import betaln, rel_entr, xlogy
 
 from armtriage import FeedbackGraph
 from twins import Schedule, Twin, reveals_of, sets_differ
@@ -19,6 +19,32 @@ def excess_of_mixture(count: int, total: float) -> float:
     n, s = float(count), min(max(total, 0.0), float(count))
     fit = xlogy(s, s / n) + xlogy(n - s, (n - s) / n)
     return float(math.log(math.pi) - betaln(s + 0.5, n - s + 0.5) + fit)
+
+
+def divergence(p: float, q: float) -> float:
+    return float(rel_entr(p, q) + rel_entr(1.0 - p, 1.0 - q))
+
+
+def upper_with_variance(n: int, total: float, between: float, level: float) -> float:
+    """Where the capital that sum and squares guarantee against a mean reaches the level, by bisection; 1 if nowhere."""
+    least = min(between / (n - total), total / n)
+    p = min(max((total - n * least) / (1.0 - least), 0.0), n) / n
+
+    def short(y: float) -> bool:
+        middle = (n * p + 0.5) / (n + 1)
+        tail = math.exp(-(n + 1) * divergence(middle, y))
+        if tail >= 1.0:
+            return True
+        odds = 0.5 * math.log((least + (1.0 - least) * y) / y)
+        return n * divergence(p, y) + odds + math.log1p(-tail) < level + excess_of_mixture(n, n * p)
+
+    low, high = (p + 0.5 / n) / (1.0 + 0.5 / n), 1.0 - 1e-15
+    if short(high):
+        return 1.0
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if short(middle) else (low, middle)
+    return least + (1.0 - least) * high
 
 
 def width(kind: str, count: int, n_arms: int, horizon: int | None, delta: float) -> float:
@@ -40,7 +66,13 @@ def bounds(
         return 0.0, 1.0
     mean = min(max(total / n, 0.0), 1.0)
     if kind == "mixture":
-        return kl_bounds(mean, (math.log(n_arms / delta) + excess_of_mixture(n, total)) / n)
+        level = math.log(n_arms / delta)
+        lower, upper = kl_bounds(mean, (level + excess_of_mixture(n, total)) / n)
+        between = sum(reward * (1.0 - reward) for reward in rewards)
+        if between > 0.0:
+            lower = max(lower, 1.0 - upper_with_variance(n, n - total, between, level))
+            upper = min(upper, upper_with_variance(n, total, between, level))
+        return lower, upper
     if kind == "kl":
         j = math.floor(math.log2(n))
         if horizon is not None:

@@ -6,12 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 
 from armtriage import FeedbackGraph
 from twins import Schedule, Twin, reveals_of, sets_differ
 from twins.elimination import bounds
-from twins.sampling import Luck
+from twins.sampling import Luck, Posterior, fitted, posterior
 
 SLACK = 1e-9
 
@@ -31,6 +30,8 @@ class GuardedThompson(Twin):
         factor: float = 1.0,
         free_look: bool = True,
         reveal: bool = True,
+        prior: str | tuple[float, float] = "learned",
+        fractional: str = "exact",
     ) -> None:
         self.reveals = reveals_of(graph)
         self.schedule = Schedule(self.reveals)
@@ -41,7 +42,9 @@ class GuardedThompson(Twin):
         arms = range(self.K)
         self.active, self.confirmed, self.eliminated = set(arms), set(), set()
         self.seen: list[list[float]] = [[] for _ in arms]
-        self.sums, self.wins = [0.0 for _ in arms], [0 for _ in arms]
+        self.sums, self.wins, self.between = [0.0 for _ in arms], [0.0 for _ in arms], [0.0 for _ in arms]
+        self.coin, self.learned, self.next_fit = fractional == "coin", prior == "learned", 1
+        self.prior = (1.0, 1.0) if isinstance(prior, str) else prior
         self.lower, self.upper, self.due = [0.0 for _ in arms], [1.0 for _ in arms], [1 for _ in arms]
         self.waiting_boxes: list[int] = []
         self.failures = 0
@@ -66,13 +69,16 @@ class GuardedThompson(Twin):
     def free(self) -> int:
         return self.S - len(self.confirmed)
 
-    def losses(self, a: int) -> int:
+    def losses(self, a: int) -> float:
         """Rewards that were no win; from the eighth lost in a row on, four lost ones count as one."""
         missed = self.schedule.missed[a]
         return self.count(a) - self.wins[a] + (missed // 4 if missed >= 8 else 0)
 
+    def belief(self, a: int) -> Posterior:
+        return posterior(self.wins[a], self.losses(a), self.between[a], self.prior)
+
     def posterior(self, a: int) -> float:
-        return (self.wins[a] + 1) / (self.wins[a] + self.losses(a) + 2)
+        return self.belief(a).mean
 
     def committed(self) -> bool:
         return len(self.active) == self.free()
@@ -137,10 +143,27 @@ class GuardedThompson(Twin):
         return set().union(*(self.reveals[a] for a in self.incumbents()))
 
     def propose(self, t: int) -> list[int]:
-        wins, losses = np.array(self.wins), np.array([self.losses(a) for a in range(self.K)])
-        self.draws = betaincinv(1 + wins, 1 + losses, self.luck.uniforms(t, 0, self.K))
+        share = 1.0
+        if self.learned:
+            if t >= self.next_fit:
+                self.next_fit = t + 1 + t // 2
+                self.prior = fitted(
+                    [(self.wins[a], self.losses(a), self.between[a]) for a in range(self.K)], self.prior
+                )
+            if self.free_look:
+                share = min(1.0, max(0.1, 3 * self.free() / (len(self.active) if self.plain else self.cover)))
+        luck = self.luck.uniforms(t, 0, self.K)
         looked = self.looked() if self.free_look else set()
-        value = {a: self.posterior(a) if a in looked else float(self.draws[a]) for a in self.active}
+        value = {a: self.posterior(a) for a in self.active}
+        for a in self.active - looked:
+            # An arm that is not drawn has its mean, which is behind the incumbents.
+            if luck[a] > 1 - share:
+                value[a] = self.draws[a] = self.belief(a).draw((luck[a] - (1 - share)) / share)
+        best = max((float(self.draws[a]) for a in self.active - looked if luck[a] > 1 - share), default=-1.0)
+        if any(self.between) and self.free_look:
+            for a in self.active.intersection(self.incumbents()):
+                if value[a] < best:
+                    value[a] = max(value[a], self.belief(a).draw(luck[a]))
         return sorted(self.confirmed) + sorted(self.active, key=lambda a: (-value[a], a))[: self.free()]
 
     def choose_guides(self, gap: list[float], incumbents: list[int], looked: set[int]) -> None:
@@ -255,7 +278,10 @@ class GuardedThompson(Twin):
         for a, reward in rewards.items():
             self.seen[a].append(reward)
             self.sums[a] += reward
-            self.wins[a] += bool(reward == 1 if reward in (0, 1) else coins[a] < reward)
+            if self.coin and reward not in (0, 1):
+                reward = float(coins[a] < reward)
+            self.wins[a] += reward
+            self.between[a] += reward * (1 - reward)
             often = self.count(a) % 4 == 0 or self.count(a) >= 128
             if self.count(a) >= self.due[a] and often and a not in self.waiting_boxes:
                 self.waiting_boxes.append(a)

@@ -10,13 +10,13 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv, ndtr
+from scipy.special import ndtr
 
 from armtriage import DecisionSet, FeedbackGraph
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.normal import normal
 from twins import Twin, reveals_of
-from twins.sampling import Luck, bits
+from twins.sampling import Luck, Posterior, bits, posterior
 
 Arms = tuple[int, ...]
 SLACK = 1 + 1e-9
@@ -57,6 +57,8 @@ class GuardedDecisions(Twin):
         free_look: bool = True,
         reveal: bool = False,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        prior: tuple[float, float] = (1.0, 1.0),
+        fractional: str = "exact",
     ) -> None:
         self.reveals, self.set = reveals_of(graph), decisions
         self.family = [tuple(one.tolist()) for one in decisions]
@@ -71,7 +73,8 @@ class GuardedDecisions(Twin):
         ends = [size * (self.base + end) for size in (min(sizes), self.S) for end in (0, 1)]
         self.worst = max(ends[1::2]) - min(ends[::2])
         K = range(self.K)
-        self.n, self.s, self.wins, self.missed = [0 for _ in K], [0.0 for _ in K], [0 for _ in K], [0 for _ in K]
+        self.n, self.s, self.wins, self.missed = [0 for _ in K], [0.0 for _ in K], [0.0 for _ in K], [0 for _ in K]
+        self.between, self.coin, self.prior = [0.0 for _ in K], fractional == "coin", prior
         self.L, self.U, self.due = [self.base for _ in K], [self.base + 1.0 for _ in K], [1 for _ in K]
         self.shown: dict[int, Arms] = {}
         self.M: Arms | None = None
@@ -109,8 +112,13 @@ class GuardedDecisions(Twin):
     def counted(self, a: int) -> int:
         return self.n[a] + (self.missed[a] // 4 if self.missed[a] >= 8 else 0)
 
+    def belief(self, a: int) -> Posterior:
+        return posterior(
+            self.wins[a], self.counted(a) - self.wins[a], 0.0 if self.coin else self.between[a], self.prior
+        )
+
     def mean(self, a: int) -> float:
-        return (self.wins[a] + 1) / (self.counted(a) + 2) + self.base
+        return self.belief(a).mean + self.base
 
     def q(self, arms: Arms) -> float:
         total = 0.0
@@ -139,7 +147,7 @@ class GuardedDecisions(Twin):
             n = self.counted(a)
             rho = max(min(0.5, max(self.rho, 1 / self.h**2)), 1 / (1 + n))
             u = min(ndtr(math.sqrt(rho) * z0 + math.sqrt(1 - rho) * normal(row, a)), 1 - 2**-53)
-            theta.append(float(betaincinv(1 + self.wins[a], 1 + n - self.wins[a], u)) + self.base)
+            theta.append(self.belief(a).draw(u) + self.base)
         if self.M is not None and self.free_look:
             for a in self.seen_with(self.M):
                 theta[a] = self.mean(a)
@@ -190,7 +198,7 @@ class GuardedDecisions(Twin):
     def hope(self, a: int) -> float:
         if self.missed[a] < 8:
             return self.U[a]
-        high = interval(MIXTURE, self.counted(a), self.s[a], 0.0, self.K, 0.0, self.delta)[1] + self.base
+        high = interval(MIXTURE, self.counted(a), self.s[a], self.between[a], self.K, 0.0, self.delta)[1] + self.base
         return max(self.L[a], min(self.U[a], high))
 
     def narrow(self, V: Arms, v: float) -> None:
@@ -258,11 +266,12 @@ class GuardedDecisions(Twin):
         for a, r in unit.items():
             self.n[a] += 1
             self.s[a] += r
+            self.between[a] += r * (1.0 - r)
             self.missed[a] = 0
-            self.wins[a] += r >= 1 or coins[a] < r
+            self.wins[a] += r if not self.coin or r in (0, 1) else float(coins[a] < r)
             if self.n[a] >= self.due[a]:
                 self.due[a] = self.n[a] + 1 + self.n[a] // 32
-                low, high = interval(MIXTURE, self.n[a], self.s[a], 0.0, self.K, 0.0, self.delta)
+                low, high = interval(MIXTURE, self.n[a], self.s[a], self.between[a], self.K, 0.0, self.delta)
                 low, high = low + self.base, high + self.base
                 if max(low, self.L[a]) <= min(high, self.U[a]):
                     low, high = max(low, self.L[a]), min(high, self.U[a])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, polygamma, psi
 
 from armtriage import FeedbackGraph
 from armtriage.kernels.random import stream
@@ -42,19 +42,97 @@ class Luck:
         return self.uniforms(t, -n, n)[::-1]
 
 
+class Posterior(NamedTuple):
+    """A Beta law on [least, 1]."""
+
+    least: float
+    a: float
+    b: float
+
+    @property
+    def mean(self) -> float:
+        return self.least + (1 - self.least) * self.a / (self.a + self.b)
+
+    def draw(self, u: float) -> float:
+        return self.least + (1 - self.least) * float(betaincinv(self.a, self.b, u))
+
+
+def posterior(wins: float, losses: float, between: float, prior: tuple[float, float] = (1.0, 1.0)) -> Posterior:
+    """Coins have wins and losses; other rewards are those of the law on {x, 1} with their mean and variance."""
+    if between <= 0 or losses <= 0:
+        return Posterior(0.0, prior[0] + wins, prior[1] + losses)
+    n = wins + losses
+    x = min(between / (n - wins), wins / n)
+    ones = min(max((wins - n * x) / (1 - x), 0.0), n)
+    return Posterior(x, 1 + ones, max(1.0, prior[1] / prior[0]) + n - ones)
+
+
+def fitted(arms: list[tuple[float, float, float]], prior: tuple[float, float]) -> tuple[float, float]:
+    """The Beta law that fits arms of wins, losses and rewards between, with two more of known, evenly spread means.
+
+    Newton's method in the logarithms of both parameters, from the last ones, until a step is below a hundredth.
+    """
+    known: list[tuple[float, float]] = []
+    for wins, losses, between in arms:
+        if wins + losses == 0:
+            continue
+        one = posterior(wins, losses, between)
+        if one.least == 0.0:
+            known.append((wins, losses))
+        else:
+            size = one.a + one.b
+            variance = (1 - one.least) ** 2 * one.a * one.b / (size**2 * (size + 1))
+            coins = one.mean * (1 - one.mean) / variance - 1
+            known.append((coins * one.mean - 1, coins * (1 - one.mean) - 1))
+    x, y = np.log(prior)
+    for _ in range(8):
+        a, b = np.exp(x), np.exp(y)
+        total = a + b
+        g = 2 * np.array([psi(total) - psi(a) - 1, psi(total) - psi(b) - 1])
+        h = 2 * (polygamma(1, total) - np.diag([polygamma(1, a), polygamma(1, b)]))
+        for w, m in known:
+            g += np.array([psi(a + w) - psi(a), psi(b + m) - psi(b)]) + psi(total) - psi(total + w + m)
+            own = [polygamma(1, a + w) - polygamma(1, a), polygamma(1, b + m) - polygamma(1, b)]
+            h += polygamma(1, total) - polygamma(1, total + w + m) + np.diag(own)
+        scale = np.array([a, b])
+        g = g * scale
+        h = h * np.outer(scale, scale) + np.diag(g)
+        if h[0, 0] < 0 and h[1, 1] < 0 and np.linalg.det(h) > 1e-10 * h[0, 0] * h[1, 1]:
+            step = -np.linalg.solve(h, g)
+        else:
+            step = g / (np.abs(h).sum(axis=1) + 1e-9)
+        largest = np.abs(step).max()
+        x, y = np.clip([x, y] + step / max(1.0, largest), 0.0, 9.0)
+        if largest < 0.01:
+            break
+    return float(np.exp(x)), float(np.exp(y))
+
+
 class Thompson(Twin):
     """Draw every arm's mean from its posterior, by inversion, and play the S largest draws."""
 
-    def __init__(self, graph: FeedbackGraph, budget: int, *, seed: int, replication: int) -> None:
+    def __init__(
+        self,
+        graph: FeedbackGraph,
+        budget: int,
+        *,
+        seed: int,
+        replication: int,
+        prior: tuple[float, float] = (1.0, 1.0),
+        fractional: str = "exact",
+    ) -> None:
         self.budget, self.luck = budget, Luck(seed, replication)
-        self.wins, self.losses, self.missed = np.zeros((3, graph.n_arms))
+        self.prior, self.coin = prior, fractional == "coin"
+        self.wins, self.losses, self.between, self.missed = np.zeros((4, graph.n_arms))
         self.reveals = graph.to_sparse().toarray().astype(bool)
         self.shown: dict[int, np.ndarray] = {}
 
     def weights(self, t: int, size: int) -> np.ndarray:
         # From the eighth in a row on, every four lost rewards count as a loss.
         losses = np.where(self.missed < 8, self.losses, self.losses + self.missed // 4)
-        return np.asarray(betaincinv(1 + self.wins, 1 + losses, self.luck.uniforms(t, 0, self.wins.size)))
+        luck = self.luck.uniforms(t, 0, self.wins.size)
+        arms = zip(self.wins, losses, self.between, luck, strict=True)
+        return np.array([posterior(w, m, d, self.prior).draw(u) for w, m, d, u in arms])
 
     def select(self, t: int) -> list[int]:
         arms = sorted(np.argsort(-self.weights(t, self.budget), kind="stable")[: self.budget].tolist())
@@ -66,17 +144,21 @@ class Thompson(Twin):
 
     def differs(self, policy: Any) -> str | None:
         held = saved(policy)
-        same = np.array_equal(held["wins"], self.wins) and np.array_equal(held["losses"], self.losses)
-        return None if same else "other wins or losses"
+        for name in ("wins", "losses", "between"):
+            if not np.array_equal(held[name], getattr(self, name)):
+                return f"other {name}"
+        return None
 
     def update(self, t: int, rewards: dict[int, float]) -> None:
         coins = self.luck.coins(t, self.wins.size)
         self.missed += self.shown.pop(t)
         self.missed[list(rewards)] = 0
         for arm, reward in rewards.items():
-            won = reward == 1 if reward in (0, 1) else coins[arm] < reward
-            self.wins[arm] += won
-            self.losses[arm] += not won
+            if self.coin and reward not in (0, 1):
+                reward = float(coins[arm] < reward)
+            self.wins[arm] += reward
+            self.losses[arm] += 1 - reward
+            self.between[arm] += reward * (1 - reward)
 
 
 class Random(Twin):

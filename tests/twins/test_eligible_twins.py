@@ -68,6 +68,7 @@ PAIRS = {
     "KLUCB": Pair(KLUCB, twins.Index, twins={"index": twins.kl_ucb}),
     "Greedy": Pair(Greedy, twins.Index, twins={"index": twins.greedy}),
     "Thompson": Pair(ThompsonSampling, twins.Thompson),
+    "Thompson-coin": Pair(ThompsonSampling, twins.Thompson, {"fractional": "coin", "prior": (2.0, 5.0)}),
     "random": Pair(UniformRandom, twins.Random),
     "elimination": Pair(CombinatorialElimination, twins.Elimination, {"delta": 0.01}),
     "elimination-loose": Pair(CombinatorialElimination, twins.Elimination, LOOSE),
@@ -75,10 +76,13 @@ PAIRS = {
     "elimination-bernstein": Pair(
         CombinatorialElimination, twins.Elimination, {**LOOSE, "interval": "bernstein", "horizon": 200}
     ),
-    "guarded": Pair(GuardedThompson, twins.Guarded),
-    "guarded-strict": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "factor": 0.05}),
-    "guarded-shadow": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "mode": "shadow"}),
-    "guarded-draws": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "free_look": False, "factor": 0.2}),
+    "guarded": Pair(GuardedThompson, twins.Guarded, {"prior": "learned"}),
+    "guarded-uniform": Pair(GuardedThompson, twins.Guarded, {"prior": "uniform", "fractional": "coin"}),
+    "guarded-strict": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "factor": 0.05, "prior": "learned"}),
+    "guarded-shadow": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "mode": "shadow", "prior": "uniform"}),
+    "guarded-draws": Pair(
+        GuardedThompson, twins.Guarded, {**LOOSE, "free_look": False, "factor": 0.2, "prior": "learned"}
+    ),
     "guard-hostile": Pair(guard, twins.Guarded, {**LOOSE, "factor": 0.2}, twins={"proposer": hostile}),
     "guard-shadow": Pair(guard, twins.Guarded, {**LOOSE, "mode": "shadow"}, twins={"proposer": hostile}),
     "guard-Thompson": Pair(guarded, proposing, {**LOOSE, "factor": 0.05}),

@@ -106,8 +106,8 @@ class Decision:
         beliefs: NDArray[np.float64] | None = self.__dict__["_beliefs"]
         if beliefs is None:
             return self.names
-        # A draw is kept as the luck, the wins and the losses that it follows from: most are never asked for.
-        values = beliefs[0] if len(beliefs) == 1 else [beta_quantile(u, 1.0 + w, 1.0 + b) for u, w, b in beliefs.T]
+        # A draw is kept as the luck and the Beta law on [x, 1] that it follows from: most are never asked for.
+        values = beliefs[0] if len(beliefs) == 1 else [x + (1 - x) * beta_quantile(u, a, b) for u, x, a, b in beliefs.T]
         names = self.names
         return tuple(names[place] for place in np.argsort(-np.asarray(values), kind="stable"))
 

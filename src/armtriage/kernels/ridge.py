@@ -20,11 +20,13 @@ __all__ = [
     "back",
     "factorise",
     "forms",
+    "forms_of_two",
     "forms_with",
     "gather",
     "image",
     "invert",
     "is_news",
+    "lower_forms",
     "new_ridge",
     "refit",
     "shrink",
@@ -55,7 +57,7 @@ class Ridge(Record):
     counts: NDArray[np.int64]  # (models, 2) rewards in TOTAL, and whether `weights` is STALE
     scratch: NDArray[np.float64]  # (d, d)
     vector: NDArray[np.float64]  # (d,)
-    block: NDArray[np.float64]  # (d + 4, LANES) contexts of some arms, one arm per column, and their sums
+    block: NDArray[np.float64]  # (d + 8, LANES) contexts of some arms, one arm per column, and their sums
 
 
 def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
@@ -77,7 +79,7 @@ def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
         np.zeros((models, 2), np.int64),
         np.zeros((d, d)),
         np.zeros(d),
-        np.zeros((d + 4, LANES)),
+        np.zeros((d + 8, LANES)),
     )
 
 
@@ -112,14 +114,18 @@ def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -
 
 
 @kernel
-def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float) -> None:
-    """Update the inverse of a model for a context that was just added (Sherman and Morrison)."""
+def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float) -> bool:
+    """Update the inverse of a model for a context that was just added (Sherman and Morrison).
+
+    Return whether it was computed anew; if not, `vector` has v, and v v' was subtracted.
+    """
     norm = image(ridge.inverse[model], context, ridge.vector)
     if is_news(norm, ridge.counts[model, TOTAL]):
         refresh(ridge, model, prior)
-        return
+        return True
     ridge.log_det[model] += math.log1p(norm)
     subtract(ridge.inverse[model], ridge.vector, norm)
+    return False
 
 
 @kernel
@@ -332,6 +338,143 @@ def forms_with(
         for lane in range(lanes):
             squares[first + lane] = max(0.0, 2.0 * square[lane])
             estimates[first + lane] = estimate[lane]
+
+
+@kernel
+def forms_of_two(
+    inverse: NDArray[np.float64],
+    other_inverse: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    other_weights: NDArray[np.float64],
+    block: NDArray[np.float64],
+    contexts: NDArray[np.float64],
+    found: NDArray[np.float64],
+) -> None:
+    """Compute the same with two inverses at once, to the same bits in about 1.5 times the time of one.
+
+    Rows 0 and 1 of `found` are estimates and squares with the first, rows 2 and 3 with the other.
+    """
+    d, n = weights.size, contexts.shape[0]
+    row, below, square, estimate = block[d], block[d + 1], block[d + 2], block[d + 3]
+    other_row, other_below, other_square, other = block[d + 4], block[d + 5], block[d + 6], block[d + 7]
+    for first in range(0, n, LANES):
+        lanes = min(LANES, n - first)
+        for lane in range(lanes):
+            context = contexts[first + lane]
+            for j in range(d):
+                block[j, lane] = context[j]
+        for lane in range(LANES):
+            square[lane], estimate[lane], other_square[lane], other[lane] = 0.0, 0.0, 0.0, 0.0
+        for i in range(0, d - 1, 2):
+            _four_rows(inverse, other_inverse, block, i)
+            x, y, v, w = block[i], block[i + 1], weights[i], weights[i + 1]
+            other_v, other_w = other_weights[i], other_weights[i + 1]
+            for lane in range(LANES):
+                square[lane] += x[lane] * row[lane] + y[lane] * below[lane]
+                estimate[lane] += v * x[lane] + w * y[lane]
+                other_square[lane] += x[lane] * other_row[lane] + y[lane] * other_below[lane]
+                other[lane] += other_v * x[lane] + other_w * y[lane]
+        if d % 2 == 1:
+            _one_row(inverse, block, d - 1, row)
+            _one_row(other_inverse, block, d - 1, other_row)
+            x, v, other_v = block[d - 1], weights[d - 1], other_weights[d - 1]
+            for lane in range(LANES):
+                square[lane] += x[lane] * row[lane]
+                estimate[lane] += v * x[lane]
+                other_square[lane] += x[lane] * other_row[lane]
+                other[lane] += other_v * x[lane]
+        for lane in range(lanes):
+            found[0, first + lane], found[1, first + lane] = estimate[lane], max(0.0, 2.0 * square[lane])
+            found[2, first + lane], found[3, first + lane] = other[lane], max(0.0, 2.0 * other_square[lane])
+
+
+@kernel
+def _four_rows(
+    inverse: NDArray[np.float64], other_inverse: NDArray[np.float64], block: NDArray[np.float64], i: int
+) -> None:
+    """Do what `_two_rows` does with two inverses: what is loaded of the block is used twice as often."""
+    d = inverse.shape[0]
+    row, below, other_row, other_below = block[d], block[d + 1], block[d + 4], block[d + 5]
+    x, y = block[i], block[i + 1]
+    a, b, c = 0.5 * inverse[i, i], inverse[i + 1, i], 0.5 * inverse[i + 1, i + 1]
+    e, f, g = 0.5 * other_inverse[i, i], other_inverse[i + 1, i], 0.5 * other_inverse[i + 1, i + 1]
+    for lane in range(LANES):
+        row[lane] = a * x[lane]
+        below[lane] = b * x[lane] + c * y[lane]
+        other_row[lane] = e * x[lane]
+        other_below[lane] = f * x[lane] + g * y[lane]
+    p, q, r, s = inverse[i], inverse[i + 1], other_inverse[i], other_inverse[i + 1]
+    j = 0
+    while j + 4 <= i:
+        p0, p1, p2, p3 = p[j], p[j + 1], p[j + 2], p[j + 3]
+        q0, q1, q2, q3 = q[j], q[j + 1], q[j + 2], q[j + 3]
+        r0, r1, r2, r3 = r[j], r[j + 1], r[j + 2], r[j + 3]
+        s0, s1, s2, s3 = s[j], s[j + 1], s[j + 2], s[j + 3]
+        x0, x1, x2, x3 = block[j], block[j + 1], block[j + 2], block[j + 3]
+        for lane in range(LANES):
+            v0, v1, v2, v3 = x0[lane], x1[lane], x2[lane], x3[lane]
+            row[lane] += (p0 * v0 + p1 * v1) + (p2 * v2 + p3 * v3)
+            below[lane] += (q0 * v0 + q1 * v1) + (q2 * v2 + q3 * v3)
+            other_row[lane] += (r0 * v0 + r1 * v1) + (r2 * v2 + r3 * v3)
+            other_below[lane] += (s0 * v0 + s1 * v1) + (s2 * v2 + s3 * v3)
+        j += 4
+    while j < i:
+        p0, q0, r0, s0, x0 = p[j], q[j], r[j], s[j], block[j]
+        for lane in range(LANES):
+            row[lane] += p0 * x0[lane]
+            below[lane] += q0 * x0[lane]
+            other_row[lane] += r0 * x0[lane]
+            other_below[lane] += s0 * x0[lane]
+        j += 1
+
+
+@kernel
+def lower_forms(
+    vectors: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    block: NDArray[np.float64],
+    contexts: NDArray[np.float64],
+    estimates: NDArray[np.float64],
+    squares: NDArray[np.float64],
+) -> None:
+    """Write estimates, and let squares follow an inverse from which v v' was taken for each of `vectors`."""
+    d, n = weights.size, contexts.shape[0]
+    row, square = block[d], block[d + 2]
+    for first in range(0, n, LANES):
+        lanes = min(LANES, n - first)
+        for lane in range(lanes):
+            context = contexts[first + lane]
+            for j in range(d):
+                block[j, lane] = context[j]
+            square[lane] = squares[first + lane]
+        for i in range(vectors.shape[0]):
+            _combine(vectors[i], block, row)
+            for lane in range(LANES):
+                square[lane] -= row[lane] * row[lane]
+        _combine(weights, block, row)
+        for lane in range(lanes):
+            squares[first + lane] = max(0.0, square[lane])
+            estimates[first + lane] = row[lane]
+
+
+@kernel
+def _combine(weights: NDArray[np.float64], block: NDArray[np.float64], row: NDArray[np.float64]) -> None:
+    """Write the inner products of the block's columns with a vector."""
+    for lane in range(LANES):
+        row[lane] = 0.0
+    d = weights.size
+    j = 0
+    while j + 4 <= d:
+        a0, a1, a2, a3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        x0, x1, x2, x3 = block[j], block[j + 1], block[j + 2], block[j + 3]
+        for lane in range(LANES):
+            row[lane] += (a0 * x0[lane] + a1 * x1[lane]) + (a2 * x2[lane] + a3 * x3[lane])
+        j += 4
+    while j < d:
+        a0, x0 = weights[j], block[j]
+        for lane in range(LANES):
+            row[lane] += a0 * x0[lane]
+        j += 1
 
 
 @kernel

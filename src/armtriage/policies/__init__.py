@@ -8,6 +8,7 @@ from armtriage.policies.index import KLUCB, CombinatorialUCB, CombUCB1, Greedy
 from armtriage.policies.linear import (
     C2UCB,
     ContextualCertificate,
+    ContextualGuard,
     GuardedLinear,
     HierarchicalElimination,
     LinearThompsonSampling,
@@ -25,6 +26,7 @@ __all__ = [
     "CombinatorialUCB",
     "ConstrainedElimination",
     "ContextualCertificate",
+    "ContextualGuard",
     "ContextualPolicy",
     "Greedy",
     "Guard",

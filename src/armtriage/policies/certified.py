@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage.arms import Roster
-from armtriage.certificate import Bounds, Certificate, Tally, certificate_of
+from armtriage.certificate import Bounds, Certificate, Tally, certificate_of, intervals_of
 from armtriage.decision_certificate import certificate_of_decisions
 from armtriage.decisions import DecisionSet, TopS
-from armtriage.intervals import confidence_interval
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import PATIENCE
 from armtriage.triage import Triage, triage_among
@@ -50,11 +49,11 @@ class CertifiedPolicy(ABC):
 
     @property
     def tally(self) -> Tally:
-        """How often each arm was pulled and observed, and its rewards' sum on the unit scale, for certificates."""
+        """How often each arm was pulled and observed, and sums of its rewards on the unit scale, for certificates."""
         if self._crowd is None and not self._roster.extra:
             return self._own_tally
         rows, n = self._gather().rows, self._roster.n_arms
-        return Tally(rows.pulls[:n], rows.counts[:n], rows.sums[:n])
+        return Tally(rows.pulls[:n], rows.counts[:n], rows.sums[:n], rows.between[:n])
 
     @property
     def _exposures(self) -> NDArray[np.int64] | None:
@@ -66,7 +65,7 @@ class CertifiedPolicy(ABC):
     @cached_property
     def _own_tally(self) -> Tally:
         n = self._graph.n_arms
-        return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n))
+        return Tally(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
 
     @property
     def interval_failures(self) -> int:
@@ -114,7 +113,7 @@ class CertifiedPolicy(ABC):
             rows, n = self._crowd.rows, self._roster.n_arms
             return Bounds(rows.lower[:n].copy(), rows.upper[:n].copy())
         divisors = self._roster.n_arms if self._crowd is None else self._crowd.rows.divisors[: self._roster.n_arms]
-        return Bounds(*confidence_interval(tally.counts, tally.sums, n_arms=divisors, delta=delta))
+        return intervals_of(tally, divisors, delta)
 
     @locked
     def start_window(self) -> int:
@@ -133,10 +132,10 @@ class CertifiedPolicy(ABC):
         >>> policy.certificate(since=policy.start_window()).rounds
         0
         """
-        pulls, counts, sums = self.tally
+        now: Any = self.tally
         exposures = self._exposures
-        self._since, self._before = self._asked, Tally(pulls.copy(), counts.copy(), sums.copy())
-        self._exposed_before = np.full(pulls.size, self._asked) if exposures is None else exposures.copy()
+        self._since, self._before = self._asked, Tally(*(one.copy() for one in now))
+        self._exposed_before = np.full(now.pulls.size, self._asked) if exposures is None else exposures.copy()
         return self._since
 
     @locked
@@ -203,7 +202,6 @@ class CertifiedPolicy(ABC):
             if since != self._since or self._before is None:
                 raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
             tally = Tally(*(_without(now, then) for now, then in zip(tally, self._before, strict=True)))
-        pulls, counts, sums = tally
         exposures, divisors = self._exposures, None
         if exposures is not None:
             assert self._crowd is not None
@@ -213,15 +211,13 @@ class CertifiedPolicy(ABC):
             else:
                 # What forgotten arms were counts on: their pulls were part of what was lost.
                 old = self._crowd.ghosts()
-                pulls, counts, sums = (
-                    np.append(one, old[name]) for one, name in zip(tally, Tally._fields, strict=True)
-                )
+                tally = Tally(*(np.append(one, old[name]) for one, name in zip(tally, Tally._fields, strict=True)))
                 exposures, divisors = np.append(exposures, old["exposures"]), np.append(divisors, old["divisors"])
                 if bounds is not None:
                     bounds = Bounds(np.append(bounds.lower, old["lower"]), np.append(bounds.upper, old["upper"]))
         if next_decision is not None:
             next_decision = roster.numbers(next_decision, "next_decision")
-        known, rounds = Tally(pulls, counts, sums), self._asked - since
+        rounds = self._asked - since
         common: dict[str, Any] = {
             "delta": delta,
             "reward_range": self.reward_range,
@@ -235,13 +231,13 @@ class CertifiedPolicy(ABC):
             **more,
         }
         if self.decisions is not None and not isinstance(self.decisions, TopS):
-            return certificate_of_decisions(known, rounds, self.decisions, **common)
+            return certificate_of_decisions(tally, rounds, self.decisions, **common)
         return certificate_of(
-            known,
+            tally,
             rounds,
             self.budget,
             exposures=exposures,
-            slots=None if exposures is None else int(pulls.sum()),
+            slots=None if exposures is None else int(tally.pulls.sum()),
             divisors=divisors,
             later=roster.extra > 0,
             arms=None if self._crowd is None and not roster.retired else roster.live,

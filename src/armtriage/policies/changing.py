@@ -95,7 +95,7 @@ class ChangingPolicy:
         if crowd is None:
             crowd, tally, old = self._new_crowd(), self._own_tally, self._own_tally.pulls.size
             rows = crowd.rows
-            rows.pulls[:old], rows.counts[:old], rows.sums[:old] = tally
+            rows.pulls[:old], rows.counts[:old], rows.sums[:old], rows.between[:old] = tally
             rows.exposures[:old], rows.slots = self._asked, int(tally.pulls.sum())
             if self._missed is not None:
                 rows.missed[:old] = self._missed

@@ -55,12 +55,13 @@ class Seat(Record):
     graph: GraphArrays
     streams: NDArray[np.uint64]  # (1,) where the policy's random numbers come from
     arms: NDArray[np.int64]  # (S,) the decision, ascending
-    beliefs: NDArray[np.float64]  # (3, S) or (1, S) what was believed of it
+    beliefs: NDArray[np.float64]  # (4, S) or (1, S) what was believed of it
     seen: NDArray[np.int64]  # (K,) arms whose rewards are told, then those whose rewards will not come
     rewards: NDArray[np.float64]  # (K,)
     pulls: NDArray[np.int64]  # (K,) the tally
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
+    between: NDArray[np.float64]
     low: float  # of rewards
     high: float
     zero: float  # the reward that is 0 on the unit scale
@@ -175,6 +176,7 @@ def _tell(address: int, number: int, told: int, n: int, mode: int) -> int:
         for i in range(told):
             seat.counts[seat.seen[i]] += 1
             seat.sums[seat.seen[i]] += seat.rewards[i]
+            seat.between[seat.seen[i]] += seat.rewards[i] * (1.0 - seat.rewards[i])
     if told >= 0:
         luck = row(seat.streams[0], number)
         update(seat.params, seat.state, seat.graph, number, luck, seat.seen, seat.rewards, told, True)
@@ -273,7 +275,7 @@ class CompiledPolicy(_Compiled):
 
     among: ClassVar[Among | None] = None
     draws: ClassVar[bool] = False
-    """Whether beliefs are luck, wins and losses."""
+    """Whether beliefs are luck and a posterior."""
 
     @property
     def in_loop(self) -> bool:
@@ -293,12 +295,13 @@ class CompiledPolicy(_Compiled):
             self.graph.arrays,
             np.array([self._stream]),
             np.zeros(self.budget, np.int64),
-            np.zeros((3 if self.draws else 1, self.budget)),
+            np.zeros((4 if self.draws else 1, self.budget)),
             np.zeros(n, np.int64),
             np.zeros(n),
             tally.pulls,
             tally.counts,
             tally.sums,
+            tally.between,
             *self.reward_range,
             *self._scale,
         )
@@ -553,15 +556,19 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         budget: int,
         *,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self._notes: dict[int, NDArray[np.int64]] = {}
 
     @cached_property
     def _seat(self) -> LinearSeat:
         arms, notes = np.zeros((2, self.budget), np.int64)
         return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
+
+    in_loop: ClassVar[bool] = True
+    """Whether the kernels choose decisions without asking anybody."""
 
     @property
     @locked

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_contexts, check_count, check_number
+from armtriage._arguments import LONGEST, check_contexts, check_count, check_number
 from armtriage.arms import Roster
 from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.changing import is_mask
-from armtriage.policies.facts import require, restore_arrays
+from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage
+
+if TYPE_CHECKING:
+    from armtriage.features import FeatureReport
 
 __all__ = ["ContextualPolicy"]
 
@@ -50,6 +53,9 @@ class ContextualPolicy(Policy):
         shifted, which would not leave them linear.
     context_bound : float
         Largest possible norm of a context; contexts are divided by it.
+    features : Features, optional
+        Makes the contexts: then `ask` takes raw rows, of whatever kind `armtriage.Features` takes, and `dimension` must
+        be that of the features. They are copied, and saved with the policy.
 
     Examples
     --------
@@ -74,8 +80,12 @@ class ContextualPolicy(Policy):
         budget: int,
         *,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
+        self.features = None if features is None else _own_features(features)
+        if self.features is not None and isinstance(dimension, int) and dimension == 0:
+            dimension = self.features.dimension
         self.any_number = n_arms is None and self.takes_any_number
         if self.any_number and options.get("names") is not None:
             raise ValueError("names must be None where n_arms is: the candidates of a request are its rows")
@@ -86,6 +96,17 @@ class ContextualPolicy(Policy):
         self.context_bound = check_number("context_bound", context_bound, positive=True)
         if not 1e-100 <= self.context_bound <= 1e100:
             raise ValueError(f"context_bound must lie in [1e-100, 1e100], got {context_bound!r}")
+        self._odd, self._rows_read = np.zeros((2, 0), np.int64), 0  # what was counted in raw rows
+        if self.features is not None:
+            self._check_features(self.features)
+
+    def _check_features(self, features: Any) -> None:
+        if self.dimension != features.dimension:
+            raise ValueError(f"dimension must be that of the features, {features.dimension}, got {self.dimension}")
+        if self.context_bound < features.context_bound:
+            least = f"at least that of the features, {features.context_bound}"
+            raise ValueError(f"context_bound must be {least}, got {self.context_bound}")
+        self._odd = np.zeros((2, len(features.columns)), np.int64)
 
     learns_at_once = True
     takes_any_number: ClassVar[bool] = False
@@ -120,8 +141,13 @@ class ContextualPolicy(Policy):
             in that order. ``{arm: row}`` says both at once. With ``n_arms=None``, a row for each candidate.
         eligible : array_like, optional
             The arms that may be chosen, see `armtriage.Policy.ask`.
+
+        With `features`, rows are whatever these take: a frame, dicts, an array, or ``{arm: dict}``.
         """
-        return self._ask_with(*self._request(contexts, eligible), None)
+        contexts, odd = self._translated(contexts)
+        decision = self._ask_with(*self._request(contexts, eligible), None)
+        self._count(odd)
+        return decision
 
     @locked
     def record(  # noqa: D102 - as in every policy
@@ -132,8 +158,33 @@ class ContextualPolicy(Policy):
     ) -> Decision:
         if contexts is None:
             raise TypeError("contexts must be given as they were to ask, got None")
+        contexts, odd = self._translated(contexts)
         contexts, eligible = self._request(contexts, eligible)
-        return self._ask_with(contexts, eligible, np.sort(self._roster.numbers(arms, "arms")))
+        decision = self._ask_with(contexts, eligible, np.sort(self._roster.numbers(arms, "arms")))
+        self._count(odd)
+        return decision
+
+    def _translated(self, contexts: Any) -> tuple[Any, tuple[int, NDArray[np.int64]] | None]:
+        """Return the contexts that the features make of raw rows, and what is to be counted of these."""
+        if self.features is None:
+            return contexts, None
+        named = isinstance(contexts, Mapping) and not hasattr(contexts, "tocsr")  # some sparse matrices are mappings
+        rows, odd = self.features.read(list(contexts.values()) if named else contexts)
+        return dict(zip(contexts, rows, strict=True)) if named else rows, (len(rows), odd)
+
+    def _count(self, found: tuple[int, NDArray[np.int64]] | None) -> None:
+        if found is not None:
+            self._rows_read += found[0]
+            self._odd += found[1]
+
+    @property
+    @locked
+    def feature_report(self) -> FeatureReport:
+        """How many values of the rows that were asked with had to be clipped, or were unknown or missing, by column."""
+        if self.features is None:
+            raise AttributeError(f"{type(self).__name__} has a feature_report with features only")
+        report: FeatureReport = self.features.report_of(self._rows_read, self._odd)
+        return report
 
     def _request(self, contexts: Any, eligible: Any) -> tuple[Any, Any]:
         """Return contexts and eligible arms of a request in one form, with room for all its candidates."""
@@ -179,13 +230,17 @@ class ContextualPolicy(Policy):
             self._check_decision(given, among)
         number = self._asked
         candidates = np.arange(self.n_arms) if among is None else among
-        chosen = self._select(number, self._scaled(rows))
+        chosen = self._choose(number, rows, candidates)
         arms = candidates[chosen]
         if given is not None and not np.array_equal(arms, given):
             arms, chosen = given, np.searchsorted(candidates, given)
         decision = self._begin(arms, contexts=rows[chosen], eligible=among)
         self._schedule(arms, self._contexts_of(number, arms))
         return decision
+
+    def _choose(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of the candidates that are chosen, ascending."""
+        return self._select(number, self._scaled(contexts))
 
     def _rows(self, contexts: ArrayLike, eligible: Any, among: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Return the contexts of the candidates, in the order of their numbers."""
@@ -259,8 +314,34 @@ class ContextualPolicy(Policy):
         scale = (high / 2 - low / 2 if noise_scale is None else noise_scale) / self.reward_unit
         return min(scale, 1e100)
 
+    def _saved_config(self) -> dict[str, Any]:
+        given = super()._saved_config()
+        features = given.pop("features", None)
+        return given if features is None else {**given, "features": features.facts()}
+
+    def _shown_config(self) -> dict[str, Any]:
+        return {name: one for name, one in super()._shown_config().items() if name != "features" or one is not None}
+
+    def _feature_arrays(self) -> dict[str, NDArray[Any]]:
+        return {} if self.features is None else {"rows": np.array(self._rows_read), "odd": self._odd}
+
+    def _restore_features(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if self.features is None:
+            return super()._restore_features(arrays)
+        rows = np.array(0)
+        require(set(arrays) == {"rows", "odd"}, "features must have rows and odd")
+        restore_arrays({"rows": rows, "odd": self._odd}, arrays)
+        within("rows of features", rows, self._asked, LONGEST)
+        within("odd values", self._odd, 0, rows)
+        within("odd and missing values", self._odd.sum(axis=0), 0, rows)
+        self._rows_read = int(rows)
+
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        if isinstance(config.get("features"), Mapping):
+            from armtriage.features import Features
+
+            config = {**config, "features": Features.from_facts(config["features"])}
         policy = cls(**config)
         if policy.any_number and graph.n_arms > policy.n_arms:
             policy._make_room(graph.n_arms)
@@ -295,3 +376,12 @@ class ContextualPolicy(Policy):
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._shown_config().items())
         return f"{type(self).__name__}({shown})"
+
+
+def _own_features(features: Any) -> Any:
+    """Return a copy of features, which nobody else can fit anew."""
+    from armtriage.features import Features
+
+    if type(features) is not Features:
+        raise TypeError(f"features must be Features, got {type(features).__name__}")
+    return Features.from_facts(features.facts())

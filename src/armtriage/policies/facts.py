@@ -14,7 +14,17 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.record import Record
 
-__all__ = ["arrays_of", "facts_of", "require", "restore_arrays", "take_facts", "with_later", "within"]
+__all__ = [
+    "arrays_of",
+    "facts_of",
+    "is_later",
+    "require",
+    "restore_arrays",
+    "take_facts",
+    "with_later",
+    "within",
+    "without_squares",
+]
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -50,7 +60,7 @@ def take_facts(record: Record, arrays: Arrays) -> None:
     own = arrays_of(record)
     if strangers := sorted(set(arrays) - set(own)):
         raise ValueError(f"the state must have no {strangers[0]}")
-    needed = {name for name in facts_of(record) if not _is_bag(name) and (name in arrays or not _is_later(name))}
+    needed = {name for name in facts_of(record) if not _is_bag(name) and (name in arrays or not is_later(name))}
     restore_arrays({name: own[name] for name in needed}, arrays)
     _take_numbers(record, arrays, "")
 
@@ -59,9 +69,9 @@ def _is_bag(name: str) -> bool:
     return name.rpartition(".")[2] in ("whole", "real")
 
 
-def _is_later(name: str) -> bool:
+def is_later(name: str) -> bool:
     """Whether the files of before do not have it: then it stays as it is in a new state."""
-    return name.rpartition(".")[2] in ("missed", "credit")
+    return name.rpartition(".")[2] in ("missed", "credit", "between", "told_between")
 
 
 def _take_numbers(record: Record, arrays: Arrays, prefix: str) -> None:
@@ -92,9 +102,24 @@ def restore_arrays(own: Arrays, arrays: Arrays) -> None:
 
 def with_later(own: Arrays, arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Return saved arrays under the names of one's own, and for names that came later what one has; no others."""
-    given = {**{name: array for name, array in own.items() if _is_later(name)}, **arrays}
+    given = {**{name: array for name, array in own.items() if is_later(name)}, **arrays}
     require(set(given) == set(own), f"the state must have {', '.join(own)}, got {', '.join(arrays)}")
     return given
+
+
+def without_squares(arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Return saved arrays with sums of r (1 - r) in place of those of r squared, which the files of before may have."""
+    found = dict(arrays)
+    for name in [one for one in arrays if one.rpartition(".")[2] == "squares"]:
+        squares, place = found.pop(name), name.removesuffix("squares")
+        if squares.size:
+            sums = found[f"{place}sums"][: squares.size]
+            right = squares.shape == sums.shape and squares.dtype == sums.dtype == np.float64
+            require(right, f"{name} must have a number for each arm")
+            within(name, squares, 0.0, sums + 1e-9)
+            between = np.maximum(sums - squares, 0.0)
+            found[f"{place}between"] = np.append(between, np.zeros(found[f"{place}sums"].size - between.size))
+    return found
 
 
 def require(right: Any, fact: str) -> None:

@@ -448,6 +448,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         else:
             self.tally.counts[arms] += 1
             self.tally.sums[arms] += rewards
+            self.tally.between[arms] += rewards * (1.0 - rewards)
             self._catch_up(number, arms, rewards, known)
             if missing.size:
                 self._release(missing)
@@ -478,6 +479,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         if number < self._since and self._before is not None:
             self._before.counts[arms] += 1
             self._before.sums[arms] += rewards
+            self._before.between[arms] += rewards * (1.0 - rewards)
 
     @locked
     def close(self, decision: Decision | int, *, default: float | None = None) -> None:

@@ -19,7 +19,7 @@ from armtriage.certificate import Tally
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import DamagedFile
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.policies.facts import require, restore_arrays, within
+from armtriage.policies.facts import require, restore_arrays, with_later, within, without_squares
 from armtriage.policies.lock import locked
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ __all__ = ["SavedPolicy", "kinds_of"]
 _FORMATS = (2, 3)
 _NONE = np.empty(0, np.int64)
 _ISOLATED = 64  # nodes that a saved network may have for each of its links: most have fewer than two
-_PARTS = ("graph", "decisions", "arms", "open", "tally", "window", "rows", "state")
+_PARTS = ("graph", "decisions", "arms", "open", "tally", "window", "rows", "features", "state")
 
 
 class SavedPolicy:
@@ -109,6 +109,7 @@ class SavedPolicy:
         if self._before is not None:
             window = {**self._before._asdict(), "exposures": self._exposed_before}
             arrays |= {f"window.{name}": array for name, array in window.items()}
+        arrays |= {f"features.{name}": array for name, array in self._feature_arrays().items()}
         arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         return header, arrays
 
@@ -119,6 +120,14 @@ class SavedPolicy:
     def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_arrays_among` returned."""
         require(not arrays, "there must be no state beside the rows")
+
+    def _feature_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what was counted in raw rows, for policies that are asked with them."""
+        return {}
+
+    def _restore_features(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_feature_arrays` returned."""
+        require(not arrays, "there must be no counts of features without any")
 
     @locked
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -279,13 +288,13 @@ class SavedPolicy:
         own: dict[str, NDArray[Any]] = self.tally._asdict()
         if "missed" in arrays:
             self._missed = own["missed"] = np.zeros(self.n_arms, np.int64)
-        require(set(arrays) == set(own), f"the tally must have {', '.join(own)}")
-        restore_arrays(own, arrays)
+        restore_arrays(own, with_later(own, arrays))
         within("missed", own.get("missed", _NONE), 0, self._asked)
-        pulls, counts, sums = self.tally
+        pulls, counts, sums, between = self.tally
         within("pulls", pulls, 0, self._asked)
         within("counts", counts, 0, self._asked)
         within("sums", sums, 0.0, counts)
+        within("between", between, 0.0, counts / 4.0)
         # Contextual policies keep no tally.
         if self.decisions is None and pulls.any():
             require(pulls.sum() == self.budget * self._asked, "pulls must be those of all decisions")
@@ -319,17 +328,18 @@ class SavedPolicy:
         self.start_window()
         now, self._since = self.tally, since
         names = [*Tally._fields, "exposures"]
-        # Files of before do not say how often an arm was eligible: it always was.
-        given = {"exposures": np.full(arrays["pulls"].size, since), **arrays}
+        # Files of before do not say how often an arm was eligible: it always was. Nor how far rewards are from 0 and 1.
+        size = arrays["pulls"].size
+        given = {"exposures": np.full(size, since), "between": np.zeros(size), **arrays}
         require(set(given) == set(names), f"a window must have {', '.join(names)}")
-        size = given["pulls"].size
         require(1 <= size <= self.n_arms, "a window must be about the arms that there were")
-        before = Tally(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size))
+        before = Tally(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
         self._before, self._exposed_before = before, np.zeros(size, np.int64)
         restore_arrays({**before._asdict(), "exposures": self._exposed_before}, given)
         within("pulls before the window", before.pulls, 0, self._asked)
         within("counts before the window", before.counts, 0, self._asked)
         within("sums before the window", before.sums, 0.0, before.counts)
+        within("between before the window", before.between, 0.0, before.counts / 4.0)
         within("exposures before the window", self._exposed_before, before.pulls, since)
         if self._crowd is None:
             within("pulls before the window", before.pulls, 0, now.pulls)
@@ -365,6 +375,7 @@ class SavedPolicy:
     @classmethod
     def _from_parts(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the policy that a file describes, if everything in it fits together."""
+        arrays = without_squares(arrays)
         parts = {part: _part(arrays, f"{part}.") for part in _PARTS}
         require(sum(map(len, parts.values())) == len(arrays), f"parts must be {', '.join(parts)}, and no others")
         config, asked, own = header["config"], header["asked"], header["id"]
@@ -383,6 +394,7 @@ class SavedPolicy:
             policy._crowd = policy._new_crowd()
             policy._crowd.share_all(policy._roster, policy.n_arms)
         policy._reopen(parts["open"])
+        policy._restore_features(parts["features"])
         if policy._crowd is None:
             policy._restore_tally(parts["tally"])
         else:

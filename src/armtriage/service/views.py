@@ -11,7 +11,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from armtriage import __version__, confidence_interval
+from armtriage import __version__
+from armtriage.certificate import intervals_of
 from armtriage.service import events as log
 from armtriage.service.course import certificate_of
 from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
@@ -283,7 +284,7 @@ def arms(fold: Fold) -> Arms:
     flipped = policy.direction == "minimize"
     ends = None
     if not fold.contextual:
-        ends = confidence_interval(tally.counts, tally.sums, n_arms=1.0 / known.share, delta=_DELTA)
+        ends = intervals_of(tally, 1.0 / known.share, _DELTA)
     found = []
     for arm, name in enumerate(fold.names[:_SHOWN]):
         observed = int(tally.counts[arm])

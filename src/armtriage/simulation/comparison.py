@@ -137,7 +137,9 @@ def table(results: Sequence[Result], title: str | None = None) -> Table:
 def facts(result: Result) -> dict[str, Any]:
     """Return the result as JSON values."""
     low, high = result.interval or (None, None)
-    options = {name: value for name, value in result.policy.config.items() if name not in ("seed", "decisions")}
+    options = {
+        name: value for name, value in result.policy.config.items() if name not in ("seed", "decisions", "features")
+    }
     if result.policy.decisions is not None:
         options["decisions"] = repr(result.policy.decisions)
     return {

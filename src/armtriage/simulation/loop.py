@@ -84,6 +84,7 @@ class Game(Record):
     pulls: NDArray[np.int64]  # (K,) for a certificate, or empty
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
+    between: NDArray[np.float64]
     plain: bool  # whether the decision is what it reveals
     closable: bool  # whether a decision that can never change again closes the whole horizon
     zero: float  # the reward that is 0 on the policy's unit scale
@@ -216,6 +217,7 @@ def _turn(game: Game, number: int) -> bool:
         for i in range(n):
             game.counts[seen[i]] += 1
             game.sums[seen[i]] += rewards[i]
+            game.between[seen[i]] += rewards[i] * (1.0 - rewards[i])
     desk.lost = loss(table, number, arms)
     update(game.params, game.state, graph, number, row(game.streams[0], number), seen, rewards, n, False)
     return committed or arms.size == game.stamps.size
@@ -256,7 +258,7 @@ def _turn_among(game: CrowdGame, number: int) -> bool:
     if game.zero != 0.0 or game.width != 1.0:
         for i in range(shown):
             rewards[i] = min(1.0, max(0.0, (rewards[i] - game.zero) / game.width))
-    learn(rows, row(request.streams[0], number), seen[:shown], rewards[:shown])
+    learn(request, row(request.streams[0], number), seen[:shown], rewards[:shown])
     close(request, seen[:shown], rewards[:shown])
     return False
 

@@ -120,7 +120,7 @@ class Run(NamedTuple):
 
 def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> Player:
     """Return the fastest way to play the policy against the environment."""
-    if isinstance(policy, CompiledContextualPolicy) and _is_plain(environment):
+    if isinstance(policy, CompiledContextualPolicy) and policy.in_loop and _is_plain(environment):
         return _linear
     if sleeps(environment):
         compiled = isinstance(policy, CompiledPolicy) and policy.among is not None
@@ -170,6 +170,7 @@ def _game(run: Run, replication: int, desk: Desk, closable: bool, stamps: int) -
         np.zeros(counted, np.int64),
         np.zeros(counted, np.int64),
         np.zeros(counted),
+        np.zeros(counted),
         plain=policy.graph.n_edges == n_arms,
         closable=closable and table.kind != REPLAY and not counted,
         zero=zero,
@@ -187,7 +188,7 @@ def _compiled(run: Run, replication: int, track: Track) -> Played:
     def go(first: int, stop: int) -> None:
         play(game.handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop))))
         if watch is not None:
-            run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums))
+            run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums, game.between))
 
     run.in_chunks(replication, desk, go, track, run.horizon)
     desk.decisions.sort(axis=-1)
@@ -209,7 +210,7 @@ def _by_oracle(run: Run, replication: int, track: Track) -> Played:
             desk.arms[: arms.size], desk.arms[arms.size :] = arms, -1
             play(game.handle, number + 1)
             if watch is not None and number + 1 in points:
-                run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums))
+                run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums, game.between))
 
     run.in_chunks(replication, desk, go, track, run.horizon, policy.n_arms)
     return desk, None
@@ -229,7 +230,7 @@ def _with_oracle(run: Run, replication: int, track: Track) -> Played:
     def go(first: int, stop: int) -> None:
         play(game.handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop))))
         if watch is not None:
-            run.certify(watch, desk, Tally(inner.pulls, inner.counts, inner.sums))
+            run.certify(watch, desk, Tally(inner.pulls, inner.counts, inner.sums, inner.between))
 
     run.in_chunks(replication, desk, go, track, run.horizon, 1 + policy.n_arms // 8)
     return desk, None

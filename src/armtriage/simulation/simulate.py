@@ -240,7 +240,8 @@ def _warn_slow(policy: Policy, environment: Environment | LinearEnvironment) -> 
     kinds = (type(policy), type(environment))
     if kinds not in _SLOW_SAID:
         _SLOW_SAID.add(kinds)
-        slow = kinds[isinstance(policy, CompiledPolicy | CompiledContextualPolicy)]
+        whole = isinstance(policy, CompiledContextualPolicy) and policy.in_loop
+        slow = kinds[isinstance(policy, CompiledPolicy) or whole]
         warnings.warn(
             f"{slow.__name__} is not compiled, so simulate goes through ask and tell: right, but much slower",
             stacklevel=4,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import LONGEST, check_arms
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.intervals import BERNSTEIN, interval
+from armtriage.intervals import BERNSTEIN, MIXTURE, interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.facts import require, restore_arrays, with_later, within
@@ -47,7 +47,7 @@ class Evidence(NamedTuple):
 
     counts: Ints
     sums: Floats
-    squares: Floats  # empty where no interval needs them
+    between: Floats  # sums of r (1 - r); empty where no interval needs them
     centre: Floats  # the mean, inside the interval
     lower: Floats
     upper: Floats
@@ -72,11 +72,11 @@ def _learn(limits: Limits, evidence: Evidence, arms: Ints, rewards: Floats) -> i
         arm = arms[i]
         evidence.counts[arm] += 1
         evidence.sums[arm] += rewards[i]
-        count, total, second = evidence.counts[arm], evidence.sums[arm], 0.0
-        if evidence.squares.size > 0:
-            evidence.squares[arm] += rewards[i] * rewards[i]
-            second = evidence.squares[arm]
-        low, high = interval(limits.kind, count, total, second, limits.n_arms, limits.horizon, limits.delta)
+        count, total, between = evidence.counts[arm], evidence.sums[arm], 0.0
+        if evidence.between.size > 0:
+            evidence.between[arm] += rewards[i] * (1.0 - rewards[i])
+            between = evidence.between[arm]
+        low, high = interval(limits.kind, count, total, between, limits.n_arms, limits.horizon, limits.delta)
         low, high = low + limits.offset, high + limits.offset
         before = evidence.lower[arm], evidence.upper[arm]
         if max(low, before[0]) <= min(high, before[1]):
@@ -170,7 +170,7 @@ class OracleElimination:
         self.evidence = Evidence(
             np.zeros(n, np.int64),
             np.zeros(n),
-            np.zeros(n if limits.kind == BERNSTEIN else 0),
+            np.zeros(n if limits.kind in (BERNSTEIN, MIXTURE) else 0),
             np.full(n, limits.offset),
             np.full(n, limits.offset),
             np.full(n, limits.offset + 1.0),
@@ -196,9 +196,9 @@ class OracleElimination:
             arrays["whole"] = np.delete(arrays["whole"], 1)
         self.incumbent = np.zeros(min(arrays["incumbent"].size, self.decisions.size), np.int64)
         restore_arrays(self.arrays(), arrays)
-        _, sums, squares, centre, lower, upper = self.evidence
+        counts, _, between, centre, lower, upper = self.evidence
         offset, progress = self.limits.offset, self.progress
-        within("squares", squares, 0.0, sums[: squares.size])
+        within("between", between, 0.0, counts[: between.size] / 4.0)
         within("lower", lower, offset, offset + 1.0)
         within("upper", upper, lower, offset + 1.0)
         within("centre", centre, offset, offset + 1.0)

@@ -15,7 +15,9 @@ from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.policies.eligible.rows import Request, Rows, largest, next_level
 from armtriage.policies.lost import PATIENCE, as_least
-from armtriage.policies.sampler import BELOW, draw, follow, luck_needed
+from armtriage.policies.prior import as_coins, fitted, next_fit
+from armtriage.policies.sampler import BELOW, draw, follow, luck_needed, posterior
+from armtriage.policies.sampler import mean_of as mean_of_posterior
 
 __all__ = [
     "believe_draws",
@@ -31,6 +33,7 @@ __all__ = [
     "kl_index",
     "mark_revealed",
     "mean_of",
+    "refit",
 ]
 
 _ROUNDING = 1e-9  # far above what rounding does to an index, and far below what would let more arms pass
@@ -43,9 +46,28 @@ def _losses(rows: Rows, arm: int) -> float:
 
 
 @kernel
+def _posterior(rows: Rows, arm: int) -> tuple[float, float, float]:
+    between = rows.told_between[arm]
+    return posterior(rows.wins[arm], _losses(rows, arm), between, rows.prior_wins, rows.prior_losses)
+
+
+@kernel
 def mean_of(rows: Rows, arm: int) -> float:
     """Return the mean of an arm's posterior."""
-    return (rows.wins[arm] + 1.0) / (rows.wins[arm] + _losses(rows, arm) + 2.0)  # type: ignore[no-any-return]
+    least, a, b = _posterior(rows, arm)
+    return mean_of_posterior(least, a, b)
+
+
+@kernel
+def refit(rows: Rows, number: int) -> None:
+    """Fit the prior to all arms, retired ones included: they tell as much of what arms are like."""
+    n = rows.n_arms
+    counts, wins = np.empty(n), np.empty(n)
+    for arm in range(n):
+        counts[arm], wins[arm] = as_coins(rows.wins[arm], _losses(rows, arm), rows.told_between[arm])
+    rows.prior_wins, rows.prior_losses = fitted(counts, wins, n, rows.prior_wins, rows.prior_losses)
+    rows.next_fit = next_fit(number)
+    rows.version += 1
 
 
 @kernel
@@ -54,31 +76,48 @@ def _needed(rows: Rows, arm: int) -> float:
     if rows.cut[arm] != rows.version:
         rows.cut[arm] = rows.version
         rows.skipped[arm] = 0
-        rows.out[arm] = luck_needed(rows.level, 1.0 + rows.wins[arm], 1.0 + _losses(rows, arm))
+        least, a, b = _posterior(rows, arm)
+        rows.out[arm] = luck_needed(rows.level, least, a, b)
     return rows.out[arm]  # type: ignore[no-any-return]
 
 
 @kernel
-def _draw_some(rows: Rows, luck: np.uint64, among: NDArray[np.int64], m: int, looked: bool, every: bool) -> int:
-    """List draws behind the first m values: of every arm, or of those that may reach the level; return how many."""
-    for i in range(among.size):
-        arm = among[i]
-        if looked and rows.marks[arm] == rows.mark:
-            continue
-        u = uniform(luck, arm)
-        if every or u > _needed(rows, arm):
-            rows.values[m] = draw(u, rows.wins[arm], _losses(rows, arm))
-            rows.chosen[m] = arm
-            m += 1
-    return m
+def _value(rows: Rows, arm: int, u: float) -> float:
+    """Return an arm's draw with this luck."""
+    least, a, b = _posterior(rows, arm)
+    return draw(u, least, a, b)
 
 
 @kernel
-def _list_incumbents(rows: Rows, incumbents: NDArray[np.int64]) -> int:
+def _list_values(
+    rows: Rows,
+    luck: np.uint64,
+    among: NDArray[np.int64],
+    incumbents: NDArray[np.int64],
+    share: float,
+    every: bool,
+) -> int:
+    """List the incumbents' means, then draws of the others: all, or those that may reach the level; return how many.
+
+    Of the others only the `share` is drawn, and an incumbent may be, too: see `policies.guard.free_look`.
+    """
+    m, idle, best = incumbents.size, 1.0 - share, -1.0
+    for i in range(among.size):
+        arm = among[i]
+        if incumbents.size > 0 and rows.marks[arm] == rows.mark:
+            continue
+        u = uniform(luck, arm)
+        if u > idle and (every or u > idle + share * _needed(rows, arm)):
+            rows.values[m] = _value(rows, arm, (u - idle) / share)
+            best = max(best, rows.values[m])
+            rows.chosen[m] = arm
+            m += 1
     for i in range(incumbents.size):
-        rows.chosen[i] = incumbents[i]
-        rows.values[i] = mean_of(rows, incumbents[i])
-    return incumbents.size
+        value = mean_of(rows, incumbents[i])
+        if rows.fractional > 0 and value < best:
+            value = max(value, _value(rows, incumbents[i], uniform(luck, incumbents[i])))
+        rows.chosen[i], rows.values[i] = incumbents[i], value
+    return m
 
 
 @kernel
@@ -87,14 +126,15 @@ def draw_best(
     luck: np.uint64,
     among: NDArray[np.int64],
     incumbents: NDArray[np.int64],
+    share: float,
     arms: NDArray[np.int64],
 ) -> None:
     """Fill `arms` with the arms of largest draw; where there are incumbents, those that they reveal are not drawn.
 
     Few arms are really drawn: see `policies.sampler`.
     """
-    k, looked = arms.size, incumbents.size > 0
-    m = _draw_some(rows, luck, among, _list_incumbents(rows, incumbents), looked, False)
+    k = arms.size
+    m = _list_values(rows, luck, among, incumbents, share, False)
     least = -np.inf
     if m >= k:
         top_first(rows.values, rows.chosen, m, k)
@@ -103,7 +143,7 @@ def draw_best(
             least = min(least, rows.values[i])
     if least < rows.level:
         # An arm below the level may belong here: draw them all, and lower the level.
-        m = _draw_some(rows, luck, among, _list_incumbents(rows, incumbents), looked, True)
+        m = _list_values(rows, luck, among, incumbents, share, True)
         least = kth_largest(rows.values[:m].copy(), m, k)
         near = kth_largest(rows.values[:m].copy(), m, min(m, 2 * k + 8))
         rows.centre = least
@@ -134,18 +174,17 @@ def choose_by_draws(
     request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]
 ) -> None:
     """Fill `arms` with the largest posterior draws."""
-    draw_best(request.rows, luck, among, among[:0], arms)
+    draw_best(request.rows, luck, among, among[:0], 1.0, arms)
 
 
 @kernel
 def believe_draws(
     request: Request, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
 ) -> None:
-    """Write what an arm's draw follows from: its luck, wins and losses."""
-    rows = request.rows
+    """Write what an arm's draw follows from: its luck and its posterior."""
     for i in range(arms.size):
-        arm = arms[i]
-        beliefs[0, i], beliefs[1, i], beliefs[2, i] = uniform(luck, arm), rows.wins[arm], _losses(rows, arm)
+        beliefs[0, i] = uniform(luck, arms[i])
+        beliefs[1, i], beliefs[2, i], beliefs[3, i] = _posterior(request.rows, arms[i])
 
 
 @kernel

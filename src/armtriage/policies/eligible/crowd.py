@@ -20,7 +20,8 @@ from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.eligible.exploring import cover_size
 from armtriage.policies.eligible.rows import COLUMNS, Request, Rows, expose, grown, learn, lose, new_rows, settle
-from armtriage.policies.facts import facts_of, require, restore_arrays, within
+from armtriage.policies.facts import facts_of, is_later, require, restore_arrays, with_later, within
+from armtriage.policies.prior import LARGEST
 
 __all__ = ["Among", "Crowd", "Rules", "decide", "decider", "name_among"]
 
@@ -36,7 +37,7 @@ class Among(NamedTuple):
     choose: Callable[..., None]  # (request, number, luck, among, arms), for more arms than slots
     believe: Callable[..., None]  # (request, number, luck, arms, beliefs)
     scale: Callable[..., float] | None = None  # (params, number), for those that have an index
-    draws: bool = False  # whether beliefs are luck, wins and losses
+    draws: bool = False  # whether beliefs are luck and posteriors
 
 
 class Rules(NamedTuple):
@@ -50,6 +51,9 @@ class Rules(NamedTuple):
     factor: float = 0.0
     shadow: bool = False
     free_look: bool = False
+    coin: bool = False
+    learned: bool = False
+    prior: tuple[float, float] = (1.0, 1.0)
 
 
 def open_request(address: Any) -> Any:
@@ -103,14 +107,14 @@ def _count(address: int, n: int, size: int, shown: int) -> None:
 def _teach(address: int, number: int, n: int) -> None:
     """Let whoever chooses know the rewards of the first n arms."""
     request = open_request(address)
-    learn(request.rows, row(request.streams[0], number), request.among[:n], request.rewards[:n])
+    learn(request, row(request.streams[0], number), request.among[:n], request.rewards[:n])
 
 
 def _close(address: int, number: int, known: int, told: int, n: int) -> None:
     """Close a decision: of its n arms the first `known` were taught before, and those from `told` on were lost."""
     request = open_request(address)
     luck = row(request.streams[0], number)
-    learn(request.rows, luck, request.among[known:told], request.rewards[known:told])
+    learn(request, luck, request.among[known:told], request.rewards[known:told])
     settle(request, request.among[:told], request.rewards[:told])
     lose(request.rows, request.among[told:n])
 
@@ -163,6 +167,7 @@ class Crowd:
         self.among, self.rules, self.graph, self.stream = among, rules, graph, stream
         self.rows: Rows = new_rows(graph.n_arms)
         self.n_arms = graph.n_arms
+        self.rows.prior_wins, self.rows.prior_losses = rules.prior
         self._divisor = 1.0
         self._plain = graph.n_edges == graph.n_arms
         self._request: Request | None = None
@@ -185,11 +190,13 @@ class Crowd:
                 np.zeros(2 * room, np.int64),
                 np.zeros(room),
                 np.zeros(rules.budget, np.int64),
-                np.zeros((3 if self.among.draws else 1, rules.budget)),
+                np.zeros((4 if self.among.draws else 1, rules.budget)),
                 kind=rules.interval,
                 plain=self._plain,
                 shadow=rules.shadow,
                 free_look=rules.free_look,
+                coin=rules.coin,
+                learned=rules.learned,
                 horizon=rules.horizon,
                 delta=rules.delta,
                 factor=rules.factor,
@@ -264,9 +271,11 @@ class Crowd:
     ) -> None:
         """Take back what `arrays` returned, if all of it can be."""
         own = self.arrays()
-        require(set(arrays) == set(own), f"rows must have {', '.join(own)}, got {', '.join(arrays)}")
-        whole, real = np.zeros_like(self.rows.whole), np.zeros_like(self.rows.real)
-        restore_arrays({"whole": whole, "real": real}, arrays)
+        later = {name: np.zeros(arrays["counts"].size) for name in own if is_later(name)}
+        arrays = with_later(own | later, arrays)
+        # Numbers are only ever added behind the others: the files of before have fewer.
+        bags = {name: np.zeros(min(own[name].size, arrays[name].size), own[name].dtype) for name in ("whole", "real")}
+        restore_arrays(bags, arrays)
         n, patterns, divisors = int(self.rows.n_arms), arrays["patterns"], arrays["ghost_divisors"]
         ghosts = arrays["counts"].size - n
         require(arrays["counts"].ndim == 1 and ghosts >= 0, "there must be a row for each arm")
@@ -281,8 +290,9 @@ class Crowd:
             restore_arrays({name: copy}, arrays)
             column[:n], column[room - ghosts :] = copy[:n], copy[n:]
         rows.divisors[room - ghosts :] = divisors
-        for bag, values in (("whole", whole), ("real", real)):
+        for bag, values in bags.items():
             places = rows.fact_places(bag)
+            places = places[places < values.size]
             getattr(rows, bag)[places] = values[places]
         require(int(rows.n_ghosts) == ghosts, "there must be as many ghosts as rows of them")
         self._check(asked, early)
@@ -306,11 +316,11 @@ class Crowd:
             )
             within("counts", counts, 0, asked)
             within("sums", sums, 0.0, counts)
-            within("squares", rows.squares[part], 0.0, sums + 1e-9)
+            within("between", rows.between[part], 0.0, counts / 4.0)
             within("learned", learned, counts, asked)
             within("gained", rows.gained[part], 0.0, learned)
             within("wins", rows.wins[part], 0.0, learned)
-            require(rows.wins[part] == np.floor(rows.wins[part]), "wins must be whole numbers")
+            within("told_between", rows.told_between[part], 0.0, learned / 4.0)
             within("missed", rows.missed[part], 0, asked)
             within("credit", rows.credit[part], 0, asked * (asked + 1))
             within("lower", rows.lower[part], 0.0, 1.0)
@@ -329,6 +339,11 @@ class Crowd:
         within("n_admitted", rows.n_admitted, 0, asked)
         within("forced", rows.forced, 0, asked)
         within("resume", rows.resume, 0, LONGEST)
+        within("fractional", rows.fractional, 0, 1)
+        within("next_fit", rows.next_fit, 0, LONGEST)
+        fixed = (min(self.rules.prior), max(self.rules.prior))
+        least, largest = (1.0, LARGEST) if self.rules.learned else fixed
+        within("the prior", np.array([rows.prior_wins, rows.prior_losses]), least, largest)
         within("gap", rows.gap, 0.0, 1.0)
         for name in ("spent", "allowed", "total", "forced_cost", "floor"):
             within(name, getattr(rows, name), 0.0, most)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.random import bits
-from armtriage.policies.eligible.choosing import draw_best, mark_revealed, mean_of
+from armtriage.policies.eligible.choosing import draw_best, mark_revealed, mean_of, refit
 from armtriage.policies.eligible.exploring import explore, fill_by_upper, split
 from armtriage.policies.eligible.rows import Request, Rows, largest
+from armtriage.policies.prior import drawn_share
 
 __all__ = ["book", "choose_guarded", "choose_proposed", "loss_bound", "retrospective_among"]
 
@@ -196,9 +197,13 @@ def choose_guarded(
         book(rows, number, 0.0, among, arms)
         return
     _pay(request, number, arms.size)
-    incumbents = arms[:0]
+    incumbents, share = arms[:0], 1.0
+    if request.learned and number >= rows.next_fit:
+        refit(rows, number)
     if request.free_look:
         k = arms.size - confirmed
+        if request.learned:
+            share = drawn_share(k, n if request.plain else min(n, rows.cover))
         for i in range(n):
             rows.values[i] = mean_of(rows, rows.open[i])
         rows.mean_level = largest(rows, n, k, rows.mean_level)
@@ -206,7 +211,7 @@ def choose_guarded(
             arms[confirmed + i] = rows.open[rows.places[i]]
         mark_revealed(rows, request.graph, request.plain, arms)
         incumbents = arms[confirmed:].copy()
-    draw_best(rows, luck, rows.open[:n], incumbents, arms[confirmed:])
+    draw_best(rows, luck, rows.open[:n], incumbents, share, arms[confirmed:])
     _admit(request, number, among, arms)
 
 

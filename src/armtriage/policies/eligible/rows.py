@@ -18,7 +18,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.record import Record
 from armtriage.policies.lost import as_tries
-from armtriage.policies.sampler import STALE, won
+from armtriage.policies.sampler import STALE, gain
 
 __all__ = [
     "COLUMNS",
@@ -43,16 +43,31 @@ class Rows(Record):
     """A row for each arm, with room for more; rows of arms that are not there yet are all 0."""
 
     facts = (
-        *("counts", "sums", "squares", "learned", "gained", "wins", "missed", "credit", "lower", "upper", "due"),
+        *(
+            "counts",
+            "sums",
+            "between",
+            "learned",
+            "gained",
+            "wins",
+            "told_between",
+            "missed",
+            "credit",
+            "lower",
+            "upper",
+            "due",
+        ),
         *("pulls", "exposures", "admitted", "offered", "n_ghosts", "clock", "slots", "failures", "n_admitted"),
         *("offered_slots", "forced", "resume", "spent", "allowed", "gap", "total", "forced_cost", "floor"),
+        *("fractional", "next_fit", "prior_wins", "prior_losses"),
     )
-    counts: NDArray[np.int64]  # rewards of decisions that are closed, and their sum
+    counts: NDArray[np.int64]  # rewards of decisions that are closed, their sum, and that of r (1 - r)
     sums: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    between: NDArray[np.float64]
     learned: NDArray[np.int64]  # rewards that have been told, and their sum
     gained: NDArray[np.float64]
-    wins: NDArray[np.float64]
+    wins: NDArray[np.float64]  # what those count for in draws, and the sum of r (1 - r) of that
+    told_between: NDArray[np.float64]
     pending: NDArray[np.int64]  # rewards on their way
     missed: NDArray[np.int64]  # rewards in a row that did not come
     credit: NDArray[np.int64]  # tries that lost rewards count for, see `policies.lost`
@@ -98,6 +113,8 @@ class Rows(Record):
     pick_level: float
     upper_level: float
     index_level: float
+    fractional: int  # whether any reward that draws know was neither 0 nor 1
+    next_fit: int  # the round in which the prior is fitted anew
     level: float
     centre: float
     spread: float
@@ -110,6 +127,8 @@ class Rows(Record):
     total: float  # certified loss of all decisions
     forced_cost: float  # and of the rounds of elimination among them
     floor: float  # what was allowed before requests differed
+    prior_wins: float
+    prior_losses: float
 
 
 class Request(Record):
@@ -122,11 +141,13 @@ class Request(Record):
     among: NDArray[np.int64]  # arms of the request, ascending, then arms that rewards are told of
     rewards: NDArray[np.float64]
     arms: NDArray[np.int64]  # (S,) the decision
-    beliefs: NDArray[np.float64]  # (3, S) see `Decision.ranked`
+    beliefs: NDArray[np.float64]  # (4, S) see `Decision.ranked`
     kind: int  # of interval; -1 where none is kept
     plain: bool  # whether each arm reveals itself only
     shadow: bool  # of a guard: see `GuardedThompson`
     free_look: bool
+    coin: bool  # whether rewards between 0 and 1 are made 0 or 1 for draws
+    learned: bool  # whether the prior is
     horizon: float
     delta: float
     factor: float
@@ -138,7 +159,7 @@ _ZEROS: dict[str, Any] = {
     for dtype, names in (
         (np.int64, "counts learned pending missed credit due pulls exposures admitted offered cut marks chosen open"),
         (np.int64, "degrees ceiling places"),
-        (np.float64, "sums squares gained wins lower upper divisors out values keys"),
+        (np.float64, "sums between gained wins told_between lower upper divisors out values keys"),
         (np.uint8, "skipped flags"),
     )
     for name in names.split()
@@ -174,6 +195,8 @@ def new_rows(n_arms: int) -> Rows:
         pick_level=0.0,
         upper_level=0.0,
         index_level=0.0,
+        fractional=0,
+        next_fit=1,
         level=0.0,
         centre=1.0,
         spread=0.0,
@@ -186,6 +209,8 @@ def new_rows(n_arms: int) -> Rows:
         total=0.0,
         forced_cost=0.0,
         floor=0.0,
+        prior_wins=1.0,
+        prior_losses=1.0,
     )
     return grown(rows, n_arms)
 
@@ -218,7 +243,7 @@ def _refresh(request: Request, arm: int) -> None:
         request.kind,
         count,
         rows.sums[arm],
-        rows.squares[arm],
+        rows.between[arm],
         rows.divisors[arm],
         request.horizon,
         request.delta,
@@ -232,17 +257,27 @@ def _refresh(request: Request, arm: int) -> None:
 
 
 @kernel
-def learn(rows: Rows, luck: np.uint64, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+def learn(request: Request, luck: np.uint64, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
     """Let whoever chooses know rewards, on the unit scale, as soon as they are told."""
+    rows = request.rows
     for i in range(arms.size):
         arm = arms[i]
         rows.learned[arm] += 1
         rows.gained[arm] += rewards[i]
-        win = won(luck, arm, rewards[i])
-        rows.wins[arm] += win
-        # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win.
+        reward = gain(request.coin, luck, arm, rewards[i])
+        rows.wins[arm] += reward
+        between = reward * (1.0 - reward)
+        if between > 0.0:
+            rows.told_between[arm] += between
+            rows.fractional = 1
+        # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win. What is
+        # between may raise it as well.
         rows.skipped[arm] += 1
-        if (win and rows.out[arm] > 0.0) or rows.skipped[arm] > STALE or rows.missed[arm] > 0:
+        if (
+            ((reward > 0.0 or rows.told_between[arm] > 0.0) and rows.out[arm] > 0.0)
+            or rows.skipped[arm] > STALE
+            or rows.missed[arm] > 0
+        ):
             rows.cut[arm] = 0
         rows.missed[arm] = 0
 
@@ -255,7 +290,7 @@ def settle(request: Request, arms: NDArray[np.int64], rewards: NDArray[np.float6
         arm = arms[i]
         rows.counts[arm] += 1
         rows.sums[arm] += rewards[i]
-        rows.squares[arm] += rewards[i] * rewards[i]
+        rows.between[arm] += rewards[i] * (1.0 - rewards[i])
         rows.pending[arm] -= 1
         if request.kind >= 0:
             _refresh(request, arm)

@@ -209,9 +209,9 @@ def update(
     if state.mute > 0:
         for i in range(n):
             state.missed[seen[i]] = 0
-    if state.squares.size > 0:
+    if state.between.size > 0:
         for i in range(n):
-            state.squares[seen[i]] += rewards[i] * rewards[i]
+            state.between[seen[i]] += rewards[i] * (1.0 - rewards[i])
     if scheduled:
         for i in range(n):
             state.pending[seen[i]] -= 1
@@ -269,7 +269,7 @@ def fill_rows(state: State, rows: Rows) -> None:
     """Write what elimination knows into the rows of the arms."""
     n = state.lower.size
     rows.lower[:n], rows.upper[:n], rows.due[:n], rows.credit[:n] = state.lower, state.upper, state.due, state.credit
-    rows.squares[: state.squares.size], rows.failures = state.squares, state.failures
+    rows.failures = state.failures
 
 
 def rebuild(
@@ -281,7 +281,7 @@ def rebuild(
     within("lower", state.lower, 0.0, 1.0)
     within("upper", state.upper, state.lower, 1.0)
     within("due", state.due, 1, 2 * asked + 2)
-    within("squares", state.squares, 0.0, state.sums[: state.squares.size])
+    within("between", state.between, 0.0, state.counts[: state.between.size] / 4.0)
     within("preference", state.preference, 0.0, 1.0)
     within("the number of decided arms", logged, 0, n)
     for name in ("clock", "failures"):
@@ -468,15 +468,15 @@ class CombinatorialElimination(CompiledPolicy):
     def new_state(self) -> State:
         """Return the state before the first round: every arm active and unobserved."""
         n = self.n_arms
-        # Count and sum of an arm stand side by side in memory: a revealed arm costs one cache miss, not two.
+        # The numbers of an arm stand side by side in memory: a revealed arm costs one cache miss, not three.
         # A single row would count as contiguous, and have every kernel compiled again for one arm.
-        pairs = np.zeros((max(n, 2), 2))
+        known = np.zeros((max(n, 2), 4))
         upper = np.ones(n)
         preference = {"upper": upper, "random": np.zeros(n), "index": np.zeros(0)}[self.tie_break]
         return State(
-            pairs.view(np.int64)[:, 0],
-            pairs[:, 1],
-            np.zeros(n if self.interval == "bernstein" else 0),
+            known.view(np.int64)[:, 0],
+            known[:, 1],
+            known[: None if self.interval in ("mixture", "bernstein") else 0, 2],
             np.zeros(n, np.int64),
             np.zeros(n, np.int64),
             np.zeros(n, np.int64),

@@ -52,12 +52,12 @@ class State(Record):
     """What elimination knows; `active` and `confirmed` are lists of `n_active` and `n_confirmed` arms."""
 
     facts = (
-        *("counts", "sums", "squares", "status", "lower", "upper", "due", "preference", "log_arms", "log_rounds"),
+        *("counts", "sums", "between", "status", "lower", "upper", "due", "preference", "log_arms", "log_rounds"),
         *("missed", "credit", "least", "dirty", "advanced", "clock", "n_logged", "failures", "mute"),
     )
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
-    squares: NDArray[np.float64]  # (K,), or empty where no interval needs them
+    between: NDArray[np.float64]  # (K,) sums of r (1 - r), or empty where no interval needs them
     pending: NDArray[np.int64]  # rewards on their way
     missed: NDArray[np.int64]  # rewards in a row that did not come
     credit: NDArray[np.int64]  # tries that lost rewards count for, see `policies.lost`
@@ -178,13 +178,12 @@ def sort_printed(params: Params, state: State) -> None:
 def _interval(params: Params, state: State, arm: int) -> tuple[float, float]:
     """Return the arm's interval; for small counts of 0s and 1s it is looked up, since many arms share it."""
     count, total = state.counts[arm], state.sums[arm]
-    if state.squares.size > 0:
-        return interval(params.interval, count, total, state.squares[arm], params.n_arms, params.horizon, params.delta)
+    between = state.between[arm] if state.between.size > 0 else 0.0
     wins = int(total)
-    if count >= MEMO or wins != total:
-        return interval(params.interval, count, total, 0.0, params.n_arms, params.horizon, params.delta)
+    if count >= MEMO or wins != total or between > 0.0:
+        return interval(params.interval, count, total, between, params.n_arms, params.horizon, params.delta)
     if state.memo[count, wins, 1] < 0.0:
-        lower, upper = interval(params.interval, count, total, 0.0, params.n_arms, params.horizon, params.delta)
+        lower, upper = interval(params.interval, count, total, between, params.n_arms, params.horizon, params.delta)
         state.memo[count, wins, 0], state.memo[count, wins, 1] = lower, upper
     return state.memo[count, wins, 0], state.memo[count, wins, 1]
 

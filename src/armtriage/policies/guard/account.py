@@ -192,6 +192,7 @@ def note(
         count = sets.counts[arm] + 1
         sets.counts[arm] = count
         sets.sums[arm] += rewards[i]
+        sets.between[arm] += rewards[i] * (1.0 - rewards[i])
         # A new interval from few rewards hardly differs from the last one.
         if count >= sets.due[arm] and book.marks[arm] == 0 and (count % 4 == 0 or count >= _WIDE):
             book.marks[arm] = 1

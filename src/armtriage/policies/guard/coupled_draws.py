@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from armtriage._arguments import LONGEST
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveal
-from armtriage.kernels.beta import beta_quantile
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import uniform
@@ -37,7 +36,7 @@ from armtriage.policies.guard.decision_account import (
     copy_arms,
 )
 from armtriage.policies.lost import as_least
-from armtriage.policies.sampler import won
+from armtriage.policies.sampler import draw, gain, mean_of, posterior
 
 __all__ = ["PROPOSE", "Draws", "check_draws", "keep_better", "learn", "new_draws", "propose"]
 
@@ -64,7 +63,7 @@ class Draws(Record):
         *("wins", "incumbent", "owed", "prices", "n_incumbent", "made", "compared", "shared", "questions"),
         *("exchange", "together", "alike", "coupling"),
     )
-    wins: Floats  # (K,) rewards made 0 or 1 by a coin
+    wins: Floats  # (K,) sums of rewards, or of what a coin made of them
     incumbent: Ints  # (S,)
     owed: Floats  # (K,) what waiting for looks at an arm has saved
     prices: Floats  # (K,) what the best decision with an arm loses against the incumbent, by posterior means
@@ -115,7 +114,6 @@ def check_draws(draws: Draws, counts: Ints, decisions: DecisionSet, graph: Feedb
     """Check the facts of draws that were loaded, and compute what follows."""
     most = float(np.finfo(np.float64).max)
     within("wins", draws.wins, 0.0, counts)
-    require(draws.wins == np.floor(draws.wins), "wins must be whole numbers")
     within("owed", draws.owed, 0.0, most)
     require((draws.prices >= -most) | (draws.prices == math.inf), "prices must be numbers, or infinite")
     check_decision("incumbent", draws.incumbent, int(draws.n_incumbent), decisions)
@@ -155,9 +153,16 @@ def _counted(book: DecisionBook, arm: int) -> int:
 
 
 @kernel
+def _posterior(params: DecisionParams, book: DecisionBook, draws: Draws, arm: int) -> tuple[float, float, float]:
+    wins, between = draws.wins[arm], 0.0 if params.coin else book.between[arm]
+    return posterior(wins, _counted(book, arm) - wins, between, params.prior_wins, params.prior_losses)
+
+
+@kernel
 def _mean(params: DecisionParams, book: DecisionBook, draws: Draws, arm: int) -> float:
     """Return an arm's posterior mean, counted from a reward of 0."""
-    return (draws.wins[arm] + 1.0) / (_counted(book, arm) + 2.0) + params.offset  # type: ignore[no-any-return]
+    least, a, b = _posterior(params, book, draws, arm)
+    return mean_of(least, a, b) + params.offset
 
 
 @kernel
@@ -190,8 +195,8 @@ def _draw(params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uin
         share = max(least, 1.0 / (1.0 + count))
         z = math.sqrt(share) * common + math.sqrt(1.0 - share) * normal(luck, a)
         u = min(0.5 * math.erfc(-z * _ROOT_HALF), _LUCKIEST)
-        wins = draws.wins[a]
-        weights[a] = beta_quantile(u, 1.0 + wins, 1.0 + count - wins) + params.offset
+        low, wins, losses = _posterior(params, book, draws, a)
+        weights[a] = draw(u, low, wins, losses) + params.offset
 
 
 @kernel
@@ -353,13 +358,14 @@ def keep_better(params: DecisionParams, book: DecisionBook, draws: Draws, query:
 
 
 @kernel
-def learn(book: DecisionBook, draws: Draws, luck: np.uint64, seen: Ints, rewards: Floats, n: int) -> None:
+def learn(
+    params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uint64, seen: Ints, rewards: Floats, n: int
+) -> None:
     """Count wins, and compare how far rewards that came together lie from their means; the book has them already."""
     off, squares, spread, variances, known = 0.0, 0.0, 0.0, 0.0, 0
     for i in range(n):
         arm = seen[i]
-        if won(luck, arm, rewards[i]):
-            draws.wins[arm] += 1.0
+        draws.wins[arm] += gain(params.coin, luck, arm, rewards[i])
         count = book.counts[arm]
         if count > _KNOWN:
             mean = min(max(book.sums[arm] / count, 0.0), 1.0)

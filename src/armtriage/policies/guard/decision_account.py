@@ -72,11 +72,14 @@ class DecisionParams(Record, frozen=True):
     shadow: bool
     free_look: bool
     reveal: bool
+    coin: bool  # whether rewards between 0 and 1 are made 0 or 1 for draws
     delta: float
     factor: float
     cover: float  # how often an interval is paid for: K, or the largest size times the cliques that cover the graph
     worst: float  # what any decision can lose before anything is known
     offset: float  # a reward of 0, on the unit scale
+    prior_wins: float
+    prior_losses: float
 
 
 class Query(Record):
@@ -101,6 +104,7 @@ class DecisionBook(Record):
 
     counts: Ints  # (K,) rewards
     sums: Floats  # (K,) on the unit scale
+    between: Floats  # (K,) sums of r (1 - r)
     lower: Floats  # (K,)
     upper: Floats  # (K,)
     due: Ints  # (K,) rewards at which the interval is computed anew
@@ -134,6 +138,9 @@ def params_of(
     shadow: bool,
     free_look: bool = False,
     reveal: bool = False,
+    coin: bool = False,
+    prior_wins: float = 1.0,
+    prior_losses: float = 1.0,
 ) -> DecisionParams:
     """Return the parameters of a guard."""
     n, size, plain = graph.n_arms, decisions.size, graph.n_edges == graph.n_arms
@@ -143,7 +150,19 @@ def params_of(
     worst = float((sizes * (offset + 1.0)).max() - (sizes * offset).min())
     looks = not plain
     return DecisionParams(
-        n, size, shadow, free_look and looks, reveal and looks, delta, factor, float(cover), worst, offset
+        n,
+        size,
+        shadow,
+        free_look and looks,
+        reveal and looks,
+        coin,
+        delta,
+        factor,
+        float(cover),
+        worst,
+        offset,
+        prior_wins,
+        prior_losses,
     )
 
 
@@ -221,6 +240,7 @@ def new_decision_book(params: DecisionParams) -> DecisionBook:
     return DecisionBook(
         counts,
         np.zeros(n),
+        np.zeros(n),
         np.full(n, params.offset),
         np.full(n, params.offset + 1.0),
         np.ones(n, np.int64),
@@ -248,6 +268,7 @@ def new_decision_book(params: DecisionParams) -> DecisionBook:
 def check_book(params: DecisionParams, book: DecisionBook, decisions: DecisionSet, pulls: Ints, asked: int) -> None:
     """Check the facts of a book that was loaded."""
     most = float(np.finfo(np.float64).max)
+    within("between", book.between, 0.0, book.counts / 4.0)
     within("lower ends", book.lower, params.offset, params.offset + 1.0)
     within("upper ends", book.upper, book.lower, params.offset + 1.0)
     within("due", book.due, 1, 2 * (book.counts + 1))
@@ -337,12 +358,13 @@ def note_rewards(params: DecisionParams, book: DecisionBook, seen: Ints, rewards
         arm = seen[i]
         book.counts[arm] += 1
         book.sums[arm] += rewards[i]
+        book.between[arm] += rewards[i] * (1.0 - rewards[i])
         book.missed[arm] = 0
         count = book.counts[arm]
         if count < book.due[arm]:
             continue
         book.due[arm] = count + 1 + count // 32
-        low, high = interval(MIXTURE, count, book.sums[arm], 0.0, params.n_arms, 0.0, params.delta)
+        low, high = interval(MIXTURE, count, book.sums[arm], book.between[arm], params.n_arms, 0.0, params.delta)
         low, high = low + params.offset, high + params.offset
         if max(low, book.lower[arm]) <= min(high, book.upper[arm]):
             low, high = max(low, book.lower[arm]), min(high, book.upper[arm])
@@ -374,7 +396,7 @@ def _hope(params: DecisionParams, book: DecisionBook, arm: int) -> float:
     if book.missed[arm] < PATIENCE:
         return book.upper[arm]  # type: ignore[no-any-return]
     count = book.counts[arm] + as_least(book.missed[arm])
-    high = interval(MIXTURE, count, book.sums[arm], 0.0, params.n_arms, 0.0, params.delta)[1]
+    high = interval(MIXTURE, count, book.sums[arm], book.between[arm], params.n_arms, 0.0, params.delta)[1]
     return max(book.lower[arm], min(book.upper[arm], high + params.offset))  # type: ignore[no-any-return]
 
 

@@ -4,6 +4,12 @@ The incumbents are the confirmed arms and the active ones of largest posterior m
 whether it is drawn or not, so a draw of it buys nothing, and by its mean it is behind the incumbents. Only the other
 active arms are drawn. As in `ThompsonSampling`, a draw matters only above a level, and each arm keeps a bound on
 the luck that takes it there. The decision is exactly that of drawing all of them.
+
+Once rewards are seen that are neither 0 nor 1, an incumbent that a draw would displace may be drawn itself: where the
+others are quiet, some draw is always a little ahead of an incumbent that had bad luck, which would never be seen again.
+
+Where the prior is learned, only a share of the arms is drawn in a round, since the best of very many draws is always
+too good to be true. The others would enter with their means, which are behind the incumbents.
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import LONGEST
 from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
@@ -18,11 +25,12 @@ from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE
-from armtriage.policies.facts import require, within
-from armtriage.policies.lost import PATIENCE, all_as_least, as_least
-from armtriage.policies.sampler import BELOW, STALE, draw, follow, luck_needed, won
+from armtriage.policies.facts import within
+from armtriage.policies.lost import PATIENCE, as_least
+from armtriage.policies.prior import as_coins, fitted, next_fit
+from armtriage.policies.sampler import BELOW, STALE, draw, follow, gain, luck_needed, mean_of, posterior
 
-__all__ = ["Sampler", "believe_of", "forget", "learn", "new_sampler", "propose", "rebuild_sampler"]
+__all__ = ["Sampler", "believe_of", "forget", "learn", "new_sampler", "propose", "rebuild_sampler", "refit"]
 
 _NEVER = 2.0
 
@@ -30,12 +38,13 @@ _NEVER = 2.0
 class Sampler(Record):
     """Posteriors, incumbents and the luck that an arm needs to be a candidate."""
 
-    facts = ("wins",)
-    wins: NDArray[np.float64]
+    facts = ("wins", "between", "prior_wins", "prior_losses", "next_fit")
+    wins: NDArray[np.float64]  # (K,) sums of rewards
+    between: NDArray[np.float64]  # (K,) and of r (1 - r)
     early: NDArray[np.int64]  # (K,) rewards that were told of decisions still open: the guard has not counted them
     means: NDArray[np.float64]  # (K,) of the posteriors
     out: NDArray[np.float64]  # (K,) luck up to here is no candidate
-    skipped: NDArray[np.uint8]  # losses since `out` was computed
+    skipped: NDArray[np.uint8]  # rewards since `out` was computed
     overdue: NDArray[np.uint8]  # (K,) whether lost rewards have gone into the mean
     incumbents: NDArray[np.int64]  # (S,) the `size` active ones among them, then the confirmed ones
     inside: NDArray[np.uint8]  # (K,) whether an arm is one of those
@@ -48,20 +57,26 @@ class Sampler(Record):
     size: int
     decided: int  # arms decided when the incumbents were found
     best_arm: int  # outside the incumbents
+    fractional: int  # whether any reward was neither 0 nor 1
+    next_fit: int  # the round in which the prior is fitted anew
     level: float  # of candidates
     centre: float  # of the least value chosen
     spread: float  # its usual distance from there
     waste: float  # draws that a low level has cost
     least_mean: float  # of the incumbents
     best_outside: float  # mean, since they were found
+    prior_wins: float
+    prior_losses: float
 
 
-def new_sampler(n_arms: int, budget: int) -> Sampler:
-    """Return uniform posteriors, no incumbents, and a level that rules nobody out."""
+def new_sampler(n_arms: int, budget: int, prior: tuple[float, float]) -> Sampler:
+    """Return posteriors of this prior, no incumbents, and a level that rules nobody out."""
+    mean = prior[0] / (prior[0] + prior[1])
     return Sampler(
         np.zeros(n_arms),
+        np.zeros(n_arms),
         np.zeros(n_arms, np.int64),
-        np.full(n_arms, 0.5),
+        np.full(n_arms, mean),
         np.zeros(n_arms),
         np.zeros(n_arms, np.uint8),
         np.zeros(n_arms, np.uint8),
@@ -76,23 +91,29 @@ def new_sampler(n_arms: int, budget: int) -> Sampler:
         size=0,
         decided=-1,
         best_arm=0,
+        fractional=0,
+        next_fit=1,
         level=0.0,
         centre=1.0,
         spread=0.0,
         waste=0.0,
-        least_mean=0.5,
-        best_outside=0.5,
+        least_mean=mean,
+        best_outside=mean,
+        prior_wins=prior[0],
+        prior_losses=prior[1],
     )
 
 
 def rebuild_sampler(sampler: Sampler, sets: triage.State, early: NDArray[np.int64]) -> None:
-    """Check the wins that were loaded; the incumbents are found anew before the next decision."""
+    """Check what was loaded; the incumbents are found anew before the next decision."""
     sampler.early[:] = early
     counts = sets.counts[: sampler.wins.size] + early
     within("wins", sampler.wins, 0.0, counts)
-    require(sampler.wins == np.floor(sampler.wins), "wins must be whole numbers")
+    within("between", sampler.between, 0.0, counts / 4.0)
+    within("next_fit", sampler.next_fit, 0, LONGEST)
     sampler.overdue[:] = sets.missed >= PATIENCE
-    sampler.means[:] = (sampler.wins + 1.0) / (counts + all_as_least(sets.missed) + 2.0)
+    sampler.fractional = int(sampler.between.any())
+    _find_means(sets, sampler)
 
 
 @kernel
@@ -102,12 +123,46 @@ def _counted(sets: triage.State, sampler: Sampler, arm: int) -> int:
 
 
 @kernel
+def _posterior(sets: triage.State, sampler: Sampler, arm: int) -> tuple[float, float, float]:
+    wins = sampler.wins[arm]
+    losses = _counted(sets, sampler, arm) - wins
+    return posterior(wins, losses, sampler.between[arm], sampler.prior_wins, sampler.prior_losses)
+
+
+@kernel
+def _find_mean(sets: triage.State, sampler: Sampler, arm: int) -> None:
+    least, a, b = _posterior(sets, sampler, arm)
+    sampler.means[arm] = mean_of(least, a, b)
+
+
+@kernel
+def _find_means(sets: triage.State, sampler: Sampler) -> None:
+    for arm in range(sampler.means.size):
+        _find_mean(sets, sampler, arm)
+
+
+@kernel
+def refit(sets: triage.State, sampler: Sampler, number: int) -> None:
+    """Fit the prior to all arms; means, incumbents and what luck is needed follow."""
+    n = sampler.wins.size
+    counts, wins = np.empty(n), np.empty(n)
+    for arm in range(n):
+        own = sampler.wins[arm]
+        counts[arm], wins[arm] = as_coins(own, _counted(sets, sampler, arm) - own, sampler.between[arm])
+    sampler.prior_wins, sampler.prior_losses = fitted(counts, wins, n, sampler.prior_wins, sampler.prior_losses)
+    sampler.next_fit = next_fit(number)
+    sampler.decided = -1
+    _find_means(sets, sampler)
+    _set_level(sets, sampler, sampler.level)
+
+
+@kernel
 def forget(sets: triage.State, sampler: Sampler, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms will not come; the guard has counted them."""
     for i in range(arms.size):
         arm = arms[i]
         if sets.missed[arm] >= PATIENCE:
-            sampler.means[arm] = (sampler.wins[arm] + 1.0) / (_counted(sets, sampler, arm) + 2.0)
+            _find_mean(sets, sampler, arm)
             sampler.overdue[arm] = 1
             if sampler.out[arm] < _NEVER:
                 _cut(sets, sampler, arm)
@@ -116,9 +171,9 @@ def forget(sets: triage.State, sampler: Sampler, arms: NDArray[np.int64]) -> Non
 @kernel
 def _cut(sets: triage.State, sampler: Sampler, arm: int) -> None:
     """Compute the luck that takes an arm's draw to the level."""
-    wins = sampler.wins[arm]
     sampler.skipped[arm] = 0
-    sampler.out[arm] = luck_needed(sampler.level, 1.0 + wins, 1.0 + _counted(sets, sampler, arm) - wins)
+    least, a, b = _posterior(sets, sampler, arm)
+    sampler.out[arm] = luck_needed(sampler.level, least, a, b)
 
 
 @kernel
@@ -129,23 +184,33 @@ def learn(
     seen: NDArray[np.int64],
     rewards: NDArray[np.float64],
     n: int,
+    coin: bool,
 ) -> None:
-    """Add a win or a loss for each of the first n arms of `seen`, whose counts are up to date; a coin may decide."""
+    """Add the rewards of the first n arms of `seen`, whose counts are up to date."""
     best, best_arm = sampler.best_outside, sampler.best_arm
     for i in range(n):
         arm = seen[i]
-        win = won(luck, arm, rewards[i])
-        if win:
-            sampler.wins[arm] += 1.0
-        mean = (sampler.wins[arm] + 1.0) / (sets.counts[arm] + sampler.early[arm] + 2.0)
+        reward = gain(coin, luck, arm, rewards[i])
+        sampler.wins[arm] += reward
+        between = reward * (1.0 - reward)
+        if between > 0.0:
+            sampler.between[arm] += between
+            sampler.fractional = 1
+        losses = sets.counts[arm] + sampler.early[arm] - sampler.wins[arm]
+        least, a, b = posterior(
+            sampler.wins[arm], losses, sampler.between[arm], sampler.prior_wins, sampler.prior_losses
+        )
+        mean = mean_of(least, a, b)
         sampler.means[arm] = mean
         ahead = mean > best or (mean == best and arm < best_arm)
         if ahead and sampler.inside[arm] == 0 and sets.status[arm] == ACTIVE:
             best, best_arm = mean, arm
         if sampler.out[arm] < _NEVER:
-            # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win.
+            # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win. What
+            # lies between may raise it as well.
             sampler.skipped[arm] += 1
-            if (win and sampler.out[arm] > 0.0) or sampler.skipped[arm] > STALE or sampler.overdue[arm] > 0:
+            raised = reward > 0.0 or sampler.between[arm] > 0.0
+            if (raised and sampler.out[arm] > 0.0) or sampler.skipped[arm] > STALE or sampler.overdue[arm] > 0:
                 _cut(sets, sampler, arm)
         sampler.overdue[arm] = 0
     sampler.best_outside, sampler.best_arm = best, best_arm
@@ -201,30 +266,44 @@ def _set_level(sets: triage.State, sampler: Sampler, level: float) -> None:
 
 
 @kernel
-def _draw(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool) -> int:
+def _value(sets: triage.State, sampler: Sampler, arm: int, u: float) -> float:
+    """Return an arm's draw with this luck."""
+    least, a, b = _posterior(sets, sampler, arm)
+    return draw(u, least, a, b)
+
+
+@kernel
+def _draw(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool, share: float) -> int:
     """List the values above the level, and those of the incumbents; return how many."""
-    n = 0
+    n, idle, best = 0, 1.0 - share, -1.0
     for i in range(sets.n_active):
         arm = sets.active[i]
         u = uniform(luck, arm)
-        if u > sampler.out[arm]:
-            wins = sampler.wins[arm]
-            sampler.values[n] = draw(u, wins, _counted(sets, sampler, arm) - wins)
+        # Of all luck the part above `idle` is that of a draw: at least as much of it is needed as `out` says.
+        if u > idle + share * sampler.out[arm] and u > idle:
+            sampler.values[n] = _value(sets, sampler, arm, (u - idle) / share)
+            best = max(best, sampler.values[n])
             sampler.chosen[n] = arm
             n += 1
     if free_look:
         for i in range(sampler.size):
-            sampler.values[n] = sampler.means[sampler.incumbents[i]]
-            sampler.chosen[n] = sampler.incumbents[i]
+            arm = sampler.incumbents[i]
+            value = sampler.means[arm]
+            if sampler.fractional > 0 and value < best:
+                value = max(value, _value(sets, sampler, arm, uniform(luck, arm)))
+            sampler.values[n] = value
+            sampler.chosen[n] = arm
             n += 1
     return n
 
 
 @kernel
-def _take(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool, arms: NDArray[np.int64]) -> None:
+def _take(
+    sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool, share: float, arms: NDArray[np.int64]
+) -> None:
     """Fill `arms` with the confirmed arms and the largest values."""
     confirmed, k = sets.n_confirmed, sampler.size
-    n = _draw(sets, sampler, luck, free_look)
+    n = _draw(sets, sampler, luck, free_look, share)
     least = -np.inf
     if n >= k:
         top_first(sampler.values, sampler.chosen, n, k)
@@ -236,7 +315,7 @@ def _take(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool
         low = sampler.least_mean if free_look else 0.0
         sampler.spread = max(1.5 * sampler.spread, min(sampler.level - low, 0.05), 1e-3)
         _set_level(sets, sampler, low - BELOW * sampler.spread)
-        n = _draw(sets, sampler, luck, free_look)
+        n = _draw(sets, sampler, luck, free_look, share)
         top_first(sampler.values, sampler.chosen, n, k)
         least = np.inf
         for i in range(k):
@@ -271,9 +350,18 @@ def _least(sampler: Sampler) -> tuple[float, int]:
 
 @kernel
 def propose(
-    sets: triage.State, sampler: Sampler, graph: GraphArrays, luck: np.uint64, free_look: bool, arms: NDArray[np.int64]
+    sets: triage.State,
+    sampler: Sampler,
+    graph: GraphArrays,
+    luck: np.uint64,
+    free_look: bool,
+    share: float,
+    arms: NDArray[np.int64],
 ) -> None:
-    """Fill `arms` with the confirmed arms and the active ones of largest value, all incumbents up to date."""
+    """Fill `arms` with the confirmed arms and the active ones of largest value, all incumbents up to date.
+
+    Only the `share` of the arms that the incumbents do not reveal is drawn.
+    """
     least, arm = _least(sampler)
     best = sampler.best_outside
     stale = sampler.means.size - sets.n_active != sampler.decided
@@ -281,15 +369,14 @@ def propose(
         _rank(sets, sampler, graph, free_look)
         least, arm = _least(sampler)
     sampler.least_mean = least
-    _take(sets, sampler, luck, free_look, arms)
+    _take(sets, sampler, luck, free_look, share, arms)
 
 
 @kernel
 def believe_of(
     sets: triage.State, sampler: Sampler, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
 ) -> None:
-    """Write what draws of these arms follow from: luck, wins and losses."""
+    """Write what draws of these arms follow from: luck and posteriors."""
     for i in range(arms.size):
-        arm = arms[i]
-        wins = sampler.wins[arm]
-        beliefs[0, i], beliefs[1, i], beliefs[2, i] = uniform(luck, arm), wins, _counted(sets, sampler, arm) - wins
+        beliefs[0, i] = uniform(luck, arms[i])
+        beliefs[1, i], beliefs[2, i], beliefs[3, i] = _posterior(sets, sampler, arms[i])

@@ -28,6 +28,7 @@ from armtriage.policies.guard.account import GuardParams, admit, begin, note
 from armtriage.policies.guard.decision_account import DecisionBook, lose, note_rewards
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
 from armtriage.policies.guard.over_decisions import DecisionGuard, judge, new_guard
+from armtriage.policies.linear import ContextualGuard
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
@@ -85,6 +86,9 @@ class Guard(GuardedPolicy):
         so set `proposer` after `load`.
     graph, budget, decisions, seed, reward_range
         See `armtriage.Policy`. A policy that proposes must have the same, and takes its randomness from `seed`.
+    dimension : int, optional
+        Makes an `armtriage.ContextualGuard` instead, for a function that looks at the contexts of each request: then
+        `graph` is the number of arms, if it is fixed, and all other arguments are those of `armtriage.GuardedLinear`.
     delta, mode, factor, patterns
         See `armtriage.GuardedThompson`.
 
@@ -101,12 +105,21 @@ class Guard(GuardedPolicy):
     array([0])
     """
 
+    def __new__(cls, *given: Any, dimension: int | None = None, **options: Any) -> Any:
+        """Return a guard, or with `dimension` one for contexts."""
+        if dimension is None:
+            return super().__new__(cls)
+        named = {"n_arms" if name == "graph" else name: value for name, value in options.items()}
+        named.update(zip(("proposer", "n_arms", "budget"), given, strict=False))
+        return ContextualGuard(**named, dimension=dimension)
+
     def __init__(
         self,
-        proposer: Policy | Callable[[int], ArrayLike] | None,
-        graph: FeedbackGraph | int,
+        proposer: Policy | Callable[..., ArrayLike] | None,
+        graph: FeedbackGraph | int | None = None,
         budget: int | None = None,
         *,
+        dimension: int | None = None,
         decisions: DecisionSet | None = None,
         delta: float = 0.01,
         mode: str = "time",
@@ -114,11 +127,20 @@ class Guard(GuardedPolicy):
         patterns: int = 0,
         **options: Unpack[Options],
     ) -> None:
+        if graph is None:
+            raise TypeError("graph must be a FeedbackGraph or a number of arms without dimension, got None")
         super().__init__(
             graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, patterns=patterns, **options
         )
         self.proposer = proposer
         self._stream = stream(self.seed, "policy")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments, but for the graph and what makes a guard of another kind."""
+        return {name: value for name, value in super().config.items() if name != "dimension"}
+
+    dimension = None
 
     @property
     def proposer(self) -> Policy | Callable[[int], ArrayLike] | None:
@@ -140,8 +162,8 @@ class Guard(GuardedPolicy):
         if (asked := _beyond_the_number(proposer)) is not None:
             warnings.warn(
                 f"proposer asks for {asked!r}, but the guard hands over the number of the decision only, and what "
-                "depends on this round's visitor breaks its guarantee and its certificate: use a policy with contexts, "
-                "or a guard for each segment of visitors",
+                "depends on this round's visitor breaks its guarantee and its certificate: give dimension for a guard "
+                "over contexts, or take a guard for each segment of visitors",
                 UserWarning,
                 stacklevel=3,
             )

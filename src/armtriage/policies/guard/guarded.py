@@ -93,7 +93,7 @@ class GuardedPolicy(Policy):
         )
 
     @property
-    def _looks(self) -> dict[str, bool]:
+    def _looks(self) -> dict[str, Any]:
         """The parameters of whoever proposes over a decision set."""
         return {}
 
@@ -283,7 +283,7 @@ class GuardedPolicy(Policy):
             kept = book = self._gather().rows
             divisors = kept.divisors[: self.n_arms]
         lower, upper, tally = kept.lower[: self.n_arms], kept.upper[: self.n_arms], self.tally
-        bounds, empty = narrowed(Bounds(lower, upper), tally.counts, tally.sums, self.delta, divisors)
+        bounds, empty = narrowed(Bounds(lower, upper), tally, self.delta, divisors)
         if empty.any():
             lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
             kept.failures += int(empty.sum())
@@ -321,9 +321,9 @@ class GuardedPolicy(Policy):
     def _decision_certificate(self, decisions: DecisionSet, eligible: Any, next_decision: Any) -> Certificate:
         """Return the certificate over a decision set, by the guard's own intervals."""
         book, offset = self._decision_book(), self._offset
-        tally = Tally(self.tally.pulls, book.counts, book.sums)
+        tally = Tally(self.tally.pulls, book.counts, book.sums, book.between)
         old = Bounds(book.lower - offset, book.upper - offset)
-        bounds, empty = narrowed(old, tally.counts, tally.sums, self.delta)
+        bounds, empty = narrowed(old, tally, self.delta)
         if empty.any():
             book.lower[empty], book.upper[empty] = bounds.lower[empty] + offset, bounds.upper[empty] + offset
             book.failures += int(empty.sum())

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_flag
+from armtriage._arguments import check_choice, check_flag
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
@@ -30,11 +30,14 @@ from armtriage.policies.guard.free_look import (
     new_sampler,
     propose,
     rebuild_sampler,
+    refit,
 )
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
 from armtriage.policies.guard.over_decisions import KERNELS, DecisionState, decide, new_state
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
 from armtriage.policies.options import Options
+from armtriage.policies.prior import Prior, check_prior, check_prior_of, drawn_share, starts_at
+from armtriage.policies.sampler import FRACTIONAL
 
 __all__ = ["GuardedThompson"]
 
@@ -46,6 +49,8 @@ class Params(Record, frozen=True):
     guard: GuardParams
     free_look: bool
     reveal: bool
+    coin: bool  # whether rewards between 0 and 1 are made 0 or 1
+    learned: bool  # whether the prior is
 
 
 class State(Record):
@@ -63,7 +68,14 @@ def select(
     """Fill `arms` with what the sampler proposes and the guard admits; True if that can never change again."""
     if begin(params.guard, params.sets, state.guard.sets, state.guard.book, graph, number, arms):
         return True
-    propose(state.guard.sets, state.sampler, graph, luck, params.free_look, arms)
+    share = 1.0
+    if params.learned:
+        if number >= state.sampler.next_fit:
+            refit(state.guard.sets, state.sampler, number)
+        if params.free_look:
+            cover = state.guard.sets.n_active if params.guard.plain else state.guard.book.cover
+            share = drawn_share(arms.size - state.guard.sets.n_confirmed, cover)
+    propose(state.guard.sets, state.sampler, graph, luck, params.free_look, share, arms)
     if params.reveal:
         share_looks(state.guard.sets, state.sampler, state.looks, graph, number, arms)
     admit(params.sets, state.guard.sets, state.guard.book, graph, number, luck, arms)
@@ -84,7 +96,7 @@ def update(
 ) -> None:
     """Record the rewards of the first n arms of `seen`."""
     note(params.sets, state.guard.sets, state.guard.book, seen, rewards, n, scheduled)
-    learn(state.guard.sets, state.sampler, luck, seen, rewards, n)
+    learn(state.guard.sets, state.sampler, luck, seen, rewards, n, params.coin)
 
 
 @kernel
@@ -124,7 +136,7 @@ def teach(
     if closing:
         note(params.sets, sets, state.guard.book, arms, rewards, arms.size, True)
     else:
-        learn(sets, sampler, luck, arms, rewards, arms.size)
+        learn(sets, sampler, luck, arms, rewards, arms.size, params.coin)
 
 
 _KERNELS = Kernels(select, update, schedule, release, believe=believe, teach=teach)
@@ -146,7 +158,14 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
     Parameters
     ----------
     graph, budget, decisions, seed, reward_range
-        See `armtriage.Policy`. A reward r strictly between 0 and 1 counts as a win with probability r.
+        See `armtriage.Policy`.
+    prior : {"learned", "uniform"} or tuple of float, optional
+        What is believed of an arm that nobody has seen: by default a Beta law that is learned from all arms, and then
+        only a share of the arms is drawn in a round; or a uniform law of its mean; or Beta(a, b). Over `decisions` it
+        is not learned, and uniform by default.
+    fractional : {"exact", "coin"}
+        What becomes of a reward r strictly between 0 and 1: draws follow mean and variance of such rewards, so that
+        quiet ones are recognised, or it counts as 1 with probability r, and else as 0. Intervals always do the former.
     delta : float
         Probability with which the guarantee and the certificates may fail.
     mode : {"time", "shadow"}
@@ -204,6 +223,8 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         patterns: int = 0,
         free_look: bool = True,
         reveal: bool | None = None,
+        prior: Prior | None = None,
+        fractional: str = "exact",
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
@@ -213,10 +234,15 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         # Over a decision set, draws are coupled, and learn of a decision when it is closed.
         self.learns_at_once = self._over is None
         self.reveal = self._over is None if reveal is None else check_flag("reveal", reveal)
+        usual = "learned" if self._over is None else "uniform"
+        self.prior = check_prior("prior", usual if prior is None else prior, learned=self._over is None)
+        self.fractional = check_choice("fractional", fractional, FRACTIONAL)
 
     @property
-    def _looks(self) -> dict[str, bool]:
-        return {"free_look": self.free_look, "reveal": self.reveal}
+    def _looks(self) -> dict[str, Any]:
+        wins, losses = starts_at(self.prior)
+        beliefs = {"coin": self.fractional == "coin", "prior_wins": wins, "prior_losses": losses}
+        return {"free_look": self.free_look, "reveal": self.reveal, **beliefs}
 
     def choose(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.int64]:
         """Return the decision of round `number` over a decision set, as `simulate` also asks for it."""
@@ -236,18 +262,25 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         return (self._state if state is None else state).guard  # type: ignore[no-any-return]
 
     def _rules(self) -> Rules:
-        return self._guard_rules(self._params, self.free_look)
+        rules = self._guard_rules(self._params, self.free_look)
+        coin, learned = self.fractional == "coin", self.prior == "learned"
+        return rules._replace(coin=coin, prior=starts_at(self.prior), learned=learned)
 
     def _fill(self, rows: Rows) -> None:
         self._fill_guard(rows)
-        rows.wins[: self._state.sampler.wins.size] = self._state.sampler.wins
+        sampler, n = self._state.sampler, self._state.sampler.wins.size
+        rows.wins[:n], rows.told_between[:n], rows.fractional = sampler.wins, sampler.between, sampler.fractional
+        rows.prior_wins, rows.prior_losses = sampler.prior_wins, sampler.prior_losses
+        rows.next_fit = sampler.next_fit
 
     def _rebuild(self) -> None:
         self._rebuild_guard()
         if self._over is not None:
             check_draws(self._state.draws, self.tally.counts, self._over, self.graph, self._asked)
             return
-        rebuild_sampler(self._state.sampler, self._state.guard.sets, self._early())
+        sampler = self._state.sampler
+        check_prior_of(self.prior, (float(sampler.prior_wins), float(sampler.prior_losses)))
+        rebuild_sampler(sampler, self._state.guard.sets, self._early())
         check_looks(self._state.looks, self._asked)
 
     def _revealing_pulls(self) -> int:
@@ -260,11 +293,12 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         if self._over is not None:
             return self._decision_params
         guard = self._guard_params()
-        return Params(self._elimination.params(), guard, self.free_look, self.reveal and not guard.plain)
+        reveal, coin, learned = self.reveal and not guard.plain, self.fractional == "coin", self.prior == "learned"
+        return Params(self._elimination.params(), guard, self.free_look, reveal, coin, learned)
 
     def new_state(self) -> State | DecisionState:
         """Return the state before the first round."""
         if self._over is not None:
             return new_state(self._decision_params)
         n, budget = self.n_arms, self.budget
-        return State(self._new_guard(), new_sampler(n, budget), new_looks(n, budget))
+        return State(self._new_guard(), new_sampler(n, budget, starts_at(self.prior)), new_looks(n, budget))

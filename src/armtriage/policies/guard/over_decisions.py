@@ -108,7 +108,7 @@ def update(
 ) -> None:
     """Record the rewards of the first n arms of `seen`."""
     note_rewards(params, state.book, seen, rewards, n)
-    learn(state.book, state.draws, luck, seen, rewards, n)
+    learn(params, state.book, state.draws, luck, seen, rewards, n)
 
 
 @kernel

@@ -18,7 +18,6 @@ from armtriage.kernels.ridge import (
     Ridge,
     add,
     factorise,
-    forms_with,
     gather,
     image,
     invert,
@@ -27,7 +26,7 @@ from armtriage.kernels.ridge import (
     weigh,
 )
 
-__all__ = ["LEAST", "Fit", "FitParams", "adapt", "learn", "new_fit", "schedule_open", "settle_open", "widths"]
+__all__ = ["LEAST", "Fit", "FitParams", "adapt", "learn", "new_fit", "prepare", "schedule_open", "settle_open"]
 
 LEAST = 1e-8  # the least ridge: beside a million contexts rounding leaves as much of it as of a larger one
 _PRIOR = 4.0  # rewards that the declared noise counts for beside the residuals
@@ -91,43 +90,40 @@ def _compute(params: FitParams, fit: Fit, ridge: Ridge, with_open: bool) -> None
 
 
 @kernel
-def widths(
-    params: FitParams,
-    fit: Fit,
-    ridge: Ridge,
-    contexts: NDArray[np.float64],
-    arms: NDArray[np.int64],
-    estimates: NDArray[np.float64],
-    squares: NDArray[np.float64],
-) -> None:
-    """Write the estimate of each arm, and the square of its width with all pulls that were made."""
+def prepare(params: FitParams, fit: Fit, ridge: Ridge) -> None:
+    """Compute the estimate, and the inverse with all pulls that were made if it is not known."""
     if fit.pending > 0 and fit.stale:
         _compute(params, fit, ridge, True)
         fit.stale = False
     weigh(ridge, 0, fit.inverse, fit.weights)
-    inverse = fit.open_inverse if fit.pending > 0 else fit.inverse
-    forms_with(inverse, fit.weights, ridge.block, contexts, arms, contexts.shape[0], estimates, squares)
 
 
 @kernel
-def learn(params: FitParams, fit: Fit, ridge: Ridge, context: NDArray[np.float64], reward: float) -> None:
-    """Add a reward to the sums, and follow with the inverse."""
+def learn(params: FitParams, fit: Fit, ridge: Ridge, context: NDArray[np.float64], reward: float) -> bool:
+    """Add a reward to the sums, and follow with the inverse.
+
+    Return whether it was computed anew; if not, `ridge.vector` has v, and v v' was subtracted.
+    """
     add(ridge, 0, context, reward)
     fit.squares += reward * reward
     norm = image(fit.inverse, context, ridge.vector)
     if is_news(norm, ridge.counts[0, 0]):
         _compute(params, fit, ridge, False)
         fit.stale = True
-    else:
-        subtract(fit.inverse, ridge.vector, norm)
+        return True
+    subtract(fit.inverse, ridge.vector, norm)
+    return False
 
 
 @kernel
-def adapt(params: FitParams, fit: Fit, ridge: Ridge) -> None:
-    """Estimate the noise by the residuals and the ridge by the length of the estimate, if it is time: a step of EM."""
+def adapt(params: FitParams, fit: Fit, ridge: Ridge) -> bool:
+    """Estimate the noise by the residuals and the ridge by the length of the estimate, if it is time: a step of EM.
+
+    Return whether it was.
+    """
     total = ridge.counts[0, 0]
     if total < fit.next_fit:
-        return
+        return False
     fit.next_fit = total + max(1, (3 * total + 19) // 20)  # whenever there are 15% more rewards
     weigh(ridge, 0, fit.inverse, fit.weights)
     gather(ridge, 0)
@@ -148,6 +144,7 @@ def adapt(params: FitParams, fit: Fit, ridge: Ridge) -> None:
     fit.noise, fit.ridge = math.sqrt(variance), max(variance / spread, LEAST)
     _compute(params, fit, ridge, False)
     fit.stale = True
+    return True
 
 
 @kernel

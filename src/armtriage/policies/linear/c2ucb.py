@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class C2UCB(CompiledContextualPolicy):
         Weight of the penalty on the squared norm of theta.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise; by default half the width of `reward_range`, which always holds.
-    seed, reward_range, context_bound
+    seed, reward_range, context_bound, features
         See `ContextualPolicy`. The policy draws nothing at random.
 
     References
@@ -130,9 +130,10 @@ class C2UCB(CompiledContextualPolicy):
         ridge: float = 1.0,
         noise_scale: float | None = None,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self.delta = check_probability("delta", delta)
         self.width = check_optional("width", width)
         self.ridge = check_ridge(ridge)

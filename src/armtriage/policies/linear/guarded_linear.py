@@ -22,7 +22,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.kernels.ridge import Ridge, new_ridge, shrink
+from armtriage.kernels.ridge import Ridge, add, forms_of_two, forms_with, new_ridge, refit, shrink
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
 from armtriage.policies.facts import arrays_of, require, restore_arrays, within
 from armtriage.policies.linear.adaptive import (
@@ -32,9 +32,9 @@ from armtriage.policies.linear.adaptive import (
     adapt,
     learn,
     new_fit,
+    prepare,
     schedule_open,
     settle_open,
-    widths,
 )
 from armtriage.policies.linear.certificate import ContextualCertificate
 from armtriage.policies.linear.joint import Joint, book_price, book_slate, joint_bound, new_joint
@@ -48,6 +48,17 @@ from armtriage.policies.linear.pricing import (
     new_book,
     new_boxes,
     radius,
+)
+from armtriage.policies.linear.repeated import (
+    Repeated,
+    Squares,
+    follow,
+    keep,
+    new_repeated,
+    new_squares,
+    note_change,
+    note_vector,
+    repeats,
 )
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
@@ -64,20 +75,63 @@ class Params(Record, frozen=True):
     fit: FitParams
     price: PriceParams
     certified: bool
+    proposes: bool  # or somebody else does, and slates come from there
 
 
 class State(Record):
     """One set of sums, the regression that proposes, the account, and scratch."""
 
-    facts = ("ridge", "fit", "book", "joint")
+    facts = ("ridge", "fit", "book", "joint", "repeated", "own", "sure")
     ridge: Ridge
     fit: Fit
     book: Book
     joint: Joint
+    repeated: Repeated
+    own: Squares  # of the widths with the inverse that proposes
+    sure: Squares  # of those with the ellipsoid's
     boxes: Boxes
     arms: NDArray[np.int64]  # 0, ..., K - 1
     values: NDArray[np.float64]  # (K,)
     squares: NDArray[np.float64]  # (K,)
+    found: NDArray[np.float64]  # (4, K)
+
+
+@kernel
+def find_widths(params: Params, state: State, contexts: NDArray[np.float64]) -> bool:
+    """Write estimates and squares of widths, with all pulls that were made, and if need be those of the ellipsoid.
+
+    Return whether the contexts came again.
+    """
+    fit, ridge, boxes, n = state.fit, state.ridge, state.boxes, contexts.shape[0]
+    values, squares, estimates, sure = state.values[:n], state.squares[:n], boxes.estimates[:n], boxes.squares[:n]
+    again, waits, block = repeats(state.repeated, contexts), fit.pending > 0, ridge.block
+    inverse = fit.open_inverse if waits else fit.inverse
+    todo, priced = params.proposes, not params.certified
+    if params.proposes:
+        prepare(params.fit, fit, ridge)
+        todo = waits or not (again and follow(state.own, fit.weights, block, contexts, values, squares))
+    if params.certified:
+        refit(ridge, 0)
+        priced = again and follow(state.sure, ridge.weights[0], block, contexts, estimates, sure)
+        if todo and not priced:
+            found = state.found[:, :n]
+            forms_of_two(inverse, ridge.inverse[0], fit.weights, ridge.weights[0], block, contexts, found)
+            for arm in range(n):
+                values[arm], squares[arm] = found[0, arm], found[1, arm]
+                estimates[arm], sure[arm] = found[2, arm], found[3, arm]
+        elif not priced:
+            forms_with(ridge.inverse[0], ridge.weights[0], block, contexts, state.arms, n, estimates, sure)
+    if todo and (priced or not params.certified):
+        forms_with(inverse, fit.weights, block, contexts, state.arms, n, values, squares)
+    if not again:
+        note_change(state.own)
+        note_change(state.sure)
+        return False
+    if todo and not waits:
+        keep(state.own, squares)
+    if params.certified and not priced:
+        keep(state.sure, sure)
+    return True
 
 
 @kernel
@@ -93,16 +147,18 @@ def select(
     """Choose the S arms of largest ``<theta, x> + w ||x||``, if the account allows it; ties by arm number."""
     fit, n = state.fit, contexts.shape[0]
     values, squares = state.values[:n], state.squares[:n]
-    widths(params.fit, fit, state.ridge, contexts, state.arms, values, squares)
-    # One draw for all arms: a policy that is stuck in a round is not stuck in the next.
-    width = uniform(luck, 0) * fit.noise * math.sqrt(math.log(number + 2.0))
-    for arm in range(n):
-        values[arm] += width * math.sqrt(squares[arm])
-    best_arms(values, squares, arms)
+    again = find_widths(params, state, contexts)
+    if params.proposes:
+        # One draw for all arms: a policy that is stuck in a round is not stuck in the next.
+        width = uniform(luck, 0) * fit.noise * math.sqrt(math.log(number + 2.0))
+        for arm in range(n):
+            values[arm] += width * math.sqrt(squares[arm])
+        best_arms(values, squares, arms)
     if params.certified:
-        reach = find_boxes(params.price, state.boxes, state.book, state.ridge, contexts, state.arms)
+        reach = find_boxes(params.price, state.boxes, state.book, state.ridge.log_det[0], n)
         price = admit(params.price, state.boxes, state.book, n, number, arms)
-        book_slate(state.joint, state.boxes, state.ridge, contexts, reach, price, number)
+        noise = params.price.noise
+        book_slate(state.joint, state.boxes, state.ridge, contexts, reach, noise, price, number, again)
 
 
 @kernel
@@ -115,23 +171,35 @@ def update(
     n: int,
 ) -> None:
     """Add the rewards to the sums."""
+    ridge, own, sure = state.ridge, state.own, state.sure
     for i in range(n):
-        learn(params.fit, state.fit, state.ridge, contexts[i], rewards[i])
+        if not params.proposes:
+            add(ridge, 0, contexts[i], rewards[i])
+        elif learn(params.fit, state.fit, ridge, contexts[i], rewards[i]):
+            note_change(own)
+        else:
+            note_vector(own, ridge.vector)
         if params.certified:
-            shrink(state.ridge, 0, contexts[i], params.price.ridge)
-    adapt(params.fit, state.fit, state.ridge)
+            if shrink(ridge, 0, contexts[i], params.price.ridge):
+                note_change(sure)
+            else:
+                note_vector(sure, ridge.vector)
+    if params.proposes and adapt(params.fit, state.fit, ridge):
+        note_change(own)
 
 
 @kernel
 def schedule(params: Params, state: State, contexts: NDArray[np.float64]) -> None:
     """Note that rewards of these contexts are on their way."""
-    schedule_open(state.fit, state.ridge, contexts)
+    if params.proposes:
+        schedule_open(state.fit, state.ridge, contexts)
 
 
 @kernel
 def release(params: Params, state: State, contexts: NDArray[np.float64], told: int) -> None:
     """Note that the first `told` of the rewards of these contexts have come, and the others will not."""
-    settle_open(state.fit, contexts, told)
+    if params.proposes:
+        settle_open(state.fit, contexts, told)
 
 
 class GuardedLinear(CompiledContextualPolicy):
@@ -155,15 +223,16 @@ class GuardedLinear(CompiledContextualPolicy):
     factor : float
         How many times what optimism could have lost the proposals may lose. Less makes a tighter certificate where
         contexts stay the same, at the price of more regret.
-    norm_bound : float
-        A bound on the norm of theta, after rewards and contexts have been scaled.
+    norm_bound : float, optional
+        A bound on the norm of theta, after rewards and contexts have been scaled; by default 1, or with `features` the
+        one that they find plausible.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise, by default half the width of `reward_range`, which always holds. It is for the
         guarantee; what is played goes by an estimate, and this at most. If arms share their noise in a round,
         multiply it by sqrt(S).
     certificate : bool
         Without, nothing is priced and nothing guaranteed, and a round costs half as much.
-    seed, reward_range, context_bound
+    seed, reward_range, context_bound, features
         See `ContextualPolicy`. One random number is drawn for each round.
 
     Notes
@@ -187,6 +256,7 @@ class GuardedLinear(CompiledContextualPolicy):
 
     kernels = Kernels(select, update, schedule, release)
     takes_any_number = True
+    _proposes = True
     _learned = ("ridge", "fit", "book", "joint")
 
     def __init__(
@@ -197,15 +267,18 @@ class GuardedLinear(CompiledContextualPolicy):
         *,
         delta: float = 0.01,
         factor: float = 1.0,
-        norm_bound: float = 1.0,
+        norm_bound: float | None = None,
         noise_scale: float | None = None,
         certificate: bool = True,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
+        if norm_bound is None:
+            norm_bound = 1.0 if self.features is None else float(self.features.norm_bound)
         self.norm_bound = check_number("norm_bound", norm_bound, positive=True)
         if not 1e-6 <= self.norm_bound <= 1e6:
             raise ValueError(f"norm_bound must lie in [1e-06, 1e+06], got {norm_bound!r}")
@@ -232,7 +305,7 @@ class GuardedLinear(CompiledContextualPolicy):
         low, high = np.sort(self._to_unit(np.array(self.reward_range))).tolist()
         log_delta = float(np.log(self.delta))
         price = PriceParams(self.dimension, self.budget, noise, ridge, longest, log_delta, self.factor, low, high)
-        return Params(FitParams(noise, ridge, longest), price, self.certified)
+        return Params(FitParams(noise, ridge, longest), price, self.certified, self._proposes)
 
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
@@ -243,10 +316,14 @@ class GuardedLinear(CompiledContextualPolicy):
             new_fit(d, self.noise_in_units(self.noise_scale), ridge),
             new_book(),
             new_joint(d, self.certified),
+            new_repeated(n, d),
+            new_squares(n, d),
+            new_squares(n, d),
             new_boxes(n, self.budget),
             np.arange(n),
             values,
             squares,
+            np.zeros((4, n)),
         )
 
     def _rebuild(self) -> None:
@@ -260,6 +337,7 @@ class GuardedLinear(CompiledContextualPolicy):
         within("squares", fit.squares, 0.0, float(self.budget * asked))
         within("next_fit", fit.next_fit, 1, 2 * self.budget * asked + 1)
         waiting = sum(one.arms.size - len(self._parts.get(number, ())) for number, one in self._open.items())
+        waiting = waiting if self._proposes else 0
         require(fit.pending == waiting, f"pulls without a reward must be {waiting}, got {fit.pending}")
         within("stale", int(fit.whole[2]), 0, 1)
         most = 2.0 * self.budget * asked
@@ -272,7 +350,12 @@ class GuardedLinear(CompiledContextualPolicy):
         within("constants", joint.constants, 0.0, _FAR)
         within("prices", joint.prices, 0.0, most * (1.0 + 1e-9))
         within("used", joint.used, 0, joint.prices.size)
-        within("mark", joint.mark, -_FAR, _FAR)
+        within("rows", state.repeated.rows, 0, self.n_arms)
+        within("known", state.repeated.known, 0, 2)
+        for kept in (state.own, state.sure):
+            within("squares", kept.values, 0.0, _FAR)
+            within("vectors", kept.vectors, -_FAR, _FAR)
+            within("waiting", kept.waiting, -1, kept.vectors.shape[0])
 
     @property
     @locked
@@ -312,7 +395,8 @@ class GuardedLinear(CompiledContextualPolicy):
         if not self.certified:
             raise ValueError("certificate must be True in the constructor for there to be one")
         state, unit = self._state, self.reward_unit
-        contexts, eligible = (None, eligible) if contexts is None else self._request(contexts, eligible)
+        if contexts is not None:
+            contexts, eligible = self._request(self._translated(contexts)[0], eligible)
         pairs: tuple[Exchange, ...] = ()
         arms: tuple[Name, ...] | None = None
         if contexts is not None:
@@ -360,7 +444,7 @@ class GuardedLinear(CompiledContextualPolicy):
         rows = self._scaled(self._rows(contexts, eligible, among))
         candidates, size = np.arange(self.n_arms) if among is None else among, min(self.budget, len(rows))
         if next_decision is None:
-            fit = self._state.fit.inverse @ self._moment()
+            fit = (self._state.fit.inverse if self._proposes else self._state.ridge.inverse[0]) @ self._moment()
             chosen = np.sort(np.argsort(-(rows @ fit), kind="stable")[:size])
         else:
             arms = np.sort(self._roster.numbers(next_decision, "next_decision"))

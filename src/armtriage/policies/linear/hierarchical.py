@@ -7,7 +7,7 @@ In stage h = 1, 2, ... of a round, with the regression of stage h: (1) arms whos
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -276,7 +276,7 @@ class HierarchicalElimination(CompiledContextualPolicy):
         width, own bounds of each arm in place of the slack 2^-h, and confirmed pulls that teach the next stage.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise, if tight; by default half the width of `reward_range`, which always holds.
-    seed, reward_range, context_bound
+    seed, reward_range, context_bound, features
         See `ContextualPolicy`. The policy draws nothing at random.
 
     References
@@ -305,9 +305,10 @@ class HierarchicalElimination(CompiledContextualPolicy):
         variant: str = "tight",
         noise_scale: float | None = None,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self.horizon = check_count("horizon", horizon, 1, LONGEST)
         self.delta = check_probability("delta", delta)
         self.variant = check_choice("variant", variant, VARIANTS)

@@ -37,7 +37,7 @@ _ROUNDING = 1e-13
 class Joint(Record):
     """Sums of quadratics theta' M theta + m' theta + k, by slot, and of prices."""
 
-    facts = ("matrices", "vectors", "constants", "prices", "used", "mark")
+    facts = ("matrices", "vectors", "constants", "prices", "used")
     matrices: NDArray[np.float64]  # (slots, d, d) the lower triangle of M
     vectors: NDArray[np.float64]  # (slots, d) m
     constants: NDArray[np.float64]  # (slots,) k
@@ -46,9 +46,7 @@ class Joint(Record):
     cross: NDArray[np.float64]  # (d,)
     lanes: NDArray[np.float64]  # (LANES, d) y of some arms
     weights: NDArray[np.float64]  # (LANES,)
-    probe: NDArray[np.float64]  # (d,)
     used: int  # slots, the oldest first
-    mark: float  # of the last contexts
 
 
 def new_joint(dimension: int, kept: bool) -> Joint:
@@ -65,9 +63,7 @@ def new_joint(dimension: int, kept: bool) -> Joint:
         cross,
         np.zeros((_LANES, d)),
         np.zeros(_LANES),
-        np.sqrt(np.arange(2.0, d + 2.0)),
         used=0,
-        mark=0.0,
     )
 
 
@@ -119,21 +115,24 @@ def book_slate(
     ridge: Ridge,
     contexts: NDArray[np.float64],
     reach: float,
+    noise: float,
     price: float,
     number: int,
+    again: bool,
 ) -> None:
-    """Add the quadratic of a slate, and its price, after `admit`; what is in the boxes is used up."""
+    """Add the quadratic of a slate, and its price, after `admit`; what is in the boxes is used up.
+
+    Where it would be no smaller than the price, by what is known, the price stands for it: while all arms are open,
+    there are too many terms. Where contexts come `again`, the ellipsoid closes in on nothing but what is played.
+    """
     slot = _slot_for(joint, number)
     joint.prices[slot] += price
     if price == 0.0:
         return
-    mark = _mark(contexts, joint.probe)
-    if mark == joint.mark:
-        # Where contexts stay, the ellipsoid closes in on nothing but what is played, and prices are as good.
+    n, d = 0 if again else _find_open(joint, boxes, ridge, contexts, reach), joint.middle.size
+    if again or _expected(boxes, n, noise / reach) >= price:
         joint.constants[slot] += price
         return
-    joint.mark = mark
-    n, d = _find_open(joint, boxes, ridge, contexts, reach), joint.middle.size
     vector, lanes, weights = joint.vectors[slot], joint.lanes, joint.weights
     for first in range(0, n, _LANES):
         for lane in range(_LANES):
@@ -145,19 +144,27 @@ def book_slate(
             for j in range(d):
                 y[j] = sign * (context[j] - joint.middle[j])
                 vector[j] += 0.5 * y[j]
-            bend = max(abs(boxes.values[first + lane]), _SHARE * boxes.squares[first + lane], _LEAST)
+            bend = _bend(boxes.values[first + lane], boxes.squares[first + lane])
             joint.constants[slot] += 0.25 * bend
             weights[lane] = 0.25 / bend
         _add_squares(joint.matrices[slot], lanes, weights)
 
 
 @kernel
-def _mark(contexts: NDArray[np.float64], probe: NDArray[np.float64]) -> float:
-    """Return a number that other contexts as good as never have; if they do, a bound is wider and still one."""
-    total = 1.0
-    for arm in range(contexts.shape[0]):
-        total += (arm + 1.0) * inner(contexts[arm], probe)
-    return total
+def _bend(product: float, width: float) -> float:
+    """Return k: every k gives a bound, and this one that is small near the estimate."""
+    return max(abs(product), _SHARE * width, _LEAST)
+
+
+@kernel
+def _expected(boxes: Boxes, n: int, share: float) -> float:
+    """Return the mean of a slate's quadratic if theta is as far from the estimate as noise leaves it."""
+    total = 0.0
+    for i in range(n):
+        product, width = boxes.values[i], boxes.squares[i]
+        bend = _bend(product, width)
+        total += ((product + bend) * (product + bend) + (share * width) * (share * width)) / bend
+    return 0.25 * total
 
 
 @kernel
@@ -193,7 +200,7 @@ def _find_open(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.fl
 
 @kernel
 def _add_squares(matrix: NDArray[np.float64], lanes: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
-    """Add the lower triangles of y y', weighted, for eight y at a time: a row is loaded and stored once for all."""
+    """Add the lower triangles of y y', weighted, for eight y and two rows at a time: each is loaded once for all."""
     y0, y1, y2, y3, y4, y5, y6, y7 = (
         lanes[0],
         lanes[1],
@@ -204,14 +211,35 @@ def _add_squares(matrix: NDArray[np.float64], lanes: NDArray[np.float64], weight
         lanes[6],
         lanes[7],
     )
-    for i in range(matrix.shape[0]):
-        a0, a1, a2, a3 = weights[0] * y0[i], weights[1] * y1[i], weights[2] * y2[i], weights[3] * y3[i]
-        a4, a5, a6, a7 = weights[4] * y4[i], weights[5] * y5[i], weights[6] * y6[i], weights[7] * y7[i]
-        row = matrix[i, : i + 1]
+    w0, w1, w2, w3, w4, w5, w6, w7 = (
+        weights[0],
+        weights[1],
+        weights[2],
+        weights[3],
+        weights[4],
+        weights[5],
+        weights[6],
+        weights[7],
+    )
+    d = matrix.shape[0]
+    for i in range(d % 2, d, 2):
+        a0, a1, a2, a3 = w0 * y0[i], w1 * y1[i], w2 * y2[i], w3 * y3[i]
+        a4, a5, a6, a7 = w4 * y4[i], w5 * y5[i], w6 * y6[i], w7 * y7[i]
+        k = i + 1
+        b0, b1, b2, b3 = w0 * y0[k], w1 * y1[k], w2 * y2[k], w3 * y3[k]
+        b4, b5, b6, b7 = w4 * y4[k], w5 * y5[k], w6 * y6[k], w7 * y7[k]
+        row, below = matrix[i, : i + 1], matrix[k, : i + 1]
         for j in range(row.size):
-            row[j] += ((a0 * y0[j] + a1 * y1[j]) + (a2 * y2[j] + a3 * y3[j])) + (
-                (a4 * y4[j] + a5 * y5[j]) + (a6 * y6[j] + a7 * y7[j])
-            )
+            v0, v1, v2, v3, v4, v5, v6, v7 = y0[j], y1[j], y2[j], y3[j], y4[j], y5[j], y6[j], y7[j]
+            row[j] += ((a0 * v0 + a1 * v1) + (a2 * v2 + a3 * v3)) + ((a4 * v4 + a5 * v5) + (a6 * v6 + a7 * v7))
+            below[j] += ((b0 * v0 + b1 * v1) + (b2 * v2 + b3 * v3)) + ((b4 * v4 + b5 * v5) + (b6 * v6 + b7 * v7))
+        corner = ((b0 * y0[k] + b1 * y1[k]) + (b2 * y2[k] + b3 * y3[k])) + (
+            (b4 * y4[k] + b5 * y5[k]) + (b6 * y6[k] + b7 * y7[k])
+        )
+        matrix[k, k] += corner
+    if d % 2 == 1:
+        for lane in range(_LANES):
+            matrix[0, 0] += weights[lane] * lanes[lane, 0] * lanes[lane, 0]
 
 
 class _Quadratic(NamedTuple):

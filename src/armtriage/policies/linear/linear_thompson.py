@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +90,7 @@ class LinearThompsonSampling(CompiledContextualPolicy):
         Weight of the penalty on the squared norm of theta: the prior's variance is ``scale**2 / ridge``.
     noise_scale : float, optional
         Scale of the noise; by default half the width of `reward_range`. With 0 nothing is drawn: the policy is greedy.
-    seed, reward_range, context_bound
+    seed, reward_range, context_bound, features
         See `ContextualPolicy`.
 
     References
@@ -122,9 +122,10 @@ class LinearThompsonSampling(CompiledContextualPolicy):
         ridge: float = 1.0,
         noise_scale: float | None = None,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, **options)
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self.scale = check_optional("scale", scale)
         self.ridge = check_ridge(ridge)
         self.noise_scale = check_optional("noise_scale", noise_scale)

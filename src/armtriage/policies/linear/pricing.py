@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import best_arms, sort_pairs, top_first
+from armtriage.kernels.order import best_arms, largest_first, sort_pairs
 from armtriage.kernels.record import Record
-from armtriage.kernels.ridge import Ridge, forms, refit
 
 __all__ = ["Book", "Boxes", "PriceParams", "admit", "allowance", "find_boxes", "new_book", "new_boxes", "radius"]
 
@@ -55,6 +54,7 @@ class Boxes(Record):
     estimates: NDArray[np.float64]  # (K,)
     squares: NDArray[np.float64]  # (K,) of the widths
     values: NDArray[np.float64]  # (K,)
+    outside: NDArray[np.float64]  # (K,) upper ends of arms that are not in the slate
     order: NDArray[np.int64]  # (K,)
     chosen: NDArray[np.int64]  # (K,) whether an arm is in the slate
     ends: NDArray[np.float64]  # (S,)
@@ -68,9 +68,10 @@ def new_book() -> Book:
 
 def new_boxes(n_arms: int, budget: int) -> Boxes:
     """Return room for a round."""
-    lower, upper, estimates, squares, values = np.zeros((5, n_arms))
+    lower, upper, estimates, squares, values, outside = np.zeros((6, n_arms))
     order, chosen = np.zeros((2, n_arms), np.int64)
-    return Boxes(lower, upper, estimates, squares, values, order, chosen, np.zeros(budget), np.zeros(budget, np.int64))
+    ends, places = np.zeros(budget), np.zeros(budget, np.int64)
+    return Boxes(lower, upper, estimates, squares, values, outside, order, chosen, ends, places)
 
 
 @kernel
@@ -91,25 +92,14 @@ def allowance(params: PriceParams, rounds: int) -> float:
 
 
 @kernel
-def find_boxes(
-    params: PriceParams,
-    boxes: Boxes,
-    book: Book,
-    ridge: Ridge,
-    contexts: NDArray[np.float64],
-    arms: NDArray[np.int64],
-) -> float:
-    """Compute the ends of all means; return the radius."""
-    n = contexts.shape[0]
+def find_boxes(params: PriceParams, boxes: Boxes, book: Book, log_det: float, n: int) -> float:
+    """Compute the ends of n means from their estimates and the squares of their widths; return the radius."""
     lower, upper, estimates, squares = boxes.lower[:n], boxes.upper[:n], boxes.estimates[:n], boxes.squares[:n]
-    refit(ridge, 0)
-    forms(ridge, 0, contexts, arms, n, estimates, squares)
-    reach, low, high = radius(params, ridge.log_det[0]), params.low, params.high
+    reach, low, high = radius(params, log_det), params.low, params.high
+    empty = 0
     for arm in range(n):
         half = reach * math.sqrt(squares[arm])
         lower[arm], upper[arm] = max(low, estimates[arm] - half), min(high, estimates[arm] + half)
-    empty = 0
-    for arm in range(n):
         empty += lower[arm] > upper[arm] + _HAIR
     book.contradictions += empty
     return reach
@@ -119,26 +109,19 @@ def find_boxes(
 def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
     """Return what a slate can lose at most: the largest upper ends outside for the least lower ends inside."""
     lower, upper, chosen, size = boxes.lower[:n], boxes.upper[:n], boxes.chosen[:n], arms.size
-    values, order, ends = boxes.values, boxes.order, boxes.ends
-    least = np.inf
+    values, outside, ends, places = boxes.values[:n], boxes.outside[:n], boxes.ends[:size], boxes.places[:size]
     for arm in range(n):
-        chosen[arm] = 0
+        chosen[arm], outside[arm] = 0, upper[arm]
     for i in range(size):
-        chosen[arms[i]] = 1
-        ends[i], boxes.places[i] = -lower[arms[i]], i
-        least = min(least, lower[arms[i]])
-    rivals = 0
-    for arm in range(n):
-        values[rivals], order[rivals] = upper[arm], arm
-        rivals += (chosen[arm] == 0) & (upper[arm] > least)
-    if rivals == 0:
-        return 0.0
-    pairs = min(rivals, size)
-    top_first(values, order, rivals, pairs)
-    sort_pairs(values, order, pairs)
-    sort_pairs(ends, boxes.places, size)
+        chosen[arms[i]], outside[arms[i]] = 1, -np.inf
+        ends[i], places[i] = -lower[arms[i]], i
+    largest_first(outside, values, size)
+    sort_pairs(ends, places, size)
+    for i in range(size):
+        places[i] = i
+    sort_pairs(values, places, size)
     total = 0.0
-    for i in range(pairs):
+    for i in range(size):
         total += max(values[i] + ends[i], 0.0)
     return total
 

@@ -73,7 +73,7 @@ def promised_intervals(policy: Any) -> Callable[[Ints, Floats, Floats], tuple[An
     common = {"n_arms": policy.n_arms, "delta": policy.delta, "kind": kind, "horizon": horizon}
 
     def bounds(counts: Ints, sums: Floats, squares: Floats) -> tuple[Any, Any]:
-        return confidence_interval(counts, sums, squares=squares if kind == "bernstein" else None, **common)
+        return confidence_interval(counts, sums, squares=squares, **common)
 
     return bounds
 

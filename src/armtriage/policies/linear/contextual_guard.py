@@ -1,0 +1,129 @@
+"""ContextualGuard: the guarantee of GuardedLinear around anybody's function of contexts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Self, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.linear.guarded_linear import GuardedLinear
+from armtriage.policies.options import Options
+from armtriage.policies.policy import Policy
+
+__all__ = ["ContextualGuard"]
+
+Proposer = Callable[..., ArrayLike]
+
+
+class ContextualGuard(GuardedLinear):
+    """Play what a function of the contexts wants while it certainly loses little enough, and optimism otherwise.
+
+    ``Guard(proposer, dimension=..., budget=...)`` makes one. Your recommender sees the visitor, and what is guaranteed
+    and certified is as for `GuardedLinear`, whatever it proposes: brilliant, stuck, or broken. Only mean rewards must be
+    linear in the contexts.
+
+    Parameters
+    ----------
+    proposer : callable
+        Called with the contexts of the candidates, as they were given to `ask`; returns the `budget` rows that it
+        wants, or names if the arms have names. If it has a parameter `eligible`, that is the arms that the rows belong
+        to. It is not asked where there is no choice, and not saved, so set `proposer` after `load`.
+    n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, seed, reward_range, context_bound
+        See `armtriage.GuardedLinear`.
+
+    Examples
+    --------
+    >>> from armtriage import Guard
+    >>> policy = Guard(lambda contexts: contexts[:, 0].argsort()[:1], dimension=2, budget=1, reward_range=(0, 1))
+    >>> for _ in range(2000):
+    ...     decision = policy.ask([[0.1, 0.1], [0.9, 0.1]])                 # what it wants is the worse of the two
+    ...     policy.tell(decision, decision.contexts[:, 0])
+    >>> decision.arms, policy.account.forced_rounds > 0
+    (array([1]), True)
+    """
+
+    in_loop = False
+
+    def __init__(
+        self,
+        proposer: Proposer | None,
+        n_arms: int | None = None,
+        dimension: int = 0,
+        budget: int = 0,
+        *,
+        delta: float = 0.01,
+        factor: float = 1.0,
+        norm_bound: float = 1.0,
+        noise_scale: float | None = None,
+        context_bound: float = 1.0,
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(
+            n_arms,
+            dimension,
+            budget,
+            delta=delta,
+            factor=factor,
+            norm_bound=norm_bound,
+            noise_scale=noise_scale,
+            context_bound=context_bound,
+            **options,
+        )
+        self.proposer = proposer
+
+    _proposes = False
+
+    @property
+    def proposer(self) -> Proposer | None:
+        """Who proposes; after `load`, set the function that was not saved."""
+        return self._proposer
+
+    @proposer.setter
+    def proposer(self, proposer: Proposer | None) -> None:
+        if isinstance(proposer, Policy) or not (proposer is None or callable(proposer)):
+            raise TypeError(f"proposer must be a function that takes contexts and returns arms, got {proposer!r}")
+        self._proposer = proposer
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments: the attributes of the same names."""
+        return {name: value for name, value in super().config.items() if name != "certificate"}
+
+    def _choose(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+        rows, size = np.arange(len(contexts)), min(self.budget, len(contexts))
+        self._seat.arms[:size] = rows if size == rows.size else self._called(contexts, candidates)
+        return super()._choose(number, contexts, candidates)
+
+    def _called(self, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that the function wants, ascending."""
+        if self.proposer is None:
+            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
+        more = {}
+        if "eligible" in inspect.signature(self.proposer).parameters:
+            more["eligible"] = self._roster.named(candidates)
+        given = self.proposer(contexts.copy(), **more)
+        wanted = "the arms that proposer returns"
+        if self.names is None:
+            rows = np.sort(np.atleast_1d(np.asarray(given)))
+            whole = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size and rows[0] >= 0
+            if not whole or rows[-1] >= candidates.size:
+                raise ValueError(f"proposer must return rows from 0 to {candidates.size - 1}, got {given!r}")
+        else:
+            arms = np.sort(self._roster.numbers(given, wanted))
+            if not np.isin(arms, candidates).all():
+                raise ValueError(f"proposer must return eligible arms, got {given!r}")
+            rows = np.searchsorted(candidates, arms)
+        if rows.size != self.budget or np.any(rows[1:] == rows[:-1]):
+            raise ValueError(f"proposer must return {self.budget} different arms, got {given!r}")
+        return rows.astype(np.int64)
+
+    def _saved_config(self) -> dict[str, Any]:
+        return {**super()._saved_config(), "proposer": None}
+
+    @classmethod
+    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        return super()._make(graph, {"proposer": None, **config})

@@ -1,0 +1,130 @@
+"""Priors of draws: uniform, given, or one Beta law that is fitted to all arms.
+
+The law is that of largest marginal likelihood, with the weight of two more arms whose means are known and spread
+evenly, so that nothing seen means uniform. What is likely does not depend on how arms were chosen: given the means, the
+choices depend on the past alone and cancel out. So all arms count, without weights, however unevenly they were seen.
+Neither parameter falls below 1: an arm without a win is at worst one with some more losses, and is not written off.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._arguments import check_number
+from armtriage.kernels.beta import digamma_trigamma
+from armtriage.kernels.jit import kernel
+from armtriage.policies.facts import within
+from armtriage.policies.sampler import mean_of, posterior
+
+__all__ = [
+    "LARGEST",
+    "Prior",
+    "as_coins",
+    "check_prior",
+    "check_prior_of",
+    "drawn_share",
+    "fitted",
+    "next_fit",
+    "starts_at",
+]
+
+Prior = str | tuple[float, float]
+
+_EVEN = 2.0  # arms of evenly spread means that the fit starts from; 1 to 5 of them made no difference
+_STEPS = 8
+_NEAR = 0.01  # a step of the logarithms below which a fit is done
+_MOST = 9.0  # the logarithm of the largest parameter
+LARGEST = math.exp(_MOST)
+# With fewer draws the best of very many no longer decides; chosen on the families of docs/guard.md, not all of them.
+_SHARE = 3.0  # times the free slots, of the arms that a cover has, are drawn in a round,
+_LEAST_SHARE = 0.1  # and at least this fraction: without it long runs lose a third more
+
+
+def check_prior(name: str, value: Any, learned: bool) -> Prior:
+    """Return a prior; ``"learned"`` only where it may be."""
+    words = ("learned", "uniform") if learned else ("uniform",)
+    if isinstance(value, str) and value in words:
+        return value
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ValueError(f"{name} must be {', '.join(map(repr, words))} or two numbers (a, b), got {value!r}")
+    a, b = (check_number(f"{name}[{i}]", one, positive=True) for i, one in enumerate(value))
+    if max(a, b) > 1e6 or min(a, b) < 1e-3:
+        raise ValueError(f"{name} must have numbers from 0.001 to a million, got {value!r}")
+    return a, b
+
+
+def starts_at(prior: Prior) -> tuple[float, float]:
+    """Return the parameters before anything is seen."""
+    return (1.0, 1.0) if isinstance(prior, str) else prior
+
+
+def check_prior_of(prior: Prior, found: tuple[float, float]) -> None:
+    """Refuse parameters that were loaded and cannot have been fitted, or are not those given."""
+    least, most = (1.0, LARGEST) if prior == "learned" else (min(starts_at(prior)), max(starts_at(prior)))
+    for value in found:
+        within("the prior", value, least, most)
+
+
+@kernel
+def next_fit(number: int) -> int:
+    """Return the round of the next fit: when there have been half as many again."""
+    return number + 1 + number // 2
+
+
+@kernel
+def drawn_share(free: int, cover: int) -> float:
+    """Return which share of the arms that the incumbents do not reveal is drawn, where `cover` pulls show all arms."""
+    return min(1.0, max(_LEAST_SHARE, _SHARE * free / max(cover, 1)))
+
+
+@kernel
+def as_coins(wins: float, losses: float, between: float) -> tuple[float, float]:
+    """Return how many coins, and wins of them, leave a posterior of the same mean and variance as these rewards."""
+    if between <= 0.0 or losses <= 0.0:
+        return wins + losses, wins
+    least, a, b = posterior(wins, losses, between, 1.0, 1.0)
+    mean, size = mean_of(least, a, b), a + b
+    known = (least * size / (1.0 - least) + a) * (size + 1.0) / a - 1.0
+    return max(known - 2.0, 0.0), min(max(known * mean - 1.0, 0.0), max(known - 2.0, 0.0))
+
+
+@kernel
+def fitted(counts: NDArray[np.float64], wins: NDArray[np.float64], n: int, a: float, b: float) -> tuple[float, float]:
+    """Return the parameters that fit the first n arms, by Newton steps of their logarithms from the last ones."""
+    x, y = math.log(a), math.log(b)
+    for _ in range(_STEPS):
+        a, b = math.exp(x), math.exp(y)
+        da, ta = digamma_trigamma(a)
+        db, tb = digamma_trigamma(b)
+        dm, tm = digamma_trigamma(a + b)
+        fa, fb = _EVEN * (dm - da - 1.0), _EVEN * (dm - db - 1.0)
+        haa, hbb, hab = _EVEN * (tm - ta), _EVEN * (tm - tb), _EVEN * tm
+        for i in range(n):
+            if counts[i] > 0.0:
+                dw, tw = digamma_trigamma(a + wins[i])
+                dl, tl = digamma_trigamma(b + counts[i] - wins[i])
+                dn, tn = digamma_trigamma(a + b + counts[i])
+                fa += dw - da - dn + dm
+                fb += dl - db - dn + dm
+                haa += tw - ta - tn + tm
+                hbb += tl - tb - tn + tm
+                hab += tm - tn
+        gx, gy = a * fa, b * fb
+        hxx, hyy, hxy = a * a * haa + gx, b * b * hbb + gy, a * b * hab
+        determinant = hxx * hyy - hxy * hxy
+        if hxx < 0.0 and hyy < 0.0 and determinant > 1e-10 * hxx * hyy:
+            sx, sy = (hxy * gy - hyy * gx) / determinant, (hxy * gx - hxx * gy) / determinant
+        else:
+            sx, sy = gx / (abs(hxx) + abs(hxy) + 1e-9), gy / (abs(hyy) + abs(hxy) + 1e-9)
+        largest = max(abs(sx), abs(sy))
+        if not largest < math.inf:
+            break
+        cut = 1.0 / max(largest, 1.0)
+        x, y = min(max(x + cut * sx, 0.0), _MOST), min(max(y + cut * sy, 0.0), _MOST)
+        if largest < _NEAR:
+            break
+    return math.exp(x), math.exp(y)

@@ -1,0 +1,76 @@
+"""The comparison with peers runs without them, says who is missing, and installs each by itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmarks.compare import __main__ as compare
+from benchmarks.compare import contexts, peers
+
+
+def test_contexts_prints_all_that_is_there_and_why_others_are_not(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reasons").write_text(json.dumps({"mabwiser": "no wheel", "statsmodels": "no room"}), encoding="utf-8")
+    monkeypatch.setattr(peers, "_REASONS", tmp_path / "reasons")
+    monkeypatch.setitem(sys.modules, "vowpalwabbit", None)
+    compare.main(["contexts", "--runs", "2", "--rounds", "40", "--json", str(tmp_path / "found.json")])
+    said = capsys.readouterr().out
+    assert "travel is skipped: statsmodels did not install: no room" in said
+    assert "clicks is skipped: statsmodels did not install: no room" in said
+    assert "MABWiser LinTS: skipped, mabwiser did not install: no wheel" in said
+    assert "Vowpal Wabbit, SquareCB: skipped, vowpalwabbit is not installed" in said
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert list(found) == ["digits, S=1", "digits, S=3"]
+    for name, guessing in (("digits, S=1", 0.1), ("digits, S=3", 0.3)):
+        assert found[name]["guessing"] == pytest.approx(guessing)
+        assert found[name]["oracle"] > 0.8
+        ours = [one for player, one in found[name]["players"].items() if player.startswith("`")]
+        assert len(ours) == 5
+        assert all(one["low"] <= one["mean"] <= one["high"] and 0 <= one["mean"] <= 1 for one in ours)
+
+
+def test_every_player_meets_the_same_cases_and_luck() -> None:
+    world = contexts.digits(3)
+    assert np.linalg.norm(world.contexts, axis=2).max() <= 1.0
+    order = contexts.order_of(world, 1, 3000)
+    assert sorted(order[:1797].tolist()) == list(range(1797))
+    assert np.array_equal(order, contexts.order_of(world, 1, 3000))
+    assert world.rates.sum(axis=1).tolist() == [1.0] * 1797
+    shared, actions = world.texts[0]
+    assert shared.startswith("|V p0:")
+    assert len(actions) == 10
+
+    class Right:
+        """Knows the answer."""
+
+        def choose(self, case: int) -> list[int]:
+            return [int(np.argmax(world.rates[case]))]
+
+        def learn(self, case: int, arms: Any, rewards: Any) -> None:
+            assert rewards == [1.0]
+
+    assert contexts.play(Right(), world, order[:50], 0) == 1.0
+
+
+def test_a_peer_that_does_not_install_is_noted_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def run(command: list[str], **_: Any) -> SimpleNamespace:
+        asked.append(command[-1])
+        wrong = command[-1].startswith("vowpalwabbit")
+        return SimpleNamespace(returncode=int(wrong), stderr="WARNING: odd\nERROR: no matching distribution\n" * wrong)
+
+    monkeypatch.setattr(peers, "_REASONS", tmp_path / "reasons")
+    monkeypatch.setattr(subprocess, "run", run)
+    assert peers.install() == {"vowpalwabbit": "no matching distribution"}
+    assert asked == list(peers.PEERS.values())
+    with pytest.raises(peers.Skipped, match="vowpalwabbit did not install: no matching distribution"):
+        peers.bring("vowpalwabbit")
