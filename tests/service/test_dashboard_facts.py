@@ -116,7 +116,7 @@ def test_a_course_has_a_few_hundred_points_whatever_the_history():
         reward_range = (0.0, 1.0)
         tally = played(0).tally
 
-        def certificate(self):
+        def glance(self):
             return self
 
         regret_bound, estimate, triage = 5.0, 1.0, ([1], [2, 3], [4])

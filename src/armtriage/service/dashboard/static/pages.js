@@ -56,7 +56,7 @@ function policyPage(facts, act) {
       h("a", { href: `/v1/policies/${name}/export.parquet`, download: `${p.name}.parquet` }, "Decisions and rewards", h("small", null, "Parquet, the first 100,000")),
       h("a", { href: `/v1/policies/${name}/events?limit=1000000`, download: `${p.name}.jsonl` }, "Log", h("small", null, "lines of JSON, the first million"))));
     show(chips, h("span", { class: `chip ${kind}` }, state === "running" ? "● running" : state), same ? h("span", { class: "chip ok" }, "replay matches") : null,
-      bad.length ? h("span", { class: `chip ${bad.some(([level]) => level === "bad") ? "bad" : "warn"}`, title: bad.map(([, one]) => one).join("; ") }, plural(bad.length, "alarm")) : null,
+      bad.length ? h("a", { href: "#health", "data-key": "alarms", class: `chip ${bad.some(([level]) => level === "bad") ? "bad" : "warn"}`, title: bad.map(([, one]) => one).join("; ") }, plural(bad.length, "alarm")) : null,
       file ? null : h("button", { type: "button", disabled: off, title: may ? null : "Your key may read only; this needs the scope admin.", "data-key": "pause", on: { click: () => act.pause(p.name, paused) } }, paused ? "Resume" : "Pause"), menu);
     const size = p.budget ? `${p.sets ? "up to " : ""}${whole(p.budget)} of ${plural(p.live ?? 0, "item")}` : "";
     show(sub, [size, p.kind, p.feedback && p.feedback !== "semi_bandit" ? `feedback: ${p.feedback.replace("_", " ")}` : "", p.created ? `since ${when(p.created, p.now)}` : "", p.window ? `rewards may come for ${p.window}` : ""].filter(Boolean).join(" · "));

@@ -124,7 +124,7 @@ function itemsPart(p, act) {
       h("td", { class: now.contexts ? null : "wide" }, h("i", { class: "share", style: { width: `${(60 * Math.min(one.share, 1)).toFixed(1)}px` } }), percent(one.share)),
       h("td", { class: now.contexts ? "num" : "num wide" }, whole(now.contexts ? one.pulls : one.seen)));
     if (!open) return first;
-    const range = one.low === null ? "" : ` Mean ${one.mean === null ? "not known" : digits(one.mean, 4)}, certainly from ${digits(one.low, 4)} to ${digits(one.high, 4)}.`;
+    const range = one.low === null ? "" : ` Mean ${one.mean === null ? "not known" : digits(one.mean, 4)}, with ${now.certificate ? sureness(now.certificate.confidence) : "95%"} confidence from ${digits(one.low, 4)} to ${digits(one.high, 4)}.`;
     const allowed = act.may("admin"), gone = one.state === "retired";
     return [first, h("tr", { class: "why" }, h("td", { colspan: 6 }, h("p", null, h("b", null, "Why: "), one.why),
       h("p", { class: "sub" }, `${range} Shown ${plural(one.pulls, "time")}, in ${percent(one.share)} of the last ${plural(found.lately, "decision")}${now.contexts ? "" : `; ${plural(one.seen, "reward")} seen`}.`),
