@@ -77,7 +77,7 @@ def test_numbers_change_while_an_audience_plays_and_survive_the_server(server, p
             first = tile.inner_text()
             until(lambda: tile.inner_text() != first, 5)
             until(lambda: page.locator("#big").inner_text() not in ("\u2013", "2"), 10)
-            until(lambda: page.locator("figure svg[role=img]").count() >= 2)
+            until(lambda: page.locator("section:has(#loss) figure svg").count() == 1)
             assert page.locator(".log li").count() > 5
             pieces = listen(server.url + "/dashboard/stream?policy=slate", 4.0)
             assert 3 <= sum(b"event: facts" in piece for _, piece in pieces) <= 6
@@ -100,9 +100,9 @@ def test_numbers_change_while_an_audience_plays_and_survive_the_server(server, p
     until(lambda: live(page), 60)
     assert not page.locator("#banner").is_visible()
     until(lambda: f"{made:,} in all" in page.locator(".tiles").inner_text(), 30)  # nothing that was shown is lost
-    assert page.locator("figure svg[role=img]").count() >= 2
+    assert page.locator("section:has(#loss) figure svg").count() == 1
     page.reload()
-    until(lambda: page.locator("figure svg[role=img]").count() >= 2)  # the log tells it again
+    until(lambda: page.locator("section:has(#loss) figure svg").count() == 1)  # the log tells it again
     with Client(server.url) as client:
         play(client, "slate", DRINKS, 10)
         until(lambda: f"{made + 10:,} in all" in page.locator(".tiles").inner_text())
@@ -238,4 +238,4 @@ def test_a_million_decisions_make_no_larger_page(server, page):
     server.start()
     page.goto(server.url + "/policies/old")
     page.get_by_text("the 1,000,000 decisions").wait_for(timeout=120_000)
-    assert page.locator("figure svg[role=img]").count() >= 2
+    assert page.locator("section:has(#loss) figure svg").count() == 1
