@@ -40,13 +40,13 @@ test: lint .venv/.ray
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
 
 # What takes too long for every change: the long tests, and kernels and policies once more in plain Python.
-# The scoreboard of docs/reliability.md is made on the way.
+# The scoreboard of docs/reliability.md is written anew at the end.
 test-long: .venv/.dev .venv/.ray
 	rm -rf build/scores
 	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n 2 --dist loadgroup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m plain -W "ignore:overflow:RuntimeWarning" \
 	  tests/kernels tests/twins tests/policies/test_contract.py tests/simulation/test_eligible.py
-	$(BIN)/python tests/scoreboard.py build/scores | tee build/scoreboard.md
+	$(BIN)/python tests/scoreboard.py build/scores docs/reliability.md
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 
-from armtriage import Paths, StochasticEnvironment, ThompsonSampling
+from armtriage import GuardedThompson, Paths, StochasticEnvironment
 
 SIZE = 6
 MINUTES = (1.0, 9.0)
@@ -20,7 +20,7 @@ def main(days: int = 1_500) -> None:
     world = StochasticEnvironment(
         means, streets.n_arms, "beta", decisions=streets, reward_range=MINUTES, direction="minimize", seed=7
     )
-    policy = ThompsonSampling(
+    policy = GuardedThompson(
         streets.n_arms,
         decisions=streets,
         names=streets.names,

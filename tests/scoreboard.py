@@ -19,5 +19,15 @@ def table(folder: Path) -> str:
     return "\n".join(["| tried | how often | what came of it |", "|---|---|---|", *rows, ""])
 
 
+def renewed(page: str, new: str) -> str:
+    """Return a page with another table in the place of its own."""
+    lines = page.splitlines(keepends=True)
+    start = lines.index("| tried | how often | what came of it |\n")
+    stop = next((place for place in range(start, len(lines)) if not lines[place].startswith("|")), len(lines))
+    return "".join([*lines[:start], new, *lines[stop:]])
+
+
 if __name__ == "__main__":
-    print(table(Path(sys.argv[1])), end="")
+    found, page = table(Path(sys.argv[1])), Path(sys.argv[2])
+    print(found, end="")
+    page.write_text(renewed(page.read_text(encoding="utf-8"), found), encoding="utf-8")

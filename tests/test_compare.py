@@ -33,7 +33,7 @@ def test_contexts_prints_all_that_is_there_and_why_others_are_not(
         assert found[name]["guessing"] == pytest.approx(guessing)
         assert found[name]["oracle"] > 0.8
         ours = [one for player, one in found[name]["players"].items() if player.startswith("`")]
-        assert len(ours) == 5
+        assert len(ours) == 6
         assert all(one["low"] <= one["mean"] <= one["high"] and 0 <= one["mean"] <= 1 for one in ours)
 
 
@@ -45,7 +45,7 @@ def test_every_player_meets_the_same_cases_and_luck() -> None:
     assert np.array_equal(order, contexts.order_of(world, 1, 3000))
     assert world.rates.sum(axis=1).tolist() == [1.0] * 1797
     shared, actions = world.texts[0]
-    assert shared.startswith("|V p0:")
+    assert shared.startswith("|V 0:")
     assert len(actions) == 10
 
     class Right:

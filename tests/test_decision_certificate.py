@@ -27,7 +27,8 @@ from armtriage import (
     simulate,
 )
 from armtriage.certificate import Bounds, Tally
-from armtriage.decision_certificate import DecisionWatch, certificate_of_decisions, challenge, log_bound
+from armtriage.decision_certificate import certificate_of_decisions, challenge, log_bound
+from armtriage.pattern_book import DecisionWatch
 
 
 def of_bounds(family: Any, lower: Any, upper: Any, played: Any, reward_range: Any = (0.0, 1.0), **more: Any) -> Any:

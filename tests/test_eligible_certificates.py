@@ -360,15 +360,16 @@ def test_watch_follows_eligible_arms() -> None:
     watch, plain = Watch(3, 1, 0.05), Watch(3, 1, 0.05)
     tally = Tally(np.array([50, 30, 20]), np.array([50, 30, 20]), np.array([40.0, 15.0, 2.0]), np.zeros(3))
     exposures = np.array([60, 90, 100])
-    expected = certify(*tally, budget=1, exposures=exposures)
+    expected = certify(*tally[:3], budget=1, exposures=exposures)
     assert watch.bound(tally, 100, exposures) == pytest.approx(expected.regret_bound)
     assert watch.bound(tally, 100, exposures, 110) > expected.regret_bound
-    assert plain.bound(tally, 100) == pytest.approx(certify(*tally, budget=1).regret_bound)
+    assert plain.bound(tally, 100) == pytest.approx(certify(*tally[:3], budget=1).regret_bound)
 
 
 def test_shares_of_delta_are_each_arms_own() -> None:
     divisors, counts, sums = np.array([3.0, 3.0, 36.0]), np.array([50, 70, 5]), np.array([25.0, 60.0, 1.0])
-    bounds, empty = narrowed(Bounds(np.zeros(3), np.ones(3)), counts, sums, 0.01, divisors)
+    tally = Tally(counts, counts, sums, np.zeros(3))
+    bounds, empty = narrowed(Bounds(np.zeros(3), np.ones(3)), tally, 0.01, divisors)
     assert not empty.any()
     for arm in range(3):
         alone = confidence_interval(int(counts[arm]), sums[arm], n_arms=int(divisors[arm]), delta=0.01)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,6 +23,7 @@ from armtriage import C2UCB, Features, GuardedLinear, LinearThompsonSampling
 from benchmarks.compare.peers import Skipped, bring, versions
 
 Array = NDArray[Any]
+Numbers = dict[str, float]
 
 
 class World(NamedTuple):
@@ -50,8 +52,6 @@ class Ours:
     def __init__(self, make: Callable[..., Any], world: World, seed: int) -> None:
         self.world = world
         size = {"n_arms": world.contexts.shape[1], "dimension": world.contexts.shape[2], "budget": world.budget}
-        if make is GuardedLinear:
-            size["norm_bound"] = world.norm_bound  # as it would itself with these features
         self.policy = make(**size, reward_range=(0, 1), seed=seed)
 
     def choose(self, case: int) -> Sequence[int]:
@@ -118,11 +118,22 @@ class VowpalWabbit:
             self.space.learn([f"shared {shared}", *marked])
 
 
+def _as_with_features(world: World, seed: int) -> Player:
+    """Return the policy with the bound that it takes by itself where it is given the features."""
+    return Ours(partial(GuardedLinear, norm_bound=world.norm_bound), world, seed)
+
+
+def _less_shrunk(world: World, seed: int) -> Player:
+    """Return C2UCB with a ridge that is 1 for contexts before they are divided by the root of the number of parts."""
+    return Ours(partial(C2UCB, width=0.5, ridge=4.0 / world.norm_bound**2), world, seed)
+
+
 PLAYERS: dict[str, Callable[[World, int], Player]] = {
-    "`GuardedLinear`": partial(Ours, GuardedLinear),
+    "`GuardedLinear`": _as_with_features,
     "`GuardedLinear(norm_bound=1)`": partial(Ours, partial(GuardedLinear, norm_bound=1.0)),
     "`C2UCB`": partial(Ours, C2UCB),
     "`C2UCB(width=0.5)`": partial(Ours, partial(C2UCB, width=0.5)),
+    "`C2UCB(width=0.5)`, ridge 1 / parts": _less_shrunk,
     "`LinearThompsonSampling`": partial(Ours, LinearThompsonSampling),
     "MABWiser LinUCB": partial(MabWiser, "LinUCB", 1.0),
     "MABWiser LinUCB, alpha 0.25": partial(MabWiser, "LinUCB", 0.25),
@@ -132,29 +143,26 @@ PLAYERS: dict[str, Callable[[World, int], Player]] = {
 }
 
 
-def _world(
-    name: str, about: str, cases: list[list[dict[str, Any]]], rates: Array, own: Sequence[str], budget: int, rounds: int
-) -> World:
-    """Return the world of these cases; `own` are the numbers that differ between the candidates of a case."""
-    rows = [row for case in cases for row in case]
-    numbers = [column for column, value in rows[0].items() if not isinstance(value, str)]
-    visitor, (label,) = [one for one in numbers if one not in own], set(rows[0]) - set(numbers)
-    # A weight for each number and each candidate; what all candidates share alone decides nothing.
-    features = Features(numbers, [label], products=[(numbers, label)], alone=[*own, label]).fit(rows)
-    contexts = features.transform(rows).reshape(*rates.shape, -1)
-    scaled = Features(numbers, intercept=False).fit(rows).transform(rows) * np.sqrt(len(numbers))
-    table = dict(zip(numbers, scaled.reshape(*rates.shape, -1).transpose(2, 0, 1), strict=True))
-    parts = [np.ones((len(cases), 1)), *(table[one][:, :1] for one in visitor), *(table[one] for one in own)]
-    texts = []
-    for place, case in enumerate(cases):
-        shared = " ".join(f"{one}:{table[one][place, 0]:.6g}" for one in visitor)
-        actions = [
-            f"|A {row[label]} " + " ".join(f"{row[label]}_{one}:{table[one][place, arm]:.6g}" for one in own)
-            for arm, row in enumerate(case)
-        ]
-        texts.append((f"|V {shared}", actions))
-    bound = features.norm_bound
-    return World(name, about, budget, contexts, rates, np.concatenate(parts, axis=1), texts, bound, rounds)
+def _world(name: str, about: str, rows: list[Numbers], labels: Sequence[str], rates: Array, **more: Any) -> World:
+    """Return the world of these cases: numbers, and candidates that are told from each other by a label alone."""
+    numbers = list(rows[0])
+    # A weight for each number and each candidate; what all candidates share decides nothing by itself.
+    features = Features(numbers, ["label"], products=[(numbers, "label")], alone=["label"])
+    every = [{**row, "label": label} for row in rows for label in labels]
+    contexts = features.fit(every).transform(every).reshape(*rates.shape, -1)
+    scaled = Features(numbers, intercept=False).fit(rows).transform(rows) * math.sqrt(len(numbers))
+    visitors = np.column_stack([np.ones(len(rows)), scaled])
+    actions = [f"|A {label}" for label in labels]
+    shared = ["|V " + " ".join(f"{i}:{one:.6g}" for i, one in enumerate(row)) for row in scaled]
+    texts = [(one, actions) for one in shared]
+    made = {
+        "contexts": contexts,
+        "rates": rates,
+        "visitors": visitors,
+        "texts": texts,
+        "norm_bound": features.norm_bound,
+    }
+    return World(name=name, about=about, **made, **more)
 
 
 def digits(budget: int) -> World:
@@ -163,43 +171,41 @@ def digits(budget: int) -> World:
 
     found = load_digits()
     pixels = found.images.reshape(-1, 4, 2, 4, 2).mean(axis=(2, 4)).reshape(-1, 16)
-    cases = [
-        [{**{f"p{i}": float(one) for i, one in enumerate(image)}, "digit": f"d{arm}"} for arm in range(10)]
-        for image in pixels
-    ]
-    about = f"{len(pixels):,} images of 4 x 4 numbers, each once; {budget} of 10 classes"
-    return _world(f"digits, S={budget}", about, cases, np.eye(10)[found.target], (), budget, len(pixels))
+    rows = [{f"p{i}": float(one) for i, one in enumerate(image)} for image in pixels]
+    about = f"{len(rows):,} images of 4 x 4 numbers, each once; {budget} of 10 classes"
+    labels, rates = [f"d{arm}" for arm in range(10)], np.eye(10)[found.target]
+    return _world(f"digits, S={budget}", about, rows, labels, rates, budget=budget, rounds=len(rows))
 
 
-def travel(budget: int) -> World:
+def travel() -> World:
     """Return travellers between Sydney, Canberra and Melbourne, with times and costs of air, train, bus and car."""
     data = bring("statsmodels.datasets").modechoice.load_pandas().data
-    modes, names = {1: "air", 2: "train", 3: "bus", 4: "car"}, list(data.columns)
-    rows = [dict(zip(names, row, strict=True)) for row in data.to_numpy().tolist()]
-    for row in rows:
-        row["mode"] = modes[int(row["mode"])]
-    gains = np.array([row.pop("choice") for row in rows]).reshape(-1, 4)
-    for row in rows:
-        del row["individual"]
-    cases = [rows[i : i + 4] for i in range(0, len(rows), 4)]
-    about = f"{len(cases)} travellers, ten times each; {budget} of 4 ways to travel"
-    return _world(f"travel, S={budget}", about, cases, gains, ("ttme", "invc", "invt", "gc"), budget, 10 * len(cases))
+    modes, own = ("air", "train", "bus", "car"), ("ttme", "invc", "invt", "gc")
+    rows = []
+    for _, one in data.groupby("individual"):
+        ways = dict(zip(modes, one[list(own)].to_numpy().tolist(), strict=True))
+        each = {f"{mode} {name}": value for mode in modes for name, value in zip(own, ways[mode], strict=True)}
+        rows.append({**each, "income": float(one["hinc"].iloc[0]), "party": float(one["psize"].iloc[0])})
+    rates = data["choice"].to_numpy(float).reshape(-1, 4)
+    about = f"{len(rows)} travellers, ten times each; 1 of 4 ways to travel"
+    return _world("travel, S=1", about, rows, modes, rates, budget=1, rounds=10 * len(rows))
 
 
-def clicks(budget: int) -> World:
+def clicks() -> World:
     """Return the travellers again, who now click on what they would take, in 5 of 100 cases, and on the rest in 1."""
-    world = travel(budget)
-    about = f"{world.about.partition(',')[0]}, fifty times each; clicks of 5% on what they took, of 1% on the rest"
-    rates, rounds = 0.01 + 0.04 * world.rates, 5 * world.rounds
-    return world._replace(name=f"clicks, S={budget}", about=about, rates=rates, rounds=rounds)
+    world = travel()
+    about = f"{len(world.rates)} travellers, fifty times each; clicks of 5% on what they took, of 1% on the rest"
+    return world._replace(
+        name="clicks, S=1", about=about, rates=0.01 + 0.04 * world.rates, rounds=50 * len(world.rates)
+    )
 
 
-WORLDS: tuple[Callable[[], World], ...] = (
-    partial(clicks, 1),
-    partial(travel, 1),
-    partial(digits, 1),
-    partial(digits, 3),
-)
+WORLDS: dict[str, Callable[[], World]] = {
+    "clicks": clicks,
+    "travel": travel,
+    "digits-1": partial(digits, 1),
+    "digits-3": partial(digits, 3),
+}
 
 
 def oracle(world: World) -> float:
@@ -278,14 +284,15 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="make compare ARGS=contexts", description=__doc__)
     parser.add_argument("--runs", type=int, default=6, help="how often each player plays each world")
     parser.add_argument("--rounds", type=int, help="at most so many rounds")
+    parser.add_argument("--only", nargs="+", choices=WORLDS, help="these worlds alone")
     parser.add_argument("--json", help="a file for all numbers")
     options = parser.parse_args(arguments)
     results: dict[str, dict[str, Any]] = {}
-    for make in WORLDS:
+    for name in options.only or WORLDS:
         try:
-            world = make()
+            world = WORLDS[name]()
         except Skipped as reason:
-            print(f"{make.func.__name__} is skipped: {reason}")  # type: ignore[attr-defined]
+            print(f"{name} is skipped: {reason}")
             continue
         rounds = min(world.rounds, options.rounds or world.rounds)
         results[world.name] = {

@@ -30,7 +30,6 @@ from armtriage.certificate import (
     intervals_of,
     listed,
     name_all,
-    narrowed,
 )
 from armtriage.decisions import DecisionSet
 from armtriage.triage import Triage
@@ -38,7 +37,6 @@ from armtriage.triage import Triage
 __all__ = [
     "Challenge",
     "DecisionCertificate",
-    "DecisionWatch",
     "certificate_of_decisions",
     "challenge",
     "decided_by",
@@ -157,40 +155,62 @@ def _excess(rival: Ints, arms: Ints, bounds: Bounds) -> float:
     return more - less if more - less > _ROUNDING * (abs(more) + abs(less)) else 0.0
 
 
-def log_bound(decisions: DecisionSet, pulls: Ints, rounds: int, bounds: Bounds) -> float:
-    """Return what `rounds` decisions with these pulls lost at most, by intervals of today: one question, and exact."""
+def log_bound(decisions: DecisionSet, pulls: Ints, rounds: int, bounds: Bounds, exclude: Ints = _NONE) -> float:
+    """Return what `rounds` decisions with these pulls lost at most, by intervals of today: one question, and exact.
+
+    They are compared with the best decision without the arms of `exclude`, which none of them has either.
+    """
     kept = pulls * bounds.lower
     weights = (rounds - pulls) * bounds.upper + kept
-    return max(float(weights[_best(decisions, weights)].sum() - kept.sum()), 0.0)
+    return max(float(weights[_best(decisions, weights, exclude)].sum() - kept.sum()), 0.0)
 
 
-def decided_by(decisions: DecisionSet, arms: Ints, bounds: Bounds) -> tuple[Triage, float]:
+def decided_by(decisions: DecisionSet, arms: Ints, bounds: Bounds, exclude: Ints = _NONE) -> tuple[Triage, float]:
     """Return the arms that all or no plausible decisions have, and by how much `arms` certainly beats all others.
 
     Plausible is what may be as good as `arms`. The distance is 0 where some other decision is, and infinite where there
-    is no other.
+    is no other. Arms of `exclude` are not eligible, and so in none of the three sets.
     """
     weights, n = _against(arms, bounds), bounds.lower.size
     value = float(weights[arms].sum())
     inside = np.zeros(n, np.bool_)
     inside[arms] = True
-    with_it = decisions.maximise_each_including(weights)
-    without = decisions.maximise_each_excluding(weights)
+    with_it, without = _rivals(decisions, weights, exclude)
     plausible = value - _GUARD * (1.0 + abs(value))
     out, sure = ~inside & (with_it < plausible), inside & (without < plausible)
-    triage = Triage(np.flatnonzero(sure), np.flatnonzero(~(sure | out)), np.flatnonzero(out))
-    rivals = np.where(inside, without, with_it)
-    return triage, max(value - float(rivals.max()), 0.0)
+    there = np.ones(n, np.bool_)
+    there[exclude] = False
+    triage = Triage(*(np.flatnonzero(kind & there) for kind in (sure, ~(sure | out), out)))
+    return triage, max(value - _next_best(inside, with_it, without), 0.0)
 
 
-def _nearest(decisions: DecisionSet, arms: Ints, bounds: Bounds) -> float:
+def _rivals(decisions: DecisionSet, weights: Floats, exclude: Ints) -> tuple[Floats, Floats]:
+    """Return the best values with each arm and without it; on a network with cycles, those with it are infinite.
+
+    There the best route by way of an arm is a hard question, and an arm that is not asked about stays open.
+    """
+    without = decisions.maximise_each_excluding(weights, exclude=exclude)
+    if decisions.needs_costs:
+        return np.full(weights.size, np.inf), without
+    return decisions.maximise_each_including(weights, exclude=exclude), without
+
+
+def _next_best(inside: NDArray[np.bool_], with_it: Floats, without: Floats) -> float:
+    """Return the best value of a decision that differs: it lacks an arm of this one, or has another.
+
+    Of two routes neither is part of the other, so that what they lack tells all.
+    """
+    rivals = np.where(inside, without, np.where(with_it < np.inf, with_it, -np.inf))
+    return float(rivals.max())
+
+
+def _nearest(decisions: DecisionSet, arms: Ints, bounds: Bounds, exclude: Ints) -> float:
     """Return the most by which a decision can beat the next one, if it is the best."""
     weights = bounds.lower.copy()
     weights[arms] = bounds.upper[arms]
     inside = np.zeros(weights.size, np.bool_)
     inside[arms] = True
-    rivals = np.where(inside, decisions.maximise_each_excluding(weights), decisions.maximise_each_including(weights))
-    return max(float(weights[arms].sum() - rivals.max()), 0.0)
+    return max(float(weights[arms].sum()) - _next_best(inside, *_rivals(decisions, weights, exclude)), 0.0)
 
 
 def certificate_of_decisions(
@@ -209,11 +229,13 @@ def certificate_of_decisions(
     eligible: Ints | None = None,
     names: Sequence[Name] | None = None,
     direction: str = "maximize",
+    by_pattern: float | None = None,
 ) -> DecisionCertificate:
     """Return the certificate of a tally over a decision set, with sums and `bounds`, if there are, on the unit scale.
 
     A sum of certificates is not kept: the retrospective bound is never above it. The decision to come, and what it is
-    compared with, are among the `eligible` arms; what was lost before is against the best decision of all.
+    compared with, are among the `eligible` arms; what was lost before is against the best decision of all, which is no
+    less than against the best eligible ones, or, by `by_pattern`, against those.
     """
     low, width = reward_range[0], reward_range[1] - reward_range[0]
     delta = check_probability("delta", delta)
@@ -229,20 +251,20 @@ def certificate_of_decisions(
         arms = _best(decisions, means, exclude)
     else:
         arms = np.sort(check_arms(next_decision, n_arms, "next_decision"))
-        if not decisions.contains(arms):
+        if not decisions.contains(arms) or np.isin(arms, exclude).any():
             raise ValueError(f"next_decision must be a decision of {decisions!r}, got {next_decision!r}")
     rival, amount = challenge(decisions, arms, bounds, exclude)
     past = width * log_bound(decisions, tally.pulls, rounds, bounds)
     if decisions.same_size and (unplayed := decisions.size * rounds - int(tally.pulls.sum())):
         past = max(past + (low if direction == "maximize" else -reward_range[1]) * unplayed, 0.0)
-    triage, apart = decided_by(decisions, arms, bounds)
+    triage, apart = decided_by(decisions, arms, bounds, exclude)
     # If this decision is not a best one, the best beats it, by the gap or more.
-    nearest = max(amount, _nearest(decisions, arms, bounds))
+    nearest = max(amount, _nearest(decisions, arms, bounds, exclude))
     certificate = DecisionCertificate(
         confidence=1.0 - delta,
         rounds=rounds,
         budget=decisions.size,
-        regret_bound=past,
+        regret_bound=past if by_pattern is None else min(past, by_pattern),
         retrospective=past,
         sum_of_certificates=None,
         next_decision=arms,
@@ -259,6 +281,8 @@ def certificate_of_decisions(
         entering=np.setdiff1d(rival, arms) if amount > 0.0 else _NONE,
         leaving=np.setdiff1d(arms, rival) if amount > 0.0 else _NONE,
         direction=direction,
+        per_round=by_pattern is not None,
+        by_pattern=by_pattern,
         estimate=width * log_bound(decisions, tally.pulls, rounds, Bounds(means, means)),
         intervals=intervals,
     )
@@ -271,21 +295,3 @@ def certificate_of_decisions(
         entering=name_all(certificate.entering, names),
         leaving=name_all(certificate.leaving, names),
     )
-
-
-class DecisionWatch:
-    """Bounds on the loss of a run as it goes on, with the intersection of each arm's intervals so far."""
-
-    def __init__(
-        self, decisions: DecisionSet, reward_range: tuple[float, float], delta: float, direction: str = "maximize"
-    ) -> None:
-        self.decisions, self.delta = decisions, delta
-        self.offset = offset_of(decisions, reward_range, direction)
-        self.bounds = Bounds(np.zeros(decisions.n_arms), np.ones(decisions.n_arms))
-
-    def bound(self, tally: Tally, rounds: int, exposures: Ints | None = None) -> float:
-        """Return what `rounds` decisions have lost at most, on the unit scale of the rewards."""
-        assert exposures is None, "over a decision set everybody is eligible"
-        self.bounds = narrowed(self.bounds, tally, self.delta)[0]
-        here = Bounds(self.bounds.lower + self.offset, self.bounds.upper + self.offset)
-        return log_bound(self.decisions, tally.pulls, rounds, here)

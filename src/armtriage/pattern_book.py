@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_count
-from armtriage.certificate import Bounds, log_bound
+from armtriage.certificate import Bounds, Tally, log_bound, narrowed
+from armtriage.decision_certificate import log_bound as log_bound_over
+from armtriage.decision_certificate import offset_of
+from armtriage.decisions import DecisionSet
 
-__all__ = ["PatternBook"]
+__all__ = ["DecisionWatch", "PatternBook"]
 
 
 @dataclass
@@ -25,8 +28,13 @@ class _Pattern:
     pulls: NDArray[np.int64]
     certificates: float
 
-    def bound(self, bounds: Bounds) -> float:
+    def bound(self, bounds: Bounds, decisions: DecisionSet | None) -> float:
         """Return what its rounds have lost at most."""
+        if decisions is not None:
+            n = bounds.lower.size
+            pulls, exclude = np.zeros(n, np.int64), np.setdiff1d(np.arange(n), self.eligible, assume_unique=True)
+            pulls[self.eligible] = self.pulls
+            return min(log_bound_over(decisions, pulls, self.rounds, bounds, exclude), self.certificates)
         inside = Bounds(bounds.lower[self.eligible], bounds.upper[self.eligible])
         return min(max(log_bound(self.pulls, self.rounds, self.size, inside), 0.0), self.certificates)
 
@@ -35,7 +43,8 @@ class PatternBook:
     """What decisions have lost at most, by eligible set: a closer bound than `by_exposure` where there are few of them.
 
     The rounds with the same eligible set are a problem of their own, with the same means. At most `most` sets are kept:
-    the bound of the one that has not occurred for longest is then frozen, which holds for ever.
+    the bound of the one that has not occurred for longest is then frozen, which holds for ever. Over `decisions` a
+    bound is one question to their oracle, and `pulls` and `rounds` are those of all that was booked.
 
     Examples
     --------
@@ -46,33 +55,45 @@ class PatternBook:
     0.9
     """
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self, most: int = 64, decisions: DecisionSet | None = None) -> None:
         self.most = check_count("most", most, 1)
+        self.decisions = decisions
         self.frozen = 0.0
+        self.rounds, self.pulls = 0, np.zeros(0 if decisions is None else decisions.n_arms, np.int64)
         self._patterns: dict[tuple[int, bytes], _Pattern] = {}  # the one that occurred last is the last
 
     def add(self, eligible: NDArray[np.int64], arms: NDArray[np.int64], certificate: float, bounds: Bounds) -> None:
         """Book a decision among eligible arms, ascending, with what it could lose at the time, by today's bounds."""
-        key = (arms.size, eligible.tobytes())
+        size = arms.size if self.decisions is None else 0
+        key = (size, eligible.tobytes())
         pattern = self._patterns.pop(key, None)
         if pattern is None:
             if len(self._patterns) == self.most:
-                self.frozen += self._patterns.pop(next(iter(self._patterns))).bound(bounds)
-            pattern = _Pattern(eligible.copy(), arms.size, 0, np.zeros(eligible.size, np.int64), 0.0)
+                self._freeze(next(iter(self._patterns)), bounds)
+            pattern = _Pattern(eligible.copy(), size, 0, np.zeros(eligible.size, np.int64), 0.0)
         pattern.rounds += 1
         pattern.pulls[np.searchsorted(eligible, arms)] += 1
         pattern.certificates += certificate
         self._patterns[key] = pattern
+        if self.decisions is not None:
+            self.rounds += 1
+            self.pulls[arms] += 1
+
+    def _freeze(self, key: tuple[int, bytes], bounds: Bounds) -> None:
+        pattern = self._patterns.pop(key)
+        # A question about a single round would hardly tell more than what was known when it was asked.
+        single = self.decisions is not None and pattern.rounds == 1 and pattern.certificates < np.inf
+        self.frozen += pattern.certificates if single else pattern.bound(bounds, self.decisions)
 
     def bound(self, bounds: Bounds) -> float:
         """Return what all decisions have lost at most, by today's bounds."""
-        return self.frozen + sum(pattern.bound(bounds) for pattern in self._patterns.values())
+        return self.frozen + sum(pattern.bound(bounds, self.decisions) for pattern in self._patterns.values())
 
     def close(self, arm: int, bounds: Bounds) -> None:
         """Freeze the bounds of all sets that have this arm, which is to be forgotten: its next bounds are another's."""
         for key, pattern in list(self._patterns.items()):
             if arm in pattern.eligible:
-                self.frozen += self._patterns.pop(key).bound(bounds)
+                self._freeze(key, bounds)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return everything as arrays, for a file."""
@@ -86,12 +107,14 @@ class PatternBook:
             "rounds": np.array([one.rounds for one in kept], np.int64),
             "certificates": np.array([one.certificates for one in kept], np.float64),
             "frozen": np.array([self.frozen]),
-        }
+        } | ({} if self.decisions is None else {"all_pulls": self.pulls, "all_rounds": np.array([self.rounds])})
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_arms: int, most: int = 64) -> PatternBook:
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], n_arms: int, most: int = 64, decisions: DecisionSet | None = None
+    ) -> PatternBook:
         """Return the book that `to_arrays` wrote, after a check."""
-        book = cls(most)
+        book = cls(most, decisions)
         kinds = {name: array.dtype for name, array in book.to_arrays().items()}
         _require(set(arrays) == set(kinds), f"patterns must have {', '.join(kinds)}, got {', '.join(arrays)}")
         for name, kind in kinds.items():
@@ -101,7 +124,9 @@ class PatternBook:
         _require(held.size <= book.most, f"patterns must be at most {book.most}, got {held.size}")
         _require((held >= 1) & (held <= n_arms), "patterns must have an arm or more")
         _require(held.sum() == arrays["arms"].size == arrays["pulls"].size, "patterns must have all their arms")
-        _require((sizes >= 1) & (sizes <= held), "decisions of a pattern must have an arm or more of it")
+        _require(
+            (sizes >= (decisions is None)) & (sizes <= held), "decisions of a pattern must have an arm or more of it"
+        )
         _require((rounds >= 1) & (rounds < 2**53), "patterns must have occurred")
         _require(certificates >= 0.0, "certificates of patterns must be from 0")
         _require(arrays["frozen"].size == 1 and arrays["frozen"][0] >= 0.0, "frozen must be a number from 0")
@@ -111,12 +136,51 @@ class PatternBook:
             _require((arms >= 0) & (arms < n_arms), "arms of a pattern must exist")
             _require(np.diff(arms) > 0, "arms of a pattern must rise")
             _require((pulls >= 0) & (pulls <= made), "pulls of a pattern must fit its rounds")
-            _require(pulls.sum() == size * made, "pulls of a pattern must be those of whole decisions")
+            if decisions is None:
+                _require(pulls.sum() == size * made, "pulls of a pattern must be those of whole decisions")
+            else:
+                _require(size == 0, "decisions of a pattern may have any size")
             key = (size, arms.tobytes())
             _require(key not in book._patterns, "patterns must differ")
             book._patterns[key] = _Pattern(arms.copy(), size, made, pulls.copy(), float(lost))
         book.frozen = float(arrays["frozen"][0])
+        if decisions is not None:
+            all_pulls, all_rounds = arrays["all_pulls"], arrays["all_rounds"]
+            _require(all_pulls.size == n_arms and all_rounds.size == 1, "patterns must have all pulls")
+            _require(all_rounds >= rounds.sum(), "patterns must not occur more often than any did")
+            _require((all_pulls >= 0) & (all_pulls <= all_rounds[0]), "pulls must fit their rounds")
+            book.pulls, book.rounds = all_pulls.copy(), int(all_rounds[0])
         return book
+
+
+class DecisionWatch:
+    """Bounds on the loss of a run over a decision set as it goes on, with the intersection of each arm's intervals."""
+
+    def __init__(
+        self, decisions: DecisionSet, reward_range: tuple[float, float], delta: float, direction: str = "maximize"
+    ) -> None:
+        self.decisions, self.delta = decisions, delta
+        self.offset = offset_of(decisions, reward_range, direction)
+        self.bounds = Bounds(np.zeros(decisions.n_arms), np.ones(decisions.n_arms))
+        self.sets = PatternBook(decisions=decisions)
+
+    @property
+    def _here(self) -> Bounds:
+        return Bounds(self.bounds.lower + self.offset, self.bounds.upper + self.offset)
+
+    def note(self, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
+        """Book a decision of a round in which not all arms were eligible."""
+        self.sets.add(among, arms, np.inf, self._here)
+
+    def bound(self, tally: Tally, rounds: int, exposures: NDArray[np.int64] | None = None) -> float:
+        """Return what `rounds` decisions have lost at most, each against the best eligible, on the unit scale."""
+        self.bounds = narrowed(self.bounds, tally, self.delta)[0]
+        here, sets = self._here, self.sets
+        best = log_bound_over(self.decisions, tally.pulls, rounds, here)
+        if not sets.rounds:
+            return best
+        whole = log_bound_over(self.decisions, tally.pulls - sets.pulls, rounds - sets.rounds, here)
+        return min(best, whole + sets.bound(here))
 
 
 def _require(right: Any, fact: str) -> None:

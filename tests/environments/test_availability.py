@@ -118,15 +118,32 @@ def test_regret_is_against_the_best_eligible_arms(costs: bool) -> None:
         (lambda: world(RandomRounds(0.5)).regret([0]), ValueError, "round must be given"),
         (lambda: world(Patterns([[1]])).regret([0], 3), ValueError, "arms must be eligible in round 3, got 0"),
         (
-            lambda: world(RandomRounds(0.5), decisions=Explicit([[0, 1], [2, 3]], n_arms=6)),
+            lambda: world(Patterns([[2, 3, 4]]), decisions=Explicit([[0, 1], [2, 3]], n_arms=6)).regret([3, 4], 0),
             ValueError,
-            "availability must be None with decisions",
+            "arms must be a decision of Explicit",
         ),
     ],
 )
 def test_bad_input_is_refused(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):
         make()
+
+
+def test_regret_over_a_decision_set_is_against_the_best_eligible_decision() -> None:
+    pairs = Explicit([[0, 1], [2, 3], [4, 5], [0, 3, 5]], n_arms=6)
+    env = world(RandomRounds(0.7), decisions=pairs)
+    family, whole = [one.tolist() for one in pairs], 0
+    for t in range(60):
+        among = set(env.eligible(t).tolist())
+        there = [one for one in family if among.issuperset(one)]
+        drawn = set(world(RandomRounds(0.7)).eligible(t).tolist())
+        whole += not any(drawn.issuperset(one) for one in family)
+        assert among == drawn if any(drawn.issuperset(one) for one in family) else among == set(range(6))
+        best = max(MEANS[one].sum() for one in there)
+        for one in there:
+            assert env.regret(one, t) == pytest.approx(best - MEANS[one].sum(), abs=1e-12)
+        assert min(env.regret(one, t) for one in there) == 0.0
+    assert 0 < whole < 30
 
 
 def test_a_world_says_who_is_there() -> None:

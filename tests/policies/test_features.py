@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+from scipy import sparse
 
 from armtriage import (
     C2UCB,
@@ -114,6 +116,20 @@ def test_raw_rows_are_the_same_as_the_contexts_made_of_them(name: str) -> None:
         assert np.array_equal(one.contexts, other.contexts)
         policy.tell(one, rewards)
         plain.tell(other, rewards)
+
+
+def test_a_request_may_be_a_frame_dicts_an_array_or_sparse() -> None:
+    rows = page(np.random.default_rng(7))
+    expected = make("C2UCB").ask(rows)
+    for request in (pd.DataFrame(rows), pl.DataFrame(rows), tuple(rows)):
+        assert np.array_equal(make("C2UCB").ask(request).contexts, expected.contexts)
+    numbers = np.random.default_rng(7).normal(size=(8, 3))
+    features = Features(products=[(0, [1, 2])]).fit(numbers)
+    found = [
+        GuardedLinear(budget=2, features=features, seed=7).ask(request).contexts.tolist()
+        for request in (numbers, numbers.tolist(), sparse.csr_array(numbers), sparse.dok_array(numbers))
+    ]
+    assert all(one == found[0] for one in found)
 
 
 @pytest.mark.parametrize("name", KINDS)

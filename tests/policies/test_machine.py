@@ -38,6 +38,7 @@ from armtriage import (
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row_of, stream
 from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.linear import GuardedByArm, GuardedHierarchical
 from conftest import POLICIES, Entry
 from twins import index, sampling, saved
 from twins.cases import SETS
@@ -392,6 +393,49 @@ class Guarding(Regressing):
         return range(int(self.policy.certified))
 
 
+class GuardingByArm(Guarding):
+    """A regression for each arm."""
+
+    everything = None
+
+    def homes_of(self, arms: np.ndarray) -> list[int]:
+        return arms.tolist()  # type: ignore[no-any-return]
+
+    def inverted(self) -> range:
+        return range(self.policy.n_arms if self.policy.certified else 0)
+
+    def check(self) -> None:
+        Regressing.check(self)
+        policy, own = self.policy, self.policy._state.own
+        waiting = np.concatenate([np.empty(0, np.int64), *(one.arms for one in policy.open_decisions)])
+        assert own.pending.tolist() == np.bincount(waiting, minlength=policy.n_arms).tolist()
+        for arm in range(policy.n_arms):
+            gram, moment = self.batch(arm)
+            expected = np.linalg.inv(gram + (own.ridge - self.prior) * np.eye(policy.dimension))
+            np.testing.assert_allclose(own.inverse[arm], expected, rtol=1e-7, atol=1e-9 * expected.max())
+            np.testing.assert_allclose(own.base[arm], expected @ moment, rtol=1e-6, atol=1e-8)
+
+
+class GuardingStaged(Guarding):
+    """The sums have the rewards of admitted rounds only."""
+
+    everything = None
+
+    def homes_of(self, arms: np.ndarray) -> list[int]:
+        return self.policy._notes[self.policy._asked - 1].tolist()  # type: ignore[no-any-return]
+
+    def check(self) -> None:
+        Regressing.check(self)
+        policy = self.policy
+        waiting = [one.arms.size for one in policy.open_decisions if not policy._notes[one.number].any()]
+        assert policy._state.fit.pending == sum(waiting)
+        stages = policy._state.staged.ridge
+        for h in range(3):
+            x, r, home = self.columns
+            moment = stages.moment[h] + stages.moment_carry[h]
+            np.testing.assert_allclose(moment, x[home == h + 1].T @ r[home == h + 1], rtol=1e-12, atol=1e-12)
+
+
 MODELS: dict[type[Policy], Any] = {
     CombUCB1: indexed,
     CombinatorialUCB: indexed,
@@ -402,6 +446,8 @@ MODELS: dict[type[Policy], Any] = {
     CombinatorialElimination: Eliminating,
     C2UCB: Bounding,
     GuardedLinear: Guarding,
+    GuardedByArm: GuardingByArm,
+    GuardedHierarchical: GuardingStaged,
     LinearThompsonSampling: Drawing,
     HierarchicalElimination: Staged,
 }

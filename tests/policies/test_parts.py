@@ -60,6 +60,8 @@ def test_a_policy_saved_between_two_parts_goes_on(name: str) -> None:
     assert len(policy.open_decisions) >= 5
     loaded = Policy.from_bytes(policy.to_bytes())
     assert loaded.digest() == policy.digest()
+    assert policy.unsound() == loaded.unsound() == ""
+    frozen, before = policy.freeze(), policy.digest()
     for both in (policy, loaded):
         both.close_before(15, default=entry.environment.rewards(0, np.array([0]), 0)[0])
         both.close_before(30)
@@ -67,6 +69,8 @@ def test_a_policy_saved_between_two_parts_goes_on(name: str) -> None:
     decisions = [ask(both, entry.environment, 30).arms.tolist() for both in (policy, loaded)]
     assert decisions[0] == decisions[1]
     assert loaded.digest() == policy.digest()
+    # What was frozen is still what it was, though the policy went on.
+    assert Policy.from_bytes(frozen()).digest() == before != policy.digest()
 
 
 @each_kind

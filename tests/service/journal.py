@@ -138,7 +138,7 @@ class Server:
         raise TimeoutError("the server does not become ready")
 
     def client(self, **more: Any) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, timeout=5.0, **more)
+        return httpx.AsyncClient(base_url=self.url, **{"timeout": 5.0, **more})
 
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)

@@ -204,6 +204,45 @@ def test_the_log_can_be_read_as_lines_and_as_parquet(address):
     run(work)
 
 
+def test_pages_of_the_log_are_the_log_and_cost_no_more_than_themselves(sqlite_address, monkeypatch):
+    """Pages of any size put together are one table, and a page far behind reads little of what is before it."""
+    from armtriage.service import parquet
+
+    monkeypatch.setattr(parquet, "_CHUNK", 7)
+    monkeypatch.setattr(parquet, "_PROBE", 3)
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            for start in range(0, 200, 5):
+                made = [await call.decide(id=f"v{number}") for number in range(start, start + 5)]
+                for one in made:  # so that decisions stand apart in the log, with rewards between them
+                    await call.reward(one["id"], hits=one["arms"][:1])
+
+            async def page(after, limit):
+                answer = await call.get(f"/v1/policies/slate/export.parquet?after={after}&limit={limit}")
+                return pl.read_parquet(io.BytesIO(answer.content)).drop("pattern")
+
+            whole = await page(-1, 1000)
+            assert whole["number"].to_list() == list(range(200))
+            assert whole["rewards"].to_list() == [[1.0, 0.0]] * 200
+            for after in range(-1, 201, 7):
+                assert (await page(after, 3)).equals(whole.filter(pl.col("number") > after).head(3))
+            store, read = call.service.store, []
+            whole_read = store.read
+
+            async def counted(policy, after, limit):
+                found = await whole_read(policy, after, limit)
+                read.append(len(found))
+                return found
+
+            monkeypatch.setattr(store, "read", counted)
+            await page(190, 2)
+            assert sum(read) < 100  # of 400 events
+
+    run(work)
+
+
 def test_the_document_describes_every_route():
     paths = document()["paths"]
     assert {(path, method.upper()) for path, of in paths.items() for method in of} == {

@@ -22,7 +22,6 @@ from armtriage.service.dashboard.recorder import Recorder
 from armtriage.service.dashboard.sight import CONFIRMED, ELIMINATED, look, summary
 from armtriage.service.dashboard.site import Site
 from armtriage.service.fold import Fold
-from armtriage.service.upkeep import verify
 from service.calls import run, served
 
 
@@ -160,34 +159,6 @@ def test_a_course_is_kept_by_snapshots_and_made_again_by_the_log(sqlite_address)
     run(work)
 
 
-async def snapshot(loop):
-    while loop._flying:
-        await loop._landed()
-    await loop._save(loop._snapshot())
-
-
-def test_a_state_is_compared_with_its_log(sqlite_address):
-    async def work():
-        async with served(sqlite_address) as call:
-            await call.make()
-            for _ in range(10):
-                made = await call.decide()
-                await call.reward(made["id"], {made["arms"][0]: 1})
-            loop = call.service.loop("slate")
-            assert await verify(loop) == (20, True)
-            await snapshot(loop)
-            for _ in range(10):
-                await call.decide()
-            await snapshot(loop)
-            assert await verify(loop) == (30, True)
-            loop.fold.open.popitem()  # memory that has rotted
-            await call.decide()
-            await snapshot(loop)
-            assert await verify(loop) == (31, False)
-
-    run(work)
-
-
 def test_health_says_what_is_wrong(sqlite_address):
     async def work():
         async with served(sqlite_address) as call:
@@ -214,9 +185,15 @@ def test_health_says_what_is_wrong(sqlite_address):
             pulse.sample(loop)
             assert found()["Requests are shed"].level == "bad"
             assert [note.text for note in pulse.notes] == ["1 shed refused, since too many waited"]
+            assert found()["State not yet compared with its log"].level == "none"
+            loop.verified = 20_000
+            pulse.sample(loop)
+            assert "20,000" in found()["State equals its log"].detail
+            call.service.metrics.diverged("slate", 30_000)
+            assert found()["State differs from its log"].level == "bad"
             recorder.last_jump, recorder.jump = clock.wall(), 3600.0
             assert "+3,600 s" in found()["The system's clock jumped"].detail
-            assert next(iter(found(contradictions=1))) in ("Drift", "Requests are shed")  # the worst first
+            assert next(iter(found(contradictions=1))) in ("Drift", "State differs from its log")  # the worst first
 
     run(work)
 

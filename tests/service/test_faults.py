@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import random
 import signal
@@ -15,9 +16,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from armtriage import __version__
 from armtriage.service import crash
-from armtriage.service.stores import Snapshot, SqliteStore, StoreError, open_store
+from armtriage.service.stores import SqliteStore, StoreError, open_store
 from conftest import score
 from service.calls import SLATE, run, served
 from service.journal import Journal, make_slate, serving, stored
@@ -87,7 +87,7 @@ def _in_child(address, name, count, acknowledged):
                 _note(acknowledged, f"r {key}")
                 if name.endswith("snapshot"):
                     loop = call.service.loops["slate"]
-                    await loop._save(await loop.look(lambda fold: Snapshot.of(fold.head, __version__, fold.to_bytes())))
+                    await loop._save(*loop._frozen())
 
     try:
         asyncio.run(work())
@@ -150,7 +150,7 @@ class Failing(SqliteStore):
 
 
 @pytest.mark.parametrize("at_the_end", [False, True])
-@pytest.mark.parametrize("first", [3, 4, 5, 6, 9])
+@pytest.mark.parametrize("first", [3, 4, 5, 9, *(pytest.param(n, marks=LONG) for n in (6, 7, 8, *range(10, 24)))])
 def test_failing_commits_are_refused_and_the_state_is_made_anew(sqlite_address, first, at_the_end):
     async def work():
         store = Failing(sqlite_address)
@@ -205,7 +205,10 @@ def test_a_group_on_one_that_failed_fails_too(sqlite_address):
             many = [loop.submit("decide", [_request(f"v{number}")]) for number in range(300)]  # more than a group
             answers = await asyncio.gather(*many, return_exceptions=True)
             assert {type(answer).__name__ for answer in answers} == {"Refused"}
+            unready = (await call.get("/metrics")).text
+            assert 'armtriage_ready{policy="slate"} 0' in unready
             await call.ready()
+            assert 'armtriage_ready{policy="slate"} 1' in (await call.get("/metrics")).text
             assert (await call.get("/v1/policies/slate")).json()["decisions"] == 1
             made = await call.decide(id="v7")
             assert made["number"] == 1
@@ -332,6 +335,82 @@ def test_clock_jumps_change_no_fate(sqlite_address, monkeypatch, jump):
     run(work)
 
 
+# What a process reads first: its clock is moved by a file, which says the seconds to add, and how fast it runs then.
+MOVED = """
+import os
+import time
+
+_file = os.environ["ARMTRIAGE_TEST_CLOCK"]
+_real = time.time_ns
+
+
+def _moved() -> int:
+    with open(_file, encoding="ascii") as file:
+        ahead, speed = map(float, file.read().split())
+    since = os.stat(_file).st_mtime_ns
+    return int(since + 1e9 * ahead + speed * (_real() - since))
+
+
+time.time_ns = _moved
+time.time = lambda: _moved() / 1e9
+"""
+JUMPS = {"forward": "3600 1", "back": "-3600 1", "far": "315360000 1", "frozen": "0 0", "double": "0 2"}
+
+
+@pytest.mark.parametrize("jump", ["forward", *(pytest.param(name, marks=LONG) for name in list(JUMPS)[1:])])
+def test_a_server_whose_clock_is_moved_loses_nothing(sqlite_address, tmp_path, jump):
+    """The clock of a real server jumps, stands or runs: rewards are applied, and after a restart all is there."""
+    now = tmp_path / "clock"
+    (tmp_path / "sitecustomize.py").write_text(MOVED, encoding="ascii")
+    moved = {
+        "ARMTRIAGE_TEST_CLOCK": str(now), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+    }  # fmt: skip
+
+    async def work():
+        now.write_text("0 1", encoding="ascii")
+        journal = Journal()
+        with serving(sqlite_address, **moved) as server:
+            async with server.client() as call:
+                await make_slate(call, join_window="10m")
+                await server.ready(call)
+                before = (await call.post("/v1/policies/slate/decisions", json={"id": "before"})).json()
+                journal.sent.add("before")
+                async for _ in _visited(server, journal, 0.3, 2):
+                    now.write_text(JUMPS[jump], encoding="ascii")
+                    await asyncio.sleep(1.5)
+                command = [sys.executable, "-c", "from armtriage.service import clock; print(clock.wall())"]
+                seen = int(subprocess.check_output(command, env={**os.environ, **moved}))
+                apart = seen / 1e6 - time.time() - float(JUMPS[jump].split()[0])
+                assert abs(apart) < 60  # the other clock is what processes see
+                body = {"decision": "before", "rewards": {before["arms"][0]: 1.0}}
+                journal.promised["before"] = body
+                told = (await call.post("/v1/policies/slate/rewards", json=body)).json()
+                assert set(told["fates"].values()) == {"applied"}
+                assert not (await call.get("/v1/policies/slate")).json()["counts"].get("late")
+                seconds = [
+                    float(line.rsplit(" ", 1)[1])
+                    for line in (await call.get("/metrics")).text.splitlines()
+                    if "_seconds_sum" in line
+                ]
+                assert seconds
+                assert min(seconds) >= 0
+                digest = (await call.get("/v1/policies/slate/digest")).json()
+            assert await asyncio.to_thread(server.stop) == 0
+        now.write_text("0 1", encoding="ascii")
+        with serving(sqlite_address, **moved) as server:
+            async with server.client() as call:
+                await server.ready(call)
+                assert (await call.get("/v1/policies/slate/digest")).json() == digest
+        store = await stored(sqlite_address)
+        try:
+            await journal.check(store)
+        finally:
+            await store.close()
+        score("clocks of a server moved", 1, "no fate changed, nothing lost")
+
+    run(work)
+
+
 def test_a_newer_store_is_refused(sqlite_address):
     async def work():
         async with served(sqlite_address):
@@ -433,5 +512,40 @@ def test_files_as_a_power_cut_would_leave_them(sqlite_address, tmp_path, copies)
                 assert await store.check() == []
                 assert row.head == number
                 await store.close()
+
+    run(work)
+
+
+@pytest.mark.parametrize("connections", [200, pytest.param(1500, marks=LONG)])
+def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections):
+    """Idle ones, ones that send a byte a second, and compressed bodies: others are answered as before."""
+
+    async def work():
+        with serving(sqlite_address) as server:
+            port = int(server.url.rsplit(":", 1)[1])
+            async with server.client() as call:
+                await make_slate(call)
+                await server.ready(call)
+                idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(connections)]
+                for _, writer in idle[::2]:
+                    writer.write(b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+                took = []
+                for number in range(50):
+                    began = time.monotonic()
+                    assert (
+                        await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                    ).status_code == 201
+                    took.append(time.monotonic() - began)
+                assert sorted(took)[25] < 0.5
+                bomb = gzip.compress(b" " * 2**22)
+                answer = await call.post(
+                    "/v1/policies/slate/decisions", content=bomb, headers={"Content-Encoding": "gzip"}
+                )
+                assert (answer.status_code, answer.json()["error"]) == (400, "malformed")
+                if connections > 200:
+                    await asyncio.sleep(6)
+                    assert (await idle[0][0].readline()).startswith(b"HTTP/1.1 408")
+                for _, writer in idle:
+                    writer.close()
 
     run(work)

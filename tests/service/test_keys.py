@@ -1,7 +1,10 @@
 """Keys: who has none, a wrong one or one for other things gets nothing, and learns nothing."""
 
 import asyncio
+import contextlib
 import logging
+import statistics
+import time
 from pathlib import Path
 
 import pytest
@@ -135,3 +138,20 @@ def test_pages_from_elsewhere_need_a_key(sqlite_address):
                 assert answer.status_code == status
 
     run(work)
+
+
+def test_a_wrong_secret_takes_as_long_as_an_unknown_key():
+    """Whoever guesses learns nothing from the time: of a key that is there and one that is not."""
+    doorman = Doorman()
+    text, row = new_key(["read"], rate=0)
+    doorman.update([row])
+    wrong = f"Bearer {text[:-4]}AAAA".encode(), f"Bearer at_00000000_{text[12:]}".encode()
+    times: tuple[list[float], list[float]] = ([], [])
+    for number in range(3000):
+        for header, took in zip(wrong, times, strict=True):
+            began = time.perf_counter()
+            with contextlib.suppress(Refused):
+                doorman.admit(header, "read", str(number))
+            took.append(time.perf_counter() - began)
+    medians = [statistics.median(took) for took in times]
+    assert abs(medians[0] - medians[1]) < 0.15 * max(medians)  # hashing alone takes more than half of it

@@ -14,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from armtriage.service.stores import open_store
 from conftest import score
 from service.calls import SLATE, Caller, new_database, served
 
@@ -32,6 +33,8 @@ class Model:
         self.strays: dict[str, dict[tuple[str, str], float]] = {}
         self.closed: set[str] = set()
         self.status = "running"
+        self.retired: set[str] = set()
+        self.expired = 0
         self.counts = dict.fromkeys(("applied", "duplicate", "conflict", "late", "orphan", "rejected"), 0)
 
     def reward(
@@ -88,6 +91,12 @@ class Model:
             if last or len(told) == len(made["show"]):
                 self.closed.add(key)
 
+    def pass_time(self) -> None:
+        """The join window of all decisions so far has passed."""
+        waiting = set(self.decisions) - self.closed
+        self.expired += len(waiting)
+        self.closed |= waiting
+
     def _rejected(self, rewards: dict[str, float]) -> tuple[int, None]:
         self.counts["rejected"] += len(rewards)
         return 422, None
@@ -97,8 +106,22 @@ class Model:
             self.counts[fate] += 1
 
 
+def _later(kind: type[Any]) -> type[Any]:
+    """Return a store like this whose clock can be put forward."""
+
+    class Later(kind):  # type: ignore[misc]
+        ahead = 0
+
+        async def begin(self, *given: Any) -> Any:
+            group = await super().begin(*given)
+            group.now += self.ahead
+            return group
+
+    return Later
+
+
 class Machine(RuleBasedStateMachine):
-    """Makes, asks, tells, repeats, restarts and gives up, and compares."""
+    """Makes, asks, tells, repeats, restarts, lets time pass and gives up, and compares."""
 
     kind = "sqlite"
 
@@ -110,11 +133,14 @@ class Machine(RuleBasedStateMachine):
         if self.kind == "postgres":
             self.address = new_database(os.environ["ARMTRIAGE_MACHINE_POSTGRES"])
         self.model = Model()
+        self.ahead = 0
         self.orphans: dict[str, list[tuple[dict[str, float], str, bool]]] = {}
         self.open()
 
     def open(self) -> None:
-        self.context = served(self.address)
+        store = _later(type(open_store(self.address)))(self.address)
+        store.ahead = self.ahead
+        self.context = served(store)
         self.call: Caller = self.runner.run(self.context.__aenter__())
 
     def close(self) -> None:
@@ -127,7 +153,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def make(self) -> None:
-        self.runner.run(self.call.make())
+        self.runner.run(self.call.make(join_window="10m"))
 
     @rule(key=IDS, exclude=st.sampled_from([None, ["tea"], ["milk", "jam"]]))
     def decide(self, key: str, exclude: list[str] | None) -> None:
@@ -143,7 +169,7 @@ class Machine(RuleBasedStateMachine):
             assert answer.status_code == 201
             made = answer.json()
             assert len(made["arms"]) == 2
-            assert not set(made["arms"]) & set(exclude or ())
+            assert not set(made["arms"]) & {*self.model.retired, *(exclude or ())}
             self.model.decisions[key] = {"body": body, "content": answer.content, "show": made["show"]}
             held = self.orphans.pop(key, [])
             self.model.adopt(key, held)
@@ -173,6 +199,28 @@ class Machine(RuleBasedStateMachine):
         self.open()
         assert self.runner.run(self.call.digest()) == before
 
+    @rule()
+    def snapshot(self) -> None:
+        loop = self.call.service.loops["slate"]
+        if loop.lag:
+            self.runner.run(loop._save(*loop._frozen()))
+
+    @rule(days=st.sampled_from([1, 4000]))
+    def clock_jumps(self, days: int) -> None:
+        """The store's clock jumps ahead: the decisions' time has passed, and what comes for them now is late."""
+        self.ahead += days * 86_400_000_000
+        self.call.service.store.ahead = self.ahead  # type: ignore[attr-defined]
+        self.runner.run(self.call.digest())  # a turn of the loop, at whose end it looks at the clock
+        self.model.pass_time()
+
+    @rule(back=st.booleans())
+    def retire(self, back: bool) -> None:
+        change = {"restore" if back else "retire": ["egg"]}
+        answer = self.runner.run(self.call.patch("/v1/policies/slate/arms", json=change))
+        assert answer.status_code == (200 if back == ("egg" in self.model.retired) else 422)
+        if answer.status_code == 200:
+            self.model.retired = set() if back else {"egg"}
+
     @precondition(lambda self: self.model.decisions)
     @rule(status=st.sampled_from(["paused", "running"]))
     def pause(self, status: str) -> None:
@@ -185,6 +233,7 @@ class Machine(RuleBasedStateMachine):
             counts = self.runner.run(self.call.counts())
             assert {name: counts.get(name, 0) for name in self.model.counts} == self.model.counts
             assert counts.get("decisions", 0) == len(self.model.decisions)
+            assert counts.get("expired", 0) == self.model.expired
 
     @invariant()
     def open_decisions_are_those_of_the_model(self) -> None:
@@ -209,6 +258,11 @@ def test_the_service_does_what_the_model_says() -> None:
     _play(Machine, 15, 25)
 
 
+def test_postgres_does_what_the_model_says(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARMTRIAGE_MACHINE_POSTGRES", postgres_server)
+    _play(PostgresMachine, 5, 20)
+
+
 @pytest.mark.long
 def test_the_service_does_what_the_model_says_for_long() -> None:
     _play(Machine, 1000, 60)
@@ -216,7 +270,7 @@ def test_the_service_does_what_the_model_says_for_long() -> None:
 
 
 @pytest.mark.long
-def test_postgres_does_what_the_model_says(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgres_does_what_the_model_says_for_long(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARMTRIAGE_MACHINE_POSTGRES", postgres_server)
-    _play(PostgresMachine, 100, 40)
-    score("state machine against the model, PostgreSQL: runs of 40 steps", 100, "0 divergences")
+    _play(PostgresMachine, 1000, 40)
+    score("state machine against the model, PostgreSQL: runs of 40 steps", 1000, "0 divergences")

@@ -173,3 +173,42 @@ def test_recipes_that_make_no_policy(change, said):
         Recipe(read(Create, json.dumps(body).encode())).make()
     assert said in caught.value.detail
     assert caught.value.status == 422
+
+
+TEXTS = {
+    "control": "a\x01b", "nul": "a\x00b", "composed": "caf\u00e9", "decomposed": "cafe\u0301", "emoji": "\U0001f600",
+    "right to left": "\u202eabc", "sql": "'; DROP TABLE event; --", "path": "../../etc/passwd",
+    "markup": "<script>alert(1)</script>", "space": " ", "separator": "\u2028", "percent": "%00%s{0}",
+}  # fmt: skip
+
+
+def test_text_comes_back_as_it_was_or_is_refused(address):
+    """Arms, ids and tags with any text: the same characters come back, from both stores, or a 422."""
+
+    async def work():
+        async with served(address) as call:
+            await call.make()
+            for number, text in enumerate(TEXTS.values()):
+                made = await call.post(
+                    "/v1/policies", json={"name": f"p{number}", "arms": [text, "other"], "budget": 2, "seed": 1}
+                )
+                assert made.status_code in (201, 422), (text, made.text)
+                assert (made.status_code == 422) == any(ord(one) < 32 for one in text)
+                if made.status_code == 201:
+                    await call.ready()
+                    assert (await call.decide(f"p{number}", id="x"))["arms"] == [text, "other"]
+                    told = (await call.reward("x", {text: 1}, name=f"p{number}")).json()
+                    assert told["fates"] == {text: "applied"}
+                    shown = (await call.get(f"/v1/policies/p{number}/arms")).json()["arms"]
+                    assert shown[0]["id"] == text
+                tagged = await call.post("/v1/policies/slate/decisions", json={"id": f"t{number}", "tags": {"x": text}})
+                assert tagged.status_code == (422 if "\x00" in text else 201)
+                if tagged.status_code == 201:
+                    seen = (await call.get(f"/v1/policies/slate/decisions/t{number}")).json()
+                    assert seen["tags"] == {"x": text}
+                named = await call.post("/v1/policies/slate/decisions", json={"id": text})
+                visible = all(33 <= ord(one) <= 126 for one in text)
+                assert named.status_code == (201 if visible else 422), text
+                assert visible == (named.status_code == 201 and named.json()["id"] == text)
+
+    run(work)

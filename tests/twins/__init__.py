@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from armtriage import DecisionSet, FeedbackGraph
+from armtriage import DecisionSet, FeedbackGraph, TopS
 from armtriage.policies.facts import arrays_of
 
 
@@ -113,9 +113,11 @@ class OverSet(Twin):
 
     def __init__(self, decisions: DecisionSet, inner: Any) -> None:
         self.family, self.size, self.inner = [one.tolist() for one in decisions], decisions.size, inner
+        # All slates are chosen without their set's oracle, by draws that need not all be made.
+        self.weights = inner.weights if isinstance(decisions, TopS) else getattr(inner, "draws", inner.weights)
 
     def judge(self, t: int, arms: list[int]) -> str | None:
-        weights = self.inner.weights(t, self.size)
+        weights = self.weights(t, self.size)
         self.inner.play(t, arms)
         if arms not in self.family:
             return f"{arms} is no decision of the set"

@@ -16,7 +16,7 @@ import numpy as np
 from armtriage import FeedbackGraph
 from twins import reveals_of
 from twins.elimination import bounds
-from twins.index import kl_bounds
+from twins.index import kl_index
 from twins.sampling import Luck, Posterior, fitted, posterior
 
 
@@ -200,7 +200,7 @@ class Crowd:
 class Index(Crowd):
     """The largest indices; arms never seen first, those first that were asked least."""
 
-    def __init__(self, *given: Any, index: Callable[[int, float, int], float], **options: Any) -> None:
+    def __init__(self, *given: Any, index: Callable[[int, float, int, float], float], **options: Any) -> None:
         super().__init__(*given, **options)
         self.index = index
 
@@ -210,21 +210,21 @@ class Index(Crowd):
             if row.learned == 0 and row.missed < 8:
                 return 0, row.pending, a
             count = row.learned + row.lost_as_least
-            return 1, -self.index(number, row.gained / count, count), a
+            return 1, -self.index(number, row.gained / count, count, row.told_between), a
 
         return sorted(among, key=rank)[: self.S]
 
 
-def comb_ucb1(number: int, mean: float, count: int) -> float:
+def comb_ucb1(number: int, mean: float, count: int, between: float) -> float:
     return mean + math.sqrt(1.5 * math.log(number + 1)) / math.sqrt(count)
 
 
-def greedy(number: int, mean: float, count: int) -> float:
+def greedy(number: int, mean: float, count: int, between: float) -> float:
     return mean
 
 
-def kl_ucb(number: int, mean: float, count: int) -> float:
-    return kl_bounds(mean, math.log(number + 1) / count)[1]
+def kl_ucb(number: int, mean: float, count: int, between: float) -> float:
+    return kl_index(mean, count, between, math.log(number + 1))
 
 
 class Thompson(Crowd):

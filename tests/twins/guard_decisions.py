@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import betaincc, betaincinv, ndtr
+from scipy.stats import beta
 
 from armtriage import DecisionSet, FeedbackGraph
 from armtriage.intervals import MIXTURE, interval
@@ -41,6 +42,29 @@ def in_run(revealed: frozenset[int], a: int, b: int) -> bool:
     return all(c in revealed for c in range(min(a, b), max(a, b) + 1))
 
 
+def near_quantile(z: float, a: float, b: float) -> float:
+    """About the quantile of Beta(a, b) at the normal z: Abramowitz and Stegun 26.5.22, and a Halley step if a < 12."""
+    if a > b:
+        return 1 - near_quantile(-z, b, a)
+    if a == 1:
+        return float(-np.expm1(np.log(ndtr(-z)) / b))
+    if a < 12 and a != round(a):
+        return float(betaincinv(a, b, min(ndtr(z), 1 - 2**-53)))
+    h, third = 2 / (1 / (2 * a - 1) + 1 / (2 * b - 1)), (z * z - 3) / 6
+    w = -z * math.sqrt(max(h + third, 0)) / h
+    w -= (1 / (2 * b - 1) - 1 / (2 * a - 1)) * (third + 5 / 6 - 2 / (3 * h))
+    x = a / (a + b * math.exp(min(2 * w, 500)))
+    if a >= 12:
+        return x
+    x = min(max(x, 1e-9), 1 - 1e-9)
+    density = float(beta.pdf(x, a, b))
+    if not density > 0:
+        return x
+    newton = float(ndtr(-z) - betaincc(a, b, x)) / density
+    halley = newton / max(1 - newton / 2 * ((a - 1) / x - (b - 1) / (1 - x)), 0.5)
+    return min(max(x - halley, x / 2), x + (1 - x) / 2)
+
+
 class GuardedDecisions(Twin):
     """Coupled draws propose, and the guard admits what the account allows."""
 
@@ -57,10 +81,11 @@ class GuardedDecisions(Twin):
         free_look: bool = True,
         reveal: bool = False,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        sleepers_seen: bool = False,
         prior: tuple[float, float] = (1.0, 1.0),
         fractional: str = "exact",
     ) -> None:
-        self.reveals, self.set = reveals_of(graph), decisions
+        self.reveals, self.set, self.sleepers_seen = reveals_of(graph), decisions, sleepers_seen
         self.family = [tuple(one.tolist()) for one in decisions]
         self.K, self.S = graph.n_arms, decisions.size
         self.luck, self.delta, self.shadow, self.factor = Luck(seed, replication), delta, mode == "shadow", factor
@@ -69,7 +94,7 @@ class GuardedDecisions(Twin):
         self.low, self.span = reward_range[0], reward_range[1] - reward_range[0]
         sizes = {len(one) for one in self.family}
         self.base = 0.0 if len(sizes) == 1 else self.low / self.span
-        self.Q = self.K if plain else min(self.K, self.S * cliques(self.reveals))
+        self.Q = self.cover = self.K if plain else min(self.K, self.S * cliques(self.reveals))
         ends = [size * (self.base + end) for size in (min(sizes), self.S) for end in (0, 1)]
         self.worst = max(ends[1::2]) - min(ends[::2])
         K = range(self.K)
@@ -77,34 +102,65 @@ class GuardedDecisions(Twin):
         self.between, self.coin, self.prior = [0.0 for _ in K], fractional == "coin", prior
         self.L, self.U, self.due = [self.base for _ in K], [self.base + 1.0 for _ in K], [1 for _ in K]
         self.shown: dict[int, Arms] = {}
-        self.M: Arms | None = None
-        self.made, self.h, self.P, self.Z, self.c, self.rho = 0, 1.0, 0.0, 0.0, 0, 0.0
-        self.x, self.g = [0.0 for _ in K], [0.0 for _ in K]
-        self.A = self.B = self.X = 0.0
-        self.m, self.R = [0 for _ in K], 0
-        self.dup = self.c0 = self.worst
-        self.V0: Arms | None = None
-        self.t0, self.last = 0, -8
-        self.committed: Arms | None = None
+        self.h, self.P, self.Z, self.c, self.rho = 1.0, 0.0, 0.0, 0, 0.0
+        self.x = [0.0 for _ in K]
+        self.B = self.X = 0.0
+        self.dup = self.worst
+        # What is kept for each eligible set by itself: the set of the round lies open.
+        self.everybody = frozenset(K)
+        self.E = self.everybody
+        self.pages: dict[frozenset[int], dict[str, Any]] = {}
+        self.frozen = 0.0
+        self.M: Arms | None
+        self.V0: Arms | None
+        self.committed: Arms | None
+        vars(self).update(self.new_page())
         self.forced = self.failures = self.questions = self.looks = 0
+
+    def new_page(self) -> dict[str, Any]:
+        page = {"M": None, "made": 0, "g": [0.0] * self.K, "A": 0.0, "m": [0] * self.K, "R": 0}
+        return page | {"V0": None, "c0": self.worst, "t0": 0, "last": -8, "committed": None}
 
     def best(self, weights: Any, include: Arms = ()) -> Arms:
         self.questions += 1
-        found = self.set.maximise(np.array(weights), include)
+        found = self.set.maximise(np.array(weights), include, sorted(self.everybody - self.E))
         assert found is not None
         arms = tuple(found.tolist())
-        values = [math.fsum(weights[a] for a in one) for one in self.family if set(include) <= set(one)]
+        family = [one for one in self.family if set(include) <= set(one) <= self.E]
+        values = [math.fsum(weights[a] for a in one) for one in family]
         assert math.fsum(weights[a] for a in arms) >= max(values) - 1e-6 * (1 + max(map(abs, weights)))
         return arms
 
-    def select(self, t: int) -> list[int]:
+    def select(self, t: int, among: list[int] | None = None) -> list[int]:
+        """Choose among eligible arms: of more than 64 sets, the one that was not asked for longest is forgotten."""
+        E = self.everybody if among is None else frozenset(among)
+        if self.everybody == E:
+            return self.select_here(t, E)
+        own = {name: vars(self)[name] for name in self.new_page()}
+        self.Q = self.cover if self.sleepers_seen else self.K
+        self.E, self.pages[self.everybody] = E, own
+        vars(self).update(self.pages.pop(E, None) or self.new_page())
+        arms = self.select_here(t, E)
+        here = {name: vars(self)[name] for name in own}
+        self.E, self.Q = self.everybody, self.cover
+        vars(self).update(self.pages.pop(self.everybody))
+        if len(self.pages) == 64:
+            self.frozen += self.pages.pop(next(iter(self.pages)))["A"]
+        self.pages[E] = here
+        return arms
+
+    def elsewhere(self) -> float:
+        return self.frozen + math.fsum(page["A"] for page in self.pages.values())
+
+    def select_here(self, t: int, E: frozenset[int]) -> list[int]:
         if self.committed is None:
             arms = self.admit(t + 1, self.propose(t))
             if self.M is not None and self.committed is None and self.q(arms) > self.q(self.M):
                 self.M = arms
         else:
             arms = self.committed
-        self.shown[t] = tuple(sorted(frozenset[int]().union(*(self.reveals[a] for a in arms))))
+        shown = frozenset[int]().union(*(self.reveals[a] for a in arms))
+        self.shown[t] = tuple(sorted(shown if self.sleepers_seen else shown & E))
         return list(arms)
 
     # The proposer.
@@ -138,7 +194,9 @@ class GuardedDecisions(Twin):
                 self.M, self.made = self.best(self.means()), t
                 if self.reveal:
                     self.questions += 1
-                    self.g = [self.q(self.M) - v for v in self.set.maximise_each_including(self.means())]
+                    asleep = sorted(self.everybody - self.E)
+                    values = self.set.maximise_each_including(self.means(), exclude=asleep)
+                    self.g = [self.q(self.M) - v for v in values]
             return self.M
         row = bits(self.luck.start, np.array([t]))[0]
         z0 = abs(normal(row, self.K))
@@ -146,8 +204,9 @@ class GuardedDecisions(Twin):
         for a in range(self.K):
             n = self.counted(a)
             rho = max(min(0.5, max(self.rho, 1 / self.h**2)), 1 / (1 + n))
-            u = min(ndtr(math.sqrt(rho) * z0 + math.sqrt(1 - rho) * normal(row, a)), 1 - 2**-53)
-            theta.append(self.belief(a).draw(u) + self.base)
+            z = math.sqrt(rho) * z0 + math.sqrt(1 - rho) * normal(row, a)
+            least, wins, losses = self.belief(a)
+            theta.append(least + (1 - least) * near_quantile(z, wins, losses) + self.base)
         if self.M is not None and self.free_look:
             for a in self.seen_with(self.M):
                 theta[a] = self.mean(a)
@@ -175,8 +234,8 @@ class GuardedDecisions(Twin):
         if not due:
             return V
         h = max(due, key=lambda a: (due[a], -a))
-        targets = sorted(self.reveals[h] & hidden)
-        share = max(0.0, 1 - max(self.g[h], 1e-9) / math.fsum(self.x[a] for a in targets if self.g[a] < math.inf))
+        targets = [a for a in sorted(self.reveals[h] & hidden) if self.g[a] < math.inf]
+        share = max(0.0, 1 - max(self.g[h], 1e-9) / math.fsum(self.x[a] for a in targets))
         for a in targets:
             self.x[a] *= share
         self.looks += 1
@@ -209,7 +268,7 @@ class GuardedDecisions(Twin):
         b = math.log(self.K / self.delta) + math.log(t) / 2 + math.log(2)
         F1 = self.Q + 2 * math.sqrt(2 * b * self.Q * self.S * t)
         F2 = 2 * self.Q + 8 * b * self.Q * self.S / self.dup if self.dup > 0 else math.inf
-        self.B = self.worst + self.factor * self.X if self.shadow else self.factor * min(F1, 4 * F2)
+        self.B = self.worst + self.factor * self.X if self.shadow else max(self.B, self.factor * min(F1, 4 * F2))
         v = self.worst
         if self.V0 is not None:
             v = min(self.worst, max(0.0, self.c0 + self.excess(self.V0, V)))
@@ -227,7 +286,7 @@ class GuardedDecisions(Twin):
             x = [(self.R + 1 - m[a]) * self.U[a] + m[a] * self.L[a] for a in range(self.K)]
             kept = math.fsum(m[a] * self.L[a] for a in range(self.K))
             r = max(0.0, math.fsum(x[a] for a in self.best(x)) - kept)
-            self.A = max(0.0, r - v) if r <= self.B * SLACK else min(self.A, r)
+            self.A = max(0.0, r - v) if r <= self.B * SLACK - self.elsewhere() else min(self.A, r)
         if self.fits(v):
             self.A, self.R = self.A + v, self.R + 1
             for a in V:
@@ -237,12 +296,12 @@ class GuardedDecisions(Twin):
         return self.force(t)
 
     def fits(self, v: float) -> bool:
-        return v == 0 or self.A + v <= self.B * SLACK
+        return v == 0 or self.elsewhere() + self.A + v <= self.B * SLACK
 
     def force(self, t: int) -> Arms:
         hopes = [self.hope(a) for a in range(self.K)]
         if not self.shadow:
-            return self.best([up + 1e-7 * (up - low) for up, low in zip(hopes, self.L, strict=True)])
+            return self.best([up - 1e-7 * (1 - (up - low)) for up, low in zip(hopes, self.L, strict=True)])
         centre = [
             min(max(self.s[a] / self.n[a] + self.base, self.L[a]), hopes[a]) if self.n[a] else hopes[a]
             for a in range(self.K)
@@ -296,6 +355,6 @@ class GuardedDecisions(Twin):
         if mine != theirs:
             return f"failures, forced rounds, factor, looks and questions are {mine}, not {theirs}"
         book = np.array([spent, allowed]) / self.span
-        if not np.allclose(book, [self.A, self.B], rtol=1e-9, atol=1e-9):
-            return f"an account of {book} instead of {self.A, self.B}"
+        if not np.allclose(book, [self.elsewhere() + self.A, self.B], rtol=1e-9, atol=1e-9):
+            return f"an account of {book} instead of {self.elsewhere() + self.A, self.B}"
         return None

@@ -37,16 +37,21 @@ def _above(mean: float, rest: float, level: float) -> tuple[float, float]:
     return mean - rest * math.expm1(-y), rest * math.exp(-y)
 
 
+def kl_index(mean: float, count: int, between: float, bonus: float) -> float:
+    """The largest mean within the bonus, of the law on {x, 1} with the mean and variance of the rewards."""
+    x = min(between / (count * (1 - mean)), mean) if between > 0 and mean < 1 else 0.0
+    share = (mean - x) / (1 - x)
+    return x + (1 - x) * kl_bounds(share if share > 1e-14 else 0.0, bonus / count)[1]
+
+
 class Index(Twin):
     """Play the S arms of largest index; before them those without a reward, the least often asked first."""
 
-    def __init__(
-        self, graph: FeedbackGraph, budget: int, *, index: Callable[[int, np.ndarray, np.ndarray], np.ndarray]
-    ) -> None:
+    def __init__(self, graph: FeedbackGraph, budget: int, *, index: Callable[..., np.ndarray]) -> None:
         self.budget, self.index, self.reveals = budget, index, graph.to_sparse().toarray().astype(bool)
         n = graph.n_arms
         self.counts, self.sums, self.waiting = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.int64)
-        self.missed = np.zeros(n, np.int64)
+        self.missed, self.between = np.zeros(n, np.int64), np.zeros(n)
         self.shown: dict[int, np.ndarray] = {}
 
     @property
@@ -58,7 +63,7 @@ class Index(Twin):
         """The index of each arm with a reward, and 0 for the others."""
         counts = self.counted
         values, known = np.zeros(counts.size), counts > 0
-        values[known] = self.index(t, self.sums[known] / counts[known], counts[known])
+        values[known] = self.index(t, self.sums[known] / counts[known], counts[known], self.between[known])
         return values
 
     def weights(self, t: int, size: int) -> np.ndarray:
@@ -87,6 +92,7 @@ class Index(Twin):
         for arm, reward in rewards.items():
             self.counts[arm] += 1
             self.sums[arm] += reward
+            self.between[arm] += reward * (1 - reward)
 
     def differs(self, policy: Any) -> str | None:
         held, n = saved(policy), self.counts.size
@@ -98,25 +104,28 @@ class Index(Twin):
 
 def combinatorial_ucb(graph: FeedbackGraph, budget: int, *, horizon: int, delta: float) -> Index:
     scale = math.sqrt(math.log(2 * graph.n_arms * horizon / delta))
-    return Index(graph, budget, index=lambda t, means, counts: means + scale * (1.0 / np.sqrt(counts)))
+    return Index(graph, budget, index=lambda t, means, counts, between: means + scale * (1.0 / np.sqrt(counts)))
 
 
 def comb_ucb1(graph: FeedbackGraph, budget: int, exploration: float = 1.5) -> Index:
     return Index(
         graph,
         budget,
-        index=lambda t, means, counts: means + math.sqrt(exploration * math.log(t + 1)) * (1.0 / np.sqrt(counts)),
+        index=lambda t, means, counts, between: (
+            means + math.sqrt(exploration * math.log(t + 1)) * (1.0 / np.sqrt(counts))
+        ),
     )
 
 
 def greedy(graph: FeedbackGraph, budget: int) -> Index:
-    return Index(graph, budget, index=lambda t, means, counts: means)
+    return Index(graph, budget, index=lambda t, means, counts, between: means)
 
 
 def kl_ucb(graph: FeedbackGraph, budget: int, log_log: float = 0.0) -> Index:
-    def index(t: int, means: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    def index(t: int, means: np.ndarray, counts: np.ndarray, between: np.ndarray) -> np.ndarray:
         f = math.log(t + 1)
         f = max(0.0, f + log_log * math.log(f)) if t >= 1 else 0.0
-        return np.array([kl_bounds(m, f / n)[1] for m, n in zip(means.tolist(), counts.tolist(), strict=True)])
+        arms = zip(means.tolist(), counts.tolist(), between.tolist(), strict=True)
+        return np.array([kl_index(m, n, d, f) for m, n, d in arms])
 
     return Index(graph, budget, index=index)

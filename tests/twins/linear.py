@@ -203,11 +203,24 @@ class HierarchicalTwin(LinearTwin):
         return self.rounds[t].margin
 
     def select(  # type: ignore[override]
-        self, t: int, contexts: np.ndarray, played: Collection[int] | None = None
+        self,
+        t: int,
+        contexts: np.ndarray,
+        played: Collection[int] | None = None,
+        start: tuple[Numbers, Numbers] | None = None,
+        order: Numbers | None = None,
     ) -> list[int]:
         contexts = np.array(contexts, float)
-        active, slate, stages, margin = list(range(self.n_arms)), [], [], math.inf
+        active, stages, margin = list(range(self.n_arms)), list[Stage](), math.inf
+        slate: list[int] = []
         lower, upper = dict.fromkeys(active, -math.inf), dict.fromkeys(active, math.inf)
+        if start is not None:
+            # What others know for certain decides before the first stage, which may learn from what it confirms.
+            lower, upper = dict(start[0]), dict(start[1])
+            rule = interval_rule(lower, upper, self.budget)
+            slate, active = rule.verdict()
+            margin = rule.margin()
+            self.home |= {(t, a): 1 for a in slate}
         for h in range(1, self.stages + 1):
             if len(slate) == self.budget:
                 break
@@ -252,11 +265,11 @@ class HierarchicalTwin(LinearTwin):
             active = stage.kept
         filled = []
         if len(slate) < self.budget:
-            order = {a: stages[-1].est[a] for a in active}
-            if self.variant == "tight":
-                order = self.everything.estimates(contexts, active)
-            filled = top(order, self.budget - len(slate), played)
-            margin = min(margin, split(order, len(filled)) if played is None else math.inf)
+            by = {a: order[a] for a in active} if order is not None else {a: stages[-1].est[a] for a in active}
+            if self.variant == "tight" and order is None:
+                by = self.everything.estimates(contexts, active)
+            filled = top(by, self.budget - len(slate), played)
+            margin = min(margin, split(by, len(filled)) if played is None else math.inf)
         arms = sorted(slate + filled)
         assert len(set(arms)) == len(arms) == self.budget
         self.rounds[t] = Round(contexts, stages, filled, arms, margin)
@@ -397,25 +410,36 @@ class GuardedTwin(LinearTwin):
         ends = sorted((lower[a] if a in slate else upper[a] for a in lower), reverse=True)
         return max(sum(ends[: self.budget]) - sum(lower[a] for a in slate), 0.0)
 
+    def beliefs(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        """Estimates, and widths with the pulls that are on their way."""
+        waiting = Ridge(self.d, self.proposer.ridge)
+        waiting.x = np.vstack([self.proposer.x, *(self.contexts[s][slate] for s, slate in self.open.items())])
+        return self.proposer.estimates(x, range(len(x))), waiting.norms(x, range(len(x)))
+
+    def ends(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        """Lower and upper ends of all means."""
+        return self.box(self.fixed, x, range(len(x)), 0.0)
+
+    def box(self, model: Ridge, x: np.ndarray, arms: Collection[int], more: float) -> tuple[Numbers, Numbers]:
+        grown = np.linalg.slogdet(model.gram())[1] - self.d * math.log(model.ridge)
+        mid, wide = model.estimates(x, arms), model.norms(x, arms)
+        reach = self.radius(max(grown, 0.0) + more)
+        lower = {a: max(self.low, mid[a] - reach * wide[a]) for a in arms}
+        return lower, {a: min(self.high, mid[a] + reach * wide[a]) for a in arms}
+
     def select(  # type: ignore[override]
         self, t: int, contexts: np.ndarray, played: Collection[int] | None = None
     ) -> list[int]:
         x = self.contexts[t] = np.array(contexts, float)
         arms = range(len(x))
-        waiting = Ridge(self.d, self.proposer.ridge)
-        waiting.x = np.vstack([self.proposer.x, *(self.contexts[s][slate] for s, slate in self.open.items())])
-        est, norms = self.proposer.estimates(x, arms), waiting.norms(x, arms)
+        est, norms = self.beliefs(x)
         share = float(uniform(row_of(self.luck, t), 0))
         width = share * self.noise * math.sqrt(math.log(t + 2))
         values = {a: est[a] + width * norms[a] for a in arms}
         slate = sorted(top(values, self.budget, played))
         margin = split(values, self.budget) if played is None else math.inf
         if self.certified:
-            grown = np.linalg.slogdet(self.fixed.gram())[1] - self.d * math.log(self.fixed.ridge)
-            mid, wide = self.fixed.estimates(x, arms), self.fixed.norms(x, arms)
-            reach = self.radius(max(grown, 0.0))
-            lower = {a: max(self.low, mid[a] - reach * wide[a]) for a in arms}
-            upper = {a: min(self.high, mid[a] + reach * wide[a]) for a in arms}
+            lower, upper = self.ends(x)
             price = self.price(slate, lower, upper)
             hair = 1e-6 * self.budget * (self.high - self.low)
             room = self.factor * self.allowed(t + 1) + hair - self.spent
@@ -425,12 +449,18 @@ class GuardedTwin(LinearTwin):
                 self.spent += price
             else:
                 self.forced += 1
-                slate = sorted(top(upper, self.budget, played))
-                margin = min(margin, split(upper, self.budget) if played is None else math.inf)
+                slate, other = self.forced_slate(t, x, lower, upper, played)
+                margin = min(margin, other)
                 price = self.price(slate, lower, upper)
             self.priced += price
         self.margins[t], self.open[t] = margin, slate
         return slate
+
+    def forced_slate(
+        self, t: int, x: np.ndarray, lower: Numbers, upper: Numbers, played: Collection[int] | None
+    ) -> tuple[list[int], float]:
+        slate = sorted(top(upper, self.budget, played))
+        return slate, split(upper, self.budget) if played is None else math.inf
 
     def update(self, t: int, rewards: Numbers) -> None:
         del self.open[t]
@@ -450,10 +480,130 @@ class GuardedTwin(LinearTwin):
         spread = min(max((float(theta @ theta) + variance * trace) / self.d, 1e-8), self.norm_bound**2)
         self.noise, self.proposer.ridge = math.sqrt(variance), max(variance / spread, 1e-8)
 
+    def fitted(self, policy: Any) -> tuple[list[float], list[float]]:
+        fit = policy._state.fit
+        return [fit.noise, fit.ridge], [self.noise, self.proposer.ridge]
+
     def differs(self, policy: Any) -> str | None:
-        state = policy._state
-        mine = [state.book.spent, state.book.total, state.book.forced, state.fit.noise, state.fit.ridge]
-        theirs = [self.spent, self.priced, self.forced, self.noise, self.proposer.ridge]
+        book, (mine, theirs) = policy._state.book, self.fitted(policy)
+        mine = [book.spent, book.total, book.forced, *mine]
+        theirs = [self.spent, self.priced, self.forced, *theirs]
         return (
             None if np.allclose(mine, theirs, rtol=1e-6, atol=1e-6) else f"account and fit {mine} instead of {theirs}"
         )
+
+
+class ByArmTwin(GuardedTwin):
+    """The same with contexts lifted to K d dimensions, or d more where a part is shared, and a box for each arm."""
+
+    def __init__(self, n_arms: int, dimension: int, budget: int, *, hybrid: bool, **about: Any) -> None:
+        super().__init__(dimension, budget, **about)
+        self.n_arms, self.shared = n_arms, dimension if hybrid else 0
+        self.models = {a: Ridge(dimension, self.fixed.ridge) for a in range(n_arms)}
+        self.ridges: tuple[float, ...] = self.fixed.ridge, self.fixed.ridge
+        self.x, self.r = np.zeros((0, self.shared + n_arms * dimension)), np.zeros(0)
+
+    def lift(self, arm: int, x: np.ndarray) -> np.ndarray:
+        lifted = np.zeros(self.x.shape[1])
+        lifted[: self.shared] = x[: self.shared]
+        first = self.shared + arm * self.d
+        lifted[first : first + self.d] = x
+        return lifted
+
+    def inverse(self) -> np.ndarray:
+        ridges = np.repeat(self.ridges, [self.shared, self.n_arms * self.d])
+        return np.linalg.inv(np.diag(ridges) + self.x.T @ self.x)
+
+    def beliefs(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        inverse = self.inverse()
+        theta, lifted = inverse @ self.x.T @ self.r, {a: self.lift(a, row) for a, row in enumerate(x)}
+        squares = {a: float(z @ inverse @ z) for a, z in lifted.items()}
+        waits = {a: sum(a in slate for slate in self.open.values()) for a in lifted}
+        norms = {a: math.sqrt(square / (1 + waits[a] * square)) for a, square in squares.items()}
+        return {a: float(theta @ z) for a, z in lifted.items()}, norms
+
+    def ends(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        boxes = [self.box(model, x, [a], 2 * math.log(self.n_arms)) for a, model in self.models.items()]
+        return {a: low[a] for a, (low, _) in enumerate(boxes)}, {a: high[a] for a, (_, high) in enumerate(boxes)}
+
+    def allowed(self, rounds: int) -> float:
+        pulls, rho, whole = self.budget * rounds, self.high - self.low, self.n_arms * self.d
+        most = whole * math.log(1 + pulls / (whole * self.fixed.ridge))
+        one = self.d * math.log(1 + rounds / (self.d * self.fixed.ridge)) + 2 * math.log(self.n_arms)
+        first = 2 * self.radius(one) * math.sqrt(most / math.log(2) * pulls)
+        return min(rho * pulls, first + rho * self.budget * most / math.log(2))
+
+    def update(self, t: int, rewards: Numbers) -> None:
+        del self.open[t]
+        for arm, reward in rewards.items():
+            x = self.contexts[t][arm]
+            self.models[arm].add(x[None], [reward / self.unit])
+            self.x, self.r = np.vstack([self.x, self.lift(arm, x)]), np.append(self.r, reward / self.unit)
+        if self.r.size >= self.next_fit:
+            self.fit(self.r.size)
+
+    def fit(self, n: int) -> None:
+        self.next_fit = max(n + 1, math.ceil(115 * n / 100))
+        inverse = self.inverse()
+        theta = inverse @ self.x.T @ self.r
+        residual = float(np.sum((self.r - self.x @ theta) ** 2))
+        free = max(n - float(np.trace(inverse @ self.x.T @ self.x)), 0.0)
+        variance = min(self.sigma**2, (residual + 4 * self.sigma**2) / (free + 4))
+        seen = np.repeat([model.r.size > 0 for model in self.models.values()], self.d)
+        own = np.concatenate([np.zeros(self.shared, bool), seen])
+        self.ridges = tuple(self.ridge_of(part, theta, inverse, variance) for part in (np.arange(self.shared), own))
+        self.noise = math.sqrt(variance)
+
+    def ridge_of(self, part: np.ndarray, theta: np.ndarray, inverse: np.ndarray, variance: float) -> float:
+        lengths = theta[part] ** 2 + variance * np.diag(inverse)[part]
+        spread = min(max(float(lengths.mean()) if lengths.size else 0.0, 1e-8), self.norm_bound**2)
+        return max(variance / spread, 1e-8)
+
+    def fitted(self, policy: Any) -> tuple[list[float], list[float]]:
+        own = policy._state.own
+        return [own.noise, own.ridge, *([own.shared_ridge] if self.shared else [])], [
+            self.noise,
+            self.ridges[1],
+            *([self.ridges[0]] if self.shared else []),
+        ]
+
+
+class StagedFallbackTwin(GuardedTwin):
+    """The same, with rounds of elimination where the account is full, whose rewards nobody else learns from."""
+
+    def __init__(self, n_arms: int, dimension: int, budget: int, **about: Any) -> None:
+        super().__init__(dimension, budget, **about)
+        self.staged = HierarchicalTwin(n_arms, dimension, budget, 4**20, 0.5, "tight")
+
+    def scale(self, rounds: int) -> tuple[int, float]:
+        """Stages, and the multiple of the norm that is their width, after so many rounds."""
+        stages = max(1, math.ceil(math.log2(math.sqrt(self.budget * rounds))))
+        union = 2 * self.staged.n_arms * stages * rounds * (rounds + 1)
+        return stages, self.sigma * math.sqrt(2 * math.log(union / self.delta)) + self.norm_bound
+
+    def allowed(self, rounds: int) -> float:
+        pulls = self.budget * rounds
+        most, m = self.d * math.log(1 + pulls / self.d), self.scale(rounds)[1]
+        staged = 30.6 * m * math.sqrt(most * pulls) + 17.4 * most * self.budget + 12 * math.sqrt(pulls)
+        return min((self.high - self.low) * pulls, staged)
+
+    def forced_slate(
+        self, t: int, x: np.ndarray, lower: Numbers, upper: Numbers, played: Collection[int] | None
+    ) -> tuple[list[int], float]:
+        self.staged.stages, self.staged.scale = self.scale(self.forced)
+        order = self.fixed.estimates(x, range(len(x)))
+        return self.staged.select(t, x, played, (lower, upper), order), self.staged.margin(t)
+
+    def beliefs(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
+        forced = {t: self.open.pop(t) for t in list(self.open) if t in self.staged.rounds}
+        found = super().beliefs(x)
+        self.open |= forced
+        return found
+
+    def update(self, t: int, rewards: Numbers) -> None:
+        if t not in self.staged.rounds:
+            super().update(t, rewards)
+            return
+        del self.open[t]
+        self.staged.unit = self.unit
+        self.staged.update(t, rewards)

@@ -44,6 +44,10 @@ def serve(
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(help="The port; 0 takes a free one.", min=0, max=65535)] = 8000,
+    url: Annotated[
+        str | None,
+        typer.Option(help="With PostgreSQL: where other servers reach this one, to hand requests to each other."),
+    ] = None,
 ) -> None:
     """Serve decisions over HTTP.
 
@@ -65,7 +69,7 @@ def serve(
 
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
         try:
-            run(open_store(address), host, port, started)
+            run(open_store(address), host, port, started, url)
         except StoreError as error:
             typer.echo(f"armtriage: {error}", err=True)
             raise typer.Exit(1) from error
@@ -227,8 +231,39 @@ def store_replay(
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
     else:
-        say(f"{facts['head']} events, {facts['decisions']} decisions, of which {facts['different']} would differ here")
+        differ = "nobody knows how many" if facts["different"] is None else facts["different"]
+        say(f"{facts['head']} events, {facts['decisions']} decisions, of which {differ} would differ here")
         say(f"State {facts['digest']}")
+
+
+@store.command("import")
+def store_import(
+    name: Annotated[str, typer.Argument(help="The policy, which must be there.", metavar="POLICY")],
+    file: Annotated[Path, typer.Argument(help="A log of Vowpal Wabbit in its dsjson format.", metavar="FILE")],
+    arm: Annotated[str, typer.Option(help="Where an action has its arm's name: keys with dots between them.")],
+    address: StoreOption = _DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a policy adopt the decisions of a log and learn their rewards, while no server runs."""
+
+    async def work(one: Store) -> Any:
+        from armtriage.service.dsjson import adopt_log
+        from armtriage.service.refusal import Refused
+        from armtriage.service.upkeep import policy_of
+
+        row = await policy_of(one, name)
+        with open(file, encoding="utf-8", errors="replace") as lines:
+            try:
+                return await adopt_log(one, row, lines, arm)
+            except Refused as refused:
+                raise ValueError(refused.detail) from None
+
+    facts = _with_store(address, True, work)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+    else:
+        said = ", ".join(f"{count} {what}" for what, count in facts["lines"].items())
+        say(f"Lines: {said or 'none'}. The log has {facts['head']} events, state {facts['digest'][:16]}")
 
 
 @store.command("drop")

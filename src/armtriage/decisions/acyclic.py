@@ -50,12 +50,17 @@ def _forward(weights: Floats, open_: NDArray[np.bool_], order: Ints, ends: Ints,
     values[:] = -np.inf
     values[source] = 0.0
     last = np.full(values.size, -1, np.int64)
-    for e in order:
-        if open_[e]:
+    i = 0
+    while i < order.size:
+        head = ends[order[i], 1]
+        best, arm = values[head], -1
+        while i < order.size and ends[order[i], 1] == head:
+            e = order[i]
             value = values[ends[e, 0]] + weights[e]
-            if value > values[ends[e, 1]]:
-                values[ends[e, 1]] = value
-                last[ends[e, 1]] = e
+            if open_[e] and value > best:
+                best, arm = value, e
+            i += 1
+        values[head], last[head] = best, arm
     return last
 
 
@@ -104,7 +109,8 @@ class AcyclicRoutes:
     def __init__(self, ends: Ints, used: NDArray[np.bool_], n_nodes: int, source: int, target: int) -> None:
         self.n_nodes = n_nodes
         self._ends, self._used, self._from, self._to = ends, used, source, target
-        order = np.argsort(ends[:, 0], kind="stable")
+        # Arms that lead to the same node stand together, those from a lower rank first.
+        order = np.lexsort((ends[:, 0], ends[:, 1]))
         self._order = order[used[order]]
 
     def longest(self) -> int:

@@ -18,9 +18,8 @@ from armtriage.decisions.explicit import Explicit, _totals
 from armtriage.decisions.paths import Paths
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks
 from armtriage.decisions.slates import PartitionMatroid, TopS, _select
-from armtriage.decisions.trees import SpanningTrees, _kruskal
+from armtriage.decisions.trees import SpanningTrees, heaviest_tree
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.record import Record
 
 __all__ = ["CompiledOracle", "compiled_oracle", "has_compiled_oracle"]
@@ -49,7 +48,6 @@ class Slates(Record):
 class Trees(Record):
     """What `best_tree` needs."""
 
-    marks: Marks
     edges: Ints
     values: Floats
     order: Ints
@@ -121,12 +119,8 @@ def best_slate(oracle: Slates, weights: Floats, arms: Ints) -> int:
 @kernel
 def best_tree(oracle: Trees, weights: Floats, arms: Ints) -> int:
     """Write the edges of the heaviest tree."""
-    for a in range(weights.size):
-        oracle.values[a] = weights[a]
-        oracle.order[a] = a
-    sort_pairs(oracle.values, oracle.order, weights.size)
     oracle.chosen[:] = False
-    _kruskal(oracle.edges, oracle.order, oracle.marks, oracle.n_nodes, oracle.chosen)
+    heaviest_tree(oracle.edges, weights, oracle.n_nodes, oracle.values, oracle.order, oracle.chosen)
     return _collect(oracle.chosen, arms)
 
 
@@ -188,7 +182,7 @@ def compiled_oracle(decisions: DecisionSet, offset: float) -> CompiledOracle | N
         )
         return CompiledOracle(slates, best_slate)
     if isinstance(decisions, SpanningTrees):
-        trees = Trees(marks, decisions.edges, np.zeros(n), np.zeros(n, np.int64), chosen, decisions.n_nodes, offset)
+        trees = Trees(decisions.edges, np.zeros(n), np.zeros(n, np.int64), chosen, decisions.n_nodes, offset)
         return CompiledOracle(trees, best_tree)
     if isinstance(decisions, Paths):
         routes = decisions._routes

@@ -18,6 +18,28 @@ __all__ = ["PartitionMatroid", "TopS"]
 
 
 @kernel
+def _select_one(
+    weights: Floats, marks: Marks, members: Ints, g: int, chosen: NDArray[np.bool_], worst: Floats, spare: Floats
+) -> bool:
+    """Choose the best arm of a group in one pass, if none is required and one is allowed."""
+    best, first, second = -1, -np.inf, -np.inf
+    for arm in members:
+        if marks[arm] == 1:
+            return False
+        if marks[arm] == 0:
+            weight = weights[arm]
+            if weight > first or best < 0:
+                best, first, second = arm, weight, first
+            elif weight > second:
+                second = weight
+    if best < 0:
+        return False
+    chosen[best] = True
+    worst[g], spare[g] = first, second
+    return True
+
+
+@kernel
 def _select(
     weights: Floats,
     marks: Marks,
@@ -32,6 +54,8 @@ def _select(
     values = np.empty(members.size)
     for g in range(capacities.size):
         need = capacities[g]
+        if need == 1 and _select_one(weights, marks, members[starts[g] : starts[g + 1]], g, chosen, worst, spare):
+            continue
         free = 0
         for arm in members[starts[g] : starts[g + 1]]:
             if marks[arm] == 1:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import LARGEST, check_count, check_pairs
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import sort_pairs, top_first
 
 __all__ = ["SpanningTrees"]
 
@@ -40,13 +41,52 @@ def _kruskal(edges: Ints, order: Ints, marks: Marks, n_nodes: int, chosen: NDArr
         if joined == n_nodes:
             break
         if marks[e] == 0:
-            first = _root(above, edges[e, 0])
-            second = _root(above, edges[e, 1])
-            if first != second:
-                above[first] = second
-                chosen[e] = True
-                joined += 1
+            joined += _join(edges, e, above, chosen)
     return joined == n_nodes
+
+
+@kernel
+def _join(edges: Ints, e: int, above: Ints, chosen: NDArray[np.bool_]) -> int:
+    """Choose an edge if it joins two parts; return 1 if it does, else 0."""
+    first = _root(above, edges[e, 0])
+    second = _root(above, edges[e, 1])
+    if first == second:
+        return 0
+    above[first] = second
+    chosen[e] = True
+    return 1
+
+
+@kernel
+def heaviest_tree(
+    edges: Ints, weights: Floats, n_nodes: int, values: Floats, order: Ints, chosen: NDArray[np.bool_]
+) -> None:
+    """Choose the edges of the heaviest tree; `values` and `order` are scratch.
+
+    Few edges are needed, so the best of them are sorted first, and of the others those that can still join two parts.
+    """
+    n = weights.size
+    for e in range(n):
+        values[e], order[e] = weights[e], e
+    above = np.arange(n_nodes)
+    joined, some = 1, min(n, 2 * n_nodes)
+    top_first(values, order, n, some)
+    sort_pairs(values, order, some)
+    for i in range(some):
+        joined += _join(edges, order[i], above, chosen)
+    if joined == n_nodes:
+        return
+    left = 0
+    for i in range(some, n):
+        e = order[i]
+        if _root(above, edges[e, 0]) != _root(above, edges[e, 1]):
+            values[left], order[left] = values[i], e
+            left += 1
+    sort_pairs(values, order, left)
+    for i in range(left):
+        if joined == n_nodes:
+            break
+        joined += _join(edges, order[i], above, chosen)
 
 
 @kernel

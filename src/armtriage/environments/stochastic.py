@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import (
     DIRECTIONS,
+    as_numbers,
     check_arms,
     check_choice,
     check_count,
@@ -26,6 +28,8 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
 
 __all__ = ["StochasticEnvironment"]
+
+_KEPT = 4096  # eligible sets whose best decision is remembered
 
 
 @kernel
@@ -51,8 +55,8 @@ class StochasticEnvironment:
         Which arms a chosen arm reveals; a number of arms stands for arms that reveal themselves only.
     reward : str
         Law of a reward with mean m: ``"bernoulli"`` (one end of the range or the other), ``"deterministic"`` (always
-        m), ``"uniform"`` (on the widest interval around m inside the range) or ``"beta"`` (Beta, stretched over the
-        range, with mean m and the given concentration).
+        m), ``"uniform"`` (on the widest interval around m inside the range), ``"beta"`` (Beta, stretched over the
+        range, with mean m and the given concentration) or ``"sampled"`` (one of `outcomes`, see `from_outcomes`).
     noise_groups : array_like of int, optional
         Arms with the same number share their luck in a round; by default every arm has its own.
     concentration : float
@@ -66,7 +70,10 @@ class StochasticEnvironment:
     direction : {"maximize", "minimize"}
         With ``"minimize"`` rewards are costs: regret is what a decision costs more than the cheapest.
     availability : Availability, optional
-        Which arms are eligible in a round: `Patterns`, `RandomRounds` or `Arrivals`. By default all always are.
+        Which arms are eligible in a round: `Patterns`, `RandomRounds` or `Arrivals`. By default all always are; with
+        `decisions`, also in a round whose arms leave no decision.
+    outcomes : array_like, optional
+        (size, K) rewards of each arm, for the law ``"sampled"``: all of them are equally likely, and `means` theirs.
 
     Examples
     --------
@@ -97,6 +104,7 @@ class StochasticEnvironment:
         reward_range: tuple[float, float] = (0.0, 1.0),
         direction: str = "maximize",
         availability: Availability | None = None,
+        outcomes: ArrayLike | None = None,
     ) -> None:
         self.graph = graph = as_graph(graph)
         self.means = np.array(means, dtype=np.float64)
@@ -113,12 +121,48 @@ class StochasticEnvironment:
             decisions.check_direction(self.direction, self.reward_range)
         self.reward = check_choice("reward", reward, LAWS)
         self.concentration = check_number("concentration", concentration, positive=True)
+        self.outcomes = self._check_outcomes(outcomes)
         self.noise_groups = _check_groups(noise_groups, graph.n_arms)
         self.seed = check_seed(seed)
         self.decisions = decisions
         self.availability = availability
         self._availability = self._check_availability()
         self._tables: dict[int, RewardTable] = {}
+        self._best_of: dict[bytes, int | None] = {}
+
+    @classmethod
+    def from_outcomes(
+        cls, outcomes: ArrayLike, graph: FeedbackGraph | int, *, seed: int | None = None, **options: Any
+    ) -> Self:
+        """Return a world whose arms pay one of their `outcomes`, (size, K) of them, each as likely as the other.
+
+        Any law on the range can be given by its quantiles, or a log of rewards be drawn from.
+
+        Examples
+        --------
+        >>> jackpot = np.where(np.arange(100)[:, None] < 99, [[0.3, 0.305]], [[1.0, 0.305]])
+        >>> env = StochasticEnvironment.from_outcomes(jackpot, 2, seed=7)
+        >>> env.means.round(3), env.rewards(0, [0, 1])
+        (array([0.307, 0.305]), array([0.3  , 0.305]))
+        """
+        table = as_numbers("outcomes", outcomes)
+        if table.ndim != 2 or not table.size:
+            raise ValueError(f"outcomes must have a row for each reward and a column for each arm, got {table.shape}")
+        return cls(table.mean(axis=0), graph, "sampled", seed=seed, outcomes=table, **options)
+
+    def _check_outcomes(self, outcomes: ArrayLike | None) -> NDArray[np.float64] | None:
+        if (outcomes is None) == (self.reward == "sampled"):
+            raise ValueError(f"outcomes must be given for reward='sampled', and for no other, got {outcomes!r:.100}")
+        if outcomes is None:
+            return None
+        table, (low, high) = np.array(as_numbers("outcomes", outcomes), dtype=np.float64), self.reward_range
+        if table.ndim != 2 or table.shape[1] != self.n_arms or not table.shape[0]:
+            raise ValueError(f"outcomes must have a column for each of {self.n_arms} arms, got shape {table.shape}")
+        if not ((table >= low) & (table <= high)).all():
+            raise ValueError(f"outcomes must lie in [{low:g}, {high:g}]")
+        if np.abs(table.mean(axis=0) - self.means).max() > 1e-9 * (1.0 + max(abs(low), abs(high))):
+            raise ValueError("means must be those of outcomes: see from_outcomes")
+        return table
 
     @property
     def n_arms(self) -> int:
@@ -138,12 +182,28 @@ class StochasticEnvironment:
         if self._availability is None:
             return found
         luck = row_of(self.availability_luck(replication), number)
-        return found[: eligible_in(self._availability, luck, number, found)]
+        some = found[: eligible_in(self._availability, luck, number, found)]
+        if self.decisions is not None and some.size < self.n_arms and self._best_among(some) is None:
+            return np.arange(self.n_arms)
+        return some
+
+    def _best_among(self, among: NDArray[np.int64]) -> int | None:
+        """Return the worth of the best decision of eligible arms; None if they leave none."""
+        key = among.tobytes()
+        if key not in self._best_of:
+            assert self.decisions is not None
+            table, arms = self.table(self.decisions.size), np.arange(self.n_arms)
+            exclude = np.setdiff1d(arms, among, assume_unique=True)
+            best = self.decisions.maximise(table.worth * float(table.unit), (), exclude)
+            if len(self._best_of) >= _KEPT:
+                self._best_of.clear()
+            self._best_of[key] = None if best is None else int(table.worth[best].sum())
+        return self._best_of[key]
 
     def regret(self, arms: ArrayLike, round: int | None = None, replication: int = 0) -> float:
         """Return the expected loss of one decision against the best one, of its size or of `decisions`; 0 for that.
 
-        With `availability` it is that of a round, against the best arms that are eligible then.
+        With `availability` it is that of a round, against the best arms that are eligible then, or the best decision.
         """
         decision = check_arms(arms, self.n_arms, once=True)
         if self.availability is not None:
@@ -152,6 +212,12 @@ class StochasticEnvironment:
             among = self.eligible(round, replication)
             for arm in np.setdiff1d(decision, among)[:1]:
                 raise ValueError(f"arms must be eligible in round {round}, got {arm}")
+            if self.decisions is not None:
+                if not self.decisions.contains(decision):
+                    raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
+                table, best = self.table(self.decisions.size), self._best_among(among)
+                assert best is not None, "the arms of a round leave a decision"
+                return float((best - int(table.worth[decision].sum())) * table.unit)
             return float(loss_among(self.table(max(decision.size, 1)), among, decision, np.empty(among.size)))
         if self.decisions is not None:
             if not self.decisions.contains(decision):
@@ -193,12 +259,13 @@ class StochasticEnvironment:
         groups = np.zeros(0, np.int64) if self.noise_groups is None else self.noise_groups
         zero, one = self.reward_range if self.direction == "maximize" else self.reward_range[::-1]
         means = self.means if (zero, one) == (0.0, 1.0) else np.clip((self.means - zero) / (one - zero), 0.0, 1.0)
+        outcomes = np.zeros((0, 0)) if self.outcomes is None else np.clip((self.outcomes - zero) / (one - zero), 0, 1)
         return RewardTable(
             LAWS[self.reward],
             means,
             groups,
             self.concentration,
-            np.zeros((0, 0)),
+            outcomes,
             worth,
             best,
             math.ldexp(1.0, -bits),
@@ -227,8 +294,6 @@ class StochasticEnvironment:
         if not isinstance(self.availability, Availability):
             given = type(self.availability).__name__
             raise TypeError(f"availability must be Patterns, RandomRounds or Arrivals, got {given}")
-        if self.decisions is not None:
-            raise ValueError(f"availability must be None with decisions, got {self.availability!r}")
         return self.availability.table(self.n_arms)
 
     def __repr__(self) -> str:

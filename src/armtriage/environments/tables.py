@@ -33,8 +33,8 @@ __all__ = [
     "put_in_range",
 ]
 
-BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY, BINARY = range(6)
-LAWS = {"bernoulli": BERNOULLI, "deterministic": DETERMINISTIC, "uniform": UNIFORM, "beta": BETA}
+BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY, BINARY, SAMPLED = range(7)
+LAWS = {"bernoulli": BERNOULLI, "deterministic": DETERMINISTIC, "uniform": UNIFORM, "beta": BETA, "sampled": SAMPLED}
 """The laws of rewards in [0, 1], by name."""
 LINEAR_LAWS = {"binary": BINARY, "uniform": UNIFORM, "deterministic": DETERMINISTIC, "bernoulli": BERNOULLI}
 """The laws of rewards that are linear in contexts, by name; in [-1, 1], or [0, 1] for the last."""
@@ -54,7 +54,7 @@ class RewardTable(Record, frozen=True):
     means: NDArray[np.float64]  # (K,) on the unit scale
     groups: NDArray[np.int64]  # (K,), or empty when no two arms share their luck
     concentration: float
-    outcomes: NDArray[np.float64]  # (rounds, K), replay only
+    outcomes: NDArray[np.float64]  # (rounds, K) for replays, (size, K) where rewards are sampled from them
     worth: NDArray[np.int64]  # (K,) mean, without a decision set above the S-th best one, in units of `unit`
     best: int  # worth of the best decision
     unit: float  # for replays 1, and -1 if outcomes are costs
@@ -69,6 +69,9 @@ def draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
     if table.kind == REPLAY:
         return table.outcomes[number, arm]  # type: ignore[no-any-return]
     mean = table.means[arm]
+    if table.kind == SAMPLED:
+        column = table.groups[arm] if table.groups.size > 0 else arm
+        return table.outcomes[int(uniform(luck, column) * table.outcomes.shape[0]), arm]  # type: ignore[no-any-return]
     if table.kind == DETERMINISTIC or mean <= 0.0 or mean >= 1.0:
         return mean  # type: ignore[no-any-return]
     column = table.groups[arm] if table.groups.size > 0 else arm

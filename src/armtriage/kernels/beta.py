@@ -12,12 +12,26 @@ import math
 import numpy as np
 
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.normal import normal
+from armtriage.kernels.random import bits, uniform
 
-__all__ = ["beta_cdf", "beta_quantile", "beta_tail_bound", "digamma_trigamma", "log_beta", "stirling"]
+__all__ = [
+    "beta_cdf",
+    "beta_draw",
+    "beta_near",
+    "beta_quantile",
+    "beta_tail_bound",
+    "digamma_trigamma",
+    "log_beta",
+    "stirling",
+]
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(28)
 _QUADRATURE_FROM = 3000.0
+_ROOT_HALF = math.sqrt(0.5)
+_LARGEST = 1.0 - 2.0**-53
+_FEW = 12.0  # parameters below it have sums of so few terms that an exact step costs no more than the start
 
 
 @kernel
@@ -169,8 +183,14 @@ def _normal_quantile(u: float) -> float:
 
 @kernel
 def _start(u: float, a: float, b: float) -> float:
-    """Return a first guess of the quantile for a, b > 1: Abramowitz and Stegun 26.5.22."""
-    z = -_normal_quantile(u)
+    """Return a first guess of the quantile for a, b > 1."""
+    return _at_normal(_normal_quantile(u), a, b)
+
+
+@kernel
+def _at_normal(z: float, a: float, b: float) -> float:
+    """Return about the quantile at the normal distribution's z, for a, b > 1: Abramowitz and Stegun 26.5.22."""
+    z = -z
     ra, rb = 1.0 / (2.0 * a - 1.0), 1.0 / (2.0 * b - 1.0)
     h = 2.0 / (ra + rb)
     third = (z * z - 3.0) / 6.0
@@ -292,3 +312,69 @@ def beta_tail_bound(x: float, a: float, b: float) -> float:
     if x >= 1.0:
         return 0.0
     return math.exp(-_divergence(x, 1.0 - x, a, b))
+
+
+@kernel
+def beta_near(z: float, a: float, b: float) -> float:
+    """Return the quantile of Beta(a, b) at the normal distribution's z, to a hundredth of its spread.
+
+    For z from -2 to 3; beyond, up to 4.5, to a twentieth. It is six to twenty times as fast as `beta_quantile`, but
+    for a parameter below 12 that is not whole.
+    """
+    return _near(z, a, b) if a <= b else 1.0 - _near(-z, b, a)
+
+
+@kernel
+def _near(z: float, a: float, b: float) -> float:
+    """Return it for a at most b."""
+    above = 0.5 * math.erfc(z * _ROOT_HALF)
+    if a == 1.0:
+        return -math.expm1(math.log(max(above, 1e-300)) / b)
+    if a < _FEW and a != math.floor(a):
+        return beta_quantile(min(0.5 * math.erfc(-z * _ROOT_HALF), _LARGEST), a, b)
+    x = _at_normal(z, a, b)
+    if a >= _FEW:
+        return x
+    # P(X > x) is the chance of fewer than `a` wins in a + b - 1 tries: a sum of `a` terms, and one Halley step.
+    x = min(max(x, 1e-9), 1.0 - 1e-9)
+    y = 1.0 - x
+    n, odds = a + b - 1.0, x / y
+    term = math.exp(n * math.log1p(-x))
+    total = term
+    for j in range(1, int(a)):
+        term *= (n - j + 1.0) / j * odds
+        total += term
+    if term <= 0.0:
+        return x
+    newton = (above - total) * y / (b * term)
+    halley = newton / max(1.0 - 0.5 * newton * ((a - 1.0) / x - (b - 1.0) / y), 0.5)
+    return min(max(x - halley, 0.5 * x), x + 0.5 * y)
+
+
+@kernel
+def _gamma(start: np.uint64, column: int, shape: float) -> float:
+    """Return a number of Gamma(shape), shape from 1 (Marsaglia and Tsang 2000), from every fourth pair of columns."""
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = normal(start, column)
+        v = 1.0 + c * x
+        if v > 0.0:
+            v = v * v * v
+            u = 1.0 - uniform(start, column + 1)
+            if u < 1.0 - 0.0331 * x * x * x * x or math.log(u) < 0.5 * x * x + d * (1.0 - v + math.log(v)):
+                return d * v
+        column += 4
+
+
+@kernel
+def beta_draw(luck: np.uint64, column: int, a: float, b: float) -> float:
+    """Return a number of Beta(a, b) of a column of its own: for a, b from 1 ten times as fast as by inversion.
+
+    It is exact, but not monotone in any one uniform number.
+    """
+    start = bits(luck, column)
+    if a < 1.0 or b < 1.0:
+        return beta_quantile(uniform(start, 0), a, b)
+    x = _gamma(start, 0, a)
+    return x / (x + _gamma(start, 2, b))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 
-__all__ = ["best_arms", "inner", "kth_largest", "largest_first", "sort_arms", "sort_pairs", "top_first"]
+__all__ = ["best_arms", "inner", "kth_largest", "sort_arms", "sort_pairs", "top_first"]
 
 
 @kernel
@@ -76,12 +76,12 @@ def kth_largest(values: NDArray[np.float64], n: int, k: int) -> float:
 
 
 @kernel
-def largest_first(values: NDArray[np.float64], scratch: NDArray[np.float64], k: int) -> float:
-    """Write the k largest values first into `scratch`, which is as long, in any order; return the least of them.
+def best_arms(values: NDArray[np.float64], scratch: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
+    """Fill `arms` with the arms of largest value, ascending; `scratch` is as long as `values`.
 
-    A level rises in one pass: few of many values are looked at twice.
+    One pass with a level that rises finds the least value among them: few of many arms are looked at twice.
     """
-    room = min(values.size, max(4 * k, 64))
+    k, room = arms.size, min(values.size, max(4 * arms.size, 64))
     n, level = 0, -np.inf
     for arm in range(values.size):
         if (values[arm] > level) | (n < k):
@@ -90,14 +90,7 @@ def largest_first(values: NDArray[np.float64], scratch: NDArray[np.float64], k: 
             if n == room:
                 level = kth_largest(scratch, n, k)  # this puts the k largest first
                 n = k
-    return kth_largest(scratch, n, k)
-
-
-@kernel
-def best_arms(values: NDArray[np.float64], scratch: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
-    """Fill `arms` with the arms of largest value, ascending; `scratch` is as long as `values`."""
-    k = arms.size
-    level = largest_first(values, scratch, k)
+    level = kth_largest(scratch, n, k)
     ties = k
     for i in range(k):
         ties -= scratch[i] > level

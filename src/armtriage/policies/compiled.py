@@ -345,7 +345,8 @@ class CompiledPolicy(_Compiled):
     def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
         if given is not None or self.decisions is not None or not self._plain:
             return super()._ask_among(among, given)
-        self._check_eligible_allowed()
+        if self._crowd is None:
+            self._check_eligible_allowed()
         arms, beliefs = self._gather().choose(self._asked, among, own=True)
         return self._begin(arms, eligible=among, beliefs=beliefs)
 
@@ -422,7 +423,7 @@ class OraclePolicy(CompiledPolicy):
     """A policy with a kernel `weigh`, whose weights the decision of largest sum is played by.
 
     ``weigh(params, state, number, luck, size, offset, weights)`` writes a weight for each arm. Without a
-    decision set, and with `TopS`, the kernel `select` finds the same decision in less time.
+    decision set, and with `TopS`, the kernel `select` chooses by the same rule in less time; random numbers may differ.
     """
 
     @property
@@ -567,6 +568,7 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         arms, notes = np.zeros((2, self.budget), np.int64)
         return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
 
+    _largest_note: ClassVar[int | None] = None  # as many as there are regressions, if it is None
     in_loop: ClassVar[bool] = True
     """Whether the kernels choose decisions without asking anybody."""
 
@@ -592,8 +594,8 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         sign = -1.0 if self.direction == "minimize" else 1.0
         return np.asarray(sign * self.reward_unit / self.context_bound * theta)
 
-    def _make_room(self, n_arms: int) -> None:
-        super()._make_room(n_arms)
+    def _grow(self) -> None:
+        super()._grow()
         if self._cached_state is not None:
             # What was learned stays where it is; scratch is for each candidate.
             old, new = self._state, self.new_state()
@@ -642,6 +644,14 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         super()._settle(number, arms, rewards, known, missing)
         del self._notes[number]
 
+    @locked
+    def unsound(self) -> str:  # noqa: D102 - as in every policy
+        ridge = self._state.ridge
+        for name in ("gram", "recent", "inverse", "moment", "weights", "log_det"):
+            if not np.isfinite(getattr(ridge, name)).all():
+                return f"{name} of a regression"
+        return "" if (ridge.inverse.diagonal(axis1=1, axis2=2) > 0.0).all() else "inverse of a regression"
+
     def _check_ridge(self) -> None:
         """Check regressions that were loaded."""
         ridge = self._state.ridge
@@ -652,7 +662,7 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         within("rewards in a regression", ridge.counts[:, 0], 0, self.budget * self._asked)
         within("whether a regression is stale", ridge.counts[:, 1], 0, 1)
         for notes in self._notes.values():
-            within("notes", notes, -1, ridge.counts.shape[0] - 1)
+            within("notes", notes, -1, self._largest_note or ridge.counts.shape[0] - 1)
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
         notes = [self._notes[number] for number in self._open]

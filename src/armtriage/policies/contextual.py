@@ -41,7 +41,8 @@ class ContextualPolicy(Policy):
     ----------
     n_arms : int or None
         Number of arms (K in the paper). None, for policies that allow it: each request has as many candidates as
-        contexts, which are numbered by their rows; if there are fewer than `budget`, all are played.
+        contexts, which are numbered by their rows, or named by a mapping; if there are fewer than `budget`, all are
+        played.
     dimension : int
         Length of a context (d in the paper).
     budget : int
@@ -72,6 +73,8 @@ class ContextualPolicy(Policy):
     """
 
     _own_defaults = {"reward_range": (-1.0, 1.0)}  # noqa: RUF012
+    learns_from_chosen_only: ClassVar[bool] = False
+    """Whether all that is known follows from the contexts of the arms that were chosen, so that others may be lost."""
 
     def __init__(
         self,
@@ -109,6 +112,7 @@ class ContextualPolicy(Policy):
         self._odd = np.zeros((2, len(features.columns)), np.int64)
 
     learns_at_once = True
+    _shown_name: ClassVar[str | None] = None  # of the class that makes it, if that is another
     takes_any_number: ClassVar[bool] = False
     """Whether `n_arms` may be None."""
     _signed = True
@@ -138,7 +142,8 @@ class ContextualPolicy(Policy):
         ----------
         contexts : array_like, (n_arms, dimension), or mapping
             A row for each arm, of norm at most `context_bound`; or, with `eligible`, for each arm that is named there,
-            in that order. ``{arm: row}`` says both at once. With ``n_arms=None``, a row for each candidate.
+            in that order. ``{arm: row}`` says both at once. With ``n_arms=None``, a row for each candidate; or such a
+            mapping, in which names that are new are new arms.
         eligible : array_like, optional
             The arms that may be chosen, see `armtriage.Policy.ask`.
 
@@ -192,8 +197,13 @@ class ContextualPolicy(Policy):
             if eligible is not None:
                 raise ValueError("eligible must be None beside a mapping of contexts, which names the arms")
             if self.any_number:
-                raise TypeError("contexts must be rows where n_arms is None: arms have no names there")
-            return list(contexts.values()), list(contexts)
+                self._take_up(contexts)
+            names = list(contexts)
+            order = np.argsort(self._roster.numbers(names, "contexts")).tolist()
+            given = list(contexts.values())
+            return [given[place] for place in order], [names[place] for place in order]
+        if self.any_number and self.names is not None:
+            raise TypeError("contexts must be a mapping from arm to row, as before: the arms have names")
         if not self.any_number:
             return contexts, eligible
         if eligible is not None:
@@ -207,6 +217,26 @@ class ContextualPolicy(Policy):
             self._make_room(max(shape[0], 2 * self.n_arms))
         return rows, None if shape[0] == self.n_arms else np.arange(shape[0])
 
+    def _take_up(self, contexts: Mapping[Any, Any]) -> None:
+        """Let the arms of a mapping have names, and new ones a place behind the others."""
+        if self.names is None and self._asked:
+            raise TypeError("contexts must be rows, as before: the arms have no names")
+        # Refused before anything is made larger.
+        check_contexts(list(contexts.values()), len(contexts), self.dimension, self.context_bound)
+        old = self.names or []
+        known = set(old)
+        if new := [name for name in contexts if name not in known]:
+            retired, roster = self._roster.retired, Roster(len(old) + len(new), [*old, *new])
+            roster.retire(retired)
+            self._graph, self._roster = FeedbackGraph.semi_bandit(roster.n_arms), roster
+            self._grow()
+
+    def _grow(self) -> None:
+        """Make room for all arms there are."""
+        vars(self).pop("_own_tally", None)
+        if self._missed is not None:
+            self._missed = np.append(self._missed, np.zeros(self.n_arms - self._missed.size, np.int64))
+
     def for_arms(self, n_arms: int) -> Self:
         """Return a new policy for so many arms if it is for any number of them, or else itself."""
         return self._make(self.graph, {**self.config, "n_arms": n_arms}) if self.any_number else self
@@ -214,14 +244,17 @@ class ContextualPolicy(Policy):
     def _make_room(self, n_arms: int) -> None:
         """Let requests have up to so many candidates."""
         self._graph, self._roster = FeedbackGraph.semi_bandit(n_arms), Roster(n_arms)
-        vars(self).pop("_own_tally", None)
-        if self._missed is not None:
-            self._missed = np.append(self._missed, np.zeros(n_arms - self._missed.size, np.int64))
+        self._grow()
 
     @property
     def config(self) -> dict[str, Any]:
         """The constructor's arguments: the attributes of the same names, with no number of arms where there is none."""
-        return {**super().config, "n_arms": None} if self.any_number else super().config
+        return {**super().config, "n_arms": None, "names": None} if self.any_number else super().config
+
+    def _eligible(self, eligible: Any) -> NDArray[np.int64] | None:
+        found = super()._eligible(eligible)
+        # All arms that there are now may be few of those that there will be.
+        return self._roster.live if found is None and self.any_number and self.names is not None else found
 
     def _ask_with(self, contexts: ArrayLike, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
         among = self._eligible(eligible)
@@ -343,7 +376,7 @@ class ContextualPolicy(Policy):
 
             config = {**config, "features": Features.from_facts(config["features"])}
         policy = cls(**config)
-        if policy.any_number and graph.n_arms > policy.n_arms:
+        if policy.any_number and graph.n_arms != policy.n_arms:
             policy._make_room(graph.n_arms)
         return policy
 
@@ -375,7 +408,7 @@ class ContextualPolicy(Policy):
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._shown_config().items())
-        return f"{type(self).__name__}({shown})"
+        return f"{self._shown_name or type(self).__name__}({shown})"
 
 
 def _own_features(features: Any) -> Any:

@@ -6,8 +6,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,8 @@ class SavedPolicy:
         make: Any = cls
         return make(graph, **config)  # type: ignore[no-any-return]
 
-    def _contents(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all that a file keeps."""
+    def _contents(self, with_open: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all that a file keeps; open decisions come last."""
         crowd = None if self._crowd is None and not self._roster.extra else self._gather()
         header = {
             "format": _FORMATS[-1],
@@ -110,7 +110,8 @@ class SavedPolicy:
             window = {**self._before._asdict(), "exposures": self._exposed_before}
             arrays |= {f"window.{name}": array for name, array in window.items()}
         arrays |= {f"features.{name}": array for name, array in self._feature_arrays().items()}
-        arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
+        if with_open:
+            arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
         return header, arrays
 
     def _arrays_among(self) -> dict[str, NDArray[Any]]:
@@ -146,6 +147,53 @@ class SavedPolicy:
         True
         """
         return pack_archive(*self._contents())
+
+    @locked
+    def freeze(self) -> Callable[[], bytes]:
+        """Return a function that makes what `to_bytes` would return now, later and in any thread.
+
+        The policy may go on meanwhile: what takes long, the open decisions, is not copied but shared.
+
+        Examples
+        --------
+        >>> from armtriage import Policy, ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1, seed=7)
+        >>> before, later = policy.digest(), policy.freeze()
+        >>> policy.ask().number
+        0
+        >>> Policy.from_bytes(later()).digest() == before
+        True
+        """
+        shared = object.__new__(type(self))
+        vars(shared).update(vars(self))
+        # Decisions, notes and parts are never changed, but replaced.
+        vars(shared).update({name: kept.copy() for name, kept in vars(self).items() if name in self._of_open})
+        header, arrays = self._contents(with_open=False)
+        copied = {name: array.copy() for name, array in arrays.items()}
+
+        def later() -> bytes:
+            own = {f"open.{name}": array for name, array in shared._open_arrays().items()}
+            return pack_archive(header, copied | own)
+
+        return later
+
+    _of_open: ClassVar[tuple[str, ...]] = ("_open", "_parts", "_complete", "_notes")
+    """What belongs to open decisions: containers of things that do not change."""
+
+    @locked
+    def unsound(self) -> str:
+        """Return which of the numbers that all else follows from cannot be; nothing, if all is well.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1)
+        >>> policy.tally.sums[1] = float("nan")
+        >>> policy.unsound()
+        'sums of rewards'
+        """
+        sums = self.tally.sums
+        return "" if ((sums >= 0.0) & (sums <= self.tally.counts)).all() else "sums of rewards"
 
     @locked
     def digest(self) -> str:
@@ -197,12 +245,15 @@ class SavedPolicy:
         arms = self._lists(given, "sizes", "arms", numbers.size)
         among = self._lists(given, "eligible_sizes", "eligible", numbers.size) if "eligible" in given else everybody
         shown = self._lists(given, "shown_sizes", "shown", numbers.size) if "shown" in given else everybody
+        eligible: list[Any] = [None if one is None or not one.size else one for one in among]
+        most = np.array([self.n_arms if one is None else one.size for one in eligible], np.int64)
+        most = np.minimum(most, self.budget)
+        least = most if self._crowd is None else 1
+        sizes = np.array([one.size for one in arms], np.int64)
+        within("sizes of open decisions", sizes, 0 if self.decisions is not None else least, most)
         for i, number in enumerate(numbers.tolist()):
-            eligible = among[i] if among[i] is not None and among[i].size else None
-            most = self.n_arms if eligible is None else eligible.size
-            least = 0 if self.decisions is not None else min(self.budget, most) if self._crowd is None else 1
-            within("sizes of open decisions", arms[i].size, least, min(self.budget, most))
-            require(eligible is None or np.isin(arms[i], eligible).all(), "arms of open decisions must be eligible")
+            if eligible[i] is not None:
+                require(np.isin(arms[i], eligible[i]).all(), "arms of open decisions must be eligible")
             if self.decisions is not None:
                 require(self.decisions.contains(arms[i]), f"{arms[i]} is no decision of the set")
             seen = shown[i]
@@ -212,7 +263,7 @@ class SavedPolicy:
             elif self._plain:
                 seen = arms[i]
             self._open[number] = Decision(
-                number, arms[i], self.graph, self._id, None, self._roster.names, eligible, seen
+                number, arms[i], self.graph, self._id, None, self._roster.names, eligible[i], seen
             )
         if "told_numbers" in given:
             self._reopen_parts(given)
@@ -223,10 +274,14 @@ class SavedPolicy:
         each, members = given.pop(sizes), given.pop(name)
         within(f"{sizes} of open decisions", each, 0, self.n_arms)
         require(each.size == count and each.sum() == members.size, f"{name} of open decisions are too many or few")
-        parts = np.split(members, np.cumsum(each))[:-1]
-        for arms in parts:
-            require(np.diff(check_arms(arms, self.n_arms)) > 0, f"{name} of an open decision must rise, got {arms}")
-        return parts
+        check_arms(members, self.n_arms)
+        first = np.zeros(members.size + 1, np.bool_)
+        first[np.cumsum(each)] = True
+        # Where a list begins, the last of the one before does not matter.
+        rising = (np.diff(members) > 0) | first[1:-1] if members.size else True
+        require(rising, f"{name} of an open decision must rise")
+        ends = np.cumsum(each).tolist()
+        return [members[start:stop] for start, stop in zip([0, *ends], ends, strict=False)]
 
     def _reopen_parts(self, given: dict[str, NDArray[Any]]) -> None:
         numbers, sizes, arms, complete = (

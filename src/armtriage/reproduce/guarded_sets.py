@@ -38,11 +38,14 @@ _HARD: dict[str, dict[str, Any]] = {
 }
 _LONG = "two long decisions"
 _SHADOW, _AROUND = "guarded Thompson, shadow", "guard around Thompson, shadow"
+_FREE = "guarded Thompson, unlimited budget"
+_LASTING = ("slates, 8 groups of 9", "routes on a grid, 9 x 5", "matchings, 8 x 20")
+"""The families that are played for long; the last is asked from Python."""
 _OURS: dict[str, Any] = {GUARDED: {"policy": "guarded_thompson"}, THOMPSON: {"policy": "thompson"}}
 _SIZES = {
-    "tiny": Scale(families=2, hard=1, horizon=150, size=20, runs=3),
-    "quick": Scale(families=5, hard=4, horizon=2000, size=50, runs=4),
-    "full": Scale(families=5, hard=4, horizon=_AIMED, size=50, runs=8),
+    "tiny": Scale(families=2, hard=1, horizon=150, size=20, runs=3, lasting=1, long=300, long_runs=3),
+    "quick": Scale(families=5, hard=4, horizon=2000, size=50, runs=4, lasting=2, long=50_000, long_runs=4),
+    "full": Scale(families=5, hard=4, horizon=_AIMED, size=50, runs=8, lasting=3, long=100_000, long_runs=16),
 }
 
 
@@ -66,6 +69,7 @@ def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
     shared: dict[str, Any] = {"horizon": scale.horizon, "replications": scale.runs, "redraw": True, "block": 2}
     all_of_them = _OURS | {_SHADOW: {"policy": "guarded_thompson", "mode": "shadow"}, ORACLE: {"policy": "constrained"}}
     failing = _OURS | {_AROUND: {"policy": ThompsonInsideGuard}}
+    lasting = {label: _FAMILIES[label][1] for label in _LASTING[: scale.lasting]}
     return {
         "families": {
             "environments": families,
@@ -74,12 +78,20 @@ def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
             "checkpoints": 1,
             **shared,
         },
-        "hard": {"environments": hard, "policies": all_of_them, "certificate": True, "checkpoints": 8, **shared},
+        "hard": {"environments": hard, "policies": all_of_them, "certificate": True, "checkpoints": 30, **shared},
         "failure": {
             "environments": {_LONG: {"instance": "long_decisions", "size": scale.size}},
             "policies": failing,
             "checkpoints": 30,
             **shared,
+        },
+        "long": {
+            "environments": lasting,
+            "policies": _OURS | {_FREE: {"policy": "guarded_thompson", "factor": 1e6}},
+            "checkpoints": 30,
+            **shared,
+            "horizon": scale.long,
+            "replications": scale.long_runs,
         },
     }
 
@@ -95,6 +107,7 @@ def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
         "certificates": _certificates(families),
         "hard": _growth(results["hard"]),
         "failure": _failure(results["failure"]),
+        "long": _against(results["long"]),
     }
 
 
@@ -108,16 +121,27 @@ def _certificates(results: Results) -> polars.DataFrame:
 
 
 def _growth(results: Results) -> polars.DataFrame:
-    """Return the mean regret, and the share of it that came between the last two checkpoints."""
+    """Return the mean regret, and how much more or less of it than on average came in the last half of the rounds."""
     rows = []
     for (place, policy), part in results.regret.group_by("environment", "policy", maintain_order=True):
         curve = part.group_by("round").agg(polars.col("regret").mean()).sort("round")
         rounds, means = curve["round"].to_list(), curve["regret"].to_list()
-        steady = (means[-1] - means[-2]) / max(means[-1], 1e-12) / (1.0 - rounds[-2] / rounds[-1])
+        half = max(place for place, number in enumerate(rounds[:-1]) if 2 * number <= rounds[-1] or place == 0)
+        steady = (means[-1] - means[half]) / max(means[-1], 1e-12) / (1.0 - rounds[half] / rounds[-1])
         runs = part["replication"].n_unique()
         rows.append({"environment": place, "policy": policy, "horizon": rounds[-1], "runs": runs, "mean": means[-1]})
         rows[-1]["late"] = steady
     return polars.DataFrame(rows)
+
+
+def _against(results: Results) -> polars.DataFrame:
+    """Return the regret of the guarded policy against Thompson sampling, and against itself without a budget."""
+    parts = []
+    for other in (THOMPSON, _FREE):
+        found = results.differences(other, level=LEVEL).filter(polars.col("policy") == GUARDED)
+        parts.append(found.with_columns(against=polars.lit(other)))
+    kept = ("environment", "against", "horizon", "runs", "difference", "ratio", "ratio_low", "ratio_high")
+    return polars.concat(parts).select(*kept)
 
 
 def _failure(results: Results) -> polars.DataFrame:
@@ -136,7 +160,18 @@ def findings(tables: Tables) -> list[Finding]:
     made += [_cost(name, ratios.filter(polars.col("policy") == name).to_dicts()) for name in (_SHADOW, ORACLE)]
     made.append(_truth(tables["certificates"].to_dicts()))
     made += [_lasting(row) for row in tables["hard"].iter_rows(named=True) if row["policy"] == GUARDED]
+    made += [_price(row) for row in tables["long"].iter_rows(named=True)]
     return [*made, *(_stuck(row) for row in tables["failure"].iter_rows(named=True))]
+
+
+def _price(row: Mapping[str, Any]) -> Finding:
+    """Return what the guard, or the whole policy, costs over many rounds."""
+    whom = "Thompson sampling" if row["against"] == THOMPSON else "itself with an unlimited budget"
+    claim = f"{row['environment']}: {row['horizon']:,} rounds, against {whom}"
+    more = "more" if row["difference"] >= 0 else "less"
+    seen = f"{times(row)}, {short(abs(row['difference']))} {more}"
+    verdict = {True: "more is lost", False: "less is lost", None: "nothing that can be told"}[told(row)]
+    return Finding(claim, _SOURCE, "no target", seen, f"Says what it costs: {verdict}.", None)
 
 
 def _target(row: Mapping[str, Any]) -> Finding:
@@ -194,6 +229,8 @@ def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
         "On disjoint decisions whose arms share luck nobody can do well; on the star and the hub family a bad decision "
         "reveals all others. Two long decisions are where Thompson sampling can play the worse one for ever; the guard "
         "around it ends that.",
+        "Over many rounds the budget, which grows like the root of the rounds, may bind. Beside Thompson sampling is "
+        "the same policy with a budget that never does: what lies between the two is the price of the guarantee.",
     ]
 
 
@@ -204,7 +241,16 @@ def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> lis
     return [
         _rows_chart(results["families"], tables["ratios"]),
         chart(failure, curves, "guarded-sets-failure", caption, tables["failure"]["runs"]),
+        *(_curves(results["hard"], place, "hard") for place in dict.fromkeys(tables["hard"]["environment"])),
+        *(_curves(results["long"], place, "long") for place in dict.fromkeys(tables["long"]["environment"])),
     ]
+
+
+def _curves(results: Results, place: str, kind: str) -> Chart:
+    """Draw the regret of all policies in one place."""
+    ax = plots.regret_curves(results.traces(place), level=LEVEL)
+    name = "-".join("".join(c if c.isalnum() else " " for c in place).split())
+    return chart(results, ax, f"guarded-sets-{kind}-{name}", f"{place[0].upper()}{place[1:]}.")
 
 
 def _rows_chart(results: Results, table: polars.DataFrame) -> Chart:

@@ -10,10 +10,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 from armtriage.service.dashboard import session
 from armtriage.service.dashboard.site import LOCAL, Site
+from armtriage.service.peers import HANDED, named
 from armtriage.service.refusal import Refused
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream, store_refusal
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
+from armtriage.service.turn import Reply
 
 __all__ = ["App"]
 
@@ -68,16 +70,21 @@ class App:
         kind, more = JSON.encode(), []
         try:
             route, name, key = self._find(scope)
-            length = self._admit(route, scope)
-            body = await _body(receive, length) if route.takes is not None else b""
+            handed, authorization = self._admit(route, scope)
+            body = await _body(receive) if route.takes is not None else b""
             if body is None:
                 return
             query = _query(route, scope["query_string"])
-            reply = await route.handler(Call(self.service, name, key, query, body))
+            reply: Reply | Stream | None = None
+            if route.handed and not handed and name in self.service.loops:
+                body, reply = await self._hand_over(route, name, authorization, body)
+            if reply is None:
+                reply = await route.handler(Call(self.service, name, key, query, body))
             if isinstance(reply, Stream):
                 await _send_stream(reply, receive, send)
                 return
             status, body = reply
+            more = [(b"retry-after", b"1")] if status in (429, 503, 507) else []
             media = route.answers.get(status)
             if isinstance(media, str):
                 kind = media.encode()
@@ -93,6 +100,16 @@ class App:
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), _SAFE, *more]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    async def _hand_over(self, route: Route, name: str, key: bytes | None, body: bytes) -> tuple[bytes, Reply | None]:
+        """Return the request, and the answer of the server that the policy has, if that is another one."""
+        service, owner = self.service, self.service.peers.owner(name)
+        if owner is None or route.takes is None:
+            return body, None
+        body = named(route.takes, body)
+        reply = await service.peers.hand_over(owner, route.path.replace("{name}", name), key, body)
+        service.metrics.counts[name]["handed"] += reply is not None
+        return body, reply
 
     def _find(self, scope: Scope) -> tuple[Route, str, str]:
         """Return the route of a request, and what stands in its path."""
@@ -110,10 +127,10 @@ class App:
             raise Refused("method")
         return route, name, key
 
-    def _admit(self, route: Route, scope: Scope) -> int:
-        """Refuse whom the keys do not let in; return how long the body says it is, -1 if it does not."""
+    def _admit(self, route: Route, scope: Scope) -> tuple[bool, bytes | None]:
+        """Refuse whom the keys do not let in; return whether another server handed it over, and the key."""
         authorization = origin = None
-        length = -1
+        length, handed = -1, False
         for header, value in scope["headers"]:
             if header == b"authorization":
                 authorization = value
@@ -121,6 +138,8 @@ class App:
                 length = int(value) if value.isdigit() else -1
             elif header == b"origin":
                 origin = value
+            elif header == HANDED:
+                handed = True
         doorman = self.service.doorman
         if authorization is None and not doorman.open:
             authorization = _signed_in(scope)
@@ -131,7 +150,7 @@ class App:
             raise Refused("forbidden", "Requests of other pages need a key.")
         if length > LARGEST:
             raise Refused("too_large")
-        return length
+        return handed, authorization
 
 
 def _is_local(origin: bytes) -> bool:
@@ -154,7 +173,7 @@ def _shape(path: str) -> tuple[str, ...]:
     return tuple(path.split("/"))
 
 
-async def _body(receive: Receive, length: int) -> bytes | None:
+async def _body(receive: Receive) -> bytes | None:
     """Return the body; None if the client has gone."""
     message = await receive()
     if message["type"] == "http.disconnect":

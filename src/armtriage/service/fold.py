@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,35 +24,35 @@ from armtriage.service.refusal import said
 __all__ = ["Fold", "Open", "bits", "unbits"]
 
 
-class Open:
-    """A decision whose rewards may still come."""
+class Open(Struct, array_like=True, frozen=True, gc=False):
+    """A decision whose rewards may still come; it is never changed, but replaced, so that a snapshot may share it."""
 
-    __slots__ = ("at", "gathered", "number", "show", "told", "turn")
-
-    def __init__(self, number: int, show: Sequence[int], at: int) -> None:
-        self.number, self.show, self.at, self.turn = number, show, at, 0
-        self.told: dict[int, tuple[str, float]] = {}
-        self.gathered: dict[int, dict[str, float]] = {}  # for rules that learn at the end: by arm and reward id
-
-    def to_row(self) -> list[Any]:
-        """Return all of it for a snapshot."""
-        return [self.number, self.at, self.turn, list(self.show), self.told, self.gathered]
+    number: int
+    at: int
+    show: tuple[int, ...]
+    turn: int = 0
+    told: dict[int, tuple[str, float]] = {}
+    gathered: dict[int, dict[str, float]] = {}  # for rules that learn at the end: by arm and reward id
 
 
 class _Saved(Struct, array_like=True):
-    """A snapshot's payload."""
+    """A snapshot's payload; open decisions come in pieces, so that none of them takes long to pack."""
 
     head: int
     status: str
     closed_before: int
     decided: int
     meta: dict[str, dict[str, Any]]
-    open: list[tuple[str, int, int, int, list[int], dict[int, tuple[str, float]], dict[int, dict[str, float]]]]
+    open: list[bytes]
     policy: bytes
     course: list[Any] = []
 
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
+_PIECE = msgspec.msgpack.Decoder(list[tuple[str, Open]])
+_PIECES = (
+    500  # open decisions of a piece: they are packed in a thread, which holds all others up for half a millisecond
+)
 
 
 class Fold:
@@ -106,8 +106,7 @@ class Fold:
 
     def opened(self, key: str, decision: Decision, at: int) -> Open:
         """Note a decision that was just made."""
-        shown = decision.revealed
-        one = Open(decision.number, shown.tolist(), at)
+        one = Open(decision.number, at, tuple(decision.revealed.tolist()))
         self.open[key] = one
         self.decided = decision.number + 1
         if self.contextual:
@@ -125,24 +124,30 @@ class Fold:
         """Apply rewards that have been checked, and return their event."""
         one = self.open[key]
         self._rewarded(key, one, body)
-        return self.next_event(log.REWARD, key, one.turn, one.number, at, body)
+        return self.next_event(log.REWARD, key, one.turn + 1, one.number, at, body)
 
     def _rewarded(self, key: str, one: Open, body: Rewarded) -> None:
-        one.turn += 1
         if self.rule == "first":
+            told = {**one.told}
             for arm, value in zip(body.arms, body.values, strict=True):
-                one.told[arm] = body.reward, value
+                told[arm] = body.reward, value
             given = {self.names[arm]: value for arm, value in zip(body.arms, body.values, strict=True)}
-            whole = body.last or len(one.told) == len(one.show)
+            whole = body.last or len(told) == len(one.show)
             self.policy.tell(one.number, given, last=whole)
             if whole:
                 del self.open[key]
+            else:
+                self.open[key] = Open(one.number, one.at, one.show, one.turn + 1, told)
             return
+        gathered = {**one.gathered}
         for arm, value in zip(body.arms, body.values, strict=True):
-            one.gathered.setdefault(arm, {})[body.reward] = value
+            gathered[arm] = {**gathered.get(arm, {}), body.reward: value}
+        one = Open(one.number, one.at, one.show, one.turn + 1, gathered=gathered)
         if body.last:
             self._tell_gathered(one, last=True)
             del self.open[key]
+        else:
+            self.open[key] = one
 
     def _tell_gathered(self, one: Open, last: bool) -> None:
         """Let the policy learn what the rule makes of the rewards that have come."""
@@ -230,22 +235,45 @@ class Fold:
             raise ValueError(f"event {event.seq} is decision {event.number}, and the policy made {decision.number}")
         self.opened(event.key, decision, event.at)
 
+    def packed(self, contexts: NDArray[np.float64], arms: Sequence[int]) -> bytes:
+        """Return what the log keeps of the contexts of a decision: all rows, or those of its arms."""
+        rows = contexts[arms] if self.recipe.create.log_contexts == "chosen" else contexts
+        return rows.astype("<f8").tobytes()
+
     def contexts_of(self, body: Decided) -> NDArray[np.float64]:
-        """Return the contexts of a logged decision, a row for each arm."""
+        """Return the contexts of a logged decision, a row for each arm; zeros for arms that the log left out."""
         assert body.contexts is not None
-        return np.frombuffer(body.contexts, "<f8").reshape(len(self.names), -1).copy()
+        kept = np.frombuffer(body.contexts, "<f8").reshape(-1, int(self.recipe.create.dimension))  # type: ignore[arg-type]
+        if self.recipe.create.log_contexts == "all":
+            return kept.copy()
+        rows = np.zeros((len(self.names), kept.shape[1]))
+        rows[body.arms] = kept
+        return rows
 
     def digest(self) -> str:
         """Return a digest of the whole state: equal after the same events."""
-        rows = [[key, *one.to_row()] for key, one in self.open.items()]
-        own = log.pack([self.head, self.status, self.closed_before, self.decided, sorted(self.meta.items()), rows])
-        return hashlib.sha256(self.policy.digest().encode() + own).hexdigest()
+        own = [self.head, self.status, self.closed_before, self.decided, sorted(self.meta.items())]
+        total = hashlib.sha256(self.policy.digest().encode() + log.pack(own))
+        for piece in _pieces(list(self.open), list(self.open.values())):
+            total.update(piece)
+        return total.hexdigest()
 
     def to_bytes(self) -> bytes:
         """Return everything, for a snapshot."""
-        rows: Any = [(key, *one.to_row()) for key, one in self.open.items()]
-        own = self.head, self.status, self.closed_before, self.decided, self.meta
-        return log.pack(_Saved(*own, rows, self.policy.to_bytes(), self.course.to_row()))
+        return self.freeze()()
+
+    def freeze(self) -> Callable[[], bytes]:
+        """Return a function that makes what `to_bytes` would return now, later and in another thread."""
+        keys, rows, policy = list(self.open), list(self.open.values()), self.policy.freeze()
+        saved = _Saved(
+            self.head, self.status, self.closed_before, self.decided, dict(self.meta), [], b"", self.course.to_row()
+        )
+
+        def later() -> bytes:
+            saved.open, saved.policy = list(_pieces(keys, rows)), policy()
+            return log.pack(saved)
+
+        return later
 
     @classmethod
     def from_bytes(cls, recipe: Recipe, payload: bytes) -> Fold:
@@ -254,10 +282,8 @@ class Fold:
         fold = cls(recipe, Policy.from_bytes(saved.policy))
         fold.head, fold.status, fold.closed_before = saved.head, saved.status, saved.closed_before
         fold.decided, fold.meta, fold.course = saved.decided, saved.meta, Course(*saved.course)
-        for key, number, at, turn, show, told, gathered in saved.open:
-            one = Open(number, show, at)
-            one.turn, one.told, one.gathered = turn, told, gathered
-            fold.open[key] = one
+        for piece in saved.open:
+            fold.open.update(_PIECE.decode(piece))
         return fold
 
     def history_of_rewards(self, rewarded: Sequence[Rewarded]) -> Mapping[int, dict[str, float]]:
@@ -267,6 +293,13 @@ class Fold:
             for arm, value in zip(body.arms, body.values, strict=True):
                 found.setdefault(arm, {})[body.reward] = value
         return found
+
+
+def _pieces(keys: Sequence[str], rows: Sequence[Open]) -> Iterator[bytes]:
+    """Yield open decisions, packed."""
+    for start in range(0, len(rows), _PIECES):
+        some = slice(start, start + _PIECES)
+        yield log.pack(list(zip(keys[some], rows[some], strict=True)))
 
 
 def bits(mask: NDArray[np.bool_]) -> bytes:

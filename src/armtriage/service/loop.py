@@ -6,8 +6,11 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from armtriage import __version__
 from armtriage.errors import ArmtriageError
@@ -31,6 +34,13 @@ CHUNK = 2_000  # events that a replay reads at a time
 EVERY = 10_000  # events after which there is a snapshot: a replay of them takes about half a second
 _REPLAY = 5e-5  # seconds that the replay of an event takes, as measured; a snapshot may cost a tenth of what it saves
 _DAY = 86_400_000_000
+_CHECKED = 200  # events that a check replays before it rests
+Found = TypeVar("Found")
+_REST = 19.0  # how much longer than it works a check rests while requests come: it has a twentieth of the processor
+
+
+class Unsound(ArmtriageError, RuntimeError):
+    """Requests have made numbers of a policy that cannot be."""
 
 
 class Work(NamedTuple):
@@ -67,6 +77,9 @@ class Loop:
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._saving: asyncio.Task[None] | None = None
+        self._alone = 0  # requests that are served one by one, since one of them is to blame
+        self.verified = 0  # up to which event the state is known to be its log replayed
+        self._checking: asyncio.Task[None] | None = None
 
     @property
     def name(self) -> str:
@@ -126,6 +139,10 @@ class Loop:
                 await self._recover(error)
             except asyncio.CancelledError:
                 raise
+            except Unsound as error:  # of all that waits only what is to blame is refused
+                self.metrics.fault(self.name, error)
+                await self._drop_state()
+                await asyncio.sleep(self._pause)
             except Exception as error:  # a fault of ours: nothing of it is acknowledged, and the log is the truth
                 self.metrics.fault(self.name, error)
                 await self._recover(StoreError(f"{type(error).__name__}: {error}"))
@@ -140,17 +157,20 @@ class Loop:
 
     async def _recover(self, error: StoreError) -> None:
         """Refuse all that was under way, and throw the state away."""
-        self.problem = "store"
         code = "disk_full" if error.full else "store"
-        with contextlib.suppress(StoreError):
-            await asyncio.gather(*self._flying, return_exceptions=True)
-        self._flying.clear()
-        self._recent.clear()
-        self.fold = self._failed = None
+        await self._drop_state()
         while self._waiting:
             _refuse(self._waiting.popleft(), Refused(code))
         await asyncio.sleep(self._pause)
         self._pause = min(2 * self._pause, 5.0)
+
+    async def _drop_state(self) -> None:
+        """Wait for the groups that are under way, and forget the state: the log has all that counts."""
+        self.problem = "store"
+        await asyncio.gather(*self._flying, return_exceptions=True)
+        self._flying.clear()
+        self._recent.clear()
+        self.fold = self._failed = None
 
     async def _serve(self) -> None:
         while True:
@@ -167,7 +187,8 @@ class Loop:
                 continue
             if self._waiting or self._idle_work():
                 await self._turn()
-            await self._maybe_save()
+            if self.lag >= self._worth and (self._saving is None or self._saving.done()):
+                self._saving = asyncio.create_task(self._save(*self._frozen()))
         while self._flying:
             await self._landed()
         if self._failed is not None:
@@ -175,7 +196,9 @@ class Loop:
         if self._saving is not None:
             await self._saving
         if self.lag:
-            await self._save(self._snapshot())
+            await self._save(*self._frozen())
+        if self._checking is not None:
+            self._checking.cancel()
 
     def _idle_work(self) -> bool:
         """Whether a turn is worth it although nobody waits: decisions whose time has passed, or others' events."""
@@ -195,7 +218,9 @@ class Loop:
     async def _turn(self) -> None:
         fold = self.fold
         assert fold is not None
-        works = [self._waiting.popleft() for _ in range(min(GROUP, len(self._waiting)))]
+        most = 1 if self._alone else GROUP
+        works = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        self._alone = max(self._alone - 1, 0)
         group = None
         try:
             group = await self._caught_up(fold, self._keys(works))
@@ -206,13 +231,19 @@ class Loop:
             replies = self._replies(turn, works)
             point("after-apply")
             write = turn.write()
+            if write.events and (wrong := fold.policy.unsound()):
+                raise Unsound(f"{wrong} cannot be")
             if self.store.shared and not (write.events or write.strays or write.counts):
                 await group.leave()
                 _answer(works, replies)
                 return
         except BaseException as error:
-            for work in works:
-                _refuse(work, _refusal_for(error))
+            if isinstance(error, Unsound) and len(works) > 1:
+                self._waiting.extendleft(reversed(works))
+                self._alone = len(works)
+            else:
+                for work in works:
+                    _refuse(work, _refusal_for(error))
             if group is not None:
                 await group.leave()
             raise
@@ -341,31 +372,48 @@ class Loop:
             payload = works[place].payload
             replies[place] = turn.reward(payload) if works[place].kind == "reward" else turn.reward_batch(payload)
 
-    async def _maybe_save(self) -> None:
+    def _frozen(self) -> tuple[int, Callable[[], bytes], Sequence[asyncio.Future[None]]]:
+        """Return the state as it is now: its last event, what makes its snapshot, and the groups it stands on."""
         assert self.fold is not None
-        if self.lag >= self._worth and (self._saving is None or self._saving.done()):
-            while self._flying:
-                await self._landed()
-            if self._failed is None:
-                self._saving = asyncio.create_task(self._save(self._snapshot()))
-
-    def _snapshot(self) -> Snapshot:
-        """Return a snapshot of the state, whose events must all be stored."""
-        assert self.fold is not None
-        assert not self._flying
-        began = time.thread_time()
-        snapshot = Snapshot.of(self.fold.head, __version__, self.fold.to_bytes())
-        self._worth = max(EVERY, int(10.0 * (time.thread_time() - began) / _REPLAY))
         self._snapshot_at = self.fold.head
-        return snapshot
+        return self.fold.head, self.fold.freeze(), list(self._flying)
 
-    async def _save(self, snapshot: Snapshot) -> None:
-        """Write a snapshot; without it nothing is lost but time."""
+    async def _save(self, seq: int, make: Callable[[], bytes], before: Sequence[asyncio.Future[None]]) -> None:
+        """Write a snapshot, while the loop goes on; without it nothing is lost but time."""
+        payload, spent = await asyncio.to_thread(_timed, make)
+        self._worth = max(EVERY, int(10.0 * spent / _REPLAY))
+        if any(await asyncio.gather(*before, return_exceptions=True)):
+            return  # a group failed, so that the state was never stored
         point("before-snapshot")
         with contextlib.suppress(StoreError):
-            await self.store.put_snapshot(self.row.id, snapshot)
+            await self.store.put_snapshot(self.row.id, Snapshot.of(seq, __version__, payload))
             await self.store.forget_orphans(self.row.id, clock.steady() - _DAY)
+            if not self._stopping and (self._checking is None or self._checking.done()):
+                snapshots = await self.store.snapshots(self.row.id)
+                self._checking = asyncio.create_task(self._check([one for one in snapshots if usable(one)]))
         point("after-snapshot")
+
+    async def _check(self, snapshots: Sequence[Snapshot]) -> None:
+        """Replay the log from the last snapshot but one to the last, and compare: the state must be its log."""
+        goal = snapshots[0]
+        try:
+            start = [partial(Fold.from_bytes, self.recipe, one.payload) for one in snapshots[1:2]]
+            fold = await asyncio.to_thread(*(start or [partial(Fold, self.recipe)]))
+            while fold.head < goal.seq:
+                events = await self.store.read(self.row.id, fold.head, min(_CHECKED, goal.seq - fold.head))
+                _, spent = await asyncio.to_thread(_timed, partial(_replay, fold, events))
+                await asyncio.sleep(spent * (_REST if self._waiting or self._flying else 1.0))
+            saved = await asyncio.to_thread(Fold.from_bytes, self.recipe, goal.payload)
+            same = await asyncio.to_thread(saved.digest) == await asyncio.to_thread(fold.digest)
+        except StoreError:
+            return  # another time
+        except Exception as error:
+            self.metrics.fault(self.name, error)
+            same = False
+        if same:
+            self.verified = goal.seq
+        else:
+            self.metrics.diverged(self.name, goal.seq)
 
     async def reward(self, request: Reward) -> Reply:
         """Return the fates of rewards."""
@@ -395,7 +443,7 @@ class Loop:
 def _refusal_for(error: BaseException) -> Refused:
     if isinstance(error, StoreError):
         return Refused("disk_full" if error.full else "store")
-    return Refused("internal")
+    return Refused("unsound" if isinstance(error, Unsound) else "internal")
 
 
 def _refuse(work: Work, refused: Refused) -> None:
@@ -418,10 +466,9 @@ async def load(store: Store, row: PolicyRow, recipe: Recipe | None = None, *, sn
     recipe = Recipe.read(row.config) if recipe is None else recipe
     fold = None
     for snapshot in await store.snapshots(row.id) if snapshots else ():
-        # Another version may count otherwise: its snapshots are not trusted, and the log is.
         logged = await store.read(row.id, snapshot.seq - 1, 1)
-        if logged and snapshot.whole and snapshot.version == __version__:
-            with contextlib.suppress(ArmtriageError, ValueError):
+        if logged and usable(snapshot):
+            with contextlib.suppress(ArmtriageError, ValueError, msgspec.MsgspecError):
                 fold = await asyncio.to_thread(Fold.from_bytes, recipe, snapshot.payload)
                 break
     if fold is None:
@@ -429,6 +476,17 @@ async def load(store: Store, row: PolicyRow, recipe: Recipe | None = None, *, sn
     while events := await store.read(row.id, fold.head, CHUNK):
         await asyncio.to_thread(_replay, fold, events)
     return fold
+
+
+def usable(snapshot: Snapshot) -> bool:
+    """Return whether a snapshot may stand for its log: another version may count otherwise, and is not trusted."""
+    return snapshot.whole and snapshot.version == __version__
+
+
+def _timed(work: Callable[[], Found]) -> tuple[Found, float]:
+    """Return what a function returns, and the seconds of this thread that it took."""
+    began = time.thread_time()
+    return work(), time.thread_time() - began
 
 
 def _replay(fold: Fold, events: Sequence[Any]) -> None:

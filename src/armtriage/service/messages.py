@@ -164,6 +164,7 @@ class Create(Message):
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | UnsetType = UNSET
     reward: RewardRule = msgspec.field(default_factory=RewardRule)
     join_window: Annotated[str, Meta(max_length=16, pattern=r"^[1-9][0-9]*[smhd]\Z")] = "24h"
+    log_contexts: Literal["all", "chosen"] = "all"
 
 
 class ArmsChange(Message):

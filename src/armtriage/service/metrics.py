@@ -80,6 +80,11 @@ class Metrics:
         """Count a request that was refused since too many waited."""
         self.counts[policy]["shed"] += 1
 
+    def diverged(self, policy: str, seq: int) -> None:
+        """Count a state that is not its log replayed, and say which."""
+        self.counts[policy]["diverged"] += 1
+        _LOG.error("policy %s: the state after event %d is not what its log gives", policy, seq)
+
     def fault(self, policy: str, error: BaseException) -> None:
         """Count a fault of the program itself, and say where it happened."""
         self.counts[policy]["fault"] += 1

@@ -82,6 +82,8 @@ class Recipe:
         contextual = issubclass(POLICIES[str(self.kind)], ContextualPolicy)
         if contextual != (create.dimension is not UNSET):
             raise Refused("invalid", f"dimension must be given for policies with contexts only; this is {self.kind}")
+        if create.log_contexts == "chosen" and not getattr(POLICIES[str(self.kind)], "learns_from_chosen_only", False):
+            raise Refused("invalid", f"log_contexts must be all: {self.kind} needs the contexts of all arms, or none")
         if contextual and create.feedback.kind != "semi_bandit":
             raise Refused("invalid", "feedback must be semi_bandit for policies with contexts")
         if (create.budget is UNSET) == (create.decisions is UNSET):

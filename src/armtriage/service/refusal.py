@@ -31,6 +31,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "nothing_eligible": (422, "No decision can be made of the arms that are eligible."),
     "too_many": (429, "More requests than the key may make; try again later."),
     "internal": (500, "The service failed; nothing was acknowledged that is not stored."),
+    "unsound": (500, "The request would have made numbers that cannot be; it is not stored, and nothing has changed."),
     "not_installed": (501, "This needs a package that the server lacks."),
     "busy": (503, "More requests wait than can be answered soon; try again."),
     "starting": (503, "The policy is being loaded; try again."),

@@ -79,6 +79,7 @@ class Route(NamedTuple):
     answers: Mapping[int, Any]  # status: a type, or the media type of what is no JSON
     refusals: tuple[str, ...] = ()
     query: Mapping[str, Query] = {}
+    handed: bool = False  # whether a server hands it to the one that serves the policy
 
 
 async def create(call: Call) -> Reply:
@@ -188,8 +189,9 @@ async def events(call: Call) -> Stream:
 
 async def export(call: Call) -> Reply:
     """Return decisions and their rewards as a Parquet file."""
-    loop = call.service.loop(call.name)
-    return Reply(200, await parquet.export(call.service.store, loop.row, call.query["after"], call.query["limit"]))
+    loop, query = call.service.loop(call.name), call.query
+    head = 0 if loop.fold is None else loop.fold.head
+    return Reply(200, await parquet.export(call.service.store, loop.row, head, query["after"], query["limit"]))
 
 
 async def stream(call: Call) -> Stream:
@@ -270,6 +272,7 @@ _OF_DECISIONS = (
     "paused",
     "archived",
     "too_many_open",
+    "unsound",
     "disk_full",
     *_STORE,
 )
@@ -283,6 +286,7 @@ _OF_REWARDS = (
     "unknown_arm",
     "not_shown",
     "out_of_range",
+    "unsound",
     "disk_full",
     *_STORE,
 )
@@ -297,6 +301,7 @@ ROUTES: tuple[Route, ...] = (
         Decide,
         {201: Answer, 200: Answer},
         _OF_DECISIONS,
+        handed=True,
     ),
     Route(
         "POST",
@@ -307,6 +312,7 @@ ROUTES: tuple[Route, ...] = (
         Reward,
         {200: Fates},
         _OF_REWARDS,
+        handed=True,
     ),
     Route(
         "POST",
@@ -317,6 +323,7 @@ ROUTES: tuple[Route, ...] = (
         DecideBatch,
         {200: Answers},
         _OF_DECISIONS,
+        handed=True,
     ),
     Route(
         "POST",
@@ -327,6 +334,7 @@ ROUTES: tuple[Route, ...] = (
         RewardBatch,
         {200: Results},
         ("not_found", *_BODY, "disk_full", *_STORE),
+        handed=True,
     ),
     Route(
         "POST",
@@ -421,7 +429,7 @@ ROUTES: tuple[Route, ...] = (
         ("not_found", "invalid", "not_installed", *_STORE),
         {
             "after": Query(-1, -1, 2**53, "Only decisions after this number."),
-            "limit": Query(100_000, 1, 1_000_000, "How many decisions at most."),
+            "limit": Query(100_000, 1, 100_000, "How many decisions at most."),
         },
     ),
     Route(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import logging
 import signal
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -21,6 +23,8 @@ __all__ = ["run"]
 
 _LOG = logging.getLogger("armtriage.service")
 _CONNECTIONS = 2048
+_YOUNG = 5_000  # objects after which the young ones are looked at, a millisecond each time
+_TIDY = (60.0, 3600.0)  # seconds between two looks at all objects: at least, and at most
 _STOPPING = 8  # seconds that requests have to end when the server stops
 
 
@@ -36,7 +40,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def run(store: Store, host: str, port: int, started: Callable[[Service, int], None]) -> None:
+def run(store: Store, host: str, port: int, started: Callable[[Service, int], None], url: str | None = None) -> None:
     """Serve a store until SIGTERM or SIGINT; then answer what waits, write snapshots, and return.
 
     Parameters
@@ -47,12 +51,14 @@ def run(store: Store, host: str, port: int, started: Callable[[Service, int], No
         Where; an address that others can reach needs a key in the store. Port 0 takes a free one.
     started : callable
         Called with the service and its port when requests are answered.
+    url : str, optional
+        Where other servers of the store reach this one, if they shall hand requests to each other.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn takes them over, and raises them again when it has stopped.
         signal.signal(number, lambda *_: None)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(store, host, port, started))
+        runner.run(_serve(Service(store, url), host, port, started))
 
 
 def _loop_factory() -> Any:
@@ -70,8 +76,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def _serve(store: Store, host: str, port: int, started: Callable[[Service, int], None]) -> None:
-    service = Service(store)
+async def _serve(service: Service, host: str, port: int, started: Callable[[Service, int], None]) -> None:
     await service.start()
     try:
         if service.doorman.open and not _is_loopback(host):
@@ -93,17 +98,34 @@ async def _serve(store: Store, host: str, port: int, started: Callable[[Service,
         )
         server = _Server(config, service)
         reporting = asyncio.create_task(_report(server, service, started))
+        tidying = asyncio.create_task(_tidy(service))
         try:
             await server.serve()
         finally:
-            reporting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reporting
+            for task in (reporting, tidying):
+                task.cancel()
+            await asyncio.gather(reporting, tidying, return_exceptions=True)
             await app.site.recorder.stop()
         if not server.started:
             raise OSError(f"port {port} of {host} cannot be taken")
     finally:
         await service.stop()
+
+
+async def _tidy(service: Service) -> None:
+    """Look for garbage in a quiet second, or after an hour: among a million open decisions that takes a second."""
+    gc.collect()
+    gc.freeze()  # modules stay
+    young, middle, _ = gc.get_threshold()
+    gc.set_threshold(max(young, _YOUNG), middle, 2**30)
+    last, before = time.monotonic(), 0
+    while True:
+        await asyncio.sleep(1.0)
+        answered, since = service.metrics.requests.total(), time.monotonic() - last
+        if since > _TIDY[1] or (since > _TIDY[0] and answered == before):
+            gc.collect()
+            last = time.monotonic()
+        before = answered
 
 
 async def _report(server: uvicorn.Server, service: Service, started: Callable[[Service, int], None]) -> None:

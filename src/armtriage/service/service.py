@@ -14,6 +14,7 @@ from armtriage.service.keys import Doorman
 from armtriage.service.loop import Loop
 from armtriage.service.messages import FATES, Create
 from armtriage.service.metrics import Metrics, Sample
+from armtriage.service.peers import Peers
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
 from armtriage.service.stores import PolicyRow, Store, StoreError
@@ -32,10 +33,13 @@ class Service:
     ----------
     store : Store
         What it serves; `start` opens it.
+    url : str, optional
+        Where other servers of the store reach this one; without it they hand no requests to each other.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, url: str | None = None) -> None:
         self.store = store
+        self.peers = Peers(store, url)
         self.metrics = Metrics()
         self.doorman = Doorman()
         self.loops: dict[str, Loop] = {}
@@ -49,6 +53,7 @@ class Service:
         await self.store.open()
         self.doorman.update(await self.store.keys())
         await self._follow()
+        await self.peers.meet()
         self._ticker = asyncio.create_task(self._tick(), name="ticker")
 
     async def stop(self) -> None:
@@ -57,6 +62,7 @@ class Service:
             self._ticker.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._ticker
+        await self.peers.part()
         await asyncio.gather(*(loop.stop() for loop in self.loops.values()))
         await self.store.close()
 
@@ -83,6 +89,7 @@ class Service:
                     self.doorman.update(await self.store.keys())
                     if self.store.shared:
                         await self._follow()
+                        await self.peers.meet()
                 except StoreError as error:
                     _LOG.warning("the store did not answer: %s", error)
 
@@ -146,13 +153,18 @@ class Service:
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
             return [sample for name, held in of.items() for sample in held.samples({"policy": name})]
 
+        # Also of policies whose state is not there.
+        ready: list[Sample] = [("", {"policy": name}, float(loop.ready)) for name, loop in self.loops.items()]
         return [
             ("armtriage_decisions_total", "counter", "Decisions, new and repeated.", counters("decisions", "repeated")),
             ("armtriage_rewards_total", "counter", "Rewards received, by what became of them.", counters(*FATES)),
             ("armtriage_adopted_total", "counter", "Orphans whose decision came later.", single("adopted")),
             ("armtriage_expired_total", "counter", "Decisions closed when their time had passed.", single("expired")),
+            ("armtriage_handed_total", "counter", "Requests that another server answered.", single("handed")),
             ("armtriage_shed_total", "counter", "Requests refused since too many waited.", single("shed")),
             ("armtriage_faults_total", "counter", "Faults of the program itself.", single("fault")),
+            ("armtriage_replay_divergence_total", "counter", "States that were not their log.", single("diverged")),
+            ("armtriage_verified_head", "gauge", "Events to which it was.", gauge(lambda loop, _: loop.verified)),
             ("armtriage_request_seconds", "histogram", "From receipt to answer.", histogram(one.seconds)),
             ("armtriage_commit_seconds", "histogram", "From decision to stored.", histogram(one.commits)),
             ("armtriage_group_size", "histogram", "Requests that shared a commit.", histogram(one.sizes)),
@@ -163,5 +175,5 @@ class Service:
             ("armtriage_regret_bound", "gauge", "What all decisions have lost at most.", certified("regret_bound")),
             ("armtriage_next_bound", "gauge", "What the next decision loses at most.", certified("next_bound")),
             ("armtriage_interval_failures", "gauge", "Intervals that contradict.", certified("contradictions")),
-            ("armtriage_ready", "gauge", "Whether the policy answers.", gauge(lambda loop, _: float(loop.ready))),
+            ("armtriage_ready", "gauge", "Whether the policy answers.", ready),
         ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,6 +14,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
+from armtriage._arguments import check_contexts
 from armtriage.decisions import Decision
 from armtriage.service import events as log
 from armtriage.service.events import (
@@ -38,15 +40,16 @@ from armtriage.service.messages import (
     encode,
     rfc3339,
 )
-from armtriage.service.refusal import Refused
+from armtriage.service.refusal import Refused, said
 from armtriage.service.stores import Write
 
-__all__ = ["MOST_OPEN", "Reply", "Turn"]
+__all__ = ["MOST_OPEN", "Reply", "Turn", "new_id"]
 
 MOST_OPEN = 1_000_000
 """The most decisions of a policy that may wait for rewards."""
 
 _NOTHING = History([], [])
+_RANDOM = 5  # bytes of an id that are random
 _ordered = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -92,6 +95,7 @@ class Turn:
         self.strays: list[Stray] = []
         self.adopted: list[str] = []
         self.counts: Counter[str] = Counter()
+        self._spare: list[bytes] = []  # what makes ids different
         self._deadline = rfc3339(now + fold.recipe.window)
 
     def write(self) -> Write:
@@ -182,10 +186,17 @@ class Turn:
         if mask is not None:
             self._check_possible(mask)
         if request.id is UNSET:
-            made, digest = f"{self.now:014x}{secrets.token_hex(5)}", None
+            made, digest = self._new_id(), None
         else:
             made, digest = request.id, digest_of(request)
         return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags)
+
+    def _new_id(self) -> str:
+        if not self._spare:
+            # The system is asked once for many: that takes longer than all else that a new id needs.
+            some = os.urandom(64 * _RANDOM)
+            self._spare = [some[place : place + _RANDOM] for place in range(0, len(some), _RANDOM)]
+        return new_id(self.now, self._spare.pop())
 
     def _eligible(self, request: Decide) -> NDArray[np.bool_] | None:
         fold = self.fold
@@ -220,25 +231,25 @@ class Turn:
             raise Refused("invalid", "contexts are missing")
         given = request.contexts
         rows = list(given.values()) if isinstance(given, dict) else given
-        if any(len(row) != dimension for row in rows):
+        if set(map(len, rows)) - {dimension}:
             raise Refused("invalid", f"contexts must have {dimension} numbers for each arm")
+        if not isinstance(given, dict) and len(rows) != len(fold.names):
+            raise Refused("invalid", f"contexts must have a row for each of the {len(fold.names)} arms")
+        numbers = np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * dimension).reshape(-1, dimension)
+        contexts = numbers
         if isinstance(given, dict):
             arms = self._arms(list(given))
             contexts = np.zeros((len(fold.names), dimension))
-            contexts[arms] = np.array(rows).reshape(-1, dimension)
+            contexts[arms] = numbers
             held = np.zeros(len(fold.names), np.bool_)
             held[arms] = True
             mask = (held if mask is None else held & mask) & ~fold.retired
             mask = None if mask.all() else mask
-        else:
-            if len(rows) != len(fold.names):
-                raise Refused("invalid", f"contexts must have a row for each of the {len(fold.names)} arms")
-            contexts = np.array(rows)
-        with np.errstate(over="ignore"):
-            norms = np.sqrt(np.square(contexts).sum(axis=1))
-        if not (norms <= getattr(fold.policy, "context_bound", 1e100)).all():
-            raise Refused("invalid", "contexts must have norms of at most context_bound")
-        return contexts, mask
+        bound: float = fold.policy.context_bound  # type: ignore[attr-defined]
+        try:
+            return check_contexts(contexts, len(fold.names), dimension, bound), mask
+        except ValueError as error:
+            raise Refused("invalid", said(error)) from None
 
     def _check_possible(self, mask: NDArray[np.bool_]) -> None:
         decisions = self.fold.policy.decisions
@@ -278,7 +289,7 @@ class Turn:
         opened = fold.opened(one.id, decision, self.now)
         arms = decision.arms.tolist()
         names = [fold.names[arm] for arm in arms]
-        alike = arms == opened.show
+        alike = tuple(arms) == opened.show
         show = names if alike else [fold.names[arm] for arm in opened.show]
         answer = encode(Answer(one.id, fold.head + 1, decision.number, names, show, UNKNOWN, fold.head, self._deadline))
         body = Decided(
@@ -287,7 +298,7 @@ class Turn:
             answer,
             one.request,
             None if one.mask is None else bits(one.mask),
-            None if one.contexts is None else one.contexts.astype("<f8").tobytes(),
+            None if one.contexts is None else fold.packed(one.contexts, arms),
             one.tags,
         )
         self._log(fold.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))
@@ -295,6 +306,24 @@ class Turn:
         if one.request is not None:
             self._adopt(one.id)
         return answer
+
+    def adopt(self, request: Decide, names: Sequence[str], rewards: Reward) -> Reply | None:
+        """Take over a decision that was made elsewhere, with its rewards; None if its id is there already.
+
+        Nothing has changed if it is refused.
+        """
+        if any(event.kind == log.DECISION for event in self.history(str(request.id)).events):
+            return None
+        asked, fold = self._checked(request, 0), self.fold
+        mask = None if asked.mask is None or (asked.mask == ~fold.retired).all() else asked.mask
+        arms = self._arms(names)
+        self._values(rewards, arms)
+        try:
+            decision = fold.policy.record(names, **({} if mask is None else {"eligible": mask}))
+        except ValueError as error:
+            raise Refused("invalid", said(error)) from None
+        self._decided(asked._replace(mask=mask), decision)
+        return self._reward(rewards)
 
     def _adopt(self, key: str) -> None:
         """Apply rewards that came before their decision, as far as they fit it."""
@@ -495,6 +524,11 @@ class Turn:
             were = len(self.fold.open)
             self._log(self.fold.expire(before, self.now))
             self.counts["expired"] += were - len(self.fold.open)
+
+
+def new_id(now: int, random: bytes) -> str:
+    """Return a new id of a decision; later ones come later in the order of ids, so that an index grows at its end."""
+    return f"{now:014x}{random.hex()}"
 
 
 def digest_of(request: Decide) -> bytes:

@@ -1,4 +1,4 @@
-"""What an operator, or the server itself, does with a store: check it, replay it, delete from it."""
+"""What an operator does with a store: check it, replay it, delete from it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from armtriage import __version__
 from armtriage.service.events import Decided, Event
 from armtriage.service.fold import Fold, unbits
-from armtriage.service.loop import CHUNK, Loop, load
+from armtriage.service.loop import CHUNK, load
 from armtriage.service.recipe import Recipe
 from armtriage.service.stores import PolicyRow, Store, StoreError
 
-__all__ = ["check", "drop", "replay", "verify"]
-
-_MOST_REPLAYED = 50_000  # events that a running server replays to compare: some seconds of one thread
-_AT_ONCE = 200  # events between two pauses: some 10 ms, so that it takes a twentieth of a processor
+__all__ = ["check", "drop", "policy_of", "replay"]
 
 
-async def _policy(store: Store, name: str) -> PolicyRow:
+async def policy_of(store: Store, name: str) -> PolicyRow:
+    """Return a policy by its name."""
     for row in await store.policies():
         if row.name == name:
             return row
@@ -48,13 +45,17 @@ async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
 
 
 async def replay(store: Store, name: str) -> dict[str, Any]:
-    """Return a policy's state after its whole log, and how many decisions it would make otherwise on this machine."""
-    row = await _policy(store, name)
+    """Return a policy's state after its whole log, and how many decisions it would make otherwise on this machine.
+
+    That number is None where the log has the contexts of chosen arms only.
+    """
+    row = await policy_of(store, name)
     recipe = Recipe.read(row.config)
     fold, own = await asyncio.to_thread(Fold, recipe), await asyncio.to_thread(_OwnMind, recipe)
     while events := await store.read(row.id, fold.head, CHUNK):
         await asyncio.to_thread(_compare, fold, own, events)
-    facts = {"head": fold.head, "decisions": fold.decided, "different": own.different, "digest": fold.digest()}
+    different = None if recipe.create.log_contexts == "chosen" else own.different
+    facts = {"head": fold.head, "decisions": fold.decided, "different": different, "digest": fold.digest()}
     return {"policy": name, **facts}
 
 
@@ -64,6 +65,9 @@ class _OwnMind(Fold):
     different, astray = 0, False
 
     def _decided(self, event: Event, body: Decided) -> None:
+        if self.recipe.create.log_contexts == "chosen":
+            super()._decided(event, body)  # without the contexts of the others nobody can decide anew
+            return
         given: dict[str, Any] = {}
         if body.eligible is not None:
             given["eligible"] = unbits(body.eligible, len(self.names))
@@ -89,35 +93,4 @@ def _compare(fold: Fold, own: _OwnMind, events: Sequence[Event]) -> None:
 
 async def drop(store: Store, name: str) -> None:
     """Delete a policy."""
-    await store.drop((await _policy(store, name)).id)
-
-
-async def verify(loop: Loop) -> tuple[int, bool] | None:
-    """Return up to which event a running policy's state was compared with its log, and whether they were equal.
-
-    The newest snapshot is compared with a replay from the one before, or a short log with the state itself; None if
-    either would take long. Pauses keep it out of the way of requests.
-    """
-    store, row, recipe = loop.store, loop.row, loop.recipe
-    snapshots = [one for one in await store.snapshots(row.id) if one.whole and one.version == __version__]
-    if len(snapshots) > 1 and snapshots[0].seq - snapshots[1].seq <= _MOST_REPLAYED:
-        fold = await asyncio.to_thread(Fold.from_bytes, recipe, snapshots[1].payload)
-        made = await asyncio.to_thread(Fold.from_bytes, recipe, snapshots[0].payload)
-        goal, wanted = snapshots[0].seq, await asyncio.to_thread(made.digest)
-    elif loop.fold is not None and loop.fold.head <= _MOST_REPLAYED:
-        fold = await asyncio.to_thread(Fold, recipe)
-        goal, wanted = await loop.look(lambda now: (now.head, now.digest()))
-    else:
-        return None
-    while fold.head < goal:
-        events = await store.read(row.id, fold.head, min(goal - fold.head, _AT_ONCE))
-        if not events:
-            raise ValueError(f"the log ends at event {fold.head} instead of {goal}")
-        await asyncio.to_thread(_apply, fold, events)
-        await asyncio.sleep(0.2)
-    return goal, await asyncio.to_thread(fold.digest) == wanted
-
-
-def _apply(fold: Fold, events: Sequence[Event]) -> None:
-    for event in events:
-        fold.apply(event)
+    await store.drop((await policy_of(store, name)).id)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.certificate import Tally, Watch
-from armtriage.decision_certificate import DecisionWatch
 from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.environments.availability import eligible_in
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.random import replication_seed, row_of, stream
+from armtriage.pattern_book import DecisionWatch
 from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
 from armtriage.policies.contextual import ContextualPolicy
@@ -123,7 +123,7 @@ def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> 
     if isinstance(policy, CompiledContextualPolicy) and policy.in_loop and _is_plain(environment):
         return _linear
     if sleeps(environment):
-        compiled = isinstance(policy, CompiledPolicy) and policy.among is not None
+        compiled = isinstance(policy, CompiledPolicy) and policy.among is not None and policy.decisions is None
         return _among if compiled and type(environment) is StochasticEnvironment else by_ask_and_tell
     if isinstance(policy, CompiledPolicy) and isinstance(environment, StochasticEnvironment | ReplayEnvironment):
         if policy.in_loop:
@@ -348,10 +348,12 @@ def _by_hand(
                 decision = policy.ask(environment.contexts(number, replication))
                 lost = environment.regret(number, decision.arms, replication)
             elif sleeps(environment):
-                mask = np.zeros(policy.n_arms, np.bool_)
-                mask[environment.eligible(number, replication)] = True
+                mask, among = np.zeros(policy.n_arms, np.bool_), environment.eligible(number, replication)
+                mask[among] = True
                 decision = policy.ask(eligible=mask)
                 lost = environment.regret(decision.arms, number, replication)
+                if isinstance(watch, DecisionWatch) and among.size < policy.n_arms:
+                    watch.note(among, decision.arms)
             else:
                 decision = policy.ask()
                 lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)

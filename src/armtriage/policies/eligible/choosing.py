@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays, reveal
-from armtriage.intervals import kl_upper
+from armtriage.intervals import kl_upper, two_points
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
@@ -31,6 +31,7 @@ __all__ = [
     "draw_best",
     "index_of",
     "kl_index",
+    "kl_index_of",
     "mark_revealed",
     "mean_of",
     "refit",
@@ -321,12 +322,21 @@ def choose_by_kl(request: Request, among: NDArray[np.int64], arms: NDArray[np.in
 
 
 @kernel
+def kl_index_of(count: float, mean: float, between: float, bonus: float) -> float:
+    """Return the largest mean that `bonus` allows; of rewards between 0 and 1, by the law on two points like theirs."""
+    if between <= 0.0:
+        return kl_upper(mean, bonus / count)
+    least, wins = two_points(count, mean * count, between)
+    return least + (1.0 - least) * kl_upper(wins / count, bonus / count)
+
+
+@kernel
 def kl_index(rows: Rows, arm: int, bonus: float) -> float:
     """Return the KL index of an arm."""
     if is_unseen(rows, arm):
         return value_unseen(rows, arm)
     count = counted(rows, arm)
-    return kl_upper(rows.gained[arm] / count, bonus / count)
+    return kl_index_of(float(count), rows.gained[arm] / count, rows.told_between[arm], bonus)
 
 
 @kernel
@@ -336,7 +346,6 @@ def choose_at_random(
     """Fill `arms` with those of most luck: every set of eligible arms has the same probability."""
     rows = request.rows
     for i in range(among.size):
-        rows.values[i] = uniform(luck, among[i])
-    largest(rows, among.size, arms.size, 1.0 - (2.0 * arms.size + 8.0) / among.size)
-    for i in range(arms.size):
-        arms[i] = among[rows.places[i]]
+        rows.values[among[i]] = uniform(luck, among[i])
+    largest(rows, rows.values, among, arms.size, 1.0 - (2.0 * arms.size + 8.0) / among.size)
+    arms[:] = rows.best[: arms.size]

@@ -27,7 +27,7 @@ __all__ = ["Among", "Crowd", "Rules", "decide", "decider", "name_among"]
 
 _COVERED = 20_000  # arms up to which a cover is counted, which looks at all of them for each pick
 _SCRATCH = {"pending", "divisors", "out", "cut", "skipped", "marks", "values", "keys", "chosen", "open", "ceiling"}
-_SCRATCH |= {"places", "degrees", "flags"}
+_SCRATCH |= {"best", "degrees", "flags", "hashes"}
 _KEPT = tuple(name for name in COLUMNS if name not in _SCRATCH)
 
 

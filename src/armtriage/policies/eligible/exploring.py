@@ -24,19 +24,14 @@ def split(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> tupl
 
     One pass finds what a repeated one would: see `docs/certificate.md`.
     """
-    size, total = arms.size, among.size
-    for i in range(total):
-        rows.values[i] = rows.lower[among[i]]
-    rows.lower_level = largest(rows, total, size + 1, rows.lower_level)
+    size = arms.size
+    rows.lower_level = largest(rows, rows.lower, among, size + 1, rows.lower_level)
     kth_lower, next_lower = np.inf, np.inf
     for i in range(size + 1):
         kth_lower, next_lower = min(kth_lower, max(rows.keys[i], next_lower)), min(next_lower, rows.keys[i])
-    for i in range(total):
-        rows.values[i] = rows.upper[among[i]]
-    rows.n_ceiling = min(total, 2 * size)
-    rows.upper_level = largest(rows, total, rows.n_ceiling, rows.upper_level)
-    for i in range(rows.n_ceiling):
-        rows.ceiling[i] = among[rows.places[i]]
+    rows.n_ceiling = min(among.size, 2 * size)
+    rows.upper_level = largest(rows, rows.upper, among, rows.n_ceiling, rows.upper_level)
+    rows.ceiling[: rows.n_ceiling] = rows.best[: rows.n_ceiling]
     sort_pairs(rows.keys, rows.ceiling, rows.n_ceiling)
     next_upper = rows.keys[size]
     rows.gap = max(0.0, min(rows.gap, rows.keys[size - 1] - next_lower))
@@ -132,11 +127,9 @@ def explore(rows: Rows, graph: GraphArrays, plain: bool, confirmed: int, n: int,
         place += 1
     elif plain:
         k = min(arms.size - confirmed, m)
-        for i in range(m):
-            rows.values[i] = rows.upper[rows.chosen[i]]
-        rows.pick_level = largest(rows, m, k, rows.pick_level)
+        rows.pick_level = largest(rows, rows.upper, rows.chosen[:m], k, rows.pick_level)
         for i in range(k):
-            arms[place + i] = rows.chosen[rows.places[i]]
+            arms[place + i] = rows.best[i]
         place += k
     else:
         for i in range(m):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import sort_pairs
+from armtriage.kernels.order import sort_pairs, top_first
 from armtriage.kernels.random import bits
 from armtriage.policies.eligible.choosing import draw_best, mark_revealed, mean_of, refit
 from armtriage.policies.eligible.exploring import explore, fill_by_upper, split
@@ -62,9 +62,16 @@ def retrospective_among(rows: Rows, pulls: NDArray[np.int64], exposures: NDArray
             rows.values[m] = ((exposures[arm] - pulls[arm]) * rows.upper[arm] + low) / exposures[arm]
             rows.chosen[m] = arm
             m += 1
-    sort_pairs(rows.values, rows.chosen, m)
+    # Few arms fill all slots, so not all of them are sorted.
+    ready, held = 0, 0
+    while ready < m and held < slots:
+        ready, held = min(m, 4 * ready + 64), 0
+        top_first(rows.values, rows.chosen, m, ready)
+        sort_pairs(rows.values, rows.chosen, ready)
+        for i in range(ready):
+            held += exposures[rows.chosen[i]]
     best, left = 0.0, slots
-    for i in range(m):
+    for i in range(ready):
         if left <= 0:
             break
         units = min(left, exposures[rows.chosen[i]])
@@ -80,7 +87,9 @@ def _note_pattern(rows: Rows, among: NDArray[np.int64]) -> None:
         return
     name = _SEED
     for i in range(among.size):
-        name = name ^ bits(_SEED, among[i])
+        if rows.hashes[among[i]] == np.uint64(0):
+            rows.hashes[among[i]] = bits(_SEED, among[i])
+        name = name ^ rows.hashes[among[i]]
     if name == np.uint64(0):
         name = _SEED
     place = int(name >> np.uint64(40)) % rows.patterns.size
@@ -205,10 +214,10 @@ def choose_guarded(
         if request.learned:
             share = drawn_share(k, n if request.plain else min(n, rows.cover))
         for i in range(n):
-            rows.values[i] = mean_of(rows, rows.open[i])
-        rows.mean_level = largest(rows, n, k, rows.mean_level)
+            rows.values[rows.open[i]] = mean_of(rows, rows.open[i])
+        rows.mean_level = largest(rows, rows.values, rows.open[:n], k, rows.mean_level)
         for i in range(k):
-            arms[confirmed + i] = rows.open[rows.places[i]]
+            arms[confirmed + i] = rows.best[i]
         mark_revealed(rows, request.graph, request.plain, arms)
         incumbents = arms[confirmed:].copy()
     draw_best(rows, luck, rows.open[:n], incumbents, share, arms[confirmed:])

@@ -82,13 +82,14 @@ class Rows(Record):
     out: NDArray[np.float64]  # luck up to here takes no draw to `level`
     cut: NDArray[np.int64]  # the version of `level` that this is true of
     skipped: NDArray[np.uint8]  # rewards since
+    hashes: NDArray[np.uint64]  # of the arm's number, 0 until it is needed
     marks: NDArray[np.int64]  # scratch: what the incumbents of round `mark` reveal
     values: NDArray[np.float64]  # scratch
     keys: NDArray[np.float64]  # scratch
     chosen: NDArray[np.int64]  # scratch
     open: NDArray[np.int64]  # scratch: arms of the request that are still in question, ascending
     ceiling: NDArray[np.int64]  # scratch: its arms of largest upper bound, largest first; enough for two decisions
-    places: NDArray[np.int64]  # scratch
+    best: NDArray[np.int64]  # scratch
     degrees: NDArray[np.int64]  # scratch
     flags: NDArray[np.uint8]  # scratch, always left at 0
     patterns: NDArray[np.uint64]  # hashes of the eligible sets so far
@@ -158,9 +159,10 @@ _ZEROS: dict[str, Any] = {
     name: dtype
     for dtype, names in (
         (np.int64, "counts learned pending missed credit due pulls exposures admitted offered cut marks chosen open"),
-        (np.int64, "degrees ceiling places"),
+        (np.int64, "degrees ceiling best"),
         (np.float64, "sums between gained wins told_between lower upper divisors out values keys"),
         (np.uint8, "skipped flags"),
+        (np.uint64, "hashes"),
     )
     for name in names.split()
 }
@@ -318,23 +320,24 @@ def expose(rows: Rows, among: NDArray[np.int64], arms: NDArray[np.int64]) -> Non
 
 
 @kernel
-def largest(rows: Rows, n: int, k: int, level: float) -> float:
-    """Put where the k largest of the first n values are into `places`, in any order; of equals the first count.
+def largest(rows: Rows, column: NDArray[np.float64], among: NDArray[np.int64], k: int, level: float) -> float:
+    """Put the k arms that are largest in a column into `best`, in any order; of equals those of smaller number.
 
-    Return the level to look for them above next time. First only what is not below the level is listed, which is
-    usually little more than k of the values, and all of them if that is not enough.
+    Return the level to look for them above next time. First only arms that are not below the level are listed, which
+    are usually few more than k, and all of them if that is not enough.
     """
     few = 0
-    for i in range(n):
-        rows.keys[few], rows.places[few] = rows.values[i], i
-        few += rows.values[i] >= level
-    m = few
+    for i in range(among.size):
+        arm = among[i]
+        rows.keys[few], rows.best[few] = column[arm], arm
+        few += column[arm] >= level
+    n = few
     if few < k:
-        m = n
+        n = among.size
         for i in range(n):
-            rows.keys[i], rows.places[i] = rows.values[i], i
-    top_first(rows.keys, rows.places, m, k)
-    return next_level(rows, level, rows.keys, m, k, few)
+            rows.keys[i], rows.best[i] = column[among[i]], among[i]
+    top_first(rows.keys, rows.best, n, k)
+    return next_level(rows, level, rows.keys, n, k, few)
 
 
 @kernel
@@ -343,6 +346,6 @@ def next_level(rows: Rows, level: float, values: NDArray[np.float64], n: int, k:
 
     A level that was too high is mended at once, one that is too low now and then.
     """
-    if few < k or (few > 4 * k + 32 and rows.clock % 16 == 0):
+    if few < k or (few > 2 * k + 32 and rows.clock % 16 == 0):
         return kth_largest(values[k:n], n - k, min(n - k, k // 2 + 8)) if n > k else -np.inf
     return level

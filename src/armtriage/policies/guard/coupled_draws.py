@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from armtriage._arguments import LONGEST
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveal
+from armtriage.kernels.beta import beta_near
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import uniform
@@ -36,9 +37,9 @@ from armtriage.policies.guard.decision_account import (
     copy_arms,
 )
 from armtriage.policies.lost import as_least
-from armtriage.policies.sampler import draw, gain, mean_of, posterior
+from armtriage.policies.sampler import gain, mean_of, posterior
 
-__all__ = ["PROPOSE", "Draws", "check_draws", "keep_better", "learn", "new_draws", "propose"]
+__all__ = ["PROPOSE", "Draws", "check_draws", "keep_better", "learn", "new_draws", "propose", "settle_in"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -51,8 +52,6 @@ _KNOWN = 4  # rewards up to which an arm's mean says nothing of its luck
 # One luck for all lifts the incumbent as well, so an arm with bad luck behind it is hardly tried again: without this
 # limit the worst of 24 to 32 runs on slates, bags and shared luck lost 1.2 to 2.7 times as much, and the mean no less.
 _MOST = 0.5  # of the luck of an arm that was seen
-_LUCKIEST = 1.0 - 2.0**-53
-_ROOT_HALF = math.sqrt(0.5)
 _CHEAP = 1e-9  # what a look costs at least, so that it can be divided by
 
 
@@ -129,11 +128,11 @@ def check_draws(draws: Draws, counts: Ints, decisions: DecisionSet, graph: Feedb
     ):
         within(name, getattr(draws, name), least, largest)
     if draws.n_incumbent >= 0:
-        _settle_in(draws, graph.arrays)
+        settle_in(draws, graph.arrays)
 
 
 @kernel
-def _settle_in(draws: Draws, graph: GraphArrays) -> None:
+def settle_in(draws: Draws, graph: GraphArrays) -> None:
     """Note which arms the incumbent has, and reveals."""
     arms = draws.incumbent[: draws.n_incumbent]
     draws.inside[:] = 0
@@ -187,16 +186,19 @@ def _draw(params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uin
     common = abs(normal(luck, n))
     least = min(_MOST, max(draws.coupling, 1.0 / draws.exchange**2))
     looks = params.free_look and draws.n_incumbent >= 0
+    unseen = beta_near(common, params.prior_wins, params.prior_losses) + params.offset
     for a in range(n):
         if looks and draws.looked[a]:
             weights[a] = _mean(params, book, draws, a)
             continue
         count = _counted(book, a)
+        if count == 0:
+            weights[a] = unseen  # all of its luck is common
+            continue
         share = max(least, 1.0 / (1.0 + count))
         z = math.sqrt(share) * common + math.sqrt(1.0 - share) * normal(luck, a)
-        u = min(0.5 * math.erfc(-z * _ROOT_HALF), _LUCKIEST)
         low, wins, losses = _posterior(params, book, draws, a)
-        weights[a] = draw(u, low, wins, losses) + params.offset
+        weights[a] = low + (1.0 - low) * beta_near(z, wins, losses) + params.offset
 
 
 @kernel
@@ -204,7 +206,7 @@ def _seat(draws: Draws, graph: GraphArrays, arms: Ints, n: int) -> None:
     """Make a decision the incumbent."""
     copy_arms(arms, n, draws.incumbent)
     draws.n_incumbent = n
-    _settle_in(draws, graph)
+    settle_in(draws, graph)
 
 
 @kernel
@@ -264,16 +266,21 @@ def _due(draws: Draws, book: DecisionBook, graph: GraphArrays) -> int:
 
 
 @kernel
+def _settle_owed(draws: Draws, arm: int, share: float) -> None:
+    """Keep a share of what an arm is owed, if the look shows it."""
+    if draws.looked[arm] == 0 and draws.prices[arm] < math.inf:
+        draws.owed[arm] *= share
+
+
+@kernel
 def _settle_look(draws: Draws, book: DecisionBook, graph: GraphArrays, arm: int) -> None:
     """Take what a look costs from what waiting for it has saved."""
     _, owed, _ = _look(draws, book, graph, arm)
     share = max(0.0, 1.0 - max(draws.prices[arm], _CHEAP) / owed)
     for other in range(graph.start[arm], graph.stop[arm]):
-        if draws.looked[other] == 0:
-            draws.owed[other] *= share
+        _settle_owed(draws, other, share)
     for e in range(graph.indptr[arm], graph.indptr[arm + 1]):
-        if draws.looked[graph.indices[e]] == 0:
-            draws.owed[graph.indices[e]] *= share
+        _settle_owed(draws, graph.indices[e], share)
 
 
 @kernel

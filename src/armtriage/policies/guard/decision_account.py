@@ -126,6 +126,7 @@ class DecisionBook(Record):
     gap: float  # at most so large
     paid: float  # widths that forced rounds have played, in shadow mode
     cost: float  # scratch: what the proposal can lose
+    elsewhere: float  # what was booked among other eligible arms than those of this page
 
 
 def params_of(
@@ -262,6 +263,7 @@ def new_decision_book(params: DecisionParams) -> DecisionBook:
         gap=params.worst,
         paid=0.0,
         cost=0.0,
+        elsewhere=0.0,
     )
 
 
@@ -289,6 +291,7 @@ def check_book(params: DecisionParams, book: DecisionBook, decisions: DecisionSe
         ("gap", 0.0, params.worst * _SLACK),
         ("paid", 0.0, most),
         ("cost", 0.0, most),
+        ("elsewhere", 0.0, most),
     ):
         within(name, getattr(book, name), least, largest)
 
@@ -445,7 +448,8 @@ def _allow(params: DecisionParams, book: DecisionBook, t: int) -> None:
     paid = params.cover * params.size * b
     minimax = params.cover + 2.0 * math.sqrt(2.0 * paid * t)
     gap = 2.0 * params.cover + 8.0 * paid / book.gap if book.gap > 0.0 else math.inf
-    book.allowed = params.factor * min(minimax, _GAP_FACTOR * gap)
+    # It never falls: among eligible arms more may be allowed than where all are.
+    book.allowed = max(book.allowed, params.factor * min(minimax, _GAP_FACTOR * gap))
 
 
 @kernel
@@ -470,7 +474,7 @@ def _narrow_gap(book: DecisionBook, query: Query) -> None:
 
 @kernel
 def _fits(book: DecisionBook) -> bool:
-    return book.cost == 0.0 or book.spent + book.cost <= book.allowed * _SLACK
+    return book.cost == 0.0 or book.elsewhere + book.spent + book.cost <= book.allowed * _SLACK
 
 
 @kernel
@@ -530,7 +534,7 @@ def _ask_forced(params: DecisionParams, book: DecisionBook, query: Query) -> Non
     for a in range(params.n_arms):
         high = _hope(params, book, a)
         if not params.shadow:
-            query.weights[a] = high + 1e-7 * (high - book.lower[a])
+            query.weights[a] = high - 1e-7 * (1.0 - (high - book.lower[a]))  # never above what is possible
         elif book.counts[a] > 0:
             query.weights[a] = min(max(book.sums[a] / book.counts[a] + params.offset, book.lower[a]), high)
         else:
@@ -561,7 +565,8 @@ def admit(params: DecisionParams, book: DecisionBook, query: Query, number: int)
         return ASK_BEST
     if stage == REFUNDED:
         past = _log_loss(book, query)
-        book.spent = max(past - book.cost, 0.0) if past <= book.allowed * _SLACK else min(book.spent, past)
+        room = book.allowed * _SLACK - book.elsewhere
+        book.spent = max(past - book.cost, 0.0) if past <= room else min(book.spent, past)
     if stage <= REFUNDED:
         if _fits(book):
             book.spent += book.cost

@@ -25,7 +25,7 @@ from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.facts import arrays_of, facts_of, require, restore_arrays, take_facts
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
-from armtriage.policies.guard.decision_account import DecisionBook, lose, note_rewards
+from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, lose, note_rewards
 from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
 from armtriage.policies.guard.over_decisions import DecisionGuard, judge, new_guard
 from armtriage.policies.linear import ContextualGuard
@@ -35,6 +35,7 @@ from armtriage.policies.policy import Policy, kinds_of
 
 __all__ = ["Guard"]
 
+_NONE = np.empty(0, np.int64)
 _AMONG = Among(choose_proposed, believe_means)
 _OF_A_ROUND = {"context", "contexts", "feature", "features", "user", "users", "visitor", "visitors"}
 
@@ -105,21 +106,12 @@ class Guard(GuardedPolicy):
     array([0])
     """
 
-    def __new__(cls, *given: Any, dimension: int | None = None, **options: Any) -> Any:
-        """Return a guard, or with `dimension` one for contexts."""
-        if dimension is None:
-            return super().__new__(cls)
-        named = {"n_arms" if name == "graph" else name: value for name, value in options.items()}
-        named.update(zip(("proposer", "n_arms", "budget"), given, strict=False))
-        return ContextualGuard(**named, dimension=dimension)
-
     def __init__(
         self,
         proposer: Policy | Callable[..., ArrayLike] | None,
         graph: FeedbackGraph | int | None = None,
         budget: int | None = None,
         *,
-        dimension: int | None = None,
         decisions: DecisionSet | None = None,
         delta: float = 0.01,
         mode: str = "time",
@@ -127,6 +119,10 @@ class Guard(GuardedPolicy):
         patterns: int = 0,
         **options: Unpack[Options],
     ) -> None:
+        if "dimension" in options:
+            self.__class__ = ContextualGuard  # type: ignore[assignment]
+            ContextualGuard.__init__(self, proposer, graph, budget=budget, delta=delta, factor=factor, **options)  # type: ignore[arg-type]
+            return
         if graph is None:
             raise TypeError("graph must be a FeedbackGraph or a number of arms without dimension, got None")
         super().__init__(
@@ -134,13 +130,6 @@ class Guard(GuardedPolicy):
         )
         self.proposer = proposer
         self._stream = stream(self.seed, "policy")
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments, but for the graph and what makes a guard of another kind."""
-        return {name: value for name, value in super().config.items() if name != "dimension"}
-
-    dimension = None
 
     @property
     def proposer(self) -> Policy | Callable[[int], ArrayLike] | None:
@@ -217,10 +206,7 @@ class Guard(GuardedPolicy):
     def _select(self, number: int) -> NDArray[np.int64]:
         if isinstance(self._book_state, DecisionGuard):
             assert self._over is not None
-            book = self._book_state.book
-            certain = book.n_committed >= 0
-            arms = book.committed[: book.n_committed] if certain else self._proposal(number)
-            return judge(self._decision_params, self._book_state, self._over, number, arms)
+            return self._judged(self._decision_params, number, None, _NONE)
         arms = np.arange(self.budget)
         sets = self._book_state.sets
         if sets.n_active + sets.n_confirmed > self.budget:
@@ -229,11 +215,23 @@ class Guard(GuardedPolicy):
         arms.sort()
         return arms
 
-    def _proposal(self, number: int) -> NDArray[np.int64]:
-        """Return what the proposer wants, checked."""
-        if self._inner is not None:
-            return self._inner._select(number)
-        return self._called(number, None)
+    def _judged(
+        self, params: DecisionParams, number: int, among: NDArray[np.int64] | None, exclude: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return what is played over a decision set: what is certain, what is proposed, or another decision."""
+        guard = self._book_state
+        assert isinstance(guard, DecisionGuard)
+        assert self._over is not None
+        book = guard.book
+        certain = book.n_committed >= 0
+        arms = book.committed[: book.n_committed] if certain else self._proposal(number, among)
+        return judge(params, guard, self._over, number, arms, exclude)
+
+    def _proposal(self, number: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Return what the proposer wants, among eligible arms if they are given, checked."""
+        if self._inner is None:
+            return self._called(number, among)
+        return self._inner._select(number) if among is None else self._inner._select_among(number, among)[0]
 
     def _called(self, number: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Return the arms that the function wants, ascending."""
@@ -248,6 +246,8 @@ class Guard(GuardedPolicy):
             arms = np.unique(check_arms(given, self.n_arms, "the arms that proposer returns"))
             if arms.size != np.size(given) or not self._over.contains(arms):
                 raise ValueError(f"proposer must return a decision of {self._over!r}, got {given!r}")
+            if among is not None and not np.isin(arms, among).all():
+                raise ValueError(f"proposer must return eligible arms, got {given!r}")
             return arms
         size = self.budget if among is None else min(self.budget, among.size)
         wanted = "the arms that proposer returns"
@@ -282,11 +282,14 @@ class Guard(GuardedPolicy):
     def _select_among(
         self, number: int, among: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        if self._over is not None:
+            return self._choose_among(among, lambda params, left: self._judged(params, number, among, left)), None
+        if self.decisions is not None and among.size < self.budget:
+            raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
         crowd = self._gather()
         if among.size <= self.budget:
             return crowd.choose(number, among)
-        wanted = self._called(number, among) if self._inner is None else self._inner._select_among(number, among)[0]
-        return crowd.choose(number, among, wanted)
+        return crowd.choose(number, among, self._proposal(number, among))
 
     @property
     def _crowds(self) -> list[Crowd]:
@@ -295,6 +298,8 @@ class Guard(GuardedPolicy):
         return [crowd for crowd in (self._crowd, inner) if crowd is not None]
 
     def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+        if not self._crowds:
+            super()._count_among(among, arms, shown)
         for crowd in self._crowds:
             crowd.count(among, arms, shown)
 
@@ -366,14 +371,17 @@ class Guard(GuardedPolicy):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         inner = {} if self._inner is None else self._inner._arrays()
-        return facts_of(self._book_state) | {f"proposer.{name}": array for name, array in inner.items()}
+        own = facts_of(self._book_state) | self._set_arrays()
+        return own | {f"proposer.{name}": array for name, array in inner.items()}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         for name in ("_book_state", "_post"):
             vars(self).pop(name, None)
         own = {name: array for name, array in arrays.items() if not name.startswith("proposer.")}
-        take_facts(self._book_state, own)
+        of_sets = {name: array for name, array in own.items() if name.startswith(("pages.", "by_set."))}
+        take_facts(self._book_state, {name: array for name, array in own.items() if name not in of_sets})
         self._rebuild_guard()
+        self._restore_sets(of_sets, self._rebuild_guard)
         inner = {name.removeprefix("proposer."): array for name, array in arrays.items() if name not in own}
         if self._inner is None:
             require(not inner, "a function that proposes has no state")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Unpack
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_choice, check_count, check_number, check_probability
 from armtriage.certificate import Account, Bounds, Certificate, Tally, cert_among, narrowed
+from armtriage.decision_certificate import challenge, log_bound
 from armtriage.decisions import Decision, DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import MIXTURE
@@ -22,10 +23,12 @@ from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.elimination import CombinatorialElimination, fill_rows, rebuild
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
-from armtriage.policies.facts import require
+from armtriage.policies.facts import require, within
 from armtriage.policies.guard.account import Book, GuardParams, new_book, rebuild_book
+from armtriage.policies.guard.coupled_draws import Draws
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, check_book, params_of
 from armtriage.policies.guard.over_decisions import triage_of as triage_over
+from armtriage.policies.guard.pages import Pages
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
@@ -34,6 +37,9 @@ from armtriage.triage import Triage, TriageLog
 __all__ = ["GuardState", "GuardedPolicy"]
 
 MODES = ("time", "shadow")
+_NONE = np.empty(0, np.int64)
+_SETS = 64  # eligible sets with a page of their own over a decision set
+_CELLS = 4_000_000  # and at most so many numbers on them, 64 megabytes
 _COVER_PAUSE = 64  # a cover takes a look at the whole graph, so one is counted every (K + edges) / (64 S) rounds
 
 
@@ -64,7 +70,9 @@ class GuardedPolicy(Policy):
         self.mode = check_choice("mode", mode, MODES)
         self.factor = check_number("factor", factor)
         self.patterns = check_count("patterns", patterns)
-        self._patterns = PatternBook(self.patterns) if self.patterns else None
+        self._patterns = PatternBook(self.patterns) if self.patterns and self._over is None else None
+        self._pages: Pages | None = None
+        self._priced: tuple[NDArray[np.int64], float | None] = _NONE, None
 
     @property
     def _over(self) -> DecisionSet | None:
@@ -98,6 +106,55 @@ class GuardedPolicy(Policy):
         return {}
 
     @cached_property
+    def _decision_params_among(self) -> DecisionParams:
+        """The same among eligible arms: where sleepers are not seen, only a pull of its own is sure to show an arm."""
+        params = self._decision_params
+        return params if self.sleepers_seen else params._replace(cover=float(params.n_arms))
+
+    def _decision_draws(self) -> Draws | None:
+        """Return the draws that propose over a decision set, if they are the policy's own."""
+        return None
+
+    def _choose_among(
+        self, among: NDArray[np.int64], choose: Callable[[DecisionParams, NDArray[np.int64]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Return what `choose`, called with parameters and the arms that are not eligible, decides on their page."""
+        book, draws = self._decision_book(), self._decision_draws()
+        forced, cost = int(book.forced), 0.0
+        if among.size == self.n_arms:
+            arms = choose(self._decision_params, _NONE)
+        else:
+            if self._pages is None:
+                self._pages = Pages(self._decision_params, self._most_sets, with_draws=draws is not None)
+            exclude = np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True)
+            with self._pages.at(among, self.graph.arrays, book, draws):
+                arms = choose(self._decision_params_among, exclude)
+                cost = 0.0 if book.n_committed >= 0 else float(book.cost)
+        self._priced = arms, cost if int(book.forced) == forced else None
+        return arms
+
+    @property
+    def _most_sets(self) -> int:
+        return max(self.patterns, 1, min(_SETS, _CELLS // self.n_arms))
+
+    def _book_among(self, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
+        """Book a decision among eligible arms for the certificate, with what it can lose."""
+        if among.size == self.n_arms:
+            return
+        assert self._over is not None
+        if self._patterns is None:
+            self._patterns = PatternBook(self._most_sets, self._over)
+        bounds, (own, cost) = self._decision_bounds(), self._priced
+        if cost is None or not np.array_equal(own, arms):
+            exclude = np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True)
+            cost = challenge(self._over, arms, bounds, exclude).amount
+        self._patterns.add(among, arms, cost, bounds)
+
+    def _decision_bounds(self) -> Bounds:
+        book = self._decision_book()
+        return Bounds(book.lower, book.upper)
+
+    @cached_property
     def _elimination(self) -> CombinatorialElimination:
         return CombinatorialElimination(self.graph, self.budget, delta=self.delta, seed=self.seed)
 
@@ -125,7 +182,9 @@ class GuardedPolicy(Policy):
 
     def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
         decision = super()._ask_among(among, given)
-        if self._patterns is not None:
+        if self._over is not None:
+            self._book_among(among, decision.arms)
+        elif self._patterns is not None:
             bounds = self._bounds()
             cost = cert_among(*bounds, decision.arms, among)
             self._patterns.add(among, decision.arms, cost, bounds)
@@ -148,14 +207,15 @@ class GuardedPolicy(Policy):
             self._patterns = PatternBook.from_arrays(given, self.n_arms, self.patterns)
 
     def _gather(self) -> Crowd:
-        fixed = self._crowd is None
+        crowd, fixed = self._crowd, self._crowd is None
+        if crowd is not None and crowd.covered is self._roster.live:
+            return crowd
         crowd = super()._gather()
         if fixed and self._patterns is not None:
             # What was lost while everybody was always eligible is known as a number.
             self._patterns.frozen += float(crowd.rows.total)
-        if crowd.covered is not self._roster.live:
-            # Where sleepers are not seen, only a pull of its own is sure to show an arm.
-            crowd.cover(self._roster.live, seen=self.sleepers_seen and not self._plain)
+        # Where sleepers are not seen, only a pull of its own is sure to show an arm.
+        crowd.cover(self._roster.live, seen=self.sleepers_seen and not self._plain)
         return crowd
 
     @property
@@ -167,6 +227,8 @@ class GuardedPolicy(Policy):
         self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: NDArray[np.int64] | None
     ) -> None:
         # The budget stays as it is for what the guard would have played; what was played is what is certified.
+        if self._over is not None:
+            return
         if among is None:
             sets, book = self._guard()
             bounds, everybody = (sets.lower, sets.upper), np.arange(self.n_arms)
@@ -236,7 +298,8 @@ class GuardedPolicy(Policy):
         else:
             book = self._guard().book if self._crowd is None else self._crowd.rows
         width = self.reward_range[1] - self.reward_range[0]
-        spent, allowed = width * float(book.spent), width * float(book.allowed)
+        elsewhere = float(book.elsewhere) if self._over is not None else 0.0
+        spent, allowed = width * (float(book.spent) + elsewhere), width * float(book.allowed)
         return Account(spent, allowed, int(book.forced), self.factor, self._revealing_pulls())
 
     def _revealing_pulls(self) -> int:
@@ -336,11 +399,37 @@ class GuardedPolicy(Policy):
             bounds=bounds,
             contradictions=self.interval_failures,
             account=self.account,
+            by_pattern=self._by_set(decisions, tally.pulls, Bounds(bounds.lower + offset, bounds.upper + offset)),
         )
 
-    def _check_eligible_allowed(self) -> None:
-        if self._over is not None:
-            raise NotImplementedError(
-                "a guard over a decision set keeps its account for the whole set: ask ThompsonSampling(decisions=) or "
-                "CombUCB1(decisions=) with eligible arms, or make a policy for the smaller set"
-            )
+    def _by_set(self, decisions: DecisionSet, pulls: NDArray[np.int64], bounds: Bounds) -> float | None:
+        """Return what all decisions have lost at most against the best eligible ones, once sets have differed."""
+        sets = self._patterns
+        if sets is None or not sets.rounds:
+            return None
+        whole = log_bound(decisions, pulls - sets.pulls, self._asked - sets.rounds, bounds)
+        return (self.reward_range[1] - self.reward_range[0]) * (whole + sets.bound(bounds))
+
+    def _set_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what is kept of eligible sets over a decision set, as arrays for a file."""
+        if self._over is None or self._pages is None or self._patterns is None:
+            return {}
+        parts = {"pages": self._pages.to_arrays(), "by_set": self._patterns.to_arrays()}
+        return {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+
+    def _restore_sets(self, arrays: Mapping[str, NDArray[Any]], check: Callable[[], None]) -> None:
+        """Take back what `_set_arrays` returned, if anything; `check` checks the page at which the book is open."""
+        self._pages = None
+        if self._over is None or not arrays:
+            require(not arrays, "without a decision set there are no pages of eligible sets")
+            return
+        pages, sets = (
+            {name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")}
+            for part in ("pages", "by_set")
+        )
+        draws = self._decision_draws()
+        self._pages = Pages(self._decision_params, self._most_sets, with_draws=draws is not None)
+        self._pages.restore(pages, check, self.graph.arrays, self._decision_book(), draws)
+        self._patterns = PatternBook.from_arrays(sets, self.n_arms, self._most_sets, self._over)
+        require(self._patterns.pulls <= self.tally.pulls, "pulls among eligible arms must be among all pulls")
+        within("rounds among eligible arms", self._patterns.rounds, 0, self._asked)

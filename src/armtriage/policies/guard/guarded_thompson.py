@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 import numpy as np
@@ -11,8 +12,9 @@ from armtriage._arguments import check_choice, check_flag
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.random import row_of
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import Kernels, OraclePolicy
+from armtriage.policies.compiled import CompiledPolicy, Kernels, OraclePolicy
 from armtriage.policies.eligible import Among, Rules
 from armtriage.policies.eligible.choosing import believe_draws
 from armtriage.policies.eligible.guarding import choose_guarded
@@ -20,7 +22,7 @@ from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.elimination import elimination
 from armtriage.policies.elimination import sets as triage
 from armtriage.policies.guard.account import GuardParams, admit, begin, note
-from armtriage.policies.guard.coupled_draws import check_draws
+from armtriage.policies.guard.coupled_draws import Draws, check_draws
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
 from armtriage.policies.guard.free_look import (
     Sampler,
@@ -175,7 +177,8 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         How many times that.
     patterns : int
         Where requests differ, for how many eligible sets the certificate keeps a book of its own, which is tighter if
-        there are few; each ask then costs some 0.1 ms more.
+        there are few; each ask then costs some 0.1 ms more. Over `decisions` there are 64 at least, and the account
+        has a page for each.
     free_look : bool
         Let arms that the incumbents reveal anyway compete with their means instead of draws.
     reveal : bool, optional
@@ -249,11 +252,36 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         assert self._over is not None
         return decide(params, state, self.graph.arrays, self._over, number, luck)
 
+    def _select_among(
+        self, number: int, among: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        if self._over is None:
+            if self.decisions is not None and among.size < self.budget:
+                raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
+            return CompiledPolicy._select_among(self, number, among)
+        graph, over, luck = self.graph.arrays, self._over, row_of(self._stream, number)
+
+        def choose(params: DecisionParams, exclude: NDArray[np.int64]) -> NDArray[np.int64]:
+            return decide(params, self._state, graph, over, number, luck, exclude)
+
+        return self._choose_among(among, choose), None
+
     def _beliefs(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64] | None:
         return super()._beliefs(number, arms) if self._over is None else None
 
     def _decision_book(self) -> DecisionBook:
         return self._state.book  # type: ignore[no-any-return]
+
+    def _decision_draws(self) -> Draws:
+        return self._state.draws  # type: ignore[no-any-return]
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return super()._arrays() | self._set_arrays()
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        of_sets = {name: array for name, array in arrays.items() if name.startswith(("pages.", "by_set."))}
+        super()._restore({name: array for name, array in arrays.items() if name not in of_sets})
+        self._restore_sets(of_sets, self._rebuild)
 
     def _proposer_calls(self) -> int:
         return int(self._state.draws.questions)

@@ -45,6 +45,8 @@ __all__ = [
     "triage_of",
 ]
 
+_NONE = np.empty(0, np.int64)
+
 
 class DecisionGuard(Record):
     """A guard around somebody else's proposals."""
@@ -144,14 +146,19 @@ def guarded_choice(
 KERNELS = Kernels(select, update, release=release)
 
 
-def _until_done(query: Query, decisions: DecisionSet, go_on: Callable[[], int]) -> NDArray[np.int64]:
-    """Answer questions until the decision is made."""
+def _until_done(
+    query: Query, decisions: DecisionSet, go_on: Callable[[], int], exclude: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Answer questions, about decisions without the arms of `exclude`, until the decision is made."""
     while (asked := go_on()) != DONE:
         if asked == ASK_EACH:
-            query.values[:] = decisions.maximise_each_including(query.weights)
+            query.values[:] = decisions.maximise_each_including(query.weights, exclude=exclude)
             continue
-        arms = decisions.maximise(query.weights, () if query.include < 0 else (query.include,))
-        assert arms is not None, "a set has a decision, and one with each arm that has a value"
+        arms = decisions.maximise(query.weights, () if query.include < 0 else (query.include,), exclude)
+        if arms is None:
+            # With all arms a set has a decision, and one with each arm that has a value.
+            left = decisions.n_arms - exclude.size
+            raise ValueError(f"eligible must leave a decision of {decisions!r}, got {left} arms")
         query.answer[: arms.size], query.n_answer = arms, arms.size
     return query.chosen[: query.n_chosen].copy()
 
@@ -163,19 +170,25 @@ def decide(
     decisions: DecisionSet,
     number: int,
     luck: np.uint64,
+    exclude: NDArray[np.int64] = _NONE,
 ) -> NDArray[np.int64]:
     """Return the decision of a round: proposed by coupled draws, and admitted or replaced."""
     state.query.stage = PROPOSE
-    return _until_done(state.query, decisions, lambda: advance(params, state, graph, number, luck))
+    return _until_done(state.query, decisions, lambda: advance(params, state, graph, number, luck), exclude)
 
 
 def judge(
-    params: DecisionParams, guard: DecisionGuard, decisions: DecisionSet, number: int, proposal: NDArray[np.int64]
+    params: DecisionParams,
+    guard: DecisionGuard,
+    decisions: DecisionSet,
+    number: int,
+    proposal: NDArray[np.int64],
+    exclude: NDArray[np.int64] = _NONE,
 ) -> NDArray[np.int64]:
     """Return the proposal, or what is played in its place."""
     query = guard.query
     query.chosen[: proposal.size], query.n_chosen, query.stage = proposal, proposal.size, ADMIT
-    return _until_done(query, decisions, lambda: admit(params, guard.book, query, number))
+    return _until_done(query, decisions, lambda: admit(params, guard.book, query, number), exclude)
 
 
 def triage_of(params: DecisionParams, book: DecisionBook, decisions: DecisionSet) -> Triage:

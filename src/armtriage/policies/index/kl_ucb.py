@@ -1,4 +1,4 @@
-"""KLUCB: the index policy whose intervals fit rewards of 0 and 1."""
+"""KLUCB: the index policy whose intervals fit rewards of 0 and 1, and follow the variance of others."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from armtriage._arguments import check_number
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.intervals import kl_upper
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
 from armtriage.policies.eligible import Among
-from armtriage.policies.eligible.choosing import choose_by_kl, kl_index
-from armtriage.policies.eligible.rows import Request
+from armtriage.policies.eligible.choosing import choose_by_kl, kl_index, kl_index_of
+from armtriage.policies.eligible.rows import Request, Rows
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
     IndexState,
@@ -50,6 +49,12 @@ def exploration(params: Params, number: int) -> float:
 
 
 @kernel
+def _index(state: IndexState, arm: int, count: int, bonus: float) -> float:
+    """Return the index of an arm that was seen."""
+    return kl_index_of(float(count), state.means[arm], state.between[arm], bonus)
+
+
+@kernel
 def _keep(state: IndexState, level: float, bonus: float) -> int:
     """Collect the arms whose index reaches `level`; Pinsker's inequality rules most out before it is computed."""
     n = 0
@@ -57,7 +62,7 @@ def _keep(state: IndexState, level: float, bonus: float) -> int:
     for a in range(state.counts.size):
         count = state.counts[a] + as_least(state.missed[a])
         if count > 0 and state.means[a] + pinsker * state.radii[a] >= level - 1e-9:
-            value = kl_upper(state.means[a], bonus / count)
+            value = _index(state, a, count, bonus)
             if value >= level:
                 state.kept[n] = a
                 state.kept_values[n] = value
@@ -104,7 +109,7 @@ def weigh(
     for a in range(weights.size):
         count = state.counts[a] + as_least(state.missed[a])
         if count > 0:
-            weights[a] = kl_upper(state.means[a], bonus / count) + offset
+            weights[a] = _index(state, a, count, bonus) + offset
     lift_unseen(state, size, weights)
 
 
@@ -121,7 +126,7 @@ def believe(
     bonus = exploration(params, number)
     for i in range(arms.size):
         count = state.counts[arms[i]] + as_least(state.missed[arms[i]])
-        beliefs[0, i] = kl_upper(state.means[arms[i]], bonus / count) if count > 0 else np.inf
+        beliefs[0, i] = _index(state, arms[i], count, bonus) if count > 0 else np.inf
 
 
 @kernel
@@ -142,6 +147,9 @@ def believe_among(
 
 class KLUCB(OraclePolicy, IndexPolicy):
     """Play the S arms of largest KL index: the largest p with ``count * kl(mean, p) <= ln t + c ln ln t``.
+
+    For rewards strictly between 0 and 1 it is that of the law on two points x and 1 that has their mean and variance,
+    which is smaller; see `docs/intervals.md`.
 
     Use it instead of `CombUCB1` when rewards are 0 or 1 and means lie near 0 or 1: its intervals are never wider
     than Hoeffding's and much narrower there. With ``log_log=3`` its regret is asymptotically optimal for Bernoulli
@@ -185,6 +193,13 @@ class KLUCB(OraclePolicy, IndexPolicy):
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.log_log = check_number("log_log", log_log)
+
+    def new_state(self) -> IndexState:
+        """Return the state before the first round."""
+        return super().new_state()._replace(between=np.zeros(self.n_arms))
+
+    def _fill(self, rows: Rows) -> None:
+        rows.told_between[: self._state.between.size] = self._state.between
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

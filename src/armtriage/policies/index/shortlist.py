@@ -44,9 +44,10 @@ _LOWEST = np.finfo(np.float64).min
 class IndexState(Record):
     """State of an index policy; `seats` says where an arm stands in the shortlist, -1 if nowhere."""
 
-    facts = ("counts", "sums", "missed")
+    facts = ("counts", "sums", "between", "missed")
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
+    between: NDArray[np.float64]  # (K,) sums of r (1 - r), or empty where no index needs them
     means: NDArray[np.float64]  # -inf until observed; both with what lost rewards count for, see `policies.lost`
     radii: NDArray[np.float64]  # 1 / sqrt(count), 0 until observed
     pending: NDArray[np.int64]  # rewards on their way
@@ -284,6 +285,8 @@ def update(
         total = state.sums[a] + rewards[i]
         state.counts[a] = count
         state.sums[a] = total
+        if state.between.size > 0:
+            state.between[a] += rewards[i] * (1.0 - rewards[i])
         if scheduled:
             state.pending[a] -= 1
         _rate(state, a, total / count, 1.0 / math.sqrt(count))
@@ -353,6 +356,7 @@ class IndexPolicy(CompiledPolicy):
     def _rebuild(self) -> None:
         state = self._state
         self._check_tallied(state.counts, state.sums)
+        within("between", state.between, 0.0, state.counts[: state.between.size] / 4.0)
         within("missed", state.missed, 0, self._asked)
         counts = state.counts + all_as_least(state.missed)
         seen = counts > 0
@@ -371,6 +375,7 @@ class IndexPolicy(CompiledPolicy):
         return IndexState(
             np.zeros(n, np.int64),
             np.zeros(n),
+            np.zeros(0),
             np.full(n, -np.inf),
             np.zeros(n),
             np.zeros(n, np.int64),

@@ -26,11 +26,23 @@ from armtriage.kernels.ridge import (
     weigh,
 )
 
-__all__ = ["LEAST", "Fit", "FitParams", "adapt", "learn", "new_fit", "prepare", "schedule_open", "settle_open"]
+__all__ = [
+    "LEAST",
+    "LEAST_VARIANCE",
+    "PRIOR",
+    "Fit",
+    "FitParams",
+    "adapt",
+    "learn",
+    "new_fit",
+    "prepare",
+    "schedule_open",
+    "settle_open",
+]
 
 LEAST = 1e-8  # the least ridge: beside a million contexts rounding leaves as much of it as of a larger one
-_PRIOR = 4.0  # rewards that the declared noise counts for beside the residuals
-_LEAST_VARIANCE = 1e-8  # of a coordinate of theta
+PRIOR = 4.0  # rewards that the declared noise counts for beside the residuals
+LEAST_VARIANCE = 1e-8  # of a coordinate of theta
 
 
 class FitParams(Record, frozen=True):
@@ -138,9 +150,9 @@ def adapt(params: FitParams, fit: Fit, ridge: Ridge) -> bool:
         trace += fit.inverse[i, i]
     free = max(total - (d - fit.ridge * trace), 0.0)
     declared = params.noise * params.noise
-    variance = min(declared, (max(residual, 0.0) + _PRIOR * declared) / (free + _PRIOR))
+    variance = min(declared, (max(residual, 0.0) + PRIOR * declared) / (free + PRIOR))
     spread = (length + variance * trace) / d
-    spread = min(max(spread, _LEAST_VARIANCE), params.norm_bound * params.norm_bound)
+    spread = min(max(spread, LEAST_VARIANCE), params.norm_bound * params.norm_bound)
     fit.noise, fit.ridge = math.sqrt(variance), max(variance / spread, LEAST)
     _compute(params, fit, ridge, False)
     fit.stale = True

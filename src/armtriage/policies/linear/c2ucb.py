@@ -117,6 +117,7 @@ class C2UCB(CompiledContextualPolicy):
 
     kernels = Kernels(select, update)
     takes_any_number = True
+    learns_from_chosen_only = True
     _learned = ("ridge",)
 
     def __init__(

@@ -44,6 +44,8 @@ class ContextualCertificate:
         Arms whose contexts left them no mean: if not 0, an assumption is wrong, and the certificate is withdrawn.
     account : Account
         The guard's book.
+    model : {"shared", "disjoint", "hybrid"}
+        Whether theta is one for all arms, or each arm has its own.
     direction : {"maximize", "minimize"}
         Whether rewards or costs are told; with costs, what is lost is what was paid too much.
 
@@ -70,6 +72,7 @@ class ContextualCertificate:
     norm_bound: float
     contradictions: int
     account: Account
+    model: str = "shared"
     direction: str = "maximize"
 
     def __str__(self) -> str:
@@ -92,10 +95,11 @@ class ContextualCertificate:
                 else f"lost at most {most} in all, {each} each, against"
             )
             parts = [f"{sure}, {made} {lost} {best} of every round."]
+        whose = "" if self.model == "shared" else " for each arm"
         assumed = (
             f"All this takes mean {told} to be linear in the contexts, with a theta of norm at most "
-            f"{self.norm_bound:g} after scaling, noise of scale at most {self.noise_scale:g} that is independent over "
-            f"the arms of a round, and {told} to be told whatever they are."
+            f"{self.norm_bound:g}{whose} after scaling, noise of scale at most {self.noise_scale:g} that is "
+            f"independent over the arms of a round, and {told} to be told whatever they are."
         )
         return " ".join([*parts, *self._of_next(costs), assumed])
 

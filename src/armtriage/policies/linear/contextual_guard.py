@@ -23,8 +23,8 @@ class ContextualGuard(GuardedLinear):
     """Play what a function of the contexts wants while it certainly loses little enough, and optimism otherwise.
 
     ``Guard(proposer, dimension=..., budget=...)`` makes one. Your recommender sees the visitor, and what is guaranteed
-    and certified is as for `GuardedLinear`, whatever it proposes: brilliant, stuck, or broken. Only mean rewards must be
-    linear in the contexts.
+    and certified is as for `GuardedLinear`, whatever it proposes: brilliant, stuck, or broken. What must be true is
+    that mean rewards are linear in the contexts.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import (
+    check_choice,
     check_flag,
     check_number,
     check_optional,
@@ -65,6 +66,9 @@ from armtriage.policies.options import Options
 
 __all__ = ["GuardedLinear"]
 
+_MODELS = ("shared", "disjoint", "hybrid")
+_FALLBACKS = ("optimistic", "hierarchical")
+_OWN, _SURE = 1, 2
 _FAR = 1e100
 _ROUNDING = 1e-13
 
@@ -97,7 +101,7 @@ class State(Record):
 
 
 @kernel
-def find_widths(params: Params, state: State, contexts: NDArray[np.float64]) -> bool:
+def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bool:
     """Write estimates and squares of widths, with all pulls that were made, and if need be those of the ellipsoid.
 
     Return whether the contexts came again.
@@ -105,31 +109,40 @@ def find_widths(params: Params, state: State, contexts: NDArray[np.float64]) -> 
     fit, ridge, boxes, n = state.fit, state.ridge, state.boxes, contexts.shape[0]
     values, squares, estimates, sure = state.values[:n], state.squares[:n], boxes.estimates[:n], boxes.squares[:n]
     again, waits, block = repeats(state.repeated, contexts), fit.pending > 0, ridge.block
-    inverse = fit.open_inverse if waits else fit.inverse
-    todo, priced = params.proposes, not params.certified
+    todo = 0
     if params.proposes:
         prepare(params.fit, fit, ridge)
-        todo = waits or not (again and follow(state.own, fit.weights, block, contexts, values, squares))
+        todo += _OWN
     if params.certified:
         refit(ridge, 0)
-        priced = again and follow(state.sure, ridge.weights[0], block, contexts, estimates, sure)
-        if todo and not priced:
-            found = state.found[:, :n]
-            forms_of_two(inverse, ridge.inverse[0], fit.weights, ridge.weights[0], block, contexts, found)
-            for arm in range(n):
-                values[arm], squares[arm] = found[0, arm], found[1, arm]
-                estimates[arm], sure[arm] = found[2, arm], found[3, arm]
-        elif not priced:
-            forms_with(ridge.inverse[0], ridge.weights[0], block, contexts, state.arms, n, estimates, sure)
-    if todo and (priced or not params.certified):
+        todo += _SURE
+    wanted = todo
+    for part in (_OWN, _SURE):
+        if again and (wanted & part) and not (waits and part == _OWN):
+            if part == _OWN:
+                kept, weights, middles, wide = state.own, fit.weights, values, squares
+            else:
+                kept, weights, middles, wide = state.sure, ridge.weights[0], estimates, sure
+            if follow(kept, weights, block, contexts, middles, wide):
+                todo -= part
+    inverse = fit.open_inverse if waits else fit.inverse
+    if todo == _OWN + _SURE:
+        found = state.found[:, :n]
+        forms_of_two(inverse, ridge.inverse[0], fit.weights, ridge.weights[0], block, contexts, found)
+        for arm in range(n):
+            values[arm], squares[arm] = found[0, arm], found[1, arm]
+            estimates[arm], sure[arm] = found[2, arm], found[3, arm]
+    elif todo == _OWN:
         forms_with(inverse, fit.weights, block, contexts, state.arms, n, values, squares)
+    elif todo == _SURE:
+        forms_with(ridge.inverse[0], ridge.weights[0], block, contexts, state.arms, n, estimates, sure)
     if not again:
         note_change(state.own)
         note_change(state.sure)
         return False
-    if todo and not waits:
+    if (todo & _OWN) and not waits:
         keep(state.own, squares)
-    if params.certified and not priced:
+    if todo & _SURE:
         keep(state.sure, sure)
     return True
 
@@ -156,9 +169,27 @@ def select(
         best_arms(values, squares, arms)
     if params.certified:
         reach = find_boxes(params.price, state.boxes, state.book, state.ridge.log_det[0], n)
-        price = admit(params.price, state.boxes, state.book, n, number, arms)
+        allowed = params.price.factor * allowance(params.price, number + 1)
+        price = admit(params.price, state.boxes, state.book, allowed, n, arms)
         noise = params.price.noise
         book_slate(state.joint, state.boxes, state.ridge, contexts, reach, noise, price, number, again)
+
+
+@kernel
+def learn_one(params: Params, state: Any, context: NDArray[np.float64], reward: float) -> None:
+    """Add a reward to the sums, and follow with all that is made of them."""
+    ridge, own, sure = state.ridge, state.own, state.sure
+    if not params.proposes:
+        add(ridge, 0, context, reward)
+    elif learn(params.fit, state.fit, ridge, context, reward):
+        note_change(own)
+    else:
+        note_vector(own, ridge.vector)
+    if params.certified:
+        if shrink(ridge, 0, context, params.price.ridge):
+            note_change(sure)
+        else:
+            note_vector(sure, ridge.vector)
 
 
 @kernel
@@ -171,21 +202,10 @@ def update(
     n: int,
 ) -> None:
     """Add the rewards to the sums."""
-    ridge, own, sure = state.ridge, state.own, state.sure
     for i in range(n):
-        if not params.proposes:
-            add(ridge, 0, contexts[i], rewards[i])
-        elif learn(params.fit, state.fit, ridge, contexts[i], rewards[i]):
-            note_change(own)
-        else:
-            note_vector(own, ridge.vector)
-        if params.certified:
-            if shrink(ridge, 0, contexts[i], params.price.ridge):
-                note_change(sure)
-            else:
-                note_vector(sure, ridge.vector)
-    if params.proposes and adapt(params.fit, state.fit, ridge):
-        note_change(own)
+        learn_one(params, state, contexts[i], rewards[i])
+    if params.proposes and adapt(params.fit, state.fit, state.ridge):
+        note_change(state.own)
 
 
 @kernel
@@ -230,6 +250,13 @@ class GuardedLinear(CompiledContextualPolicy):
         Sub-Gaussian scale of the noise, by default half the width of `reward_range`, which always holds. It is for the
         guarantee; what is played goes by an estimate, and this at most. If arms share their noise in a round,
         multiply it by sqrt(S).
+    model : {"shared", "disjoint", "hybrid"}
+        One theta for all arms; one of its own, of norm at most `norm_bound`, for each; or its own around one that is
+        shared, from which a new arm starts. What is certified then goes by each arm's own rewards.
+    fallback : {"optimistic", "hierarchical"}
+        What is played where the account is full. The second has regret of order sqrt(d S T) up to logarithms, with
+        probability 1 - 2 delta, if contexts do not depend on rewards, in place of d sqrt(S T): a larger number for d
+        below some thousands, and more regret; see `armtriage.theory.guarded_hierarchical_upper`.
     certificate : bool
         Without, nothing is priced and nothing guaranteed, and a round costs half as much.
     seed, reward_range, context_bound, features
@@ -269,12 +296,24 @@ class GuardedLinear(CompiledContextualPolicy):
         factor: float = 1.0,
         norm_bound: float | None = None,
         noise_scale: float | None = None,
+        model: str = "shared",
+        fallback: str = "optimistic",
         certificate: bool = True,
         context_bound: float = 1.0,
         features: Any = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
+        self.model = check_choice("model", model, _MODELS)
+        self.fallback = check_choice("fallback", fallback, _FALLBACKS)
+        if fallback == "hierarchical" and (model != "shared" or not certificate):
+            raise ValueError("fallback must be 'optimistic' without a certificate, and where model is not 'shared'")
+        if type(self) is GuardedLinear and (model, fallback) != ("shared", "optimistic"):
+            from armtriage.policies.linear.guarded_by_arm import GuardedByArm
+            from armtriage.policies.linear.guarded_hierarchical import GuardedHierarchical
+
+            # Not by __new__, whose signature would hide this one from all who read it.
+            self.__class__ = GuardedHierarchical if model == "shared" else GuardedByArm
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
         if norm_bound is None:
@@ -329,26 +368,21 @@ class GuardedLinear(CompiledContextualPolicy):
     def _rebuild(self) -> None:
         self._check_ridge()
         state, asked = self._state, self._asked
-        fit, book, joint = state.fit, state.book, state.joint
+        fit, joint = state.fit, state.joint
         for name in ("inverse", "open_inverse", "open_gram"):
             within(name, getattr(fit, name), -_FAR, _FAR)
         within("noise", fit.noise, 0.0, self.noise_in_units(self.noise_scale))
         within("ridge", fit.ridge, LEAST, _FAR)
         within("squares", fit.squares, 0.0, float(self.budget * asked))
         within("next_fit", fit.next_fit, 1, 2 * self.budget * asked + 1)
-        waiting = sum(one.arms.size - len(self._parts.get(number, ())) for number, one in self._open.items())
-        waiting = waiting if self._proposes else 0
+        waiting = self._pulls_without_reward() if self._proposes else 0
         require(fit.pending == waiting, f"pulls without a reward must be {waiting}, got {fit.pending}")
         within("stale", int(fit.whole[2]), 0, 1)
-        most = 2.0 * self.budget * asked
-        for name in ("spent", "total"):
-            within(name, getattr(book, name), 0.0, most * (1.0 + 1e-9))
-        within("forced", book.forced, 0, asked)
-        within("contradictions", book.contradictions, 0, self.n_arms * asked)
+        most = self._check_book()
         within("matrices", joint.matrices, -_FAR, _FAR)
         within("vectors", joint.vectors, -_FAR, _FAR)
         within("constants", joint.constants, 0.0, _FAR)
-        within("prices", joint.prices, 0.0, most * (1.0 + 1e-9))
+        within("prices", joint.prices, 0.0, most)
         within("used", joint.used, 0, joint.prices.size)
         within("rows", state.repeated.rows, 0, self.n_arms)
         within("known", state.repeated.known, 0, 2)
@@ -357,12 +391,29 @@ class GuardedLinear(CompiledContextualPolicy):
             within("vectors", kept.vectors, -_FAR, _FAR)
             within("waiting", kept.waiting, -1, kept.vectors.shape[0])
 
+    def _pulls_without_reward(self) -> int:
+        """Return how many pulls of open decisions have not been told, as the widths count them."""
+        return sum(one.arms.size - len(self._parts.get(number, ())) for number, one in self._open.items())
+
+    def _check_book(self) -> float:
+        """Check the account of a file; return the most that can have been lost."""
+        book, most = self._state.book, 2.0 * self.budget * self._asked * (1.0 + 1e-9)
+        for name in ("spent", "total"):
+            within(name, getattr(book, name), 0.0, most)
+        within("forced", book.forced, 0, self._asked)
+        within("contradictions", book.contradictions, 0, self.n_arms * self._asked)
+        return most
+
+    def _allowance(self, rounds: int) -> float:
+        """Return F in units."""
+        return float(allowance(self._params.price, rounds))
+
     @property
     @locked
     def account(self) -> Account:
         """What admitted slates can have lost, what they may, and how often the largest upper ends were played."""
         book, unit = self._state.book, self.reward_unit
-        allowed = self.factor * allowance(self._params.price, self._asked)
+        allowed = self.factor * self._allowance(self._asked)
         return Account(unit * float(book.spent), unit * float(allowed), int(book.forced), self.factor)
 
     @locked
@@ -404,7 +455,7 @@ class GuardedLinear(CompiledContextualPolicy):
         elif next_decision is not None or eligible is not None:
             raise ValueError("eligible and next_decision must be None without contexts")
         withdrawn = state.book.contradictions > 0
-        joint = np.inf if withdrawn else self.joint_bound(state)
+        joint = np.inf if withdrawn else self._joint_bound(state)
         total = np.inf if withdrawn else unit * float(state.book.total)
         bound = None if arms is None else float(sum(one.amount for one in pairs))
         return ContextualCertificate(
@@ -421,20 +472,21 @@ class GuardedLinear(CompiledContextualPolicy):
             norm_bound=self.norm_bound,
             contradictions=int(state.book.contradictions),
             account=self.account._replace(spent=np.inf) if withdrawn else self.account,
+            model=self.model,
             direction=self.direction,
         )
 
-    def joint_bound(self, state: State) -> float:
+    def _joint_bound(self, state: Any) -> float:
         """Return what the slates of a state can have lost, by all its rewards and one theta for all of them."""
         inverse, reach = state.ridge.inverse[0], radius(self._params.price, state.ridge.log_det[0])
         centre = inverse @ (state.ridge.moment[0] + state.ridge.moment_carry[0])
         return self.reward_unit * joint_bound(state.joint, centre, inverse, float(reach))
 
-    def regret_bound(self, state: State) -> float:
+    def regret_bound(self, state: Any) -> float:
         """Return the smaller of both bounds for a state, as `simulate` asks for it; infinite if it withdraws."""
         if state.book.contradictions > 0:
             return np.inf
-        return min(self.joint_bound(state), self.reward_unit * float(state.book.total))
+        return min(self._joint_bound(state), self.reward_unit * float(state.book.total))
 
     def _next(
         self, contexts: ArrayLike, eligible: Any, next_decision: Any
@@ -444,24 +496,29 @@ class GuardedLinear(CompiledContextualPolicy):
         rows = self._scaled(self._rows(contexts, eligible, among))
         candidates, size = np.arange(self.n_arms) if among is None else among, min(self.budget, len(rows))
         if next_decision is None:
-            fit = (self._state.fit.inverse if self._proposes else self._state.ridge.inverse[0]) @ self._moment()
-            chosen = np.sort(np.argsort(-(rows @ fit), kind="stable")[:size])
+            chosen = np.sort(np.argsort(-self._estimates(rows, candidates), kind="stable")[:size])
         else:
             arms = np.sort(self._roster.numbers(next_decision, "next_decision"))
             if arms.size != size or not np.isin(arms, candidates).all():
                 raise ValueError(f"next_decision must be {size} different candidates, got {next_decision!r}")
             chosen = np.searchsorted(candidates, arms)
         names = candidates.tolist() if self.names is None else [self.names[arm] for arm in candidates.tolist()]
-        pairs = [
-            Exchange(names[i], names[j], self.reward_unit * amount) for i, j, amount in self._exchanges(rows, chosen)
-        ]
-        return tuple(names[place] for place in chosen.tolist()), tuple(pairs)
+        pairs = self._exchanges(rows, chosen, candidates)
+        named = (Exchange(names[i], names[j], self.reward_unit * amount) for i, j, amount in pairs)
+        return tuple(names[place] for place in chosen.tolist()), tuple(named)
+
+    def _estimates(self, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what rows are thought to be worth, in units."""
+        inverse = self._state.fit.inverse if self._proposes else self._state.ridge.inverse[0]
+        return np.asarray(contexts @ (inverse @ self._moment()))
 
     def _moment(self) -> NDArray[np.float64]:
         ridge = self._state.ridge
         return np.asarray(ridge.moment[0] + ridge.moment_carry[0])
 
-    def _exchanges(self, contexts: NDArray[np.float64], arms: NDArray[np.int64]) -> list[tuple[int, int, float]]:
+    def _exchanges(
+        self, contexts: NDArray[np.float64], arms: NDArray[np.int64], candidates: NDArray[np.int64]
+    ) -> list[tuple[int, int, float]]:
         """Return the pairs of rows that keep a slate open, by the best assignment, with amounts in units."""
         from scipy.optimize import linear_sum_assignment
 
@@ -484,18 +541,21 @@ class GuardedLinear(CompiledContextualPolicy):
     def _ask_with(self, contexts: ArrayLike, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
         if given is None or not self.certified:
             return super()._ask_with(contexts, eligible, given)
-        book, joint = self._state.book, self._state.joint
-        kept = [{name: array.copy() for name, array in arrays_of(part).items()} for part in (book, joint)]
+        booked = [getattr(self._state, name) for name in ("book", "joint") if hasattr(self._state, name)]
+        kept = [{name: array.copy() for name, array in arrays_of(part).items()} for part in booked]
         decision = super()._ask_with(contexts, eligible, given)
         candidates = np.arange(self.n_arms) if decision.eligible is None else decision.eligible
         if not np.array_equal(decision.arms, candidates[self._chosen]):
             # Played by somebody else: it counts in the certificate at its own price, and not in the account.
-            for part, before in zip((book, joint), kept, strict=True):
+            for part, before in zip(booked, kept, strict=True):
                 restore_arrays(arrays_of(part), before)
             rows = self._scaled(self._rows(contexts, eligible, decision.eligible))
-            pairs = self._exchanges(rows, np.searchsorted(candidates, decision.arms))
-            book_price(book, joint, sum(one[2] for one in pairs), decision.number)
+            pairs = self._exchanges(rows, np.searchsorted(candidates, decision.arms), candidates)
+            self._book_price(sum(one[2] for one in pairs), decision.number)
         return decision
+
+    def _book_price(self, price: float, number: int) -> None:
+        book_price(self._state.book, self._state.joint, price, number)
 
     def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
         self._chosen = super()._select(number, contexts)

@@ -110,6 +110,7 @@ class LinearThompsonSampling(CompiledContextualPolicy):
 
     kernels = Kernels(select, update)
     takes_any_number = True
+    learns_from_chosen_only = True
     _learned = ("ridge",)
 
     def __init__(

@@ -12,10 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import best_arms, largest_first, sort_pairs
+from armtriage.kernels.order import best_arms, sort_pairs
 from armtriage.kernels.record import Record
 
-__all__ = ["Book", "Boxes", "PriceParams", "admit", "allowance", "find_boxes", "new_book", "new_boxes", "radius"]
+__all__ = [
+    "Book",
+    "Boxes",
+    "PriceParams",
+    "admit",
+    "allowance",
+    "allowance_of_arms",
+    "find_boxes",
+    "new_book",
+    "new_boxes",
+    "price_of",
+    "put_box",
+    "radius",
+    "try_slate",
+]
 
 _INVERSE_LOG_2 = 1.0 / math.log(2.0)
 _CHANGE = 1e-6  # of the most that a slate can lose: while both sides are sums of that, rounding must not decide
@@ -84,29 +98,49 @@ def radius(params: PriceParams, log_det: float) -> float:
 @kernel
 def allowance(params: PriceParams, rounds: int) -> float:
     """Return F: what playing the largest upper ends for so many rounds can lose."""
-    d, size, width = params.dimension, params.budget, params.high - params.low
-    pulls = size * float(rounds)
+    d, pulls = params.dimension, params.budget * float(rounds)
     potential = d * math.log1p(pulls / (d * params.ridge))
-    widest, doubled = radius(params, potential), _INVERSE_LOG_2 * potential
-    return min(width * pulls, 2.0 * widest * math.sqrt(doubled * pulls) + width * size * doubled)
+    return _optimism(params, radius(params, potential), potential, pulls)
+
+
+@kernel
+def allowance_of_arms(params: PriceParams, n_arms: int, log_share: float, rounds: int) -> float:
+    """Return F where each arm has an ellipsoid of its own, and at least ``exp(-log_share)`` of delta.
+
+    An arm is pulled once a round at most, which bounds its radius. The potential is that of all arms together.
+    """
+    d, pulls, whole = params.dimension, params.budget * float(rounds), n_arms * params.dimension
+    potential = whole * math.log1p(pulls / (whole * params.ridge))
+    widest = radius(params, d * math.log1p(rounds / (d * params.ridge)) + 2.0 * log_share)
+    return _optimism(params, widest, potential, pulls)
+
+
+@kernel
+def _optimism(params: PriceParams, widest: float, potential: float, pulls: float) -> float:
+    width, doubled = params.high - params.low, _INVERSE_LOG_2 * potential
+    return min(width * pulls, 2.0 * widest * math.sqrt(doubled * pulls) + width * params.budget * doubled)
 
 
 @kernel
 def find_boxes(params: PriceParams, boxes: Boxes, book: Book, log_det: float, n: int) -> float:
     """Compute the ends of n means from their estimates and the squares of their widths; return the radius."""
-    lower, upper, estimates, squares = boxes.lower[:n], boxes.upper[:n], boxes.estimates[:n], boxes.squares[:n]
-    reach, low, high = radius(params, log_det), params.low, params.high
-    empty = 0
+    reach, empty = radius(params, log_det), 0
     for arm in range(n):
-        half = reach * math.sqrt(squares[arm])
-        lower[arm], upper[arm] = max(low, estimates[arm] - half), min(high, estimates[arm] + half)
-        empty += lower[arm] > upper[arm] + _HAIR
+        empty += put_box(params, boxes, arm, boxes.estimates[arm], reach * math.sqrt(boxes.squares[arm]))
     book.contradictions += empty
     return reach
 
 
 @kernel
-def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
+def put_box(params: PriceParams, boxes: Boxes, place: int, middle: float, half: float) -> bool:
+    """Write the ends of a mean; return whether they leave none."""
+    low, high = max(params.low, middle - half), min(params.high, middle + half)
+    boxes.lower[place], boxes.upper[place] = low, high
+    return low > high + _HAIR
+
+
+@kernel
+def price_of(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
     """Return what a slate can lose at most: the largest upper ends outside for the least lower ends inside."""
     lower, upper, chosen, size = boxes.lower[:n], boxes.upper[:n], boxes.chosen[:n], arms.size
     values, outside, ends, places = boxes.values[:n], boxes.outside[:n], boxes.ends[:size], boxes.places[:size]
@@ -115,10 +149,10 @@ def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
     for i in range(size):
         chosen[arms[i]], outside[arms[i]] = 1, -np.inf
         ends[i], places[i] = -lower[arms[i]], i
-    largest_first(outside, values, size)
     sort_pairs(ends, places, size)
+    best_arms(outside, values, places)
     for i in range(size):
-        places[i] = i
+        values[i] = outside[places[i]]
     sort_pairs(values, places, size)
     total = 0.0
     for i in range(size):
@@ -127,17 +161,26 @@ def _price(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
 
 
 @kernel
-def admit(params: PriceParams, boxes: Boxes, book: Book, n: int, number: int, arms: NDArray[np.int64]) -> float:
-    """Admit the slate while the account stays within the allowance, or else play the largest upper ends.
+def try_slate(params: PriceParams, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
+    """Book what a slate can lose and return it, if the account stays within what is allowed; else return -1."""
+    price, hair = price_of(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
+    if price > 0.0 and book.spent + price > allowed + hair:
+        return -1.0
+    book.spent += price
+    book.total += price
+    return price
+
+
+@kernel
+def admit(params: PriceParams, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
+    """Admit the slate while the account stays within what is allowed, or else play the largest upper ends.
 
     Return what the slate can lose. `boxes.chosen` says which arms it has.
     """
-    price, hair = _price(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
-    if price == 0.0 or book.spent + price <= params.factor * allowance(params, number + 1) + hair:
-        book.spent += price
-    else:
+    price = try_slate(params, boxes, book, allowed, n, arms)
+    if price < 0.0:
         book.forced += 1
         best_arms(boxes.upper[:n], boxes.values[:n], arms)
-        price = _price(boxes, n, arms)
-    book.total += price
+        price = price_of(boxes, n, arms)
+        book.total += price
     return price

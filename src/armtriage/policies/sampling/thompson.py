@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from armtriage._arguments import check_choice
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.beta import beta_cdf, beta_tail_bound
+from armtriage.kernels.beta import beta_cdf, beta_draw, beta_tail_bound
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
@@ -236,9 +236,10 @@ def weigh(
     offset: float,
     weights: NDArray[np.float64],
 ) -> None:
-    """Draw every arm."""
+    """Draw every arm; where an oracle needs all of them, what a draw costs is what a round costs."""
     for a in range(weights.size):
-        weights[a] = _draw(params, state, a, uniform(luck, a)) + offset
+        least, wins, losses = _posterior(params, state, a)
+        weights[a] = least + (1.0 - least) * beta_draw(luck, a, wins, losses) + offset
 
 
 @kernel

@@ -1,27 +1,22 @@
-"""What a server's counters did of late, second by second, and whether states equal their logs."""
+"""What a server's counters did of late, second by second."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from armtriage.service import clock
 from armtriage.service.loop import Loop
 from armtriage.service.messages import FATES
 from armtriage.service.metrics import Histogram
 from armtriage.service.service import Service
-from armtriage.service.stores import StoreError
-from armtriage.service.upkeep import verify
 
-__all__ = ["Note", "Pulse", "Recorder", "Verified", "quantile"]
+__all__ = ["Note", "Pulse", "Recorder", "quantile"]
 
-_LOG = logging.getLogger("armtriage.service")
-_FIRST_CHECK, _NEXT_CHECK = 15.0, 300.0  # seconds before a state is compared with its log, and between two times
 _MINUTES = 90
 _SAID = {
     "late": ("reward", "after their decisions were closed: stored, not learnt"),
@@ -45,14 +40,6 @@ class Note(NamedTuple):
     warns: bool
 
 
-class Verified(NamedTuple):
-    """The last comparison of a state with its log."""
-
-    at: int
-    seq: int
-    equal: bool
-
-
 class _Second(NamedTuple):
     at: float
     counts: dict[str, int]
@@ -67,8 +54,7 @@ class Pulse:
         self.seconds: deque[_Second] = deque(maxlen=61)
         self.minutes: deque[tuple[int, float | None, float | None]] = deque(maxlen=_MINUTES)
         self.notes: deque[Note] = deque(maxlen=100)
-        self.verified: Verified | None = None
-        self.check_at = time.monotonic() + _FIRST_CHECK
+        self.verified = 0, 0  # up to which event the state was equal to its log, and when that was found
         self._minute = 0
         self._at_minute: tuple[int, ...] = ()
 
@@ -82,6 +68,8 @@ class Pulse:
         for what, (kind, said) in _SAID.items():
             if more := counts.get(what, 0) - before.get(what, 0):
                 self.notes.append(Note(clock.wall(), kind, f"{more:,} {what} {said}", what not in _HARMLESS))
+        if loop.verified != self.verified[0]:
+            self.verified = loop.verified, clock.wall()
         self.seconds.append(now)
         minute = clock.wall() // 60_000_000
         if minute != self._minute:
@@ -137,7 +125,7 @@ def quantile(histogram: Histogram, counts: Sequence[int], share: float) -> float
 
 
 class Recorder:
-    """Reads all counters once a second, and now and then compares a state with its log."""
+    """Reads all counters once a second."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -147,7 +135,6 @@ class Recorder:
         self.jump = 0.0  # by how many seconds
         self._ahead = clock.wall() - clock.steady()
         self._task: asyncio.Task[None] | None = None
-        self._checking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin, in the loop that runs; a second call does nothing."""
@@ -156,11 +143,10 @@ class Recorder:
 
     async def stop(self) -> None:
         """End."""
-        for task in (self._task, self._checking):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
 
     def pulse(self, name: str) -> Pulse:
         """Return what a policy's counters did."""
@@ -174,28 +160,4 @@ class Recorder:
             self._ahead = ahead
             for loop in self.service.loops.values():
                 self.pulse(loop.name).sample(loop)
-            self._check()
             await asyncio.sleep(1.0)
-
-    def _check(self) -> None:
-        """Compare one state with its log, if it is time, and none is under way."""
-        if self._checking is not None and not self._checking.done():
-            return
-        now = time.monotonic()
-        for name, loop in self.service.loops.items():
-            pulse = self.pulse(name)
-            if loop.ready and now >= pulse.check_at:
-                pulse.check_at = now + _NEXT_CHECK
-                self._checking = asyncio.create_task(self._compare(loop, pulse))
-                return
-
-    async def _compare(self, loop: Loop, pulse: Pulse) -> None:
-        try:
-            found: Any = await verify(loop)
-        except (StoreError, ValueError, KeyError) as error:
-            _LOG.warning("policy %s was not compared with its log: %s", loop.name, error)
-            return
-        if found is not None:
-            pulse.verified = Verified(clock.wall(), *found)
-            if not found[1]:
-                _LOG.error("policy %s: its state differs from its log at event %d", loop.name, found[0])

@@ -43,6 +43,15 @@ _STRAY = """INSERT INTO stray(policy, key, turn, at, fate, body)
 SELECT %b, * FROM unnest(%b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bytea[])"""
 _COUNT = """INSERT INTO counter SELECT %b, %b, * FROM unnest(%b::text[], %b::bigint[])
 ON CONFLICT (policy, minute, name) DO UPDATE SET value = counter.value + excluded.value"""
+_LATELY = 6_000_000  # microseconds after which a server that says nothing is taken for gone
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+# The statement sees the table as it was, so the server itself is added to what it finds.
+_MEET = f"""WITH own AS (
+  INSERT INTO worker VALUES (%s, %s, {_NOW})
+  ON CONFLICT (id) DO UPDATE SET url = excluded.url, seen = excluded.seen RETURNING id, url
+), others AS (SELECT id, url FROM worker WHERE seen > {_NOW} - %s AND id NOT IN (SELECT id FROM own)
+), gone AS (DELETE FROM worker WHERE seen < {_NOW} - %s)
+SELECT id, url FROM own UNION ALL SELECT id, url FROM others"""
 # A server that was stopped in its transaction holds the log; from version 17 on transaction_timeout ends it.
 _END_OLD = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'armtriage'
 AND datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - interval '3 s'"""
@@ -216,6 +225,15 @@ class PostgresStore:
         """Let a key open nothing any more; False if there is none."""
         return bool(await self._run("UPDATE api_key SET revoked = coalesce(revoked, %s) WHERE id = %s", (now, key)))
 
+    async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
+        """Note that a server is there, and return the names and addresses of all that have been seen of late."""
+        rows = await self._all(_MEET, (worker, url, _LATELY, 100 * _LATELY))
+        return [(str(name), str(address)) for name, address in rows]
+
+    async def part(self, worker: str) -> None:
+        """Forget a server."""
+        await self._run("DELETE FROM worker WHERE id = %s", (worker,))
+
     async def facts(self) -> Mapping[str, str | int | float]:
         """Return what an operator wants to know of the store."""
         ((version, size),) = await self._all(
@@ -271,8 +289,7 @@ async def _begin(
     async with connection.pipeline():
         await connection.execute("BEGIN")
         head = await connection.execute(
-            "SELECT head, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-            " FROM policy WHERE id = %s FOR UPDATE",
+            f"SELECT head, {_NOW} FROM policy WHERE id = %s FOR UPDATE",
             (policy,),
         )
         # Each statement sees what was committed when it began, so this one sees all that the lock waited for.

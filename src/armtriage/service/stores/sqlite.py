@@ -331,6 +331,13 @@ class SqliteStore:
         statement = "UPDATE api_key SET revoked=coalesce(revoked, ?) WHERE id=?"
         return bool(await self._written(lambda write: write.execute(statement, (now, key)).rowcount))
 
+    async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
+        """Return this server alone: the file is its own."""
+        return [(worker, url)]
+
+    async def part(self, worker: str) -> None:
+        """Nothing is noted of servers."""
+
     async def facts(self) -> Mapping[str, str | int | float]:
         """Return what an operator wants to know of the store."""
         status, journal = os.statvfs(self.path.parent), self.path.with_name(f"{self.path.name}-wal")

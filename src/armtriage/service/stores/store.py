@@ -145,6 +145,12 @@ class Store(Protocol):
     async def revoke_key(self, key: str, now: int) -> bool:
         """Let a key open nothing any more; False if there is none."""
 
+    async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
+        """Note that a server is there, and return the names and addresses of all that have been seen of late."""
+
+    async def part(self, worker: str) -> None:
+        """Forget a server."""
+
     async def facts(self) -> Mapping[str, str | int | float]:
         """Return what an operator wants to know of the store."""
 

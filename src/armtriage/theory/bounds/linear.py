@@ -143,10 +143,10 @@ def guarded_hierarchical_upper(
 ) -> Bound:
     """Return the bound for a guard that falls back on hierarchical elimination, of order sqrt(d S T) ln(K S T).
 
-    It is what a guard could promise whose forced rounds are those of `HierarchicalElimination`, with stages that learn
-    from forced rounds alone and an account that never looks at them: 1 + `factor` times
-    ``30.6 m sqrt(L S T) + 17.4 L S + 12 sqrt(S T)``. Below some d = 5,000 it is larger than `guarded_linear_upper`
-    wherever that is below the trivial bound, so `GuardedLinear` does not have that fallback. It holds with probability
+    It is what ``GuardedLinear(fallback="hierarchical")`` promises for contexts that do not depend on rewards. Forced
+    rounds are those of `HierarchicalElimination`, with stages that learn from forced rounds alone and an account that
+    never looks at them: 1 + `factor` times ``30.6 m sqrt(L S T) + 17.4 L S + 12 sqrt(S T)``. Below some d = 5,000 it
+    is larger than `guarded_linear_upper` wherever that is below the trivial bound. It holds with probability
     1 - 2 `delta`.
 
     Parameters
