@@ -220,7 +220,7 @@ def test_ten_thousand_items_make_no_larger_page(server, page):
 @pytest.mark.long
 def test_a_million_decisions_make_no_larger_page(server, page):
     appeal = {f"item-{number:02d}": 0.1 + 0.04 * number for number in range(20)}
-    with Client(server.url) as client:
+    with Client(server.url, deadline=60.0) as client:
         make(client, "old", appeal, budget=2)
         for number in range(1000):
             made = client.request("POST", "/v1/policies/old/decisions/batch", {"requests": [{}] * 1000})

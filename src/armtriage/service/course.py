@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable
@@ -118,7 +119,9 @@ class Course:
             self._next_point = self._after(decisions)
             if time.monotonic() >= self._not_before:
                 began = time.thread_time()
-                self._add(policy, at)
+                # A look must not stop a decision; numbers that cannot be are found by whoever stores it.
+                with contextlib.suppress(ValueError, ArithmeticError):
+                    self._add(policy, at)
                 cost = time.thread_time() - began
                 if min(cost, self._cost) > _CHEAP:  # the first look may wait for a kernel
                     self._not_before = time.monotonic() + cost / SHARE
