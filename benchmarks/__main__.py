@@ -412,6 +412,13 @@ def service() -> Iterator[Figure]:
         pairs = [services.closed_loop(server, "pair", seconds) for _ in range(rounds)]
     with services.serving() as server:
         server.make()
+        alone, watched = [], []
+        for _ in range(2 * rounds):
+            alone.append(services.closed_loop(server, "pair", seconds).cpu)
+            with services.watching(server):
+                watched.append(services.closed_loop(server, "pair", seconds).cpu)
+    with services.serving() as server:
+        server.make()
         steady = services.open_loop(server, 500, 10)
     with services.serving(synchronous="NORMAL") as server:
         server.make()
@@ -444,6 +451,29 @@ def service() -> Iterator[Figure]:
     ready = min(services.start_seconds() for _ in range(2))
     yield at_most("start to ready, 10,000 events after the snapshot", ready, 3.0, "s", "")
     yield from _service_on_postgres(seconds)
+
+
+def dashboard() -> Iterator[Figure]:
+    """Measure what open pages of the dashboard cost: CPU for each decision and its reward, watched and not, in turn."""
+    with services.serving() as server:
+        server.make()
+        services.closed_loop(server, "pair", 1.0)
+        alone, watched = [], []
+        for _ in range(6):
+            alone.append(services.closed_loop(server, "pair", 3.0).cpu)
+            with services.watching(server):
+                watched.append(services.closed_loop(server, "pair", 3.0).cpu)
+        spent = []
+        for pages in (0, 3):
+            with services.watching(server, pages=pages):
+                before = server.cpu()
+                services.open_loop(server, 20, 15)
+                spent.append((server.cpu() - before) / 15)
+    cost = statistics.median(watched) / statistics.median(alone)
+    both = f"{services.spread(watched)} us watched, {services.spread(alone)} us not"
+    yield at_most("CPU a request with three open pages, against none", cost, 1.05, "times", both)
+    share = f"{1e3 * spent[1]:.0f} ms a second against {1e3 * spent[0]:.0f}, at 20 decisions a second"
+    yield at_most("share of a processor that three open pages take", spent[1] - spent[0], 0.05, "", share)
 
 
 def _service_on_postgres(seconds: float) -> Iterator[Figure]:
@@ -484,6 +514,7 @@ PARTS = {
         requests,
         starting,
         service,
+        dashboard,
     )
 }
 
