@@ -35,7 +35,9 @@ compiled = pytest.mark.skipif(not JIT, reason="thousands of rounds need compilat
 @pytest.mark.plain
 def test_derivatives_of_the_gamma_function() -> None:
     for x in (1e-3, 0.5, 1.0, 5.9, 6.0, 40.0, 1e5):
-        assert digamma_trigamma(x) == pytest.approx((special.psi(x), special.polygamma(1, x)), rel=1e-8, abs=1e-9)
+        assert digamma_trigamma(x) == pytest.approx(
+            (float(special.psi(x)), float(special.polygamma(1, x))), rel=1e-8, abs=1e-9
+        )
 
 
 @pytest.mark.plain
