@@ -256,7 +256,7 @@ def _curves(results: Results, place: str, kind: str) -> Chart:
 def _rows_chart(results: Results, table: polars.DataFrame) -> Chart:
     """Draw all ratios with their intervals, and the targets as ticks."""
     names, rows = list(dict.fromkeys(table["policy"])), table.sort("environment", maintain_order=True).to_dicts()
-    ax = plots.new_axes(6.4, 1.0 + 0.24 * len(rows))
+    ax = plots.new_axes(7.6, 1.0 + 0.24 * len(rows))
     for place, row in enumerate(rows):
         colour = plots.CURVE_COLOURS[names.index(row["policy"]) % len(plots.CURVE_COLOURS)]
         low, high = (row["ratio"] if row[end] is None else row[end] for end in ("ratio_low", "ratio_high"))
@@ -265,11 +265,11 @@ def _rows_chart(results: Results, table: polars.DataFrame) -> Chart:
         if row["policy"] == GUARDED:
             ax.plot([row["target"]] * 2, [place - 0.4, place + 0.4], color=plots.INK, linewidth=1.4)
     ax.set_xscale("log")
-    dress(ax, "regret over that of Thompson sampling; ticks are targets", "", grid="x")
+    dress(ax, "times the regret of Thompson sampling", "", grid="x")
     number_ticks(ax.xaxis)
     ax.set_yticks(range(len(rows)), [f"{row['policy']}, {row['environment']}" for row in rows])
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    caption = f"Regret over decision sets against Thompson sampling, T = {table['horizon'][0]:,}."
+    caption = f"Regret over decision sets against Thompson sampling, T = {table['horizon'][0]:,}; ticks are targets."
     return chart(results, ax, "guarded-sets-ratios", caption, table["runs"])
 
 
