@@ -254,8 +254,9 @@ def test_a_million_rewards_agree_with_a_batch_solution() -> None:
     ("n_arms", "dimension", "budget", "scale"),
     [(4, 3, 2, 1e-200), (4, 1, 2, 1.0), (3, 500, 1, 1.0), (1, 3, 1, 1.0), (3, 3, 3, 1.0), (3, 2, 2, 0.0)],
 )
-def test_ask_is_healthy_at_the_ends(n_arms: int, dimension: int, budget: int, scale: float) -> None:
-    policy = GuardedLinear(n_arms, dimension, budget, seed=7)
+@pytest.mark.parametrize("model", ["shared", "disjoint", "hybrid"])
+def test_ask_is_healthy_at_the_ends(n_arms: int, dimension: int, budget: int, scale: float, model: str) -> None:
+    policy = GuardedLinear(n_arms, dimension, budget, model=model, seed=7)
     rng = np.random.default_rng(1)
     for _ in range(6):
         x = rng.normal(size=(n_arms, dimension))
@@ -264,7 +265,8 @@ def test_ask_is_healthy_at_the_ends(n_arms: int, dimension: int, budget: int, sc
         assert decision.arms.size == min(budget, n_arms)
         policy.tell(decision, rng.uniform(-1, 1, decision.arms.size))
     found = policy.certificate(x)
-    assert np.isfinite([found.joint, found.sum_of_certificates, found.next_bound]).all()
+    assert np.isfinite([found.regret_bound, found.sum_of_certificates, found.next_bound]).all()
+    assert np.isfinite(found.joint) == (model == "shared")
     if budget == n_arms:
         assert found.regret_bound == 0.0
 

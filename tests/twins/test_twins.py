@@ -61,6 +61,7 @@ LATE += [*PRINTED[::3], *REDUCED[::4], "drift/printed", "drift/reduced", *GUARD[
 SMALL = {"gap", "default/0", "guard-hubs/1", "exchange/0", "wide/44", *(f"printed/{i}" for i in range(12))}
 SMALL |= {f"reduced/{i}" for i in range(16)} | {f"guard/{i}" for i in range(12)} | {f"oracle/{i}" for i in range(8)}
 SMALL |= {f"index/{name}/{i}" for name in INDEX for i in range(4)} | set(linear(range(100, 106), 120, "raw"))
+SMALL |= set(linear(range(100, 106, 5), 60, "raw", OTHERS))
 SMALL |= {names[i] for names in LISTS.values() for i in range(4)}
 SMALL |= {f"over-set/{one}/{family}/beta" for one in OVER_SETS for family in ("trees", "paths", "knapsack")}
 
