@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo serve-demo check test test-long bench compare lint docs docs-figures reproduce-docs clean
+.PHONY: install demo serve-demo check test test-long bench compare lint docs docs-figures dashboard-pictures reproduce-docs clean
 
 install: .venv/.all
 
@@ -21,7 +21,7 @@ install: .venv/.all
 demo: .venv/.all
 	$(BIN)/armtriage demo
 
-# The decision service with a simulated audience, for a minute.
+# The decision service with a simulated audience, for a minute; it says where its dashboard is.
 serve-demo: .venv/.all
 	$(BIN)/python examples/serve_an_audience.py
 
@@ -75,6 +75,10 @@ docs-figures: .venv/.all
 	cp build/demo/slate-triage.png docs/images/triage.png
 	cp build/demo/slate-certificate.png docs/images/certificate.png
 	$(BIN)/python examples/inside_the_guard.py --figure docs/images/guard.png
+
+# The pictures of docs/dashboard.md; they need a chromium on the PATH.
+dashboard-pictures: .venv/.dev
+	$(BIN)/python docs/dashboard_pictures.py
 
 # The copies in docs/ of what the command makes.
 reproduce-docs: .venv/.all

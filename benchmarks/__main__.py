@@ -230,6 +230,14 @@ def calling() -> Iterator[Figure]:
     yield at_most("C2UCB, d=10, ask and tell", cost, 45, "us", "the same contexts in every round")
     cost = calls.cpu_us(lambda: calls.whole(GuardedLinear(n_arms, 10, budget, seed=1), rewards, contexts))
     yield at_most("GuardedLinear, d=10, ask and tell", cost, 60, "us", "the same contexts in every round")
+    contexts = contextual.sphere(np.random.default_rng(0), n_arms, 20)
+    costs = {}
+    for model in ("shared", "disjoint", "hybrid"):
+        sizes = {"n_arms": n_arms, "dimension": 20, "budget": budget, "model": model, "seed": 1}
+        costs[model] = calls.cpu_us(lambda given=sizes: calls.whole(GuardedLinear(**given), rewards, contexts))
+        detail = f"{costs[model]:.1f} us, d=20, the same contexts in every round"
+        if model != "shared":
+            yield at_most(f"  {model} over shared, ask and tell", costs[model] / costs["shared"], 3, "times", detail)
 
 
 def requests() -> Iterator[Figure]:
@@ -404,6 +412,13 @@ def service() -> Iterator[Figure]:
         pairs = [services.closed_loop(server, "pair", seconds) for _ in range(rounds)]
     with services.serving() as server:
         server.make()
+        alone, watched = [], []
+        for _ in range(2 * rounds):
+            alone.append(services.closed_loop(server, "pair", seconds).cpu)
+            with services.watching(server):
+                watched.append(services.closed_loop(server, "pair", seconds).cpu)
+    with services.serving() as server:
+        server.make()
         steady = services.open_loop(server, 500, 10)
     with services.serving(synchronous="NORMAL") as server:
         server.make()
@@ -436,6 +451,29 @@ def service() -> Iterator[Figure]:
     ready = min(services.start_seconds() for _ in range(2))
     yield at_most("start to ready, 10,000 events after the snapshot", ready, 3.0, "s", "")
     yield from _service_on_postgres(seconds)
+
+
+def dashboard() -> Iterator[Figure]:
+    """Measure what open pages of the dashboard cost: CPU for each decision and its reward, watched and not, in turn."""
+    with services.serving() as server:
+        server.make()
+        services.closed_loop(server, "pair", 1.0)
+        alone, watched = [], []
+        for _ in range(6):
+            alone.append(services.closed_loop(server, "pair", 3.0).cpu)
+            with services.watching(server):
+                watched.append(services.closed_loop(server, "pair", 3.0).cpu)
+        spent = []
+        for pages in (0, 3):
+            with services.watching(server, pages=pages):
+                before = server.cpu()
+                services.open_loop(server, 20, 15)
+                spent.append((server.cpu() - before) / 15)
+    cost = statistics.median(watched) / statistics.median(alone)
+    both = f"{services.spread(watched)} us watched, {services.spread(alone)} us not"
+    yield at_most("CPU a request with three open pages, against none", cost, 1.05, "times", both)
+    share = f"{1e3 * spent[1]:.0f} ms a second against {1e3 * spent[0]:.0f}, at 20 decisions a second"
+    yield at_most("share of a processor that three open pages take", spent[1] - spent[0], 0.05, "", share)
 
 
 def _service_on_postgres(seconds: float) -> Iterator[Figure]:
@@ -476,6 +514,7 @@ PARTS = {
         requests,
         starting,
         service,
+        dashboard,
     )
 }
 

@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Load", "Server", "closed_loop", "open_loop", "postgres", "start_seconds"]
+__all__ = ["Load", "Server", "closed_loop", "open_loop", "postgres", "start_seconds", "watching"]
 
 ARMS = [f"item-{arm:03d}" for arm in range(100)]
 SLATE: dict[str, Any] = {"name": "slate", "arms": ARMS, "budget": 5, "seed": 7}
@@ -106,6 +107,32 @@ def serving(store: str | None = None, synchronous: str = "FULL") -> Iterator[Ser
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def watching(server: Server, policy: str = "slate", pages: int = 3) -> Iterator[None]:
+    """Keep some pages of the dashboard open: the streams of a policy and of the list, and a whole page now and then."""
+    over = threading.Event()
+
+    def look(path: str) -> None:
+        with urllib.request.urlopen(f"{server.url}/dashboard/stream{path}", timeout=30) as stream:
+            began = time.monotonic()
+            while not over.is_set() and stream.readline():
+                if time.monotonic() - began > 10.0:
+                    began = time.monotonic()
+                    urllib.request.urlopen(f"{server.url}/policies/{policy}", timeout=30).read()
+
+    readers = [
+        threading.Thread(target=look, args=(f"?policy={policy}" if page % 3 < 2 else "",)) for page in range(pages)
+    ]
+    for one in readers:
+        one.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for one in readers:
+            one.join()
 
 
 def closed_loop(server: Server, kind: str, seconds: float, connections: int = 64, policy: str = "slate") -> Load:

@@ -96,6 +96,7 @@ def main(seconds: float = 60.0, seed: int = 1) -> None:
             said = server.stdout.readline()
             url = next(word for word in said.split() if word.startswith("http://"))
             print(f"The service is at {url}; {VISITS} visits a second for {seconds:g} seconds")
+            print(f"Look at it: {url}/policies/front-page", flush=True)
             with Client(url) as client:
                 audience = Audience(client, seed)
                 audience.open_page()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -23,6 +24,7 @@ from armtriage import (
     Greedy,
     Guard,
     GuardedThompson,
+    Matchings,
     Policy,
     ReplayEnvironment,
     StochasticEnvironment,
@@ -33,6 +35,7 @@ from armtriage import (
     simulate,
 )
 from armtriage.certificate import Bounds, Certificate, Tally, certificate_of
+from armtriage.triage import triage_among
 
 ANY_POLICY = (ThompsonSampling, KLUCB, CombUCB1, Greedy, UniformRandom, CombinatorialElimination, GuardedThompson)
 
@@ -437,12 +440,49 @@ def test_certificate_is_a_dictionary_that_json_keeps(kind: type[Policy]) -> None
     made = policy.certificate()
     said = made.to_dict()
     assert json.loads(json.dumps(said, allow_nan=False)) == said
-    assert list(said) == [*(one.name for one in dataclasses.fields(Certificate)), "text"]
+    kept = [one.name for one in dataclasses.fields(Certificate) if one.name != "intervals"]
+    assert list(said) == [*kept, "text"]
     assert said["next_decision"] == made.next_decision.tolist()
     assert said["exchanges"] == [one._asdict() for one in made.exchanges]
     assert said["triage"] == {name: arms.tolist() for name, arms in made.triage._asdict().items()}
     assert said["account"] == (None if made.account is None else made.account._asdict())
     assert (said["gap"], said["regret_bound"], said["text"]) == (list(made.gap), made.regret_bound, str(made))
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+@pytest.mark.parametrize("kind", [CombUCB1, GuardedThompson])
+def test_a_certificate_shows_the_intervals_that_its_triage_is_read_from(kind: type[Policy], direction: str) -> None:
+    policy = kind(8, 3, seed=7, reward_range=(2.0, 4.0), direction=direction)  # type: ignore[call-arg]
+    for _ in range(400):
+        decision = policy.ask()
+        policy.tell(decision, 2.0 + decision.revealed % 3)
+    made = policy.certificate()
+    assert made.intervals is not None
+    lower, upper = made.intervals
+    means = 2.0 + np.arange(8) % 3
+    assert (lower <= means).all()
+    assert (means <= upper).all()
+    good = (lower, upper) if direction == "maximize" else (-upper, -lower)
+    for ours, theirs in zip(triage_among(*good, np.arange(8), 3), made.triage, strict=True):
+        assert ours.tolist() == theirs.tolist()
+    pulls, best = policy.tally.pulls, np.sort(means)[-3:] if direction == "maximize" else np.sort(means)[:3]
+    assert made.estimate == pytest.approx(abs(400 * best.sum() - (pulls * means).sum()))
+    assert made.estimate <= made.regret_bound
+
+
+@pytest.mark.parametrize("more", [{"budget": 1}, {"decisions": Matchings(1, 3)}])
+def test_a_glance_says_the_same_and_changes_nothing(more: Any) -> None:
+    policy = GuardedThompson(FeedbackGraph.full_information(3), seed=7, **more)
+    withdrawn = False
+    for number in range(900):
+        policy.tell(policy.ask(), [number >= 600, 0, 0])
+        if number % 20 == 0:
+            before = policy.digest()
+            seen = policy.glance()
+            assert policy.digest() == before
+            assert str(seen) == str(copy.deepcopy(policy).certificate())
+            withdrawn |= seen.contradictions > 0
+    assert withdrawn
 
 
 def test_what_is_not_finite_in_a_certificate_is_none() -> None:

@@ -33,7 +33,7 @@ def test_contexts_prints_all_that_is_there_and_why_others_are_not(
         assert found[name]["guessing"] == pytest.approx(guessing)
         assert found[name]["oracle"] > 0.8
         ours = [one for player, one in found[name]["players"].items() if player.startswith("`")]
-        assert len(ours) == 6
+        assert len(ours) == 8
         assert all(one["low"] <= one["mean"] <= one["high"] and 0 <= one["mean"] <= 1 for one in ours)
 
 

@@ -62,6 +62,24 @@ class Ours:
         self.policy.tell(self.decision, list(rewards))
 
 
+class OurOwn:
+    """A policy of armtriage with a parameter for each candidate, on the numbers of the case."""
+
+    def __init__(self, model: str, world: World, seed: int) -> None:
+        self.rows = world.visitors / math.sqrt(world.visitors.shape[1])  # of norm 1 at most
+        self.n_arms = world.rates.shape[1]
+        size = {"n_arms": self.n_arms, "dimension": self.rows.shape[1], "budget": world.budget}
+        bound = 2.0 * math.sqrt(world.visitors.shape[1])  # as `Features` find it plausible
+        self.policy = GuardedLinear(**size, model=model, norm_bound=bound, reward_range=(0, 1), seed=seed)
+
+    def choose(self, case: int) -> Sequence[int]:
+        self.decision = self.policy.ask(np.tile(self.rows[case], (self.n_arms, 1)))
+        return self.decision.arms.tolist()
+
+    def learn(self, case: int, arms: Sequence[int], rewards: Sequence[float]) -> None:
+        self.policy.tell(self.decision, list(rewards))
+
+
 class MabWiser:
     """LinUCB and LinTS of MABWiser: a regression for each arm, on the numbers of the case; the S best of them."""
 
@@ -131,6 +149,8 @@ def _less_shrunk(world: World, seed: int) -> Player:
 PLAYERS: dict[str, Callable[[World, int], Player]] = {
     "`GuardedLinear`": _as_with_features,
     "`GuardedLinear(norm_bound=1)`": partial(Ours, partial(GuardedLinear, norm_bound=1.0)),
+    '`GuardedLinear(model="disjoint")`': partial(OurOwn, "disjoint"),
+    '`GuardedLinear(model="hybrid")`': partial(OurOwn, "hybrid"),
     "`C2UCB`": partial(Ours, C2UCB),
     "`C2UCB(width=0.5)`": partial(Ours, partial(C2UCB, width=0.5)),
     "`C2UCB(width=0.5)`, ridge 1 / parts": _less_shrunk,

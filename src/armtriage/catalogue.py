@@ -32,6 +32,8 @@ from armtriage.instances import (
     random_bernoulli,
     random_constrained,
     random_linear,
+    random_rates,
+    random_rewards,
     random_slates,
     revealing_hubs,
     star,
@@ -85,6 +87,8 @@ DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
 _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
     "budget": {
         "random": random_bernoulli,
+        "rewards": random_rewards,
+        "rates": random_rates,
         "ucb_failure": ucb_failure,
         "hidden_arm": hidden_arm,
         "hidden_pairs": hidden_pairs,
@@ -107,7 +111,7 @@ _BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
         "star": star,
     },
 }
-_ON_GRAPHS = ("random", "hidden_arm", "hidden_pairs", "hidden_parts", "gap_instance")
+_ON_GRAPHS = ("random", "rewards", "rates", "hidden_arm", "hidden_pairs", "hidden_parts", "gap_instance")
 # Made from the graph, the seed or by chance, so they are no options of an instance on a graph.
 _FOUND = ("graph", "good", "independent", "seed")
 INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}

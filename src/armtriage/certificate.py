@@ -45,6 +45,7 @@ __all__ = [
     "certificate_of",
     "certify",
     "in_json",
+    "in_units",
     "intervals_of",
     "listed",
     "narrowed",
@@ -143,6 +144,10 @@ class Certificate:
         Whether each round is compared with the best of the arms that were eligible in it.
     by_pattern : float or None
         The bound by today's intervals for each eligible set by itself, if the policy kept it.
+    estimate : float or None
+        What they seem to have lost in all, were each mean what it is so far: no bound, and nothing is promised of it.
+    intervals : Bounds or None
+        Lower and upper bounds on the mean of each arm, in the units of rewards: those that all of this is read from.
 
     Examples
     --------
@@ -171,6 +176,8 @@ class Certificate:
     direction: str = "maximize"
     per_round: bool = False
     by_pattern: float | None = None
+    estimate: float | None = None
+    intervals: Bounds | None = None
 
     def __str__(self) -> str:
         if self.contradictions:
@@ -250,7 +257,7 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as JSON knows them, with the sentences of `print` under ``"text"``.
 
-        What is not finite is None: JSON has no word for it.
+        What is not finite is None: JSON has no word for it. The intervals of the arms are left out.
 
         Examples
         --------
@@ -258,7 +265,8 @@ class Certificate:
         >>> log["rounds"], log["next_decision"], sorted(log["triage"])
         (100, [0], ['active', 'confirmed', 'eliminated'])
         """
-        return {**{one.name: in_json(getattr(self, one.name)) for one in fields(self)}, "text": str(self)}
+        names = [one.name for one in fields(self) if one.name != "intervals"]
+        return {**{name: in_json(getattr(self, name)) for name in names}, "text": str(self)}
 
 
 def in_json(value: Any) -> Any:
@@ -454,9 +462,9 @@ def certificate_of(
         bounds = intervals_of(tally, shares, delta)
     live = np.arange(tally.counts.size) if arms is None else arms
     open_to = live if eligible is None else eligible
+    means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0)
     if next_decision is None:
-        means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0)[open_to]
-        chosen = np.sort(open_to[np.argsort(-means, kind="stable")[:budget]])
+        chosen = np.sort(open_to[np.argsort(-means[open_to], kind="stable")[:budget]])
     else:
         chosen = np.sort(check_arms(next_decision, tally.counts.size, "next_decision"))
         size = min(budget, open_to.size)
@@ -466,11 +474,13 @@ def certificate_of(
             raise ValueError(f"next_decision must be arms that may be played, got {next_decision!r}")
     outside, inside, amounts = _exchanges(chosen, open_to, bounds)
     pulled = int(tally.pulls.sum())
+    exact = Bounds(means, means)
     if exposures is None:
-        slots, past = budget * rounds, log_bound(tally.pulls, rounds, budget, bounds)
+        slots = budget * rounds
+        past, seeming = (log_bound(tally.pulls, rounds, budget, one) for one in (bounds, exact))
     else:
         slots = pulled if slots is None else slots
-        past = by_exposure(bounds, tally.pulls, exposures, slots)
+        past, seeming = (by_exposure(one, tally.pulls, exposures, slots) for one in (bounds, exact))
     past *= width
     if unplayed := slots - pulled:
         past += unplayed * (-reward_range[1] if direction == "minimize" else reward_range[0])
@@ -495,10 +505,26 @@ def certificate_of(
         direction=direction,
         per_round=exposures is not None,
         by_pattern=by_pattern,
+        estimate=width * max(seeming, 0.0),
+        intervals=in_units(bounds, reward_range, direction),
     )
     if contradictions:
         certificate = _withdrawn(certificate)
     return certificate if names is None else _named(certificate, names)
+
+
+def in_units(bounds: Bounds, reward_range: tuple[float, float], direction: str) -> Bounds:
+    """Return bounds on the unit scale in the units of rewards, or of costs.
+
+    Examples
+    --------
+    >>> in_units(Bounds(np.array([0.25]), np.array([0.5])), (0.0, 4.0), "minimize")
+    Bounds(lower=array([2.]), upper=array([3.]))
+    """
+    low, high = reward_range
+    if direction == "minimize":
+        return Bounds(high - (high - low) * bounds.upper, high - (high - low) * bounds.lower)
+    return Bounds(low + (high - low) * bounds.lower, low + (high - low) * bounds.upper)
 
 
 def _withdrawn(certificate: C) -> C:

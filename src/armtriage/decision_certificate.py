@@ -26,6 +26,7 @@ from armtriage.certificate import (
     _are,
     _named,
     _withdrawn,
+    in_units,
     intervals_of,
     listed,
     name_all,
@@ -243,9 +244,11 @@ def certificate_of_decisions(
     unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
         bounds = intervals_of(tally, n_arms, delta)
+    intervals = in_units(bounds, reward_range, direction)
     bounds = Bounds(bounds.lower + offset, bounds.upper + offset)
+    means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0) + offset
     if next_decision is None:
-        arms = _best(decisions, np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0) + offset, exclude)
+        arms = _best(decisions, means, exclude)
     else:
         arms = np.sort(check_arms(next_decision, n_arms, "next_decision"))
         if not decisions.contains(arms) or np.isin(arms, exclude).any():
@@ -280,6 +283,8 @@ def certificate_of_decisions(
         direction=direction,
         per_round=by_pattern is not None,
         by_pattern=by_pattern,
+        estimate=width * log_bound(decisions, tally.pulls, rounds, Bounds(means, means)),
+        intervals=intervals,
     )
     certificate = _withdrawn(certificate) if contradictions else certificate
     if names is None:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from armtriage import Experiment, __version__
 from armtriage.cli import app
 
-COMMANDS = ["demo", "simulate", "run", "report", "graph", "reproduce", "warm", "serve", "key", "store"]
+COMMANDS = ["demo", "simulate", "run", "report", "graph", "reproduce", "warm", "serve", "dashboard", "key", "store"]
 
 
 def shown(*arguments: str) -> str:

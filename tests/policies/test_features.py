@@ -204,6 +204,18 @@ def test_rows_may_be_mapped_by_the_names_of_arms() -> None:
     assert policy.ask(page(np.random.default_rng(7), 2), eligible=["milk", "jam"]).names == ("milk", "jam")
 
 
+@pytest.mark.parametrize("model", ["disjoint", "hybrid"])
+def test_arms_with_parameters_of_their_own_take_raw_rows_too(model: str) -> None:
+    policy = GuardedLinear(3, budget=1, features=FEATURES, model=model, names=["tea", "milk", "jam"], seed=7)
+    rows = dict(zip(("tea", "milk", "jam"), page(np.random.default_rng(7), 3), strict=True))
+    for reward in (0.0, 1.0, 0.5):
+        policy.tell(policy.ask(rows), [reward])
+    again = Policy.from_bytes(policy.to_bytes())
+    assert again.digest() == policy.digest()
+    assert again.feature_report == policy.feature_report
+    assert again.ask(rows).names == policy.ask(rows).names
+
+
 def test_features_that_are_fitted_anew_change_no_policy() -> None:
     features = make_features().fit()
     policy = GuardedLinear(budget=1, features=features, seed=7)

@@ -1,4 +1,4 @@
-"""Stores of both kinds; the PostgreSQL server comes with a wheel."""
+"""Stores of both kinds, whose PostgreSQL server comes with a wheel, and a browser."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,3 +51,20 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def sqlite_address(tmp_path: Path) -> str:
     return str(tmp_path / "decisions.db")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """The browser of the system; where there is none, tests are skipped, unless nothing may be."""
+    path, demanded = shutil.which("chromium"), bool(os.environ.get("ARMTRIAGE_ALL_TESTS"))
+    if not demanded:
+        pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+        if path is None:
+            pytest.skip("there is no chromium on the PATH")
+    from playwright.sync_api import sync_playwright
+
+    assert path is not None, "chromium must be on the PATH: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

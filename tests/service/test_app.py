@@ -21,7 +21,7 @@ from service.calls import run, served
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
     [
-        ("GET", "/", 404, "not_found"),
+        ("GET", "/nothing", 404, "not_found"),
         ("GET", "/v1/policies/", 404, "not_found"),
         ("GET", "/v1/policies/nobody", 404, "not_found"),
         ("POST", "/v1/policies/nobody/decisions", 404, "not_found"),

@@ -30,9 +30,9 @@ def test_snapshots_are_written_and_checked_while_requests_go_on(address):
             await call.make()
             loop = call.service.loops["slate"]
             for start in range(0, 120, 40):
-                loop._worth = 30
+                loop._worth, before = 30, loop.verified
                 await asyncio.gather(*(_visit(call, number) for number in range(start, start + 40)))
-                await _checked(loop, 1 + loop.verified)
+                await _checked(loop, 1 + before)
             snapshots = await call.service.store.snapshots(loop.row.id)
             assert len(snapshots) >= 2
             assert loop.metrics.counts["slate"]["diverged"] == 0

@@ -96,8 +96,8 @@ def fitted(arms: list[tuple[float, float, float]], prior: tuple[float, float]) -
         else:
             size = one.a + one.b
             variance = (1 - one.least) ** 2 * one.a * one.b / (size**2 * (size + 1))
-            coins = one.mean * (1 - one.mean) / variance - 1
-            known.append((coins * one.mean - 1, coins * (1 - one.mean) - 1))
+            coins = max(one.mean * (1 - one.mean) / variance - 3, 0.0)
+            known.append((coins * wins / (wins + losses), coins * losses / (wins + losses)))
     x, y = np.log(prior)
     for _ in range(8):
         a, b = np.exp(x), np.exp(y)

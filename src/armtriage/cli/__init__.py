@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from armtriage import __version__
+from armtriage.cli.dashboard import dashboard
 from armtriage.cli.demo import demo
 from armtriage.cli.graph import graph
 from armtriage.cli.pages import report, reproduce
@@ -22,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for _command in (demo, simulate, run, report, graph, reproduce, warm, serve):
+for _command in (demo, simulate, run, report, graph, reproduce, warm, serve, dashboard):
     app.command(_command.__name__)(_command)
 for _name, _group in (("key", key), ("store", store)):
     app.add_typer(_group, name=_name)

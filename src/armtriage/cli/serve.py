@@ -65,6 +65,7 @@ def serve(
             many = len(service.loops)
             open_to = "no key yet, so this machine only" if service.doorman.open else "with keys"
             say(f"armtriage {__version__} serves http://{host}:{at} ({many} policies, {open_to}); Ctrl+C stops it")
+            say(f"The dashboard is at http://{host}:{at}/")
 
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
         try:

@@ -13,6 +13,7 @@ from armtriage.instances.hard import (
 )
 from armtriage.instances.linear import linear_blocks, linear_few_dimensions, linear_one_dimension
 from armtriage.instances.random import FAMILIES, GRAPHS, random_bernoulli, random_constrained, random_linear
+from armtriage.instances.rewards import random_rates, random_rewards
 from armtriage.instances.slates import random_slates
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "random_bernoulli",
     "random_constrained",
     "random_linear",
+    "random_rates",
+    "random_rewards",
     "random_slates",
     "revealing_hubs",
     "star",

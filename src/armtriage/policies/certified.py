@@ -171,6 +171,21 @@ class CertifiedPolicy(ABC):
             contradictions=0 if since else self.interval_failures,
         )
 
+    def glance(self) -> Certificate:
+        """Return the certificate of all decisions, and change nothing.
+
+        A guard keeps a contradiction that `certificate` is the first to find, so that it does not vanish again. Where a
+        state must depend on decisions and rewards alone, and not on who looked when, look with this.
+
+        Examples
+        --------
+        >>> from armtriage import GuardedThompson
+        >>> policy = GuardedThompson(3, budget=1, seed=7)
+        >>> policy.glance().rounds
+        0
+        """
+        return self.certificate()
+
     def _certified(
         self,
         *,

@@ -572,6 +572,28 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     in_loop: ClassVar[bool] = True
     """Whether the kernels choose decisions without asking anybody."""
 
+    @property
+    @locked
+    def weights(self) -> NDArray[np.float64]:
+        """The estimate of theta by all rewards so far: what a context's number adds to the mean reward, for each of d.
+
+        It is a ridge regression's, shrunk towards 0, and comes without any promise.
+
+        Examples
+        --------
+        >>> from armtriage import C2UCB
+        >>> policy = C2UCB(2, dimension=2, budget=1, ridge=0.01)
+        >>> for _ in range(50):
+        ...     policy.tell(policy.ask([[1.0, 0.0], [0.0, 1.0]]), [0.5])
+        >>> policy.weights.round(2)
+        array([0.5, 0.5])
+        """
+        ridge = self._state.ridge
+        gram, moment = ridge.gram + ridge.carry + ridge.recent, ridge.moment + ridge.moment_carry
+        theta = np.linalg.solve(gram.sum(axis=0), moment.sum(axis=0))
+        sign = -1.0 if self.direction == "minimize" else 1.0
+        return np.asarray(sign * self.reward_unit / self.context_bound * theta)
+
     def _grow(self) -> None:
         super()._grow()
         if self._cached_state is not None:

@@ -171,6 +171,11 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         """Note that `arms` are played instead of one's own choice."""
 
     @property
+    def asked(self) -> int:
+        """How many decisions have been made."""
+        return self._asked
+
+    @property
     @locked
     def open_decisions(self) -> tuple[Decision, ...]:
         """The decisions that have been asked and not closed, oldest first."""

@@ -18,7 +18,7 @@ from armtriage._arguments import check_number
 from armtriage.kernels.beta import digamma_trigamma
 from armtriage.kernels.jit import kernel
 from armtriage.policies.facts import within
-from armtriage.policies.sampler import mean_of, posterior
+from armtriage.policies.sampler import posterior
 
 __all__ = [
     "LARGEST",
@@ -83,13 +83,13 @@ def drawn_share(free: int, cover: int) -> float:
 
 @kernel
 def as_coins(wins: float, losses: float, between: float) -> tuple[float, float]:
-    """Return how many coins, and wins of them, leave a posterior of the same mean and variance as these rewards."""
+    """Return how many coins, and wins of them, say as much of a mean as these rewards, by the variance they leave."""
     if between <= 0.0 or losses <= 0.0:
         return wins + losses, wins
     least, a, b = posterior(wins, losses, between, 1.0, 1.0)
-    mean, size = mean_of(least, a, b), a + b
-    known = (least * size / (1.0 - least) + a) * (size + 1.0) / a - 1.0
-    return max(known - 2.0, 0.0), min(max(known * mean - 1.0, 0.0), max(known - 2.0, 0.0))
+    size = a + b
+    known = max((least * size / (1.0 - least) + a) * (size + 1.0) / a - 3.0, 0.0)
+    return known, known * wins / (wins + losses)
 
 
 @kernel

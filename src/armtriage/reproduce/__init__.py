@@ -27,6 +27,7 @@ from armtriage.reproduce import (
     guarded_sets,
     linear,
     minimax_rates,
+    rewards,
     slates,
     tightenings,
 )
@@ -50,6 +51,7 @@ STUDIES: dict[str, Study] = {
         guarded,
         guarded_sets,
         certificates,
+        rewards,
         slates,
     )
 }

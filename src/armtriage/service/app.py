@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
+from armtriage.service.dashboard import session
+from armtriage.service.dashboard.site import LOCAL, Site
 from armtriage.service.peers import HANDED, named
 from armtriage.service.refusal import Refused
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream, store_refusal
@@ -21,7 +23,6 @@ LARGEST = 2**20  # bytes of a body
 SLOWEST = 5.0  # seconds that a body may take
 _LOG = logging.getLogger("armtriage.service")
 _SAFE = (b"x-content-type-options", b"nosniff")
-_LOCAL = (b"http://127.0.0.1", b"http://localhost", b"http://[::1]")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -33,6 +34,7 @@ class App:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.site = Site(service)
         self._by_parts: dict[tuple[str, ...], dict[str, Route]] = {}
         for route in ROUTES:
             self._by_parts.setdefault(_shape(route.path), {})[route.method] = route
@@ -40,7 +42,10 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            if self.site.owns(scope["path"]):
+                await self.site(scope, receive, send)
+            else:
+                await self._answer(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         else:
@@ -136,14 +141,32 @@ class App:
             elif header == HANDED:
                 handed = True
         doorman = self.service.doorman
+        if authorization is None and not doorman.open:
+            authorization = _signed_in(scope)
         if route.scope is not None:
             doorman.admit(authorization, route.scope, scope["client"][0] if scope.get("client") else "")
-        if origin is not None and doorman.open and not origin.startswith(_LOCAL):
+        if origin is not None and doorman.open and not _is_local(origin):
             # Without keys a page from elsewhere could make a browser on this machine ask.
             raise Refused("forbidden", "Requests of other pages need a key.")
         if length > LARGEST:
             raise Refused("too_large")
         return handed, authorization
+
+
+def _is_local(origin: bytes) -> bool:
+    """Whether a page comes from this machine; localhost.example.org does not."""
+    try:
+        return urlsplit(origin.decode("ascii", "replace")).hostname in LOCAL
+    except ValueError:
+        return False
+
+
+def _signed_in(scope: Scope) -> bytes | None:
+    """Return the key of the dashboard's cookie; other than for reading it counts only from the dashboard's own page."""
+    key = session.key_of(scope["headers"])
+    if key is None or (scope["method"] != "GET" and all(name != session.MARK for name, _ in scope["headers"])):
+        return None
+    return b"Bearer " + key
 
 
 def _shape(path: str) -> tuple[str, ...]:

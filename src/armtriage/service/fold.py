@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from armtriage.decisions import Decision
 from armtriage.policies import Policy
 from armtriage.service import events as log
+from armtriage.service.course import Course
 from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Lived, Rewarded, unpack
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
@@ -44,6 +45,7 @@ class _Saved(Struct, array_like=True):
     meta: dict[str, dict[str, Any]]
     open: list[bytes]
     policy: bytes
+    course: list[Any] = []
 
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
@@ -69,6 +71,7 @@ class Fold:
         self.head = self.closed_before = self.decided = 0
         self.status = "running"
         self.open: OrderedDict[str, Open] = OrderedDict()
+        self.course = Course()
         self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
         self._name_arms()
 
@@ -106,6 +109,10 @@ class Fold:
         one = Open(decision.number, at, tuple(decision.revealed.tolist()))
         self.open[key] = one
         self.decided = decision.number + 1
+        if self.contextual:
+            self.course.count(decision.arms)
+        if self.decided >= self.course.next:
+            self.course.note(self.policy, at)
         return one
 
     def next_event(self, kind: int, key: str, turn: int, number: int | None, at: int, body: Struct) -> Event:
@@ -258,7 +265,9 @@ class Fold:
     def freeze(self) -> Callable[[], bytes]:
         """Return a function that makes what `to_bytes` would return now, later and in another thread."""
         keys, rows, policy = list(self.open), list(self.open.values()), self.policy.freeze()
-        saved = _Saved(self.head, self.status, self.closed_before, self.decided, dict(self.meta), [], b"")
+        saved = _Saved(
+            self.head, self.status, self.closed_before, self.decided, dict(self.meta), [], b"", self.course.to_row()
+        )
 
         def later() -> bytes:
             saved.open, saved.policy = list(_pieces(keys, rows)), policy()
@@ -272,7 +281,7 @@ class Fold:
         saved = _SAVED.decode(payload)
         fold = cls(recipe, Policy.from_bytes(saved.policy))
         fold.head, fold.status, fold.closed_before = saved.head, saved.status, saved.closed_before
-        fold.decided, fold.meta = saved.decided, saved.meta
+        fold.decided, fold.meta, fold.course = saved.decided, saved.meta, Course(*saved.course)
         for piece in saved.open:
             fold.open.update(_PIECE.decode(piece))
         return fold

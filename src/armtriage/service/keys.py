@@ -88,6 +88,10 @@ class Doorman:
                 raise Refused("too_many")
             self._allowed[row.id] = left - 1.0, now
 
+    def holder(self, header: bytes, address: str) -> KeyRow:
+        """Return the key of a header; refuse one that is not known."""
+        return self._known(header, address)[0]
+
     def _known(self, header: bytes | None, address: str) -> tuple[KeyRow, frozenset[str]]:
         key = header[len(_BEARER) :] if header is not None and header.startswith(_BEARER) else b""
         found = self._keys.get(key[3:11]) if key.startswith(b"at_") else None

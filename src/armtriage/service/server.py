@@ -81,8 +81,10 @@ async def _serve(service: Service, host: str, port: int, started: Callable[[Serv
     try:
         if service.doorman.open and not _is_loopback(host):
             raise ValueError(f"host must be this machine's own, such as 127.0.0.1, until there is a key, got {host!r}")
+        app = App(service)
+        app.site.recorder.start()
         config = uvicorn.Config(
-            App(service),
+            app,
             host,
             port,
             lifespan="off",
@@ -103,6 +105,7 @@ async def _serve(service: Service, host: str, port: int, started: Callable[[Serv
             for task in (reporting, tidying):
                 task.cancel()
             await asyncio.gather(reporting, tidying, return_exceptions=True)
+            await app.site.recorder.stop()
         if not server.started:
             raise OSError(f"port {port} of {host} cannot be taken")
     finally:

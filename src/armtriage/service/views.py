@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from armtriage import __version__
 from armtriage.certificate import intervals_of
 from armtriage.service import events as log
+from armtriage.service.course import certificate_of
 from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
 from armtriage.service.fold import Fold
 from armtriage.service.loop import Loop
@@ -242,7 +243,7 @@ def _unready(loop: Loop) -> Brief:
 
 
 def _look(loop: Loop, fold: Fold) -> tuple[Brief, CertificateView | None]:
-    certificate = _certificate(fold)
+    certificate = certificate_of(fold.policy)
     counts = None
     if certificate is not None and not fold.contextual:
         sets = certificate.triage
@@ -271,17 +272,9 @@ def _look(loop: Loop, fold: Fold) -> tuple[Brief, CertificateView | None]:
     )
 
 
-def _certificate(fold: Fold) -> Any:
-    """Return the policy's certificate, if its kind has one."""
-    try:
-        return fold.policy.certificate()
-    except NotImplementedError:
-        return None
-
-
 def arms(fold: Fold) -> Arms:
     """Return the arms."""
-    policy, certificate = fold.policy, _certificate(fold)
+    policy, certificate = fold.policy, certificate_of(fold.policy)
     known, tally = policy.arms, policy.tally
     states: dict[int, str] = {}
     if certificate is not None and not fold.contextual:

@@ -362,6 +362,19 @@ class GuardedPolicy(Policy):
             account=self.account,
         )
 
+    @locked
+    def glance(self) -> Certificate:  # noqa: D102 - as in every policy
+        kept: Any
+        if self._over is not None:
+            kept = self._decision_book()
+        else:
+            kept = self._guard().sets if self._crowd is None else self._gather().rows
+        lower, upper, failures = kept.lower.copy(), kept.upper.copy(), int(kept.failures)
+        try:
+            return self.certificate()
+        finally:
+            kept.lower[:], kept.upper[:], kept.failures = lower, upper, failures
+
     def _by_pattern(self, bounds: Bounds) -> float | None:
         """Return what all decisions have lost at most, by eligible set, if that is kept and sets have differed."""
         if self._patterns is None or self._crowd is None:

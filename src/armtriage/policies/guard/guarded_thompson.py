@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -240,6 +240,11 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         usual = "learned" if self._over is None else "uniform"
         self.prior = check_prior("prior", usual if prior is None else prior, learned=self._over is None)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
+
+    @classmethod
+    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        # The files of before name no prior: it was uniform.
+        return super()._make(graph, {"prior": "uniform", **config})
 
     @property
     def _looks(self) -> dict[str, Any]:

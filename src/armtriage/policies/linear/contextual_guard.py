@@ -29,10 +29,10 @@ class ContextualGuard(GuardedLinear):
     Parameters
     ----------
     proposer : callable
-        Called with the contexts of the candidates, as they were given to `ask`; returns the `budget` rows that it
-        wants, or names if the arms have names. If it has a parameter `eligible`, that is the arms that the rows belong
-        to. It is not asked where there is no choice, and not saved, so set `proposer` after `load`.
-    n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, seed, reward_range, context_bound
+        Called with the contexts of the candidates, as they were given to `ask` or made by `features`; returns the
+        `budget` rows that it wants, or names if the arms have names. If it has a parameter `eligible`, that is the arms
+        that the rows belong to. It is not asked where there is no choice, and not saved: set it again after `load`.
+    n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, seed, reward_range, context_bound, features
         See `armtriage.GuardedLinear`.
 
     Examples
@@ -57,9 +57,10 @@ class ContextualGuard(GuardedLinear):
         *,
         delta: float = 0.01,
         factor: float = 1.0,
-        norm_bound: float = 1.0,
+        norm_bound: float | None = None,
         noise_scale: float | None = None,
         context_bound: float = 1.0,
+        features: Any = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
@@ -71,6 +72,7 @@ class ContextualGuard(GuardedLinear):
             norm_bound=norm_bound,
             noise_scale=noise_scale,
             context_bound=context_bound,
+            features=features,
             **options,
         )
         self.proposer = proposer

@@ -26,6 +26,9 @@ __all__ = ["Joint", "book_price", "book_slate", "joint_bound", "new_joint"]
 # k is at least so much of an arm's width. On a sphere (d=10, K=50, T=8,000) bounds were 2,551 with it and 3,041 with
 # 0.1; with 0.1 and 0.4 beside each other, at twice the price, 2,472.
 _SHARE = 0.2
+# The first rounds have the most to gain from what is learned later, and are few: quadratics stand for them also where
+# they seem larger than the price. On a quiet sphere (d=4, K=20, T=2,000) bounds were 6.4 with that and 9.6 without.
+_EARLY, _PATIENCE = 64, 2.0
 _SLOTS = 3  # six gave the same there
 _LANES = 8
 _LEAST = 1e-12  # k: where nothing is open it does not matter
@@ -130,7 +133,8 @@ def book_slate(
     if price == 0.0:
         return
     n, d = 0 if again else _find_open(joint, boxes, ridge, contexts, reach), joint.middle.size
-    if again or _expected(boxes, n, noise / reach) >= price:
+    patience = _PATIENCE if number < _EARLY else 1.0
+    if again or _expected(boxes, n, noise / reach) >= patience * price:
         joint.constants[slot] += price
         return
     vector, lanes, weights = joint.vectors[slot], joint.lanes, joint.weights

@@ -1,0 +1,384 @@
+"""What the pages show of a running service: sights are shared by all who look, and take a share of the time at most."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from armtriage import __version__
+from armtriage.service import clock
+from armtriage.service import events as log
+from armtriage.service.course import SHARE, Point
+from armtriage.service.dashboard.health import Check, checks
+from armtriage.service.dashboard.items import items
+from armtriage.service.dashboard.page import as_json
+from armtriage.service.dashboard.recorder import Note, Recorder
+from armtriage.service.dashboard.sight import Sight, cut, look, summary, triage_of
+from armtriage.service.events import Event, unpack
+from armtriage.service.fold import Fold, unbits
+from armtriage.service.loop import Loop
+from armtriage.service.messages import FATES
+from armtriage.service.refusal import Refused
+from armtriage.service.service import Service
+from armtriage.service.stores import StoreError
+
+__all__ = ["LINES", "MOST_BYTES", "Facts", "View"]
+
+LINES = 50
+"""Lines of the log on the page."""
+
+MOST_BYTES = 2000
+"""Bytes of the document that a listener gets in a second."""
+
+_ROWS = 100  # policies on a page of the list
+_FRESH = 1.0  # seconds for which a sight is good
+_MINUTES = 90
+_NAMES = 8  # arms that a line of the log names
+
+
+@dataclass(frozen=True)
+class View:
+    """A policy's state at one time."""
+
+    sight: Sight
+    head: int
+    status: str
+    open: int
+    oldest: int | None  # when the oldest open decision was made
+    points: Sequence[Point]
+
+
+class Facts:
+    """Gathers what the pages show; the states are looked at for at most a twentieth of the time."""
+
+    def __init__(self, service: Service, recorder: Recorder) -> None:
+        self.service, self.recorder = service, recorder
+        self._views: dict[str, tuple[float, View]] = {}
+        self._free_at = 0.0  # when the next look is within the share
+        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+        self._live: dict[str, tuple[float, bytes]] = {}
+
+    async def view(self, loop: Loop) -> View | None:
+        """Return the state, at most a second old where time allows; None if there is none yet."""
+        now, known = time.monotonic(), self._views.get(loop.name)
+        if known is not None and (now - known[0] < _FRESH or now < self._free_at):
+            return known[1]
+        if not loop.ready:
+            return None if known is None else known[1]
+        try:
+            found: tuple[View, float] = await loop.look(_look)
+        except Refused:
+            return None if known is None else known[1]
+        (view, cost), done = found, time.monotonic()
+        self._free_at = max(self._free_at, done) + cost / SHARE if cost > SHARE * _FRESH / 4 else self._free_at
+        self._views[loop.name] = done, view
+        return view
+
+    async def _keep(self, name: str, what: str, seconds: float, read: Any) -> Any:
+        """Return what the store says, asked at most every so many seconds; what it said before, if it fails."""
+        now, known = time.monotonic(), self._kept.get((name, what))
+        if known is None or now - known[0] > seconds:
+            try:
+                known = now, await read()
+            except StoreError:
+                known = now, None if known is None else known[1]
+            self._kept[name, what] = known
+        return known[1]
+
+    async def _minutes(self, loop: Loop) -> Mapping[int, Mapping[str, int]]:
+        """Return the counts of a day, by minute."""
+
+        async def read() -> dict[int, dict[str, int]]:
+            since = clock.wall() // 60_000_000 - 24 * 60
+            found: dict[int, dict[str, int]] = {}
+            for minute, name, value in await loop.store.counters_by_minute(loop.row.id, since):
+                found.setdefault(minute, {})[name] = value
+            return found
+
+        return await self._keep(loop.name, "minutes", 10.0, read) or {}
+
+    async def _totals(self, loop: Loop) -> dict[str, int]:
+        """Return all counts: those of the store, read once a minute, and what this server has added since."""
+        counts = loop.metrics.counts[loop.name]
+
+        async def read() -> tuple[dict[str, int], dict[str, int]]:
+            before = dict(counts)
+            return dict(await loop.store.counters(loop.row.id, 0)), before
+
+        none: tuple[dict[str, int], dict[str, int]] = {}, {}
+        stored, then = await self._keep(loop.name, "totals", 60.0, read) or none
+        names = ("decisions", "expired", *FATES)
+        return {name: stored.get(name, 0) + max(counts[name] - then.get(name, 0), 0) for name in names}
+
+    async def _health(self, loop: Loop, view: View | None) -> list[Check]:
+        facts = await self._keep("", "store", 10.0, self.service.store.facts) or {}
+        made = None if view is None else view.sight.certificate
+        contradictions = None if made is None else int(made.contradictions)
+        return checks(loop, self.recorder, contradictions, facts, await self._minutes(loop))
+
+    async def policies(self, page: int = 0) -> dict[str, Any]:
+        """Return the list of policies."""
+        names = list(self.service.loops)
+        shown = names[page * _ROWS : (page + 1) * _ROWS]
+        rows = [await self._row(self.service.loops[name]) for name in shown]
+        return {"rows": rows, "total": len(names), "page": page, "pages": max(-(-len(names) // _ROWS), 1)}
+
+    async def _row(self, loop: Loop) -> dict[str, Any]:
+        view = await self.view(loop)
+        made = None if view is None else view.sight.certificate
+        alarms = [one for one in await self._health(loop, view) if one.level in ("warn", "bad")]
+        each = None
+        if made is not None and made.rounds:
+            each = float(made.regret_bound) / made.rounds
+        return {
+            "name": loop.name,
+            "status": "loading" if view is None else view.status,
+            "ready": loop.ready,
+            "kind": str(loop.recipe.kind),
+            "rate": round(self.recorder.pulse(loop.name).rates()[0], 2),
+            "decisions": 0 if view is None else view.sight.decisions,
+            "arms": len(loop.recipe.names) if view is None else int(view.sight.live.size),
+            "budget": 0 if view is None else view.sight.budget,
+            "each": None if each is None or each == float("inf") else each,
+            "certified": made is not None,
+            "triage": None if view is None else triage_of(view.sight),
+            "alarms": [[one.level, one.title] for one in alarms],
+        }
+
+    async def policy(self, name: str, chosen: Mapping[str, str]) -> dict[str, Any]:
+        """Return all that the page of a policy shows; `chosen` is what its address asks for."""
+        loop = self.service.loop(name)
+        view = await self.view(loop)
+        create = loop.recipe.create
+        facts = await self._numbers(loop, view, whole=True)
+        facts |= {
+            "created": loop.row.created // 1000,
+            "window": create.join_window,
+            "feedback": create.feedback.kind,
+            "default": create.reward.default,
+            "health": [one._asdict() for one in await self._health(loop, view)],
+            "traffic": await self._traffic(loop),
+            "course": [] if view is None else [list(one) for one in view.points],
+            "log": await self.lines(loop, LINES),
+            "items": None if view is None else _items(view.sight, chosen),
+        }
+        return facts
+
+    async def items(self, name: str, chosen: Mapping[str, str]) -> dict[str, Any]:
+        """Return a page of a policy's arms."""
+        view = await self.view(self.service.loop(name))
+        if view is None:
+            raise Refused("starting")
+        return _items(view.sight, chosen)
+
+    async def _numbers(self, loop: Loop, view: View | None, whole: bool) -> dict[str, Any]:
+        """Return the numbers that change."""
+        pulse, now = self.recorder.pulse(loop.name), clock.steady()
+        seconds = loop.metrics.seconds[loop.name]
+        facts: dict[str, Any] = {
+            "name": loop.name,
+            "now": clock.wall() // 1000,
+            "ready": loop.ready,
+            "problem": loop.problem,
+            "rates": [round(one, 2) for one in pulse.rates()],
+            "latency": [None if one is None else round(1e3 * one, 2) for one in pulse.latency(seconds)],
+            "totals": await self._totals(loop),
+            "queue": loop.queued,
+        }
+        if view is None:
+            return facts | {"status": "loading"}
+        known = summary(view.sight)
+        if not whole:
+            known = {key: known[key] for key in ("decisions", "triage", "certificate", "value", "arms", "live")}
+        return facts | {
+            "status": view.status,
+            "head": view.head,
+            "open": view.open,
+            "oldest": None if view.oldest is None else max(now - view.oldest, 0) // 1_000_000,
+            **known,
+        }
+
+    async def _traffic(self, loop: Loop) -> dict[str, Any]:
+        """Return decisions and rewards a second, and latencies, of the last minutes that are over."""
+        counts, now = await self._minutes(loop), clock.wall() // 60_000_000
+        minutes = range(now - _MINUTES, now)
+        per = [counts.get(minute, {}) for minute in minutes]
+        took = {minute: (half, most) for minute, half, most in self.recorder.pulse(loop.name).minutes}
+        milli = [[None if one is None else round(1e3 * one, 2) for one in took.get(m, (None, None))] for m in minutes]
+        return {
+            "from": minutes.start * 60_000,
+            "began": self.recorder.began // 1000,
+            "decisions": [round(of.get("decisions", 0) / 60, 3) for of in per],
+            "rewards": [round(sum(of.get(fate, 0) for fate in FATES) / 60, 3) for of in per],
+            "latency": milli,
+        }
+
+    async def lines(self, loop: Loop, count: int) -> list[dict[str, Any]]:
+        """Return the last lines of the log, newest first: events, and what became of requests that are none."""
+        head = 0 if loop.fold is None else loop.fold.head
+
+        async def read() -> Sequence[Event]:
+            return await loop.store.read(loop.row.id, max(head - count, 0), count)
+
+        events = await self._keep(loop.name, f"lines {count}", 0.9, read) or ()
+        fold = loop.fold
+        names = fold.names if fold is not None else loop.recipe.names
+        found = [_line(event, names) for event in events] + [
+            _noted(note) for note in list(self.recorder.pulse(loop.name).notes)[-count:]
+        ]
+        found.sort(key=lambda one: (one["at"], one["seq"]), reverse=True)
+        return found[:count]
+
+    async def live(self, name: str) -> bytes:
+        """Return what has changed of a policy, or of the list, as a document for listeners, made once a second."""
+        now, known = time.monotonic(), self._live.get(name)
+        if known is not None and now - known[0] < 0.9:
+            return known[1]
+        made = await self._live_policy(self.service.loop(name)) if name else await self._live_list()
+        self._live[name] = now, made
+        return made
+
+    async def _live_policy(self, loop: Loop) -> bytes:
+        facts = await self._numbers(loop, await self.view(loop), whole=False)
+        facts["alarms"] = [
+            [one.level, one.title]
+            for one in await self._health(loop, await self.view(loop))
+            if one.level in ("warn", "bad")
+        ]
+        lines = await self.lines(loop, 6)
+        for line in lines:
+            line["text"] = cut(line["text"], 120)
+        facts["log"] = lines
+        made = as_json(facts)
+        while len(made) > MOST_BYTES and facts["log"]:
+            facts["log"].pop()
+            made = as_json(facts)
+        if len(made) > MOST_BYTES:
+            # The page asks for the sentence now and then, in full.
+            facts["certificate"] = facts["certificate"] | {"text": None}
+            made = as_json(facts)
+        return made
+
+    async def _live_list(self) -> bytes:
+        """Return the rows that change most, as many as there is room for."""
+        names = sorted(self.service.loops, key=lambda name: -self.recorder.pulse(name).rates()[0])[:_ROWS]
+        rows: list[dict[str, Any]] = []
+        size = 40
+        for name in names:
+            row = await self._row(self.service.loops[name])
+            size += len(as_json(row)) + 1
+            if size > MOST_BYTES:
+                break
+            rows.append(row)
+        return as_json({"now": clock.wall() // 1000, "total": len(self.service.loops), "rows": rows})
+
+    async def keys(self) -> dict[str, Any]:
+        """Return the keys, without their secrets."""
+        rows = await self.service.store.keys()
+        return {
+            "rows": [
+                {
+                    "id": row.id,
+                    "label": row.label,
+                    "scopes": row.scopes.split(","),
+                    "rate": row.rate,
+                    "created": row.created // 1000,
+                    "revoked": None if row.revoked is None else row.revoked // 1000,
+                }
+                for row in rows[-500:]
+            ],
+            "total": len(rows),
+        }
+
+    async def system(self) -> dict[str, Any]:
+        """Return the server and its store."""
+        store = await self._keep("", "store", 10.0, self.service.store.facts) or {}
+        busy = [loop for loop in self.service.loops.values() if loop.name in self.recorder.pulses]
+        rows = []
+        for loop in sorted(busy, key=lambda one: -self.recorder.pulse(one.name).rates()[0])[:_ROWS]:
+            pulse = self.recorder.pulse(loop.name)
+            half, most = pulse.latency(loop.metrics.commits[loop.name], "commits")
+            sizes = loop.metrics.sizes[loop.name]
+            rows.append(
+                {
+                    "name": loop.name,
+                    "ready": loop.ready,
+                    "problem": loop.problem,
+                    "rate": round(pulse.rates()[0], 2),
+                    "queue": loop.queued,
+                    "lag": loop.lag,
+                    "head": 0 if loop.fold is None else loop.fold.head,
+                    "commit": [None if one is None else round(1e3 * one, 2) for one in (half, most)],
+                    "group": round(sizes.total / max(sum(sizes.counts), 1), 1),
+                }
+            )
+        return {
+            "version": __version__,
+            "began": self.recorder.began // 1000,
+            "now": clock.wall() // 1000,
+            "store": dict(store),
+            "policies": len(self.service.loops),
+            "ready": self.service.readiness()[0],
+            "answers": {str(code): many for code, many in sorted(self.service.metrics.requests.items())},
+            "watchers": self.service.watchers,
+            "rows": rows,
+        }
+
+
+def _look(fold: Fold) -> tuple[View, float]:
+    began = time.thread_time()
+    oldest = next(iter(fold.open.values())).at if fold.open else None
+    sight = look(fold.policy, fold.course)
+    view = View(sight, fold.head, fold.status, len(fold.open), oldest, list(fold.course.points))
+    return view, time.thread_time() - began
+
+
+def _items(sight: Sight, chosen: Mapping[str, str]) -> dict[str, Any]:
+    page = chosen.get("page", "0")
+    return items(
+        sight,
+        sort=chosen.get("sort", "mean"),
+        up=chosen.get("up") == "1",
+        search=chosen.get("search", "")[:128],
+        state=chosen.get("state", ""),
+        page=int(page) if page.isascii() and page.isdigit() and len(page) < 8 else 0,
+    )
+
+
+def _line(event: Event, names: Sequence[str]) -> dict[str, Any]:
+    """Return a line of the log in words."""
+    body = unpack(event)
+
+    def called(arm: int) -> str:
+        return cut(names[arm], 32) if arm < len(names) else f"arm {arm}"
+
+    if event.kind == log.DECISION:
+        text = _listed([called(arm) for arm in body.arms])
+        if body.eligible is not None:
+            out = len(names) - int(unbits(body.eligible, len(names)).sum())
+            text += f" · {out:,} of {len(names):,} not eligible"
+    elif event.kind == log.REWARD:
+        told = [f"{called(arm)} {value:g}" for arm, value in zip(body.arms, body.values, strict=True)]
+        text = _listed(told) if told else "no reward will come"
+    elif event.kind == log.EXPIRE:
+        text = f"decisions before number {body.before:,} are closed: their time has passed"
+    elif event.kind == log.ARMS:
+        parts = (("added", body.add), ("retired", body.retire), ("restored", body.restore))
+        text = "; ".join(f"{what} {_listed([cut(one, 32) for one in some])}" for what, some in parts if some)
+        text = text or "new facts on arms"
+    else:
+        text = f"the policy is {body.status}"
+    kind = "change" if event.kind in (log.ARMS, log.LIFE) else log.KINDS[event.kind]
+    key = cut(event.key, 16) if event.key else ""
+    return {"seq": event.seq, "at": event.at // 1000, "kind": kind, "key": key, "text": text, "warns": False}
+
+
+def _noted(note: Note) -> dict[str, Any]:
+    return {"seq": 0, "at": note.at // 1000, "kind": note.kind, "key": "", "text": note.text, "warns": note.warns}
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more

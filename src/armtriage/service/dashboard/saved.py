@@ -1,0 +1,156 @@
+"""The dashboard of a policy in a file: the same page, read only, with nothing but the standard library to serve it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from armtriage import __version__
+from armtriage.errors import ArmtriageError
+from armtriage.policies import Policy
+from armtriage.service.dashboard.items import items
+from armtriage.service.dashboard.page import HEADERS, as_json, headers, render
+from armtriage.service.dashboard.sight import Sight, look, summary
+
+__all__ = ["Saved", "SavedServer"]
+
+
+class Saved:
+    """What is known of the policy in a file; if the file changes, of the new one.
+
+    Parameters
+    ----------
+    path : Path
+        What `armtriage.Policy.save` wrote.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._lock = path, Lock()
+        self._read()
+
+    def _read(self) -> None:
+        at = self.path.stat().st_mtime_ns
+        policy = Policy.load(self.path)
+        self.sight: Sight = look(policy)
+        self.at, self._open = at, len(policy.open_decisions)
+        self._file = {"name": self.path.name, "saved": at // 10**6, "seed": policy.seed, "digest": policy.digest()}
+
+    def current(self) -> Sight:
+        """Return what is known now; a file that is being replaced, or is no policy any more, changes nothing."""
+        with self._lock:
+            try:
+                if self.path.stat().st_mtime_ns != self.at:
+                    self._read()
+            except (OSError, ValueError, ArmtriageError):
+                pass
+            return self.sight
+
+    def page(self, chosen: Mapping[str, str]) -> dict[str, Any]:
+        """Return all that the page shows."""
+        self.current()
+        return {
+            "who": {"scopes": ["read"], "label": "", "open": True, "signed": False},
+            "version": __version__,
+            "now": time.time_ns() // 10**6,
+            "page": "policy",
+            "name": self.path.stem,
+            "known": True,
+            "file": self._file,
+            "policy": self.numbers() | {"items": self.items(chosen)},
+        }
+
+    def numbers(self) -> dict[str, Any]:
+        """Return what changes with the file."""
+        facts = {"name": self.path.stem, "now": time.time_ns() // 10**6, "ready": True, "status": "saved"}
+        return facts | {"open": self._open, "oldest": None, "head": self.at, **summary(self.current())}
+
+    def items(self, chosen: Mapping[str, str]) -> dict[str, Any]:
+        """Return a page of the arms."""
+        page = chosen.get("page", "0")
+        return items(
+            self.current(),
+            sort=chosen.get("sort", "mean"),
+            up=chosen.get("up") == "1",
+            search=chosen.get("search", "")[:128],
+            state=chosen.get("state", ""),
+            page=int(page) if page.isascii() and page.isdigit() and len(page) < 8 else 0,
+        )
+
+
+class SavedServer(ThreadingHTTPServer):
+    """Serves the page of a file, to this machine."""
+
+    daemon_threads = True
+
+    def __init__(self, saved: Saved, port: int) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.saved = saved
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: SavedServer
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "armtriage", ""
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Keep quiet."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        host = urlsplit(f"//{self.headers.get('host', '')}").hostname
+        if host not in ("127.0.0.1", "localhost"):
+            # A name of somebody else's that leads here would let his page read this one.
+            self._send(403, b"", [(b"content-type", b"text/plain"), *HEADERS])
+            return
+        address = urlsplit(self.path)
+        path, chosen = unquote(address.path), dict(parse_qsl(address.query[:2000], max_num_fields=16))
+        saved = self.server.saved
+        if path == "/dashboard/stream":
+            self._stream()
+        elif path == "/dashboard/page":
+            self._json(saved.page(chosen))
+        elif path.startswith("/dashboard/items/"):
+            self._json(saved.items(chosen))
+        elif path == "/healthz":
+            self._json({"live": True})
+        elif path == "/":
+            self._send(200, render(saved.page(chosen)), headers())
+        else:
+            self._send(404, b"", [(b"content-type", b"text/plain"), *HEADERS])
+
+    def _json(self, facts: Any) -> None:
+        self._send(200, as_json(facts), [(b"content-type", b"application/json"), *HEADERS])
+
+    def _send(self, status: int, body: bytes, given: list[tuple[bytes, bytes]]) -> None:
+        self.send_response(status)
+        for name, value in (*given, (b"content-length", b"%d" % len(body))):
+            self.send_header(name.decode(), value.decode())
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self) -> None:
+        """Say every second that the server lives, and when the file has changed, what it holds."""
+        self.send_response(200)
+        for name, value in ((b"content-type", b"text/event-stream"), *HEADERS, (b"connection", b"close")):
+            self.send_header(name.decode(), value.decode())
+        self.end_headers()
+        self.close_connection = True
+        saved = self.server.saved
+        last = saved.at
+        try:
+            while True:
+                saved.current()
+                if saved.at == last:
+                    self.wfile.write(b"event: tick\ndata: {}\n\n")
+                else:
+                    last = saved.at
+                    self.wfile.write(b"event: changed\ndata: {}\n\n")
+                self.wfile.flush()
+                time.sleep(1.0)
+        except OSError:
+            return

@@ -1,0 +1,322 @@
+"""The dashboard over HTTP: the page, the facts that it asks for, and a stream of what changes."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from armtriage import __version__
+from armtriage.service import clock
+from armtriage.service.dashboard import session
+from armtriage.service.dashboard.facts import Facts
+from armtriage.service.dashboard.items import table
+from armtriage.service.dashboard.page import HEADERS, as_json, headers, render
+from armtriage.service.dashboard.recorder import Recorder
+from armtriage.service.keys import SCOPES, new_key
+from armtriage.service.refusal import Refused
+from armtriage.service.service import Service
+from armtriage.service.stores import StoreError
+
+__all__ = ["LOCAL", "Site", "csv_of"]
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""What this machine calls itself."""
+
+
+_LOG = logging.getLogger("armtriage.service")
+_OWN = "/dashboard/"
+_PAGES = ("/", "/keys", "/system")
+_LISTENERS = 100
+_LARGEST = 4096  # bytes of a body
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class Answer(NamedTuple):
+    """What is sent back."""
+
+    status: int
+    body: bytes
+    headers: list[tuple[bytes, bytes]]
+
+
+class Who(NamedTuple):
+    """Who looks: nobody yet, everybody while there is no key, or the holder of one."""
+
+    scopes: frozenset[str]
+    label: str
+    open: bool
+
+    def facts(self) -> dict[str, Any]:
+        """Return it for the page."""
+        return {"scopes": sorted(self.scopes), "label": self.label, "open": self.open, "signed": bool(self.label)}
+
+
+class Site:
+    """Answers browsers; what a page changes goes through the service's own addresses."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.recorder = Recorder(service)
+        self.facts = Facts(service, self.recorder)
+
+    @staticmethod
+    def owns(path: str) -> bool:
+        """Whether an address is one of the dashboard's."""
+        return path in _PAGES or path.startswith((_OWN, "/policies/"))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        self.recorder.start()
+        try:
+            if scope["path"] == f"{_OWN}stream":
+                await self._stream(scope, receive, send)
+                return
+            answer = await self._answer(scope, receive)
+        except (Refused, StoreError) as error:
+            said = error if isinstance(error, Refused) else Refused("disk_full" if error.full else "store")
+            retry = [] if said.retry is None else [(b"retry-after", b"%d" % said.retry)]
+            answer = Answer(said.status, said.body(), [*_JSON, *retry])
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            _LOG.exception("a page failed", exc_info=error)
+            answer = Answer(500, Refused("internal").body(), list(_JSON))
+        self.service.metrics.requests[answer.status] += 1
+        length = (b"content-length", b"%d" % len(answer.body))
+        await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        path, method = scope["path"], scope["method"]
+        if not path.startswith(_OWN):
+            if method not in ("GET", "HEAD"):
+                raise Refused("method")
+            return Answer(200, render(await self._page(scope)), headers())
+        what, _, name = path.removeprefix(_OWN).partition("/")
+        if what == "session" and method in ("POST", "DELETE"):
+            return await self._sign(scope, receive)
+        if what == "keys" and method in ("POST", "DELETE"):
+            return await self._change_keys(scope, receive, name)
+        if method != "GET":
+            raise Refused("method")
+        who, chosen = self._who(scope), _query(scope)
+        if what == "page":
+            return _json(await self._page({**scope, "path": chosen.get("path", "/")}))
+        _require(who, "read")
+        if what == "items" and name:
+            return _json(await self.facts.items(name, chosen))
+        if what == "items.csv" and name:
+            view = await self.facts.view(self.service.loop(name))
+            if view is None:
+                raise Refused("starting")
+            text = await asyncio.to_thread(lambda: csv_of(table(view.sight)))
+            kept = (b"content-disposition", b'attachment; filename="items.csv"')
+            return Answer(200, text, [(b"content-type", b"text/csv; charset=utf-8"), kept, *HEADERS])
+        raise Refused("not_found", "There is no such address.")
+
+    async def _page(self, scope: Scope) -> dict[str, Any]:
+        """Return all that a page shows, and who may do what."""
+        who, path, chosen = self._who(scope), scope["path"], _query(scope)
+        facts: dict[str, Any] = {
+            "who": who.facts(),
+            "version": __version__,
+            "now": clock.wall() // 1000,
+            "page": "policies",
+            "live": True,
+        }
+        if "read" not in who.scopes:
+            return facts | {"page": "sign-in", "wanted": path, "reason": "key" if not who.label else "scope"}
+        try:
+            if path == "/keys":
+                allowed = "admin" in who.scopes
+                return facts | {"page": "keys", "keys": await self.facts.keys() if allowed else None}
+            if path == "/system":
+                return facts | {"page": "system", "system": await self.facts.system()}
+            if path.startswith("/policies/"):
+                name = path.removeprefix("/policies/")
+                facts |= {"page": "policy", "name": name, "known": name in self.service.loops}
+                if facts["known"]:
+                    facts["policy"] = await self.facts.policy(name, chosen)
+                return facts
+            page = chosen.get("page", "0")
+            return facts | {"policies": await self.facts.policies(int(page) if page.isdigit() and len(page) < 5 else 0)}
+        except StoreError as error:
+            return facts | {"failed": "disk_full" if error.full else "store"}
+
+    def _who(self, scope: Scope) -> Who:
+        """Return who asks, by the key of the cookie or of the header."""
+        doorman = self.service.doorman
+        if doorman.open:
+            host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+            if urlsplit(f"//{host.decode('ascii', 'replace')}").hostname not in LOCAL:
+                # A name of somebody else's that leads to this machine would let his page read this one.
+                raise Refused("forbidden", "Without keys the dashboard is for this machine only, as 127.0.0.1.")
+            return Who(frozenset(SCOPES), "", True)
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), None)
+        key = session.key_of(scope["headers"])
+        if given is None and key is None:
+            return Who(frozenset(), "", False)
+        try:
+            row = doorman.holder(given or b"Bearer " + (key or b""), _address(scope))
+        except Refused as refused:
+            if refused.status == 429:
+                raise
+            return Who(frozenset(), "", False)
+        return Who(frozenset(row.scopes.split(",")), row.label or row.id, False)
+
+    async def _sign(self, scope: Scope, receive: Receive) -> Answer:
+        """Keep a key in a cookie, or forget it."""
+        _same_origin(scope)
+        if scope["method"] == "DELETE":
+            return Answer(200, b"{}", [(b"set-cookie", session.no_cookie()), *_JSON])
+        given = (await _body(receive)).get("key")
+        key = given.strip() if isinstance(given, str) else ""
+        row = self.service.doorman.holder(b"Bearer " + key.encode("ascii", "replace"), _address(scope))
+        if "read" not in row.scopes.split(","):
+            raise Refused("forbidden", "The key may not read; one with the scope read is needed.")
+        secure = any(name == b"x-forwarded-proto" and value == b"https" for name, value in scope["headers"])
+        kept = session.cookie(key, secure)
+        assert kept is not None
+        return Answer(200, b"{}", [(b"set-cookie", kept), *_JSON])
+
+    async def _change_keys(self, scope: Scope, receive: Receive, name: str) -> Answer:
+        """Make a key, or revoke one."""
+        _same_origin(scope)
+        _require(self._who(scope), "admin")
+        store = self.service.store
+        if scope["method"] == "DELETE":
+            if not await store.revoke_key(name, clock.wall()):
+                raise Refused("not_found", "There is no such key.")
+            self.service.doorman.update(await store.keys())
+            return _json({})
+        body = await _body(receive)
+        scopes, label, rate = body.get("scopes"), body.get("label", ""), body.get("rate", 100)
+        if (
+            not (isinstance(scopes, list) and isinstance(label, str) and len(label) <= 64)
+            or isinstance(rate, bool)
+            or not isinstance(rate, int | float)
+        ):
+            raise Refused("invalid", "A key has scopes, a label of up to 64 characters, and a rate.")
+        try:
+            text, row = new_key([str(one) for one in scopes], label, float(rate))
+        except ValueError:
+            raise Refused(
+                "invalid", "Scopes are some of decide, reward, read and admin; a rate is 0 or more."
+            ) from None
+        await store.put_key(row)
+        self.service.doorman.update(await store.keys())
+        return _json({"key": text, "id": row.id})
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what changes, a document a second; a second without news has a word, too: silence means trouble."""
+        service, name = self.service, _query(scope).get("policy", "")
+        _require(self._who(scope), "read")
+        if name:
+            service.loop(name)
+        if service.watchers >= _LISTENERS:
+            raise Refused("busy", f"{_LISTENERS} listeners are the most.")
+        kind = (b"content-type", b"text/event-stream")
+        await send({"type": "http.response.start", "status": 200, "headers": [kind, *HEADERS]})
+        gone = asyncio.ensure_future(_gone(receive))
+        service.watchers += 1
+        try:
+            last = b""
+            await send(_piece(b"retry: 1000\n\n"))
+            while not service.leaving and not gone.done():
+                made = await self.facts.live(name)
+                same = _without_time(made) == last
+                last = _without_time(made)
+                await send(_piece(b"event: tick\ndata: {}\n\n" if same else b"event: facts\ndata: %s\n\n" % made))
+                await asyncio.wait([gone], timeout=1.0)
+                if "read" not in self._who(scope).scopes:
+                    break
+        finally:
+            service.watchers -= 1
+            gone.cancel()
+        if not gone.done() or service.leaving:
+            await send({"type": "http.response.body", "body": b""})
+
+
+_JSON = [(b"content-type", b"application/json"), *HEADERS]
+
+
+def _json(facts: Any) -> Answer:
+    return Answer(200, as_json(facts), list(_JSON))
+
+
+def _piece(data: bytes) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": True}
+
+
+def _without_time(made: bytes) -> bytes:
+    """Return a document without the time at which it was made."""
+    before, _, after = made.partition(b'"now":')
+    return before + after.partition(b",")[2]
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _body(receive: Receive) -> dict[str, Any]:
+    body, more = b"", True
+    async with asyncio.timeout(5.0):
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > _LARGEST:
+                raise Refused("too_large")
+    try:
+        found = json.loads(body or b"{}")
+    except ValueError:
+        raise Refused("malformed") from None
+    if not isinstance(found, dict):
+        raise Refused("invalid")
+    return found
+
+
+def _query(scope: Scope) -> Mapping[str, str]:
+    return dict(parse_qsl(scope["query_string"].decode("utf-8", "replace")[:2000], max_num_fields=16))
+
+
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
+
+
+def _require(who: Who, wanted: str) -> None:
+    if wanted not in who.scopes:
+        raise Refused("forbidden" if who.label else "unauthorized")
+
+
+def _same_origin(scope: Scope) -> None:
+    """Refuse what another page sends."""
+    found = dict(scope["headers"])
+    origin, host = found.get(b"origin"), found.get(b"host", b"")
+    if session.MARK not in found or (origin is not None and origin.partition(b"://")[2] != host):
+        raise Refused("forbidden", "Only the dashboard's own page may do this.")
+
+
+def csv_of(rows: Any) -> bytes:
+    r"""Return rows as a file for spreadsheets, in which no name can be taken for a formula.
+
+    Examples
+    --------
+    >>> csv_of([("item", "mean"), ("=1+1", 0.5)])
+    b"item,mean\r\n'=1+1,0.5\r\n"
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    for row in rows:
+        writer.writerow([f"'{one}" if isinstance(one, str) and one[:1] in "=+-@\t" and one else one for one in row])
+    return text.getvalue().encode()

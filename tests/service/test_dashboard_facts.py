@@ -1,0 +1,278 @@
+"""What the dashboard says of policies and of a service, without a browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+
+import numpy as np
+import pytest
+
+from armtriage import C2UCB, FeedbackGraph, GuardedLinear, GuardedThompson, ThompsonSampling
+from armtriage.service import clock
+from armtriage.service.course import MOST, Course
+from armtriage.service.dashboard import facts as dashboard_facts
+from armtriage.service.dashboard.facts import MOST_BYTES
+from armtriage.service.dashboard.health import checks
+from armtriage.service.dashboard.items import items, reasons
+from armtriage.service.dashboard.page import render
+from armtriage.service.dashboard.recorder import Recorder
+from armtriage.service.dashboard.sight import CONFIRMED, ELIMINATED, look, summary
+from armtriage.service.dashboard.site import Site
+from armtriage.service.fold import Fold
+from service.calls import run, served
+
+
+def played(rounds: int = 400, **more):
+    graph = FeedbackGraph.full_information(8)
+    policy = GuardedThompson(graph, 3, seed=7, names=[f"item {arm}" for arm in range(8)], **more)
+    for _ in range(rounds):
+        decision = policy.ask()
+        policy.tell(decision, decision.revealed / 8)
+    return policy
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_reasons_say_what_the_intervals_say(direction):
+    sight = look(played(3000, direction=direction))
+    assert sight.lower is not None
+    assert sight.upper is not None
+    assert {CONFIRMED, ELIMINATED} <= set(sight.states.tolist())
+    good = -sight.upper if direction == "minimize" else sight.lower
+    bad = -sight.lower if direction == "minimize" else sight.upper
+    for arm, why in enumerate(reasons(sight, np.arange(8))):
+        if sight.states[arm] == CONFIRMED:
+            assert (bad < good[arm]).sum() >= 5
+            assert "it is certainly among" in why
+        elif sight.states[arm] == ELIMINATED:
+            assert (good > bad[arm]).sum() >= 3
+            assert "it is certainly not among" in why
+        assert ("cheapest" in why) == (direction == "minimize")
+        assert f"{(sight.upper if ('most' in why) == (direction == 'maximize') else sight.lower)[arm]:.4g}" in why or (
+            f"{sight.lower[arm]:.4g}" in why or f"{sight.upper[arm]:.4g}" in why
+        )
+
+
+def test_reasons_of_arms_that_were_never_seen_are_retired_or_fit_anyway():
+    policy = played(0)
+    assert "Never seen yet" in reasons(look(policy), np.array([0]))[0]
+    slate = GuardedThompson(3, 1, seed=7, names=["tea", "milk", "jam"])
+    slate.retire_arms(["tea"])
+    assert reasons(look(slate), np.array([0]))[0].startswith("Retired")
+    small = GuardedThompson(2, 2, seed=7)
+    assert "fit into one decision" in reasons(look(small), np.array([0]))[0]
+
+
+def test_items_are_sorted_searched_and_paged():
+    policy = ThompsonSampling(60, 3, seed=7, names=[f"Item {arm:02d}" for arm in range(60)])
+    for _ in range(300):
+        decision = policy.ask()
+        policy.tell(decision, decision.revealed / 60)
+    sight = look(policy)
+    first, last = items(sight), items(sight, page=99)
+    assert (first["found"], first["pages"], len(first["rows"]), last["page"], len(last["rows"])) == (60, 3, 25, 2, 10)
+    means = [row["mean"] for page in range(3) for row in items(sight, page=page)["rows"] if row["mean"] is not None]
+    assert means == sorted(means, reverse=True)
+    names = [row["id"] for row in items(sight, sort="name", search="ITEM 1")["rows"]]
+    assert names == [f"Item 1{digit}" for digit in range(10)]
+    assert items(sight, sort="name", up=True)["rows"][0]["id"] == "Item 59"
+    seen = [row["seen"] for row in items(sight, sort="seen")["rows"]]
+    assert seen == sorted(seen, reverse=True)
+    wide = [row["high"] - row["low"] for row in items(sight, sort="interval")["rows"]]
+    assert wide == pytest.approx(sorted(wide, reverse=True))
+    assert items(sight, search="nothing")["rows"] == []
+    states = {row["state"] for row in items(sight, sort="open")["rows"][:3]}
+    assert states == {"open"} or not (sight.states == 0).any()
+    policy.retire_arms(["Item 59"])
+    assert items(look(policy), page=2)["rows"][-1]["id"] == "Item 59"
+    json.dumps(items(look(policy)), allow_nan=False)
+
+
+def test_policies_with_contexts_show_weights_and_whether_they_are_certified():
+    for policy in (GuardedLinear(4, 3, 2, seed=7), C2UCB(4, 3, 2), GuardedLinear(4, 3, 2, certificate=False)):
+        course = Course()
+        for _ in range(30):
+            decision = policy.ask(0.5 * np.eye(4, 3))
+            course.count(decision.arms)
+            policy.tell(decision, 0.5 * decision.contexts[:, 0])
+        found = summary(look(policy, course))
+        assert found["contexts"]["dimension"] == 3
+        assert found["triage"] is None
+        assert (found["certificate"] is None) == (not getattr(policy, "certified", False))
+        rows = items(look(policy, course))["rows"]
+        assert sum(row["pulls"] for row in rows) == 60
+        assert rows[0]["why"].startswith("Judged by its context")
+        json.dumps(found, allow_nan=False)
+    weights = dict(summary(look(policy))["contexts"]["weights"])
+    assert weights[0] == max(weights.values())
+
+
+def test_a_course_has_a_few_hundred_points_whatever_the_history():
+    class Ancient:
+        asked = 0
+        reward_range = (0.0, 1.0)
+        tally = played(0).tally
+
+        def glance(self):
+            return self
+
+        regret_bound, estimate, triage = 5.0, 1.0, ([1], [2, 3], [4])
+
+        @property
+        def rounds(self):
+            return self.asked
+
+    policy, course = Ancient(), Course()
+    while policy.asked < 10**12:
+        policy.asked = max(course.next, policy.asked + 1)
+        course.note(policy, at=policy.asked)  # type: ignore[arg-type]
+        if policy.asked > 10**4:
+            policy.asked = int(policy.asked * 1.01)
+    numbers = [point.decisions for point in course.points]
+    assert 50 < len(numbers) <= MOST
+    assert numbers == sorted(numbers)
+    assert course.points[-1].decisions > 10**11
+    again = Course(*json.loads(json.dumps(course.to_row())))
+    assert again.points == course.points
+
+
+def test_a_course_is_kept_by_snapshots_and_made_again_by_the_log(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            for _ in range(30):
+                made = await call.decide()
+                await call.reward(made["id"], dict.fromkeys(made["arms"], 0.5))
+            loop = call.service.loop("slate")
+            points = [point.decisions for point in loop.fold.course.points]
+            assert points == [1, 6, 11, 16, 21, 26]
+            copy = Fold.from_bytes(loop.recipe, loop.fold.to_bytes())
+            assert [point.decisions for point in copy.course.points] == points
+            assert copy.digest() == loop.fold.digest()
+            replayed = Fold(loop.recipe)
+            for event in await loop.store.read(loop.row.id, 0, 1000):
+                replayed.apply(event)
+            assert [point.decisions for point in replayed.course.points] == points
+
+    run(work)
+
+
+def test_health_says_what_is_wrong(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            loop, recorder = call.service.loop("slate"), Recorder(call.service)
+            now = clock.wall() // 60_000_000
+            calm = {now - 5: {"decisions": 1000, "expired": 100}, now - 300: {"decisions": 1000, "expired": 100}}
+
+            def found(contradictions=0, facts=None, minutes=calm):
+                return {
+                    one.title: one
+                    for one in checks(loop, recorder, contradictions, facts or {"disk_free": 0.5}, minutes)
+                }
+
+            assert {one.level for one in found().values()} <= {"ok", "none"}
+            assert found(contradictions=2)["Drift"].level == "bad"
+            assert found(facts={"disk_free": 0.05})["Disk nearly full"].level == "bad"
+            worse = calm | {now - 5: {"decisions": 1000, "expired": 300}}
+            assert found(minutes=worse)["Missing rewards rise"].level == "warn"
+            assert found(minutes={})["Missing rewards cannot be judged"].level == "none"
+            pulse = recorder.pulse("slate")
+            pulse.sample(loop)
+            call.service.metrics.shed("slate")
+            pulse.sample(loop)
+            assert found()["Requests are shed"].level == "bad"
+            assert [note.text for note in pulse.notes] == ["1 shed refused, since too many waited"]
+            assert found()["State not yet compared with its log"].level == "none"
+            loop.verified = 20_000
+            pulse.sample(loop)
+            assert "20,000" in found()["State equals its log"].detail
+            call.service.metrics.diverged("slate", 30_000)
+            assert found()["State differs from its log"].level == "bad"
+            recorder.last_jump, recorder.jump = clock.wall(), 3600.0
+            assert "+3,600 s" in found()["The system's clock jumped"].detail
+            assert next(iter(found(contradictions=1))) in ("Drift", "State differs from its log")  # the worst first
+
+    run(work)
+
+
+def test_what_listeners_get_has_an_end_whatever_names_are(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            names = [f"{'🍵' * 120}{number}" for number in range(12)]
+            await call.make(arms=names, budget=6)
+            for _ in range(20):
+                made = await call.decide(id=f"{time.monotonic_ns():x>120}")
+                await call.reward(made["id"], dict.fromkeys(made["arms"], 0.5))
+            site = Site(call.service)
+            made = await site.facts.live("slate")
+            assert len(made) <= MOST_BYTES
+            found = json.loads(made)
+            assert (found["decisions"], found["certificate"]["rounds"]) == (20, 20)
+            for number in range(40):
+                await call.make(name=f"policy-{number}-{'x' * 40}")
+            assert len(await site.facts.live("")) <= MOST_BYTES
+            page = await site.facts.policies()
+            assert (len(page["rows"]), page["total"]) == (41, 41)
+
+    run(work)
+
+
+def test_looks_take_a_share_of_the_time_at_most(sqlite_address, monkeypatch):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            loop, facts = call.service.loop("slate"), Site(call.service).facts
+            looked = []
+            whole = dashboard_facts._look
+
+            def slow(fold):
+                looked.append(time.monotonic())
+                return whole(fold)[0], 0.1  # as if it had taken a tenth of a second
+
+            monkeypatch.setattr(dashboard_facts, "_look", slow)
+            began = time.monotonic()
+            first = await facts.view(loop)
+            facts._views["slate"] = began - 5.0, first
+            assert await facts.view(loop) is first  # old, and there is no time for another
+            assert len(looked) == 1
+            facts._free_at = 0.0
+            assert await facts.view(loop) is not first
+            assert facts._free_at >= time.monotonic() + 1.5
+
+    run(work)
+
+
+def test_answers_of_the_site(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make(arms=["=1+1", "+tea", "plain"], budget=1)
+            await call.decide()
+            rows = list(csv.reader(io.StringIO((await call.get("/dashboard/items.csv/slate")).text)))
+            assert sorted(row[0] for row in rows[1:]) == ["'+tea", "'=1+1", "plain"]
+            assert (await call.get("/dashboard/items/nobody")).status_code == 404
+            assert (await call.get("/dashboard/nothing")).status_code == 404
+            assert (await call.post("/")).status_code == 405
+            assert (await call.get("/policies/slate?page=x&sort=none&up=7")).status_code == 200
+            page = (await call.get("/dashboard/page?path=/system")).json()
+            assert page["system"]["policies"] == 1
+            evil = {"origin": "http://localhost.example.org"}
+            assert (await call.get("/v1/policies", headers=evil)).status_code == 403
+            assert (await call.get("/v1/policies", headers={"origin": "http://localhost:8000"})).status_code == 200
+            assert (await call.post("/dashboard/session", json={"key": "x"})).status_code == 403
+            marked = {"x-armtriage": "dashboard"}
+            big = await call.post("/dashboard/session", content=b"x" * 5000, headers=marked)
+            assert (big.status_code, big.json()["error"]) == (413, "too_large")
+            assert (await call.post("/dashboard/session", content=b"[", headers=marked)).status_code == 400
+
+    run(work)
+
+
+def test_no_text_can_end_the_element_of_the_facts():
+    hostile = "</script><script>alert(1)</script>\u2028&<!--"
+    text = render({"name": hostile}).decode()
+    inside = text.split('id="facts">', 1)[1].split("</script>", 1)[0]
+    assert json.loads(inside) == {"name": hostile}
+    assert "<" not in inside

@@ -1,0 +1,241 @@
+"""The dashboard while things happen: an audience plays, the server dies, keys and people come, policies change."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from armtriage.service import Client
+from service.browsing import DRINKS, Server, Watcher, make, play, serving, sideways, until
+
+pytestmark = pytest.mark.xdist_group("dashboard")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with serving(tmp_path / "decisions.db") as one:
+        yield one
+
+
+@pytest.fixture
+def page(chromium: Any) -> Iterator[Any]:
+    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    yield context.new_page()
+    context.close()
+
+
+def live(page: Any) -> bool:
+    return page.locator("#live").get_attribute("data-state") == "live"
+
+
+def listen(url: str, seconds: float) -> list[tuple[float, bytes]]:
+    """Return what a stream sends in some seconds, each piece with its time."""
+    found = []
+    began = time.monotonic()
+    with httpx.stream("GET", url, timeout=10.0) as answer:
+        assert answer.headers["content-type"] == "text/event-stream"
+        for piece in answer.iter_raw():
+            found.append((time.monotonic() - began, piece))
+            if time.monotonic() - began > seconds:
+                break
+    return found
+
+
+def test_numbers_change_while_an_audience_plays_and_survive_the_server(server, page):
+    watcher = Watcher(page)
+    with Client(server.url) as client:
+        page.goto(server.url)
+        assert "No policy yet" in page.locator("main").inner_text()
+        make(client, "slate", DRINKS, budget=2)
+        page.get_by_role("link", name="slate").wait_for(timeout=5000)  # without anybody's doing
+        page.get_by_role("link", name="slate").click()
+        page.wait_for_url("**/policies/slate")
+        page.get_by_text("no decision has been made yet").wait_for()
+        assert "The first point comes with the first decision" in page.locator("main").inner_text()
+
+        over = threading.Event()
+
+        def audience() -> None:
+            with Client(server.url) as visitors:
+                for number in range(10_000):
+                    if over.is_set():
+                        return
+                    play(visitors, "slate", DRINKS, 10, seed=number)
+                    time.sleep(0.1)
+
+        crowd = threading.Thread(target=audience)
+        crowd.start()
+        try:
+            tile = page.locator(".tile").first
+            until(lambda: tile.locator(".v").inner_text() != "0 /s", 15)
+            first = tile.inner_text()
+            until(lambda: tile.inner_text() != first, 5)
+            until(lambda: page.locator("#big").inner_text() not in ("\u2013", "2"), 10)
+            until(lambda: page.locator("section:has(#loss) figure svg").count() == 1)
+            assert page.locator(".log li").count() > 5
+            pieces = listen(server.url + "/dashboard/stream?policy=slate", 4.0)
+            assert 3 <= sum(b"event: facts" in piece for _, piece in pieces) <= 6
+            for start in range(4):
+                assert sum(len(piece) for at, piece in pieces if start <= at < start + 1) <= 2 * 2048
+            assert sum(len(piece) for _, piece in pieces) <= 2048 * (pieces[-1][0] + 1)
+        finally:
+            over.set()
+            crowd.join()
+        assert [text for text in watcher.said if "ERR_" not in text] == []
+
+    made = httpx.get(server.url + "/v1/policies/slate").json()["decisions"]
+    server.kill()
+    gone = until(lambda: page.locator("#live").get_attribute("data-state") == "gone")
+    assert gone <= 3.0
+    assert "has not answered since" in page.locator("#banner").inner_text()
+    assert page.locator("#live").inner_text() == "not live"
+    time.sleep(1.0)
+    server.start()
+    until(lambda: live(page), 60)
+    assert not page.locator("#banner").is_visible()
+    until(lambda: f"{made:,} in all" in page.locator(".tiles").inner_text(), 30)  # nothing that was shown is lost
+    assert page.locator("section:has(#loss) figure svg").count() == 1
+    page.reload()
+    until(lambda: page.locator("section:has(#loss) figure svg").count() == 1)  # the log tells it again
+    with Client(server.url) as client:
+        play(client, "slate", DRINKS, 10)
+        until(lambda: f"{made + 10:,} in all" in page.locator(".tiles").inner_text())
+
+
+def test_pause_resume_and_retire(server, page):
+    with Client(server.url) as client:
+        make(client, "slate", DRINKS, budget=2)
+        play(client, "slate", DRINKS, 50)
+        page.goto(server.url + "/policies/slate?item=egg")
+        page.get_by_role("button", name="Pause").click()
+        page.locator("dialog").get_by_role("button", name="Cancel").click()
+        assert client.policy("slate")["status"] == "running"
+        page.get_by_role("button", name="Pause").click()
+        page.locator("dialog").get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Resume").wait_for()
+        assert httpx.post(server.url + "/v1/policies/slate/decisions", json={}).json()["error"] == "paused"
+        assert "paused" in page.locator(".chips").inner_text()
+        page.get_by_role("button", name="Resume").click()
+        page.get_by_role("button", name="Pause").wait_for()
+        assert httpx.post(server.url + "/v1/policies/slate/decisions", json={}).status_code == 201
+
+        page.get_by_role("button", name="Retire this item").click()
+        page.locator("dialog").get_by_role("button", name="Retire").click()
+        page.get_by_role("button", name="Restore this item").wait_for()
+        assert "Retired: it is shown no more" in page.locator("tr.why").inner_text()
+        arms = client.request("GET", "/v1/policies/slate/arms")["arms"]
+        assert [arm["id"] for arm in arms if arm["retired"]] == ["egg"]
+        page.get_by_role("button", name="Restore this item").click()
+        page.locator("dialog").get_by_role("button", name="Restore").click()
+        page.get_by_role("button", name="Retire this item").wait_for()
+        page.get_by_role("button", name="changes").click()
+        until(lambda: "restored egg" in page.locator(".log").inner_text())
+        assert "the policy is paused" in page.locator(".log").inner_text()
+
+
+def test_keys_decide_who_sees_and_who_changes(server, page):
+    with Client(server.url) as client:
+        make(client, "slate", DRINKS, budget=2)
+    page.goto(server.url + "/keys")
+    assert "There is no key" in page.locator("main").inner_text()
+    admin, reader = server.key("read,admin"), server.key("read")
+    assert httpx.get(server.url + "/v1/policies/slate").status_code == 401
+    assert '"page":"sign-in"' in httpx.get(server.url + "/policies/slate").text
+    for path in ("/dashboard/items/slate", "/dashboard/stream?policy=slate", "/dashboard/items.csv/slate"):
+        assert httpx.get(server.url + path).status_code == 401
+
+    page.goto(server.url + "/policies/slate")
+    page.get_by_label("Key").fill("at_00000000_" + "x" * 43)
+    page.get_by_role("button", name="Sign in").click()
+    until(lambda: "No such key" in page.locator(".problem").inner_text())
+    page.get_by_label("Key").fill(reader)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", name="slate").wait_for()
+    assert page.get_by_role("button", name="Pause").is_disabled()
+    until(lambda: live(page))
+    (cookie,) = page.context.cookies()
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    assert reader not in page.content()
+    page.get_by_role("link", name="Keys").click()
+    page.get_by_text("This page needs the scope admin").wait_for()
+
+    # A cookie alone changes nothing: another page could send it.
+    held = {"armtriage": admin}
+    status = server.url + "/v1/policies/slate"
+    assert httpx.patch(status, json={"status": "paused"}, cookies=held).status_code == 401
+    marked = {"x-armtriage": "dashboard"}
+    assert (
+        httpx.patch(status, json={"status": "paused"}, cookies={"armtriage": reader}, headers=marked).status_code == 403
+    )
+    elsewhere = marked | {"origin": "http://evil.example"}
+    assert httpx.post(server.url + "/dashboard/keys", json={}, cookies=held, headers=elsewhere).status_code == 403
+    assert httpx.post(server.url + "/dashboard/keys", json={}, cookies=held).status_code == 403
+
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("heading", name="Sign in").wait_for()
+    page.get_by_label("Key").fill(admin)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("heading", name="Keys", exact=True).wait_for()
+    assert page.locator("tbody tr").count() >= 2
+    page.get_by_label("What it is for").fill("web")
+    page.get_by_label("decide").check()
+    page.get_by_role("button", name="Make a key").click()
+    page.locator("dialog").wait_for()
+    made = next(word for word in page.locator("dialog").inner_text().split() if word.startswith("at_"))
+    page.locator("dialog").get_by_role("button", name="I have it").click()
+    bearer = {"authorization": f"Bearer {made}"}
+    assert httpx.post(server.url + "/v1/policies/slate/decisions", json={}, headers=bearer).status_code == 201
+    page.get_by_role("button", name=f"Revoke key {made[3:11]}").click()
+    page.locator("dialog").get_by_role("button", name="Revoke").click()
+    page.get_by_text("revoked").first.wait_for()
+    assert httpx.post(server.url + "/v1/policies/slate/decisions", json={}, headers=bearer).status_code == 401
+
+
+def test_ten_thousand_items_make_no_larger_page(server, page):
+    items = {f"item-{number:05d}": 0.1 + 0.8 * (number % 97) / 97 for number in range(10_000)}
+    with Client(server.url) as client:
+        make(client, "large", items, budget=10)
+        play(client, "large", items, 500)
+        answer = httpx.get(server.url + "/policies/large", timeout=30)
+        facts = answer.text.split('id="facts">', 1)[1].split("</script>")[0]
+        assert len(facts.encode()) < 60_000
+        page.goto(server.url + "/policies/large")
+        page.get_by_label("Search items by name").fill("item-0777")
+        until(lambda: page.locator("tbody tr.row").count() == 10)
+        page.get_by_label("Search items by name").fill("")
+        until(lambda: "1 to 25 of 10,000" in page.locator(".pager").inner_text())
+        page.locator(".pager").get_by_role("button", name="Next").click()
+        until(lambda: "26 to 50 of 10,000" in page.locator(".pager").inner_text())
+        assert sideways(page) == 0
+        pieces = listen(server.url + "/dashboard/stream?policy=large", 2.0)
+        assert max(len(piece) for _, piece in pieces) <= 2048
+
+
+@pytest.mark.long
+def test_a_million_decisions_make_no_larger_page(server, page):
+    appeal = {f"item-{number:02d}": 0.1 + 0.04 * number for number in range(20)}
+    with Client(server.url, deadline=60.0) as client:
+        make(client, "old", appeal, budget=2)
+        for number in range(1000):
+            made = client.request("POST", "/v1/policies/old/decisions/batch", {"requests": [{}] * 1000})
+            told = [{"decision": one["id"], "hits": one["show"][number % 2 :]} for one in made["decisions"][:100]]
+            client.request("POST", "/v1/policies/old/rewards/batch", {"requests": told})
+        began = time.monotonic()
+        answer = httpx.get(server.url + "/policies/old", timeout=30)
+        assert time.monotonic() - began < 2.0
+        assert len(answer.content) < 180_000
+        page.goto(server.url + "/policies/old")
+        page.get_by_text("the 1,000,000 decisions").wait_for()
+        points = answer.text.split('"course":', 1)[1].split(',"log"')[0].count("[") - 1
+        assert 50 < points <= 301
+    server.kill()
+    server.start()
+    page.goto(server.url + "/policies/old")
+    page.get_by_text("the 1,000,000 decisions").wait_for(timeout=120_000)
+    assert page.locator("section:has(#loss) figure svg").count() == 1
