@@ -40,7 +40,7 @@ def test_widths_that_follow_are_those_of_the_inverse(dimension: int, budget: int
         find_widths(policy._params, state, x)
         np.testing.assert_allclose(state.squares, squares(x, state.fit.inverse), rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(state.boxes.squares, squares(x, state.ridge.inverse[0]), rtol=1e-9, atol=1e-13)
-    assert (followed > 50) == (dimension >= 2 * budget)
+    assert (followed > 50) == (dimension >= 3 * budget)
 
 
 def test_contexts_come_again_when_every_bit_of_them_does() -> None:

@@ -45,7 +45,7 @@ class Squares(Record):
 
     facts = ("values", "vectors", "waiting")
     values: NDArray[np.float64]  # (K,)
-    vectors: NDArray[np.float64]  # (d / 2, d): with more of them it takes no longer to begin anew
+    vectors: NDArray[np.float64]  # (d / 3, d): with more of them it takes no longer to begin anew
     waiting: int  # vectors that `values` do not follow yet; -1 if they are those of nothing
 
 
@@ -56,7 +56,7 @@ def new_repeated(n_arms: int, dimension: int) -> Repeated:
 
 def new_squares(n_arms: int, dimension: int) -> Squares:
     """Return room for widths."""
-    return Squares(np.zeros(n_arms), np.zeros((dimension // 2, dimension)), waiting=-1)
+    return Squares(np.zeros(n_arms), np.zeros((dimension // 3, dimension)), waiting=-1)
 
 
 @kernel
