@@ -336,7 +336,7 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["randm:n_arms=5"], "unknown instance 'randm'; accepted are random, ucb_failure, hidden_arm, hidden_pairs"),
+        (["randm:n_arms=5"], "unknown instance 'randm'; accepted are random, rewards, rates, ucb_failure, hidden_arm"),
         (["random:graph=ring,n_arms=5,budget=2"], "unknown graph 'ring'; accepted are cliques, erdos_renyi"),
         (["random:n_arms=5"], "budget must be given; accepted are graph, n_arms, budget, low, high, reward"),
         (["random:n_arms=5,budget=2,size=2"], "unknown option 'size'; accepted are graph, n_arms, budget"),
@@ -369,8 +369,8 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         ),
         (
             [LINEAR, "elimination"],
-            "elimination: needs an instance without contexts (random, ucb_failure, hidden_arm, hidden_pairs, "
-            "hidden_parts, gap_instance, revealing_hubs); policies for this instance are "
+            "elimination: needs an instance without contexts (random, rewards, rates, ucb_failure, hidden_arm, "
+            "hidden_pairs, hidden_parts, gap_instance, revealing_hubs); policies for this instance are "
             "guarded_linear, c2ucb, hierarchical, linear_thompson",
         ),
         ([LINEAR, "random"], "random: needs an instance without contexts"),
@@ -391,11 +391,14 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
         (["linear_one_dimension:budget=2,sign=2"], "sign must be 1 or -1, got 2"),
         (
             [JOBS, "elimination"],
-            "elimination: needs an instance without a set of decisions (random, ucb_failure, hidden_arm, "
-            "hidden_pairs, hidden_parts, gap_instance, revealing_hubs); "
+            "elimination: needs an instance without a set of decisions (random, rewards, rates, ucb_failure, "
+            "hidden_arm, hidden_pairs, hidden_parts, gap_instance, revealing_hubs); "
             "policies for this instance are guarded_thompson, comb_ucb1, kl_ucb, thompson, constrained",
         ),
-        ([JOBS, "greedy"], "greedy: needs an instance without a set of decisions (random, ucb_failure, hidden_arm"),
+        (
+            [JOBS, "greedy"],
+            "greedy: needs an instance without a set of decisions (random, rewards, rates, ucb_failure, hidden_arm",
+        ),
         ([JOBS, "c2ucb"], "c2ucb: needs an instance with contexts (linear, slates, linear_blocks"),
         ([JOBS, "ucb9"], "unknown policy 'ucb9'; accepted are guarded_thompson, comb_ucb1, kl_ucb, thompson"),
         ([JOBS, "constrained:cover=none"], "cover must be one of exact, greedy, got 'none'"),
@@ -407,7 +410,10 @@ def test_plot_writes_the_file(tmp_path, spec, name, ending):
             "guarded_thompson, comb_ucb1, elimination,",
         ),
         ([LINEAR, "constrained"], "constrained: needs an instance without contexts (assignment, categories"),
-        ([LINEAR, "kl_ucb"], "kl_ucb: needs an instance without contexts (random, ucb_failure, hidden_arm"),
+        (
+            [LINEAR, "kl_ucb"],
+            "kl_ucb: needs an instance without contexts (random, rewards, rates, ucb_failure, hidden_arm",
+        ),
         (["assignment:left=2"], "right must be given; accepted are graph, left, right, low, high"),
         (["assignment:left=2,right=3,budget=2"], "unknown option 'budget'; accepted are graph, left, right"),
         (["assignment:left=2,right=3,graph=ring"], "unknown graph 'ring'; accepted are cliques"),

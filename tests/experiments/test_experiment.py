@@ -304,9 +304,12 @@ class Broken(First):
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ("randm:n_arms=5", "environments[0]: unknown instance 'randm'; accepted are random, ucb_failure, hidden_arm,"),
+        (
+            "randm:n_arms=5",
+            "environments[0]: unknown instance 'randm'; accepted are random, rewards, rates, ucb_failure, hidden_arm,",
+        ),
         ({"instance": "randm"}, "environments[0].instance: unknown instance 'randm'; accepted are random,"),
-        ({"n_arms": 5}, "environments[0].instance: must be given; accepted are random, ucb_failure"),
+        ({"n_arms": 5}, "environments[0].instance: must be given; accepted are random, rewards, rates, ucb_failure"),
         ({"instance": 3}, "environments[0].instance: got 3; accepted are random,"),
         (two_arms(), "environments[0].instance: got "),
         ("random:n_arms", "environments[0]: options are written key=value and parted by commas, got 'n_arms'"),

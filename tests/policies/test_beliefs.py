@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from armtriage import (
     KLUCB,
@@ -23,12 +23,21 @@ from armtriage import (
     simulate,
 )
 from armtriage.intervals import kl
+from armtriage.kernels.beta import digamma_trigamma
 from armtriage.kernels.jit import JIT
 from armtriage.policies.facts import without_squares
 from armtriage.policies.prior import as_coins, fitted
 from armtriage.policies.sampler import luck_needed, mean_of, posterior
 
 compiled = pytest.mark.skipif(not JIT, reason="thousands of rounds need compilation")
+
+
+@pytest.mark.plain
+def test_derivatives_of_the_gamma_function() -> None:
+    for x in (1e-3, 0.5, 1.0, 5.9, 6.0, 40.0, 1e5):
+        assert digamma_trigamma(x) == pytest.approx(
+            (float(special.psi(x)), float(special.polygamma(1, x))), rel=1e-8, abs=1e-9
+        )
 
 
 @pytest.mark.plain

@@ -365,3 +365,28 @@ def test_retired_arms_are_in_no_decision_and_their_set_has_a_page() -> None:
     policy.restore_arms(["item 3"])
     policy.tell(policy.ask(), np.ones(4))
     assert policy.certificate().per_round
+
+
+def test_pages_that_cannot_be_are_refused() -> None:
+    env = world(SLATES, seed=6, availability=SHIFTS)
+    policy = GuardedThompson(env.graph, decisions=SLATES, seed=6)
+    for number in range(30):
+        decision = policy.ask(eligible=env.eligible(number))
+        policy.tell(decision, env.rewards(number, decision.revealed))
+    kept = {name: array.copy() for name, array in policy._arrays().items()}
+    policy._restore(kept)
+    forged: dict[str, Any] = {
+        "pages.arms": lambda array: np.full_like(array, 99),
+        "pages.sizes": lambda array: array[:-1],
+        "pages.frozen": lambda array: array - 1.0,
+        "pages.book.admitted": lambda array: array + 1000,
+        "pages.book.spent": lambda array: array - 1e9,
+        "pages.draws.incumbent": lambda array: array * 0,
+        "by_set.all_pulls": lambda array: array + 1000,
+        "by_set.rounds": lambda array: array * 0,
+    }
+    for name, change in forged.items():
+        with pytest.raises(ValueError):
+            policy._restore({**kept, name: change(kept[name])})
+    policy._restore(kept)
+    policy.tell(policy.ask(eligible=env.eligible(30)), np.ones(4))

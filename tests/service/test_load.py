@@ -39,12 +39,17 @@ class Visitors:
 
     def __init__(self, call):
         self.call, self.chance = call, random.Random(4)
+        self.room = asyncio.Semaphore(16)
         self.sent = Counter()
         self.fates = Counter()
         self.wrong = []
         self.took = []
 
     async def visit(self, number):
+        async with self.room:  # as many as there are connections
+            await self._visit(number)
+
+    async def _visit(self, number):
         began = time.monotonic()
         made = await self.call.post(DECISIONS, json={})
         if made.status_code != 201:
@@ -82,7 +87,7 @@ def test_hours_of_visitors_leave_nothing_behind(sqlite_address, seconds):
                 visitors = Visitors(call)
                 sizes, heads, seen = [], [], []
                 for part in (0.2, 0.4, 0.4):
-                    await visitors.come(100.0, part * seconds)
+                    await visitors.come(50.0, part * seconds)
                     files = [Path(sqlite_address + suffix).stat().st_size for suffix in ("", "-wal")]
                     assert files[1] <= 64 * 2**20
                     policy = (await call.get("/v1/policies/slate")).json()

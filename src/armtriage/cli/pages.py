@@ -66,7 +66,7 @@ def reproduce(
     goes on.
 
     Studies are gap-rates, minimax-rates, ucb-failure, full-information, linear, constrained, counterexamples,
-    tightenings, families, guarded, guarded-sets, certificates and slates.
+    tightenings, families, guarded, guarded-sets, certificates, rewards and slates.
     """
     with refusing(), plain_warnings():
         from armtriage.reproduce import reproduce as run

@@ -380,7 +380,11 @@ class Loop:
 
     async def _save(self, seq: int, make: Callable[[], bytes], before: Sequence[asyncio.Future[None]]) -> None:
         """Write a snapshot, while the loop goes on; without it nothing is lost but time."""
-        payload, spent = await asyncio.to_thread(_timed, make)
+        try:
+            payload, spent = await asyncio.to_thread(_timed, make)
+        except Exception as error:
+            self.metrics.fault(self.name, error)
+            return
         self._worth = max(EVERY, int(10.0 * spent / _REPLAY))
         if any(await asyncio.gather(*before, return_exceptions=True)):
             return  # a group failed, so that the state was never stored
@@ -389,8 +393,9 @@ class Loop:
             await self.store.put_snapshot(self.row.id, Snapshot.of(seq, __version__, payload))
             await self.store.forget_orphans(self.row.id, clock.steady() - _DAY)
             if not self._stopping and (self._checking is None or self._checking.done()):
-                snapshots = await self.store.snapshots(self.row.id)
-                self._checking = asyncio.create_task(self._check([one for one in snapshots if usable(one)]))
+                snapshots = [one for one in await self.store.snapshots(self.row.id) if usable(one)]
+                if snapshots:
+                    self._checking = asyncio.create_task(self._check(snapshots))
         point("after-snapshot")
 
     async def _check(self, snapshots: Sequence[Snapshot]) -> None:
@@ -401,6 +406,8 @@ class Loop:
             fold = await asyncio.to_thread(*(start or [partial(Fold, self.recipe)]))
             while fold.head < goal.seq:
                 events = await self.store.read(self.row.id, fold.head, min(_CHECKED, goal.seq - fold.head))
+                if not events:
+                    raise ValueError(f"the log ends at event {fold.head} instead of {goal.seq}")
                 _, spent = await asyncio.to_thread(_timed, partial(_replay, fold, events))
                 await asyncio.sleep(spent * (_REST if self._waiting or self._flying else 1.0))
             saved = await asyncio.to_thread(Fold.from_bytes, self.recipe, goal.payload)

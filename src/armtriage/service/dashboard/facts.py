@@ -72,7 +72,8 @@ class Facts:
         except Refused:
             return None if known is None else known[1]
         (view, cost), done = found, time.monotonic()
-        self._free_at = max(self._free_at, done) + cost / SHARE if cost > SHARE * _FRESH / 4 else self._free_at
+        # All looks together: cheap ones of many policies count as dear ones of one, with a second's worth in advance.
+        self._free_at = max(self._free_at, done - _FRESH) + cost / SHARE
         self._views[loop.name] = done, view
         return view
 
