@@ -32,7 +32,9 @@ from armtriage import (
     LinearEnvironment,
     StochasticEnvironment,
     ThompsonSampling,
+    random_rewards,
 )
+from armtriage.instances.rewards import REWARD_LAWS
 from armtriage.simulation.simulate import simulate
 from benchmarks import calling as calls
 from benchmarks import constrained as families
@@ -148,6 +150,22 @@ def guarded() -> Iterator[Figure]:
             ratio = statistics.median(b / a for a, b in turns)
             detail = f"{mine:,.2f} us a round; ThompsonSampling {theirs:,.2f}"
             yield at_most(f"GuardedThompson over sampling, K={n_arms:,}, {name}", ratio, 2, "times", detail)
+
+
+def rewards() -> Iterator[Figure]:
+    """Compare the default policy with its published treatment of rewards, by their law, turn by turn."""
+    graph, horizon = FeedbackGraph.semi_bandit(100), 20_000
+    for law in REWARD_LAWS:
+        env = random_rewards(graph, law=law, seed=1)
+        coins = GuardedThompson(graph, 10, prior="uniform", fractional="coin", seed=1)
+        own = GuardedThompson(graph, 10, seed=1)
+        for policy in (coins, own):
+            simulate(policy, env, horizon=10)
+        theirs, mine = per_round(
+            *((lambda e=env, p=p: simulate(p, e, horizon=horizon, workers=1), horizon) for p in (coins, own))
+        )
+        detail = f"{mine * 1e6:,.2f} us a round; with coins and a uniform prior {theirs * 1e6:,.2f}; K=100 S=10"
+        yield at_most(f"GuardedThompson, rewards of the law {law!r}", mine / theirs, 1.5, "times", detail)
 
 
 def elimination() -> Iterator[Figure]:
@@ -504,6 +522,7 @@ PARTS = {
         index_policy,
         sampling,
         guarded,
+        rewards,
         elimination,
         linear,
         constrained,
