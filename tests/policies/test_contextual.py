@@ -364,7 +364,8 @@ def test_whole_file_with_a_part_missing_or_of_another_shape_is_refused(name: str
     used(name).save(path)
     header, arrays = read_archive(path)
     for part in [part for part in arrays if not part.startswith("graph.")]:
-        for changed in (None, arrays[part][:-1]):
+        # The files of before have no sums of r (1 - r).
+        for changed in (arrays[part][:-1],) if part == "tally.between" else (None, arrays[part][:-1]):
             kept = {other: array for other, array in arrays.items() if other != part}
             write_archive(path, header, kept if changed is None else kept | {part: changed})
             with pytest.raises(DamagedFile):
