@@ -152,7 +152,7 @@ def indexed(policy: Any) -> Model:
         index.Index(
             policy.graph,
             policy.budget,
-            index=lambda t, means, counts: means + scale(t) * (1.0 / np.sqrt(counts)),
+            index=lambda t, means, counts, between: means + scale(t) * (1.0 / np.sqrt(counts)),
         ),
     )
 
