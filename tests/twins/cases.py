@@ -244,7 +244,7 @@ def guard_case(number: int, rounds: int = 300) -> Case:
         "factor": (1.0, 0.05, 0.0, 0.3)[number // 3 % 4],
         "free_look": number % 5 != 4,
         "reveal": number % 7 != 6,
-        "prior": ("learned", "uniform", "learned", (1.5, 6.0))[number % 4],
+        "prior": ("learned", "uniform", "learned", (1.5, 6.0))[number // 2 % 4],
         "fractional": FRACTIONAL[number % 6 == 5],
     }
     return guarded(env, budget, rounds, number, number % 2, **options)
