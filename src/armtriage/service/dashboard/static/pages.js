@@ -77,7 +77,7 @@ function policyPage(facts, act) {
       : h("div", { class: "c4 stack" }, add(fatesPart(p)), add(healthPart(p))),
     file ? null : add(trafficPart(p)), file ? null : add(logPart(p, act)),
     h("div", { class: "foot" }, h("span", { id: "foot" }), file ? null : h("span", null, h("a", { href: "/openapi.json" }, "OpenAPI"), " · ", h("a", { href: "/metrics" }, "metrics"))));
-  const foot = () => show($("foot"), `armtriage ${facts.version}${p.head === undefined ? "" : ` · event ${whole(p.head)}`}`);
+  const foot = () => show($("foot"), `armtriage ${facts.version}${p.head === undefined || file ? "" : ` · event ${whole(p.head)}`}`);
   const update = () => { drawChips(); foot(); for (const part of parts) part.update(p); };
   for (const part of parts) part.start?.();
   foot();
