@@ -18,7 +18,7 @@ from armtriage.reproduce import reproduce as run
 pytestmark = pytest.mark.xdist_group("reproduce")  # the report is made once, so that one process should have it
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Reproduction:
     return run(tmp_path_factory.mktemp("reproduce"), size="tiny")
 
