@@ -88,6 +88,8 @@ reproduce-docs: .venv/.all
 	$(BIN)/armtriage reproduce --full --only guarded --only certificates --out build/guarded
 	cp build/guarded/claims.md docs/reproduce-guarded.md
 	cp build/guarded/figures/guarded-ratios.png docs/images/
+	$(BIN)/armtriage reproduce --only rewards --out build/rewards
+	cp build/rewards/claims.md docs/reproduce-rewards.md
 
 clean:
 	rm -rf .venv .venv-compare site build dist
