@@ -60,13 +60,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield one
 
 
-@pytest.fixture
-def page(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    yield context.new_page()
-    context.close()
-
-
 def open_page(page: Any, url: str) -> Watcher:
     watcher = Watcher(page)
     page.goto(url)

@@ -24,13 +24,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield one
 
 
-@pytest.fixture
-def page(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    yield context.new_page()
-    context.close()
-
-
 def live(page: Any) -> bool:
     return page.locator("#live").get_attribute("data-state") == "live"
 
