@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 
@@ -119,6 +117,9 @@ def test_raw_rows_are_the_same_as_the_contexts_made_of_them(name: str) -> None:
 
 
 def test_a_request_may_be_a_frame_dicts_an_array_or_sparse() -> None:
+    import pandas as pd
+    import polars as pl
+
     rows = page(np.random.default_rng(7))
     expected = make("C2UCB").ask(rows)
     for request in (pd.DataFrame(rows), pl.DataFrame(rows), tuple(rows)):
@@ -169,6 +170,8 @@ def test_odd_values_are_counted_once_for_each_decision() -> None:
     rows = page(rng, 3)
     rows[0] |= {"length": 1e9, "topic": "war"}
     rows[1] |= {"device": None}
+    import pandas as pd
+
     decision = policy.ask(pd.DataFrame(rows))
     report = policy.feature_report
     assert (report.rows, report.clipped, report.missing) == (3, {"length": 1}, {"device": 1})
