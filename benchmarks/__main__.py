@@ -335,7 +335,8 @@ def linear() -> Iterator[Figure]:
 def _guarded_rounds() -> Iterator[Figure]:
     """Compare rounds of GuardedLinear with those of C2UCB in `simulate`."""
     rng = np.random.default_rng(0)
-    for n_arms, dimension, horizon in ((100, 10, 5000), (1000, 20, 1000), (200, 50, 1000), (1000, 50, 300)):
+    sizes = ((100, 10, 5000), (100, 50, 2000), (200, 50, 1000), (1000, 10, 1000), (1000, 20, 1000), (1000, 50, 300))
+    for n_arms, dimension, horizon in sizes:
         theta, contexts = contextual.sphere(rng, dimension) / 2, contextual.sphere(rng, n_arms, dimension)
         given = np.stack([contextual.sphere(rng, n_arms, dimension) for _ in range(horizon)])
         size = f"K={n_arms} d={dimension} S=5"
