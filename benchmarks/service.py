@@ -204,7 +204,7 @@ class _Sender(asyncio.Protocol):
             self.transport.close()
             return
         if self.kind == "get":
-            request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+            request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         else:
             body, what = (
                 (self.waiting, "rewards")
@@ -212,7 +212,8 @@ class _Sender(asyncio.Protocol):
                 else (CONTEXTS.encode() if self.kind == "contexts" else b"{}", "decisions")
             )
             self.waiting = None
-            head = f"POST /v1/policies/{self.policy}/{what} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            target = f"/v1/policies/{self.policy}/{what}"
+            head = f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
             request = head.encode() + body
         self.began = time.perf_counter()
         self.transport.write(request)
@@ -277,7 +278,7 @@ async def _send_steady(url: str, rate: float, seconds: float) -> dict[str, float
     async def post(what: str, body: bytes, planned: float) -> Any:
         nonlocal errors
         reader, writer = await free.get()
-        head = f"POST /v1/policies/slate/{what} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /v1/policies/slate/{what} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         answer = await reader.readuntil(b"\r\n\r\n")
         content = await reader.readexactly(int(answer.split(b"content-length: ")[1].split(b"\r\n")[0]))

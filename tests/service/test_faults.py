@@ -528,7 +528,9 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                 await server.ready(call)
                 idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(connections)]
                 for _, writer in idle[::2]:
-                    writer.write(b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+                    writer.write(
+                        b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n{"
+                    )
                 took = []
                 for number in range(50):
                     began = time.monotonic()
