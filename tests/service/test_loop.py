@@ -108,6 +108,20 @@ def test_a_request_that_breaks_the_numbers_is_refused_alone(sqlite_address, more
     run(work)
 
 
+def test_who_waits_when_a_policy_stops_in_trouble_is_told(sqlite_address, monkeypatch):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            loop = call.service.loops["slate"]
+            monkeypatch.setattr(type(loop.fold.policy), "unsound", lambda policy: "all of it")
+            futures = [loop.submit("decide", [_decide(f"v{number}", {})]) for number in range(3)]
+            async with asyncio.timeout(10):
+                await loop.stop()
+            assert {one.exception().code for one in futures} <= {"busy", "unsound"}
+
+    run(work)
+
+
 def _decide(key, request):
     from armtriage.service.messages import Decide
 

@@ -30,6 +30,7 @@ _OWN = "/dashboard/"
 _PAGES = ("/", "/keys", "/system")
 _LISTENERS = 100
 _LARGEST = 4096  # bytes of a body
+_SLOWEST = 5.0  # seconds that it may take
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -266,13 +267,16 @@ async def _gone(receive: Receive) -> None:
 
 async def _body(receive: Receive) -> dict[str, Any]:
     body, more = b"", True
-    async with asyncio.timeout(5.0):
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > _LARGEST:
-                raise Refused("too_large")
+    try:
+        async with asyncio.timeout(_SLOWEST):
+            while more:
+                message = await receive()
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > _LARGEST:
+                    raise Refused("too_large")
+    except TimeoutError:
+        raise Refused("slow") from None
     try:
         found = json.loads(body or b"{}")
     except ValueError:
