@@ -469,6 +469,7 @@ def test_arrays_of_horizons_give_the_values_of_each():
         (bounds.linear_upper, linear),
         (bounds.guarded_linear_upper, {"budget": 3, "dimension": 4}),
         (bounds.guarded_hierarchical_upper, linear),
+        (bounds.guarded_by_arm_upper, linear),
         (bounds.linear_lower, linear),
         (bounds.constrained_upper, {"n_arms": 40, "budget": 3, "cover": 5, "gap": 0.1}),
         (bounds.oracle_upper, {**graph, "gap": 0.1}),
