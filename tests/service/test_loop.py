@@ -108,6 +108,20 @@ def test_a_request_that_breaks_the_numbers_is_refused_alone(sqlite_address, more
     run(work)
 
 
+def test_who_waits_when_a_policy_stops_in_trouble_is_told(sqlite_address, monkeypatch):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            loop = call.service.loops["slate"]
+            monkeypatch.setattr(type(loop.fold.policy), "unsound", lambda policy: "all of it")
+            futures = [loop.submit("decide", [_decide(f"v{number}", {})]) for number in range(3)]
+            async with asyncio.timeout(10):
+                await loop.stop()
+            assert {one.exception().code for one in futures} <= {"busy", "unsound"}
+
+    run(work)
+
+
 def _decide(key, request):
     from armtriage.service.messages import Decide
 
@@ -118,3 +132,21 @@ def _reward(key, rewards):
     from armtriage.service.messages import Reward
 
     return Reward(decision=key, rewards=rewards)
+
+
+def test_one_decision_that_stays_open_keeps_nothing_of_those_after_it(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            first, fold = await call.decide(), call.service.loop("slate").fold
+            for _ in range(4):
+                made = (await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}] * 600})).json()
+                told = [{"decision": one["id"], "rewards": {}, "last": True} for one in made["decisions"]]
+                await call.post("/v1/policies/slate/rewards/batch", json={"requests": told})
+            assert list(fold.open) == [first["id"]]
+            assert fold.oldest().number == 0
+            await call.decide()
+            assert len(fold._queue) <= 2 * len(fold.open) + 1000
+            assert fold.due(fold.oldest().at + fold.recipe.window) == 1
+
+    run(work)

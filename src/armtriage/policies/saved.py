@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -215,15 +215,15 @@ class SavedPolicy:
         arrays = {
             "numbers": np.array(list(self._open), dtype=np.int64),
             "sizes": np.array([one.arms.size for one in decisions], dtype=np.int64),
-            "arms": np.concatenate([_NONE, *(one.arms for one in decisions)]),
+            "arms": _joined([one.arms for one in decisions]),
         }
         if any(one.eligible is not None for one in decisions):
             among = [_NONE if one.eligible is None else one.eligible for one in decisions]
             arrays["eligible_sizes"] = np.array([one.size for one in among], np.int64)
-            arrays["eligible"] = np.concatenate([_NONE, *among])
+            arrays["eligible"] = _joined(among)
         if not self._plain and (self._crowd is not None or "eligible" in arrays):
             arrays["shown_sizes"] = np.array([one.revealed.size for one in decisions], np.int64)
-            arrays["shown"] = np.concatenate([_NONE, *(one.revealed for one in decisions)])
+            arrays["shown"] = _joined([one.revealed for one in decisions])
         if told:
             arrays["told_numbers"] = np.array([number for number, _ in told], np.int64)
             arrays["told_sizes"] = np.array([len(part) for _, part in told], np.int64)
@@ -468,6 +468,12 @@ def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:
     for child in kind.__subclasses__():
         kinds |= kinds_of(child)
     return kinds
+
+
+def _joined(arrays: Sequence[NDArray[np.int64]], size: int = 500) -> NDArray[np.int64]:
+    """Return arrays one after another; in pieces, so that other threads run in between."""
+    pieces = [np.concatenate(arrays[at : at + size]) for at in range(0, len(arrays), size)]
+    return np.concatenate([_NONE, *pieces])
 
 
 def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from armtriage.service.dashboard import session
-from armtriage.service.dashboard.site import LOCAL, Site
+from armtriage.service.dashboard.site import Site
 from armtriage.service.peers import HANDED, named
 from armtriage.service.refusal import Refused
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream, store_refusal
@@ -130,12 +130,14 @@ class App:
     def _admit(self, route: Route, scope: Scope) -> tuple[bool, bytes | None]:
         """Refuse whom the keys do not let in; return whether another server handed it over, and the key."""
         authorization = origin = None
-        length, handed = -1, False
+        length, handed, host = -1, False, b""
         for header, value in scope["headers"]:
             if header == b"authorization":
                 authorization = value
             elif header == b"content-length":
                 length = int(value) if value.isdigit() else -1
+            elif header == b"host":
+                host = value
             elif header == b"origin":
                 origin = value
             elif header == HANDED:
@@ -145,20 +147,15 @@ class App:
             authorization = _signed_in(scope)
         if route.scope is not None:
             doorman.admit(authorization, route.scope, scope["client"][0] if scope.get("client") else "")
-        if origin is not None and doorman.open and not _is_local(origin):
-            # Without keys a page from elsewhere could make a browser on this machine ask.
-            raise Refused("forbidden", "Requests of other pages need a key.")
+        if doorman.open and not (
+            session.is_local(host) and (origin is None or session.is_local(origin.partition(b"://")[2]))
+        ):
+            # Without keys a page from elsewhere could make a browser on this machine ask, also by a name of its own
+            # that leads here.
+            raise Refused("forbidden", "Without keys the service is for this machine only, as 127.0.0.1.")
         if length > LARGEST:
             raise Refused("too_large")
         return handed, authorization
-
-
-def _is_local(origin: bytes) -> bool:
-    """Whether a page comes from this machine; localhost.example.org does not."""
-    try:
-        return urlsplit(origin.decode("ascii", "replace")).hostname in LOCAL
-    except ValueError:
-        return False
 
 
 def _signed_in(scope: Scope) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -50,6 +50,7 @@ class _Saved(Struct, array_like=True):
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
 _PIECE = msgspec.msgpack.Decoder(list[tuple[str, Open]])
+_SLACK = 1000  # ids of closed decisions that are kept, beyond as many as there are open ones
 _PIECES = (
     500  # open decisions of a piece: they are packed in a thread, which holds all others up for half a millisecond
 )
@@ -70,7 +71,8 @@ class Fold:
         self.low, self.high = recipe.create.reward.range
         self.head = self.closed_before = self.decided = 0
         self.status = "running"
-        self.open: OrderedDict[str, Open] = OrderedDict()
+        self.open: dict[str, Open] = {}  # by id, oldest first
+        self._queue: deque[str] = deque()  # their ids, among others that are closed: a dict finds its first one slowly
         self.course = Course()
         self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
         self._name_arms()
@@ -108,6 +110,9 @@ class Fold:
         """Note a decision that was just made."""
         one = Open(decision.number, at, tuple(decision.revealed.tolist()))
         self.open[key] = one
+        self._queue.append(key)
+        if len(self._queue) > 2 * len(self.open) + _SLACK:
+            self._queue = deque(self.open)
         self.decided = decision.number + 1
         if self.contextual:
             self.course.count(decision.arms)
@@ -158,13 +163,20 @@ class Fold:
         given = {self.names[arm]: min(max(value, self.low), self.high) for arm, value in sorted(values.items())}
         self.policy.tell(one.number, given, last=last)
 
+    def oldest(self) -> Open | None:
+        """Return the oldest open decision."""
+        while self._queue and self._queue[0] not in self.open:
+            self._queue.popleft()
+        return self.open[self._queue[0]] if self._queue else None
+
     def due(self, now: int) -> int | None:
         """Return before which number the decisions' time has passed, if any of them is open."""
         before = None
-        for one in self.open.values():
-            if now - one.at < self.recipe.window:
-                break
-            before = one.number + 1
+        if self.oldest() is not None:
+            for one in filter(None, map(self.open.get, self._queue)):
+                if now - one.at < self.recipe.window:
+                    break
+                before = one.number + 1
         return before
 
     def expire(self, before: int, at: int) -> Event:
@@ -174,13 +186,10 @@ class Fold:
         return self.next_event(log.EXPIRE, "", seq, before, at, Expired(before))
 
     def _expired(self, before: int) -> None:
-        while self.open:
-            key, one = next(iter(self.open.items()))
-            if one.number >= before:
-                break
+        while (one := self.oldest()) is not None and one.number < before:
             if one.gathered:
                 self._tell_gathered(one, last=False)
-            del self.open[key]
+            del self.open[self._queue.popleft()]
         self.policy.close_before(before, default=self.default)
         self.closed_before = max(self.closed_before, before)
 
@@ -254,7 +263,7 @@ class Fold:
         """Return a digest of the whole state: equal after the same events."""
         own = [self.head, self.status, self.closed_before, self.decided, sorted(self.meta.items())]
         total = hashlib.sha256(self.policy.digest().encode() + log.pack(own))
-        for piece in _pieces(list(self.open), list(self.open.values())):
+        for piece in _pieces(self.open):
             total.update(piece)
         return total.hexdigest()
 
@@ -264,13 +273,13 @@ class Fold:
 
     def freeze(self) -> Callable[[], bytes]:
         """Return a function that makes what `to_bytes` would return now, later and in another thread."""
-        keys, rows, policy = list(self.open), list(self.open.values()), self.policy.freeze()
+        opened, policy = self.open.copy(), self.policy.freeze()
         saved = _Saved(
             self.head, self.status, self.closed_before, self.decided, dict(self.meta), [], b"", self.course.to_row()
         )
 
         def later() -> bytes:
-            saved.open, saved.policy = list(_pieces(keys, rows)), policy()
+            saved.open, saved.policy = list(_pieces(opened)), policy()
             return log.pack(saved)
 
         return later
@@ -284,6 +293,7 @@ class Fold:
         fold.decided, fold.meta, fold.course = saved.decided, saved.meta, Course(*saved.course)
         for piece in saved.open:
             fold.open.update(_PIECE.decode(piece))
+        fold._queue.extend(fold.open)
         return fold
 
     def history_of_rewards(self, rewarded: Sequence[Rewarded]) -> Mapping[int, dict[str, float]]:
@@ -295,11 +305,11 @@ class Fold:
         return found
 
 
-def _pieces(keys: Sequence[str], rows: Sequence[Open]) -> Iterator[bytes]:
+def _pieces(opened: Mapping[str, Open]) -> Iterator[bytes]:
     """Yield open decisions, packed."""
+    rows = list(opened.items())
     for start in range(0, len(rows), _PIECES):
-        some = slice(start, start + _PIECES)
-        yield log.pack(list(zip(keys[some], rows[some], strict=True)))
+        yield log.pack(rows[start : start + _PIECES])
 
 
 def bits(mask: NDArray[np.bool_]) -> bytes:

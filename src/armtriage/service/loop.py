@@ -148,6 +148,8 @@ class Loop:
                 await self._recover(StoreError(f"{type(error).__name__}: {error}"))
             else:
                 break
+        while self._waiting:  # nobody will take them any more
+            _refuse(self._waiting.popleft(), Refused("busy", "The server is stopping; try again."))
 
     async def _load(self) -> None:
         fold = await load(self.store, self.row, self.recipe)
@@ -381,7 +383,7 @@ class Loop:
     async def _save(self, seq: int, make: Callable[[], bytes], before: Sequence[asyncio.Future[None]]) -> None:
         """Write a snapshot, while the loop goes on; without it nothing is lost but time."""
         try:
-            payload, spent = await asyncio.to_thread(_timed, make)
+            snapshot, spent = await asyncio.to_thread(_timed, lambda: Snapshot.of(seq, __version__, make()))
         except Exception as error:
             self.metrics.fault(self.name, error)
             return
@@ -390,19 +392,21 @@ class Loop:
             return  # a group failed, so that the state was never stored
         point("before-snapshot")
         with contextlib.suppress(StoreError):
-            await self.store.put_snapshot(self.row.id, Snapshot.of(seq, __version__, payload))
+            await self.store.put_snapshot(self.row.id, snapshot)
             await self.store.forget_orphans(self.row.id, clock.steady() - _DAY)
             if not self._stopping and (self._checking is None or self._checking.done()):
-                snapshots = [one for one in await self.store.snapshots(self.row.id) if usable(one)]
-                if snapshots:
-                    self._checking = asyncio.create_task(self._check(snapshots))
+                self._checking = asyncio.create_task(self._check(await self.store.snapshots(self.row.id)))
         point("after-snapshot")
 
     async def _check(self, snapshots: Sequence[Snapshot]) -> None:
         """Replay the log from the last snapshot but one to the last, and compare: the state must be its log."""
-        goal = snapshots[0]
+        # Digests of millions of bytes are made in a thread.
+        sound = await asyncio.to_thread(lambda: [one for one in snapshots if usable(one)])
+        if not sound:
+            return
+        goal = sound[0]
         try:
-            start = [partial(Fold.from_bytes, self.recipe, one.payload) for one in snapshots[1:2]]
+            start = [partial(Fold.from_bytes, self.recipe, one.payload) for one in sound[1:2]]
             fold = await asyncio.to_thread(*(start or [partial(Fold, self.recipe)]))
             while fold.head < goal.seq:
                 events = await self.store.read(self.row.id, fold.head, min(_CHECKED, goal.seq - fold.head))
@@ -506,11 +510,16 @@ def rehearse(fold: Fold) -> None:
     copy = Fold.from_bytes(fold.recipe, fold.to_bytes())
     turn = Turn(copy, clock.steady(), {}, {})
     copy.status = "running"
-    contexts = None
-    if copy.contextual:
-        contexts = [[0.0] * int(copy.recipe.create.dimension) for _ in copy.names]  # type: ignore[arg-type]
-    asked = [Decide() if contexts is None else Decide(contexts=contexts) for _ in range(3)]
-    if contexts is None and len(copy.names) > 1:
+    given: dict[str, Any] = {}
+    if copy.recipe.create.features is not msgspec.UNSET:
+        try:
+            given = {"rows": [dict.fromkeys(map(str, copy.recipe.features.columns)) for _ in copy.names]}
+        except Refused:
+            return  # where rows cannot be read, nobody can ask
+    elif copy.contextual:
+        given = {"contexts": [[0.0] * int(copy.recipe.create.dimension) for _ in copy.names]}  # type: ignore[arg-type]
+    asked = [Decide(**given) for _ in range(3)]
+    if not given and len(copy.names) > 1:
         asked.append(Decide(exclude=[copy.names[int((~copy.retired).argmax())]]))
     keys = []
     for one in ([asked[0]], asked[1:]):

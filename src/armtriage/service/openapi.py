@@ -16,7 +16,7 @@ from armtriage.service.routes import JSON, ROUTES, Route
 
 __all__ = ["document"]
 
-_ALWAYS = ("internal",)
+_ALWAYS = ("internal", "forbidden")
 _NAME = {"type": "string", "maxLength": 64, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"}
 _ID = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[\\x21-\\x2e\\x30-\\x7e]+$"}
 _PATH = {"name": (_NAME, "The policy."), "id": (_ID, "The decision.")}
@@ -98,9 +98,9 @@ def _responses(route: Route) -> dict[str, Any]:
         else:
             content = {JSON: {"schema": {"type": "object"}}}
         found[str(status)] = {"description": HTTPStatus(status).phrase, "content": content}
-    codes = list(route.refusals) + list(_ALWAYS)
+    codes = [*route.refusals, *_ALWAYS]
     if route.scope is not None:
-        codes += ["unauthorized", "forbidden", "too_many"]
+        codes += ["unauthorized", "too_many"]
     by_status: dict[int, list[str]] = {}
     for code in codes:
         by_status.setdefault(CODES[code][0], []).append(code)

@@ -8,6 +8,7 @@ import gc
 import ipaddress
 import logging
 import signal
+import sys
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -16,14 +17,18 @@ from typing import Any
 import uvicorn
 
 from armtriage.service.app import App
+from armtriage.service.connection import Connection
 from armtriage.service.service import Service
 from armtriage.service.stores import Store
 
 __all__ = ["run"]
 
 _LOG = logging.getLogger("armtriage.service")
-_CONNECTIONS = 2048
+_CONNECTIONS = 16_384
+_WAITING = 2048  # connections that the system keeps until they are taken
+_SPARE = 256  # descriptors for the store, peers and files
 _YOUNG = 5_000  # objects after which the young ones are looked at, a millisecond each time
+_SWITCH = 0.001  # seconds that a busy thread, such as a snapshot's, keeps the others from running; 0.005 by default
 _TIDY = (60.0, 3600.0)  # seconds between two looks at all objects: at least, and at most
 _STOPPING = 8  # seconds that requests have to end when the server stops
 
@@ -57,6 +62,7 @@ def run(store: Store, host: str, port: int, started: Callable[[Service, int], No
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn takes them over, and raises them again when it has stopped.
         signal.signal(number, lambda *_: None)
+    sys.setswitchinterval(_SWITCH)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(Service(store, url), host, port, started))
 
@@ -76,6 +82,19 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def _room() -> int:
+    """Take the descriptors that the system lets a process have, and return how many connections they are good for."""
+    try:
+        import resource
+    except ImportError:  # no such limit
+        return _CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _CONNECTIONS + _SPARE if hard == resource.RLIM_INFINITY else min(_CONNECTIONS + _SPARE, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(wanted - _SPARE, wanted // 2)
+
+
 async def _serve(service: Service, host: str, port: int, started: Callable[[Service, int], None]) -> None:
     await service.start()
     try:
@@ -87,14 +106,15 @@ async def _serve(service: Service, host: str, port: int, started: Callable[[Serv
             app,
             host,
             port,
+            http=Connection,
             lifespan="off",
             access_log=False,
             log_level="warning",
             server_header=False,
-            limit_concurrency=_CONNECTIONS,
+            limit_concurrency=_room(),
             timeout_keep_alive=20,
             timeout_graceful_shutdown=_STOPPING,
-            backlog=_CONNECTIONS,
+            backlog=_WAITING,
         )
         server = _Server(config, service)
         reporting = asyncio.create_task(_report(server, service, started))

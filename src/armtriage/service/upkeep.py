@@ -79,7 +79,7 @@ class _OwnMind(Fold):
 
     def take_over(self, other: Fold) -> None:
         """Go on from another state."""
-        self.policy, self.open, self.astray = other.policy, other.open, False
+        self.policy, self.open, self._queue, self.astray = other.policy, other.open, other._queue, False
 
 
 def _compare(fold: Fold, own: _OwnMind, events: Sequence[Event]) -> None:

@@ -87,7 +87,7 @@ class Guard(GuardedPolicy):
         so set `proposer` after `load`.
     graph, budget, decisions, seed, reward_range
         See `armtriage.Policy`. A policy that proposes must have the same, and takes its randomness from `seed`.
-    dimension : int, optional
+    dimension, features : int or Features, optional
         Makes an `armtriage.ContextualGuard` instead, for a function that looks at the contexts of each request: then
         `graph` is the number of arms, if it is fixed, and all other arguments are those of `armtriage.GuardedLinear`.
     delta, mode, factor, patterns
@@ -119,7 +119,7 @@ class Guard(GuardedPolicy):
         patterns: int = 0,
         **options: Unpack[Options],
     ) -> None:
-        if "dimension" in options:
+        if "dimension" in options or "features" in options:
             self.__class__ = ContextualGuard  # type: ignore[assignment]
             ContextualGuard.__init__(self, proposer, graph, budget=budget, delta=delta, factor=factor, **options)  # type: ignore[arg-type]
             return

@@ -50,7 +50,6 @@ class State(Record):
     arms: NDArray[np.int64]  # (K,)
     values: NDArray[np.float64]  # (K,)
     squares: NDArray[np.float64]  # (K,)
-    found: NDArray[np.float64]  # (4, K)
     most: int  # candidates that a round had
     aside: bool  # whether what is told or lost now belongs to a forced round
 

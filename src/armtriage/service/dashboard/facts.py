@@ -330,9 +330,9 @@ class Facts:
 
 def _look(fold: Fold) -> tuple[View, float]:
     began = time.thread_time()
-    oldest = next(iter(fold.open.values())).at if fold.open else None
-    sight = look(fold.policy, fold.course)
-    view = View(sight, fold.head, fold.status, len(fold.open), oldest, list(fold.course.points))
+    sight, oldest = look(fold.policy, fold.course), fold.oldest()
+    since = None if oldest is None else oldest.at
+    view = View(sight, fold.head, fold.status, len(fold.open), since, list(fold.course.points))
     return view, time.thread_time() - began
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["HEADERS", "as_json", "render"]
 
-_SCRIPTS = ("dom.js", "charts.js", "parts.js", "pages.js", "live.js")  # in the order in which they need each other
+_SCRIPTS = ("dom.js", "charts.js", "parts.js", "items.js", "pages.js", "live.js")  # each needs those before it
 
 
 def as_json(facts: Any) -> bytes:

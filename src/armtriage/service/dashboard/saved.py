@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from armtriage import __version__
 from armtriage.errors import ArmtriageError
 from armtriage.policies import Policy
+from armtriage.service.dashboard import session
 from armtriage.service.dashboard.items import items
 from armtriage.service.dashboard.page import HEADERS, as_json, headers, render
 from armtriage.service.dashboard.sight import Sight, look, summary
@@ -102,8 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        host = urlsplit(f"//{self.headers.get('host', '')}").hostname
-        if host not in ("127.0.0.1", "localhost"):
+        if not session.is_local(self.headers.get("host", "").encode("ascii", "replace")):
             # A name of somebody else's that leads here would let his page read this one.
             self._send(403, b"", [(b"content-type", b"text/plain"), *HEADERS])
             return

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import urlsplit
 
-__all__ = ["LONGEST", "MARK", "cookie", "key_of", "no_cookie"]
+__all__ = ["LONGEST", "MARK", "cookie", "is_local", "key_of", "no_cookie"]
 
 MARK = b"x-armtriage"
 """The header without which a cookie changes nothing: pages from elsewhere cannot set it."""
@@ -16,6 +18,22 @@ LONGEST = 12 * 3600
 _NAME = "armtriage"
 _KEY = re.compile(r"at_[0-9a-f]{8}_[A-Za-z0-9_-]{43}")
 _COOKIE = re.compile(rb"(?:^|;\s*)" + _NAME.encode() + rb"=(at_[0-9a-f]{8}_[A-Za-z0-9_-]{43})(?:$|;)")
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@lru_cache(maxsize=256)
+def is_local(place: bytes) -> bool:
+    """Whether a header names this machine, with or without a port; what cannot be read does not.
+
+    Examples
+    --------
+    >>> [is_local(one) for one in (b"localhost:8000", b"[::1]", b"localhost.example.org", b"[::1", b"")]
+    [True, True, False, False, False]
+    """
+    try:
+        return urlsplit(f"//{place.decode('ascii', 'replace')}").hostname in _LOCAL
+    except ValueError:
+        return False
 
 
 def key_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from armtriage import __version__
 from armtriage.service import clock
@@ -23,17 +23,14 @@ from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
 
-__all__ = ["LOCAL", "Site", "csv_of"]
-
-LOCAL = ("127.0.0.1", "localhost", "::1")
-"""What this machine calls itself."""
-
+__all__ = ["Site", "csv_of"]
 
 _LOG = logging.getLogger("armtriage.service")
 _OWN = "/dashboard/"
 _PAGES = ("/", "/keys", "/system")
 _LISTENERS = 100
 _LARGEST = 4096  # bytes of a body
+_SLOWEST = 5.0  # seconds that it may take
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -157,7 +154,7 @@ class Site:
         doorman = self.service.doorman
         if doorman.open:
             host = next((value for name, value in scope["headers"] if name == b"host"), b"")
-            if urlsplit(f"//{host.decode('ascii', 'replace')}").hostname not in LOCAL:
+            if not session.is_local(host):
                 # A name of somebody else's that leads to this machine would let his page read this one.
                 raise Refused("forbidden", "Without keys the dashboard is for this machine only, as 127.0.0.1.")
             return Who(frozenset(SCOPES), "", True)
@@ -270,13 +267,16 @@ async def _gone(receive: Receive) -> None:
 
 async def _body(receive: Receive) -> dict[str, Any]:
     body, more = b"", True
-    async with asyncio.timeout(5.0):
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > _LARGEST:
-                raise Refused("too_large")
+    try:
+        async with asyncio.timeout(_SLOWEST):
+            while more:
+                message = await receive()
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > _LARGEST:
+                    raise Refused("too_large")
+    except TimeoutError:
+        raise Refused("slow") from None
     try:
         found = json.loads(body or b"{}")
     except ValueError:

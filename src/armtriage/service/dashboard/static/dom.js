@@ -20,7 +20,12 @@ function show(element, ...children) {
   const held = document.activeElement;
   const key = held && element.contains(held) ? held.dataset.key : undefined;
   element.replaceChildren(...children.flat(3).filter((one) => one !== null && one !== undefined && one !== false));
-  if (key !== undefined) for (const one of element.querySelectorAll("[data-key]")) if (one.dataset.key === key) { one.focus({ preventScroll: true }); break; }
+  if (key !== undefined)
+    for (const one of element.querySelectorAll("[data-key]"))
+      if (one.dataset.key === key) {
+        one.focus({ preventScroll: true });
+        break;
+      }
   return element;
 }
 
@@ -41,11 +46,29 @@ function atMost(x) {
   return up >= 100 ? whole(up) : up.toLocaleString("en", { maximumSignificantDigits: 3 });
 }
 const sureness = (share) => `${+(100 * share).toFixed(4)}%`;
-const short = (n) => (n >= 1e9 ? `${+(n / 1e9).toPrecision(3)}G` : n >= 1e6 ? `${+(n / 1e6).toPrecision(3)}M` : n >= 1e3 ? `${+(n / 1e3).toPrecision(3)}k` : `${+n.toPrecision(3)}`);
-const percent = (share) => (share >= 0.0995 || share === 0 ? `${Math.round(100 * share)}%` : share < 0.0005 ? "<0.1%" : `${(100 * share).toFixed(1)}%`);
+const short = (n) =>
+  n >= 1e9
+    ? `${+(n / 1e9).toPrecision(3)}G`
+    : n >= 1e6
+      ? `${+(n / 1e6).toPrecision(3)}M`
+      : n >= 1e3
+        ? `${+(n / 1e3).toPrecision(3)}k`
+        : `${+n.toPrecision(3)}`;
+const percent = (share) =>
+  share >= 0.0995 || share === 0
+    ? `${Math.round(100 * share)}%`
+    : share < 0.0005
+      ? "<0.1%"
+      : `${(100 * share).toFixed(1)}%`;
 const pad = (n) => String(n).padStart(2, "0");
-const clock = (ms, seconds = true) => { const d = new Date(ms); return `${pad(d.getHours())}:${pad(d.getMinutes())}${seconds ? `:${pad(d.getSeconds())}` : ""}`; };
-const day = (ms) => { const d = new Date(ms); return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`; };
+const clock = (ms, seconds = true) => {
+  const d = new Date(ms);
+  return `${pad(d.getHours())}:${pad(d.getMinutes())}${seconds ? `:${pad(d.getSeconds())}` : ""}`;
+};
+const day = (ms) => {
+  const d = new Date(ms);
+  return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
+};
 const when = (ms, now) => (day(ms) === day(now) ? clock(ms, false) : `${day(ms)} ${clock(ms, false)}`);
 function span(seconds) {
   if (seconds < 1) return "less than a second";
@@ -53,19 +76,64 @@ function span(seconds) {
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
 }
-const bytes = (n) => (n >= 1e9 ? `${(n / 1e9).toFixed(1)} GB` : n >= 1e6 ? `${(n / 1e6).toFixed(1)} MB` : `${(n / 1e3).toFixed(1)} kB`);
+const bytes = (n) =>
+  n >= 1e9 ? `${(n / 1e9).toFixed(1)} GB` : n >= 1e6 ? `${(n / 1e6).toFixed(1)} MB` : `${(n / 1e3).toFixed(1)} kB`;
 const plural = (n, one, many = `${one}s`) => `${whole(n)} ${n === 1 ? one : many}`;
 
 const empty = (title, why) => h("div", { class: "empty" }, h("b", null, title), why);
 const heading = (id, title, sub, ...right) =>
-  h("div", { class: "head" }, h("div", null, h("h2", { id }, title), sub ? h("p", { class: "sub" }, sub) : null), right);
+  h(
+    "div",
+    { class: "head" },
+    h("div", null, h("h2", { id }, title), sub ? h("p", { class: "sub" }, sub) : null),
+    right,
+  );
 const card = (size, id, ...children) => h("section", { class: `card ${size}`, "aria-labelledby": id }, children);
 function segments(label, values, chosen, choose) {
-  return h("div", { class: "seg", role: "group", "aria-label": label }, values.map(([value, name]) =>
-    h("button", { type: "button", "aria-pressed": String(value === chosen), "data-key": `${label} ${value}`, on: { click: () => choose(value) } }, name)));
+  return h(
+    "div",
+    { class: "seg", role: "group", "aria-label": label },
+    values.map(([value, name]) =>
+      h(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(value === chosen),
+          "data-key": `${label} ${value}`,
+          on: { click: () => choose(value) },
+        },
+        name,
+      ),
+    ),
+  );
 }
 function table(label, heads, rows) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", null,
-    h("thead", null, h("tr", null, heads.map((one) => h("th", { scope: "col" }, one)))),
-    h("tbody", null, rows.map((row) => h("tr", null, row.map((one) => h("td", null, String(one))))))));
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h(
+      "table",
+      null,
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          heads.map((one) => h("th", { scope: "col" }, one)),
+        ),
+      ),
+      h(
+        "tbody",
+        null,
+        rows.map((row) =>
+          h(
+            "tr",
+            null,
+            row.map((one) => h("td", null, String(one))),
+          ),
+        ),
+      ),
+    ),
+  );
 }
