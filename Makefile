@@ -90,6 +90,7 @@ reproduce-docs: .venv/.all
 	cp build/guarded/figures/guarded-ratios.png docs/images/
 	$(BIN)/armtriage reproduce --only rewards --out build/rewards
 	cp build/rewards/claims.md docs/reproduce-rewards.md
+	cp build/rewards/figures/rewards-laws.png docs/images/
 
 clean:
 	rm -rf .venv .venv-compare site build dist

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from scipy.special import bdtr
 
 from armtriage import (
     C2UCB,
@@ -307,6 +308,15 @@ def snapshot(policy: Policy) -> dict[str, Any]:
     for one in policy.open_decisions:
         held[f"open {one.number}"] = one.arms.tolist(), None if one.contexts is None else one.contexts.tolist()
     return held | {"asked": policy._asked}
+
+
+FALSE_ALARM = 1e-6
+"""How often a test of a probability may fail though all is well."""
+
+
+def most_failures(runs: int, share: float) -> int:
+    """Return the most failures that independent runs may show, each of which fails with probability `share`."""
+    return int(np.argmax(bdtr(np.arange(runs + 1), runs, share) >= 1 - FALSE_ALARM))
 
 
 def score(what: str, tried: int, outcome: str) -> None:

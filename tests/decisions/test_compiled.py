@@ -14,6 +14,8 @@ from armtriage.instances import FAMILIES
 SETS: dict[str, DecisionSet] = {
     "slates": PartitionMatroid([0, 1, 0, 2, 1, 0, 2, 2], [2, 1, 1]),
     "top": TopS(9, budget=4),
+    "matchings": Matchings(3, 4),
+    "some pairs": Matchings(5, 4, [(i, j) for i in range(5) for j in range(4) if (i + j) % 3], size=3),
     "trees": FAMILIES["tree"](nodes=7, edges=14, seed=3),
     "routes": FAMILIES["routing"](layers=3, width=3),
     "list": Explicit([[0, 1], [2], [1, 2, 3], [0, 3]]),
@@ -42,8 +44,8 @@ class Own(SpanningTrees):
 
 @pytest.mark.parametrize(
     "decisions",
-    [Matchings(2, 2), Constraints([[1, 1]], 1, 1), Knapsack([0.5, 0.7], 1.0), Own(3, [(0, 1), (1, 2), (0, 2)])],
-    ids=["matchings", "constraints", "real weights", "own"],
+    [Constraints([[1, 1]], 1, 1), Knapsack([0.5, 0.7], 1.0), Own(3, [(0, 1), (1, 2), (0, 2)])],
+    ids=["constraints", "real weights", "own"],
 )
 def test_other_families_are_asked_from_python(decisions: Any) -> None:
     assert not has_compiled_oracle(decisions)

@@ -44,6 +44,23 @@ def test_heat_map_takes_words():
     assert [text.get_text() for text in ax.get_xticklabels()] == ["cliques", "erdos_renyi", "star"]
 
 
+def test_heat_map_names_every_row_and_folds_words_above_wide_columns():
+    policies, places = ["guarded, uniform prior", "Thompson sampling", "greedy"], [f"law number {i}" for i in range(20)]
+    ax = plots.heat_map(cells(policies, places, lambda x, y: 1.5), "x", "y", ax=plots.new_axes(6.4, 6.0))
+    assert [text.get_text() for text in ax.get_yticklabels()] == sorted(places)
+    found = [text.get_text() for text in ax.get_xticklabels()]
+    assert [text.replace("\n", " ") for text in found] == sorted(policies)
+    assert "\n" in found[2]
+    assert_readable(ax)
+
+
+def test_heat_map_names_fewer_rows_where_they_would_touch():
+    places = [f"law number {i}" for i in range(40)]
+    ax = plots.heat_map(cells([1, 2], places, lambda x, y: 1.5), "x", "y", ax=plots.new_axes(3.4, 2.4))
+    assert 5 < len(ax.get_yticklabels()) < 40
+    assert_readable(ax)
+
+
 def test_heat_map_refuses():
     twice = polars.concat([cells(), cells()])
     with pytest.raises(ValueError, match="each pair of x and y once; filter it to one policy"):

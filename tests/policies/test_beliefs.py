@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import special
 
 from armtriage import (
     KLUCB,
@@ -84,7 +84,7 @@ def test_tails_are_no_lighter_than_rewards_allow() -> None:
 @pytest.mark.plain
 def test_luck_that_is_needed_is_that_of_the_distribution_function() -> None:
     for level in (0.1, 0.35, 0.5, 0.9):
-        found, exact = luck_needed(level, 0.3, 2.0, 5.0), stats.beta.cdf((level - 0.3) / 0.7, 2.0, 5.0)
+        found, exact = luck_needed(level, 0.3, 2.0, 5.0), special.betainc(2.0, 5.0, max((level - 0.3) / 0.7, 0.0))
         assert found <= exact
         assert found < 0 or found > exact - 1.1e-3
 
@@ -189,16 +189,29 @@ def regrets(policy: Policy, env: StochasticEnvironment, horizon: int, runs: int)
 
 @compiled
 @pytest.mark.parametrize(
-    ("law", "graph", "most"),
-    [("beta 2", 1, 0.65), ("beta 10", 1, 0.5), ("uniform 0.05", 1, 0.5), ("lognormal", 1, 0.5), ("beta 10", 10, 0.3)],
+    ("law", "graph", "over_draws", "over_all"),
+    [
+        ("beta 2", 1, 0.63, 0.65),
+        ("beta 10", 1, 0.41, 0.42),
+        ("uniform 0.05", 1, 0.42, 0.28),
+        ("lognormal", 1, 0.46, 0.37),
+        ("uniform 0.05", 10, 0.1, 0.08),
+    ],
 )
-def test_quiet_rewards_lose_less_than_coins_would(law: str, graph: int, most: float) -> None:
-    """Ratios of means of 8 runs; half of them are what was measured, the rest some five standard errors."""
+def test_quiet_rewards_lose_less_than_coins_would(law: str, graph: int, over_draws: float, over_all: float) -> None:
+    """Ratios of means of 8 runs: to draws from coins inside the same intervals, and to coins for both.
+
+    Measured 0.56, 0.35, 0.36, 0.36 and 0.07 over the former, 0.54, 0.33, 0.22, 0.29 and 0.05 over the latter. Limits
+    are 3.6 standard errors above, or more: luck that is drawn anew passes one of the ten once in a thousand times.
+    """
     arms = FeedbackGraph.semi_bandit(100) if graph == 1 else FeedbackGraph.cliques([graph] * 10)
     env = random_rewards(arms, law=law, seed=5)
     exact = regrets(GuardedThompson(arms, 10, prior="uniform", seed=1), env, 10_000, 8)
-    coin = regrets(GuardedThompson(arms, 10, prior="uniform", fractional="coin", seed=1), env, 10_000, 8)
-    assert exact.mean() <= most * coin.mean()
+    draws = regrets(GuardedThompson(arms, 10, prior="uniform", fractional="coin", seed=1), env, 10_000, 8)
+    coins = StochasticEnvironment(env.means, arms, seed=5)
+    both = regrets(GuardedThompson(arms, 10, prior="uniform", seed=1), coins, 10_000, 8)
+    assert exact.mean() <= over_draws * draws.mean()
+    assert exact.mean() <= over_all * both.mean()
 
 
 @compiled
@@ -225,13 +238,12 @@ def test_quiet_arms_among_coins_are_the_known_weak_spot() -> None:
         ("beta", 0.05, (1000, 10, 2000), 0.75),
         ("needles", 0.05, (1000, 10, 2000), 0.8),
         ("needles", 0.01, (100, 10, 10_000), 0.8),
-        ("beta", 0.5, (10, 3, 10_000), 1.25),
     ],
 )
 def test_a_learned_prior_with_fewer_draws_loses_less_where_arms_are_many(
     law: str, rate: float, sizes: tuple[int, int, int], most: float
 ) -> None:
-    """Ratios of means of 8 runs with other means; with few arms nothing is lost, up to noise."""
+    """Ratios of means of 8 runs with other means."""
     n, budget, horizon = sizes
     lost = {
         prior: np.mean(
@@ -249,6 +261,19 @@ def test_a_learned_prior_with_fewer_draws_loses_less_where_arms_are_many(
     }
     assert lost["learned"] <= most * lost["uniform"]
     assert math.isfinite(lost["learned"])
+
+
+@compiled
+@pytest.mark.parametrize(("means", "runs", "most"), [((0.3, 0.4), 512, 1.1), ((0.2, 0.3, 0.4, 0.5, 0.6), 256, 1.1)])
+def test_a_learned_prior_costs_nothing_where_arms_are_few(means: tuple[float, ...], runs: int, most: float) -> None:
+    """Measured 1.02 and 0.98, with standard errors of 0.02 and 0.03: one false alarm in ten thousand."""
+    env = StochasticEnvironment(means, len(means), seed=5)
+    budget = len(means) // 2
+    uniform, learned = (
+        regrets(GuardedThompson(len(means), budget, prior=prior, seed=1), env, 2000, runs)
+        for prior in ("uniform", "learned")
+    )
+    assert learned.mean() <= most * uniform.mean()
 
 
 @compiled

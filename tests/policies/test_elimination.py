@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from armtriage import (
     CombinatorialElimination,
@@ -21,11 +20,11 @@ from armtriage import (
     simulate,
 )
 from armtriage.theory import minimax_upper
+from conftest import most_failures
 from twins import independence, saved
 from twins.elimination import Elimination
 
 DELTA, ROUNDS, RUNS = 0.1, 2000, 18
-FALSE_ALARM = 1e-6  # of each binomial bound below
 pytestmark = pytest.mark.xdist_group("elimination")  # the runs are kept, so that one process should have them
 
 
@@ -348,12 +347,12 @@ KINDS = [
 
 @pytest.mark.parametrize(("kind", "horizon"), KINDS)
 def test_intervals_fail_with_probability_delta_at_most(kind: str, horizon: int | None) -> None:
-    assert broken_paths(kind, horizon, 0.2) <= binom.ppf(1 - FALSE_ALARM, 2000, 0.2)
+    assert broken_paths(kind, horizon, 0.2) <= most_failures(2000, 0.2)
 
 
 @pytest.mark.parametrize(("kind", "horizon"), [("mixture", None), ("kl", 200), ("hoeffding", 200)])
 def test_intervals_of_half_the_width_would_be_caught(kind: str, horizon: int | None) -> None:
-    assert broken_paths(kind, horizon, 0.2, shrink=0.5) > binom.ppf(1 - FALSE_ALARM, 2000, 0.2)
+    assert broken_paths(kind, horizon, 0.2, shrink=0.5) > most_failures(2000, 0.2)
 
 
 def wrong_triages(delta: float) -> int:
@@ -369,7 +368,7 @@ def wrong_triages(delta: float) -> int:
 
 @pytest.mark.parametrize("delta", [0.5, 0.05])
 def test_triage_is_wrong_with_probability_delta_at_most(delta: float) -> None:
-    assert wrong_triages(delta) <= binom.ppf(1 - FALSE_ALARM, 800, delta)
+    assert wrong_triages(delta) <= most_failures(800, delta)
 
 
 def test_triage_is_wrong_now_and_then_when_delta_is_large() -> None:

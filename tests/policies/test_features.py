@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 
 from armtriage import (
     C2UCB,
+    ContextualGuard,
     DamagedFile,
     Features,
+    Guard,
     GuardedLinear,
     HierarchicalElimination,
     LinearThompsonSampling,
@@ -119,6 +119,9 @@ def test_raw_rows_are_the_same_as_the_contexts_made_of_them(name: str) -> None:
 
 
 def test_a_request_may_be_a_frame_dicts_an_array_or_sparse() -> None:
+    import pandas as pd
+    import polars as pl
+
     rows = page(np.random.default_rng(7))
     expected = make("C2UCB").ask(rows)
     for request in (pd.DataFrame(rows), pl.DataFrame(rows), tuple(rows)):
@@ -169,6 +172,8 @@ def test_odd_values_are_counted_once_for_each_decision() -> None:
     rows = page(rng, 3)
     rows[0] |= {"length": 1e9, "topic": "war"}
     rows[1] |= {"device": None}
+    import pandas as pd
+
     decision = policy.ask(pd.DataFrame(rows))
     report = policy.feature_report
     assert (report.rows, report.clipped, report.missing) == (3, {"length": 1}, {"device": 1})
@@ -214,6 +219,36 @@ def test_arms_with_parameters_of_their_own_take_raw_rows_too(model: str) -> None
     assert again.digest() == policy.digest()
     assert again.feature_report == policy.feature_report
     assert again.ask(rows).names == policy.ask(rows).names
+
+
+def test_a_function_inside_a_guard_sees_what_features_make_of_rows(tmp_path: Path) -> None:
+    """Rows in, contexts to the function; the file has the features, and not the function."""
+    seen: list[np.ndarray] = []
+
+    def oldest(contexts: np.ndarray) -> np.ndarray:
+        seen.append(contexts)
+        return contexts[:, place].argsort()[-2:]
+
+    place = FEATURES.get_feature_names_out().tolist().index("age")
+    policy = Guard(oldest, budget=2, features=FEATURES, reward_range=(0, 1), seed=7)
+    assert type(policy) is ContextualGuard
+    assert (policy.dimension, policy.norm_bound) == (FEATURES.dimension, FEATURES.norm_bound)
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        rows = [{**row, "age": 20 + 5 * arm} for arm, row in enumerate(page(rng))]
+        decision = policy.ask(rows)
+        assert np.array_equal(seen[-1], FEATURES.transform(rows))
+        if not policy.account.forced_rounds:
+            assert decision.arms.tolist() == [6, 7]
+        policy.tell(decision, [0, 1])
+    with pytest.raises(TypeError, match="column 'age' must hold numbers"):
+        policy.ask([{**rows[0], "age": "old"}])
+    assert policy.feature_report.rows == 160
+    policy.save(tmp_path / "guard")
+    again = Policy.load(tmp_path / "guard")
+    again.proposer = oldest  # type: ignore[attr-defined]
+    assert again.digest() == policy.digest()
+    assert again.ask(rows).arms.tolist() == policy.ask(rows).arms.tolist()  # type: ignore[attr-defined]
 
 
 def test_features_that_are_fitted_anew_change_no_policy() -> None:

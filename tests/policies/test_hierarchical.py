@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from armtriage import C2UCB, HierarchicalElimination, LinearEnvironment, LinearThompsonSampling, simulate
+from conftest import FALSE_ALARM, most_failures
 from twins.cases import ball
 from twins.linear import TIE, HierarchicalTwin, Ridge, Round, Stage, stage_rule
 
 RUNS = 9
-FALSE_ALARM = 1e-6  # of each binomial bound below
 pytestmark = pytest.mark.xdist_group("hierarchical")  # the runs are kept, so that one process should have them
 ROUNDING = 1e-9
 # How many widths 2^-h the arms of stage h can differ on the good event.
@@ -409,16 +408,12 @@ def sample() -> Sample:
     return Sample(worst, {h: np.array(values) for h, values in noise.items()})
 
 
-def most_misses(runs: int, share: float) -> float:
-    return float(binom.ppf(1 - FALSE_ALARM, runs, share))
-
-
 def test_intervals_of_a_run_miss_with_probability_delta_at_most() -> None:
-    assert (sample().worst > 1).sum() <= most_misses(SAMPLE, DELTA)
+    assert (sample().worst > 1).sum() <= most_failures(SAMPLE, DELTA)
 
 
 def test_intervals_of_a_third_of_the_width_would_be_caught() -> None:
-    assert (sample().worst > 1 / 3).sum() > most_misses(SAMPLE, DELTA)
+    assert (sample().worst > 1 / 3).sum() > most_failures(SAMPLE, DELTA)
 
 
 def test_three_stages_are_sampled() -> None:
@@ -429,7 +424,7 @@ def test_three_stages_are_sampled() -> None:
 def test_noise_of_a_stage_exceeds_its_bound_as_seldom_as_promised(h: int) -> None:
     noise = sample().noise[h]
     for share in (0.5, 0.2, 0.05):
-        assert (np.abs(noise) > math.sqrt(2 * math.log(2 / share))).sum() <= most_misses(noise.size, share)
+        assert (np.abs(noise) > math.sqrt(2 * math.log(2 / share))).sum() <= most_failures(noise.size, share)
 
 
 @pytest.mark.parametrize("h", [1, 2, 3])
@@ -467,7 +462,7 @@ radii = pytest.mark.parametrize("policy", ["HierarchicalElimination", "C2UCB"])
 
 @radii
 def test_intervals_hold_for_many_slots_of_independent_noise(policy: str) -> None:
-    assert missing(policy, "independent", 1.0) <= most_misses(SHOCKS, DELTA)
+    assert missing(policy, "independent", 1.0) <= most_failures(SHOCKS, DELTA)
 
 
 @radii
@@ -478,7 +473,7 @@ def test_intervals_fail_if_the_arms_of_a_round_share_their_noise(policy: str) ->
 
 @radii
 def test_noise_scale_times_the_root_of_the_slots_is_enough_for_shared_noise(policy: str) -> None:
-    assert missing(policy, "shared", math.sqrt(SLOTS)) <= most_misses(SHOCKS, DELTA)
+    assert missing(policy, "shared", math.sqrt(SLOTS)) <= most_failures(SHOCKS, DELTA)
 
 
 @cache

@@ -236,8 +236,8 @@ def guarded(env: Any, budget: int, rounds: int, seed: int, replication: int = 0,
 
 
 def guard_case(number: int, rounds: int = 300) -> Case:
-    """Small factors and large deltas make the guard step in and sets change within few rounds."""
-    env, budget = graph_problem(7000 + number, tame=True)
+    """Small factors and large deltas make the guard step in and sets change within few rounds; one in ten has hubs."""
+    env, budget = hub_problem(number) if number % 10 == 2 else graph_problem(7000 + number, tame=True)
     options: dict[str, Any] = {
         "delta": (0.9, 0.5, 0.01)[number % 3],
         "mode": ("time", "shadow")[number // 2 % 2],
@@ -250,11 +250,24 @@ def guard_case(number: int, rounds: int = 300) -> Case:
     return guarded(env, budget, rounds, number, number % 2, **options)
 
 
+def hubs(n: int, n_hubs: int) -> FeedbackGraph:
+    """The first arms show all others, each its part of them."""
+    edges = [(hub, arm) for hub in range(n_hubs) for arm in range(n_hubs, n) if arm % n_hubs == hub]
+    return FeedbackGraph.from_edges(n, edges)
+
+
+def hub_problem(number: int) -> tuple[StochasticEnvironment, int]:
+    """Hubs that are bad and show many arms, whose looks therefore wait."""
+    rng = np.random.default_rng([23, number])
+    n, n_hubs, budget = int(rng.integers(16, 31)), int(rng.integers(1, 4)), int(rng.integers(2, 5))
+    means = np.where(np.arange(n) < n_hubs, 0.25, np.where(rng.permutation(n) < budget + 1, 0.75, 0.5))
+    return StochasticEnvironment(means, hubs(n, n_hubs), seed=number), budget
+
+
 def guard_hubs_case(n_hubs: int) -> Case:
     n, rng = 40, np.random.default_rng(n_hubs)
-    edges = [(hub, arm) for hub in range(n_hubs) for arm in range(n_hubs, n) if arm % n_hubs == hub]
     means = np.where(np.arange(n) < n_hubs, 0.2, np.where(rng.permutation(n) < 6, 0.8, 0.5))
-    return guarded(StochasticEnvironment(means, FeedbackGraph.from_edges(n, edges), seed=3), 4, 600, 5)
+    return guarded(StochasticEnvironment(means, hubs(n, n_hubs), seed=3), 4, 600, 5)
 
 
 def guard_medium_case(kind: str) -> Case:

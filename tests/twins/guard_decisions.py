@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import betaincc, betaincinv, ndtr
-from scipy.stats import beta
 
 from armtriage import DecisionSet, FeedbackGraph
 from armtriage.intervals import MIXTURE, interval
@@ -56,6 +55,8 @@ def near_quantile(z: float, a: float, b: float) -> float:
     x = a / (a + b * math.exp(min(2 * w, 500)))
     if a >= 12:
         return x
+    from scipy.stats import beta  # here, since it takes most of a second and few tests come so far
+
     x = min(max(x, 1e-9), 1 - 1e-9)
     density = float(beta.pdf(x, a, b))
     if not density > 0:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from armtriage.decisions.acyclic import AcyclicRoutes, _forward
 from armtriage.decisions.constraints import Knapsack, _fill
 from armtriage.decisions.explicit import Explicit, _totals
+from armtriage.decisions.matchings import Matchings, heaviest_pairs
 from armtriage.decisions.paths import Paths
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks
 from armtriage.decisions.slates import PartitionMatroid, TopS, _select
@@ -85,6 +86,20 @@ class Bags(Record):
     loads: Ints
     chosen: NDArray[np.bool_]
     room: int
+    offset: float
+
+
+class Assignments(Record):
+    """What `best_matching` needs."""
+
+    marks: Marks
+    rows: Ints
+    columns: Ints
+    costs: Floats
+    matched: Ints
+    chosen: NDArray[np.bool_]
+    n_rows: int
+    n_columns: int
     offset: float
 
 
@@ -159,12 +174,22 @@ def best_bag(oracle: Bags, weights: Floats, arms: Ints) -> int:
     return _collect(oracle.chosen, arms)
 
 
+@kernel
+def best_matching(oracle: Assignments, weights: Floats, arms: Ints) -> int:
+    """Write the pairs of the best matching."""
+    shape = (oracle.n_rows, oracle.n_columns)
+    heaviest_pairs(
+        weights, oracle.marks, oracle.rows, oracle.columns, shape, oracle.costs, oracle.matched, oracle.chosen
+    )
+    return _collect(oracle.chosen, arms)
+
+
 def has_compiled_oracle(decisions: DecisionSet) -> bool:
     """Whether compiled code can ask the set."""
     kind: type[Any] = type(decisions)
     if isinstance(decisions, Paths):
         return kind is Paths and not decisions.needs_costs
-    return kind in (PartitionMatroid, TopS, SpanningTrees, Explicit) or (
+    return kind in (PartitionMatroid, TopS, Matchings, SpanningTrees, Explicit) or (
         isinstance(decisions, Knapsack) and kind is Knapsack and decisions._room >= 0
     )
 
@@ -176,11 +201,22 @@ def compiled_oracle(decisions: DecisionSet, offset: float) -> CompiledOracle | N
     n = decisions.n_arms
     marks, chosen = np.zeros(n, np.int8), np.zeros(n, np.bool_)
     if isinstance(decisions, PartitionMatroid):
-        own, groups = decisions, decisions.capacities.size
+        groups = decisions.capacities.size
         slates = Slates(
-            marks, own._members, own._starts, own.capacities, chosen, np.zeros(groups), np.zeros(groups), offset
+            marks,
+            decisions._members,
+            decisions._starts,
+            decisions.capacities,
+            chosen,
+            np.zeros(groups),
+            np.zeros(groups),
+            offset,
         )
         return CompiledOracle(slates, best_slate)
+    if isinstance(decisions, Matchings):
+        costs, matched = decisions._desk()
+        own = decisions._rows, decisions._columns, costs, matched, chosen
+        return CompiledOracle(Assignments(marks, *own, *decisions._shape, offset), best_matching)
     if isinstance(decisions, SpanningTrees):
         trees = Trees(decisions.edges, np.zeros(n), np.zeros(n, np.int64), chosen, decisions.n_nodes, offset)
         return CompiledOracle(trees, best_tree)

@@ -7,7 +7,7 @@ from math import comb, factorial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LARGEST, as_array, as_numbers, check_count, check_pairs, check_per_arm
 from armtriage.arms import Name
@@ -22,12 +22,56 @@ from armtriage.decisions.sets import (
     named_in,
     written,
 )
+from armtriage.kernels.assignment import assign
 from armtriage.kernels.jit import kernel
 
 __all__ = ["Matchings"]
 
 _CELLS = 10**8
 """The largest matrix of costs, which is dense."""
+
+
+@kernel
+def write_costs(
+    weights: Floats, marks: Marks, rows: Ints, columns: Ints, shape: tuple[int, int], costs: Floats
+) -> None:
+    """Write the matrix whose cheapest assignment is the best decision, with dummies that take the rest.
+
+    With d rows too many, d columns of cost 0 follow, and a row for each column that then is too many.
+    """
+    costs[:] = np.inf
+    costs[: shape[0], shape[1] :] = 0.0
+    costs[shape[0] :, : shape[1]] = 0.0
+    for a in range(weights.size):
+        if marks[a] >= 0:
+            costs[rows[a], columns[a]] = -weights[a]
+    for a in range(weights.size):
+        if marks[a] == 1:
+            row, column = rows[a], columns[a]
+            cost = costs[row, column]
+            costs[row] = np.inf
+            costs[:, column] = np.inf
+            costs[row, column] = cost
+
+
+@kernel
+def heaviest_pairs(
+    weights: Floats,
+    marks: Marks,
+    rows: Ints,
+    columns: Ints,
+    shape: tuple[int, int],
+    costs: Floats,
+    matched: Ints,
+    chosen: NDArray[np.bool_],
+) -> bool:
+    """Mark the arms of the best decision; False if there is none."""
+    write_costs(weights, marks, rows, columns, shape, costs)
+    if not assign(costs, matched):
+        return False
+    for a in range(weights.size):
+        chosen[a] = matched[rows[a]] == columns[a]
+    return True
 
 
 @kernel
@@ -112,14 +156,18 @@ class Matchings(DecisionSet):
         self._complete = np.array_equal(self.edges, every)
         # The rows of the cost matrix are the smaller side.
         turned = self.left > self.right
-        self._rows, self._columns = self.edges.T[::-1] if turned else self.edges.T
+        self._rows, self._columns = np.ascontiguousarray(self.edges.T[::-1] if turned else self.edges.T)
         self._shape = (self.right, self.left) if turned else (self.left, self.right)
         allowed = np.zeros(self._shape)
         allowed[self._rows, self._columns] = 1.0
         if allowed.sum() < len(self.edges):
             found, counts = np.unique(self.edges, axis=0, return_counts=True)
             raise ValueError(f"edges must name each pair once, got {tuple(found[counts > 1][0].tolist())} again")
-        most = int(allowed[_assign(-allowed)].sum())
+        most = self._shape[0]
+        if not self._complete:
+            matched = np.empty(most, np.int64)
+            assign(-allowed, matched)
+            most = int(allowed[np.arange(most), matched].sum())
         if size is not None and check_count("size", size, 1) > most:
             raise ValueError(f"size must be at most {most}, the largest matching of edges, got {size}")
         super().__init__(len(self.edges), most if size is None else int(size))
@@ -187,34 +235,18 @@ class Matchings(DecisionSet):
         given = as_array("weights", weights)
         return super()._check_weights(self.by_arm(given) if given.shape == (self.left, self.right) else given)
 
-    def _costs(self, weights: Floats, marks: Marks) -> Floats:
-        """Return the matrix whose cheapest assignment is the best decision, with dummies that take the rest.
-
-        With d rows too many, d columns of cost 0 follow, and a row for each column that then is too many.
-        """
+    def _desk(self) -> tuple[Floats, Ints]:
+        """Return room for a matrix of costs, and for the column of each of its rows."""
         rows, columns = self._shape
         idle = rows - self.size
-        costs = np.full((rows + columns - self.size if idle else rows, columns + idle), np.inf)
-        free = marks >= 0
-        costs[self._rows[free], self._columns[free]] = -weights[free]
-        costs[:rows, columns:] = 0.0
-        costs[rows:, :columns] = 0.0
-        for arm in np.flatnonzero(marks == 1):
-            row, column = self._rows[arm], self._columns[arm]
-            cost = costs[row, column]
-            costs[row] = np.inf
-            costs[:, column] = np.inf
-            costs[row, column] = cost
-        return costs
+        costs = np.empty((rows + columns - self.size if idle else rows, columns + idle))
+        return costs, np.empty(len(costs), np.int64)
 
     def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:
-        pairs = _assign(self._costs(weights, marks))
-        if pairs is None:
+        chosen = np.empty(self.n_arms, np.bool_)
+        if not heaviest_pairs(weights, marks, self._rows, self._columns, self._shape, *self._desk(), chosen):
             return None
-        matched = np.full(self._shape[0], -1)
-        real = pairs[0] < self._shape[0]
-        matched[pairs[0][real]] = pairs[1][real]
-        return np.flatnonzero(matched[self._rows] == self._columns)
+        return np.flatnonzero(chosen)
 
     def _exchange(self, weights: Floats, marks: Marks) -> tuple[Floats, Floats]:
         """Return all values from the cheapest cycles of exchanges.
@@ -223,12 +255,12 @@ class Matchings(DecisionSet):
         taken: the best decision with an arm differs by one such cycle. All dummy rows cost the same, so they are one
         node, the last.
         """
-        costs = self._costs(weights, marks)
-        pairs = _assign(costs)
-        if pairs is None:
+        costs, matched = self._desk()
+        write_costs(weights, marks, self._rows, self._columns, self._shape, costs)
+        if not assign(costs, matched):
             return np.full(self.n_arms, -np.inf), np.full(self.n_arms, -np.inf)
         rows, columns = self._shape
-        own = pairs[1][:rows]
+        own = matched[:rows]
         holder = np.full(costs.shape[1], rows)
         holder[own] = np.arange(rows)
         extra = costs[:rows] - costs[np.arange(rows), own][:, None]
@@ -299,13 +331,3 @@ def _side(argument: str, nodes: int | Sequence[Name]) -> tuple[int, list[Name] |
     if isinstance(nodes, list | tuple):
         return check_count(f"the number of names in {argument}", len(nodes), 1), as_names(argument, nodes)
     return check_count(argument, nodes, 1, LARGEST), None  # type: ignore[arg-type]
-
-
-def _assign(costs: Floats) -> tuple[Ints, Ints] | None:
-    from scipy.optimize import linear_sum_assignment
-
-    try:
-        rows, columns = linear_sum_assignment(costs)
-    except ValueError:
-        return None
-    return rows, columns

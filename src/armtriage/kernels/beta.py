@@ -327,9 +327,8 @@ def beta_near(z: float, a: float, b: float) -> float:
 @kernel
 def _near(z: float, a: float, b: float) -> float:
     """Return it for a at most b."""
-    above = 0.5 * math.erfc(z * _ROOT_HALF)
     if a == 1.0:
-        return -math.expm1(math.log(max(above, 1e-300)) / b)
+        return -math.expm1(math.log(max(0.5 * math.erfc(z * _ROOT_HALF), 1e-300)) / b)
     if a < _FEW and a != math.floor(a):
         return beta_quantile(min(0.5 * math.erfc(-z * _ROOT_HALF), _LARGEST), a, b)
     x = _at_normal(z, a, b)
@@ -346,7 +345,7 @@ def _near(z: float, a: float, b: float) -> float:
         total += term
     if term <= 0.0:
         return x
-    newton = (above - total) * y / (b * term)
+    newton = (0.5 * math.erfc(z * _ROOT_HALF) - total) * y / (b * term)
     halley = newton / max(1.0 - 0.5 * newton * ((a - 1.0) / x - (b - 1.0) / y), 0.5)
     return min(max(x - halley, 0.5 * x), x + 0.5 * y)
 

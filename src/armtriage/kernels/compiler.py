@@ -16,10 +16,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 from llvmlite import ir
+from llvmlite.binding import Linkage, parse_assembly
 from numba.core import caching, cgutils, codegen, compiler, sigutils, typed_passes, untyped_passes
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
@@ -31,6 +32,7 @@ from numba.np.arrayobj import populate_array
 
 from armtriage.kernels.jit import WAIT, cache_folder
 from armtriage.kernels.record import RecordLayout
+from armtriage.kernels.shortcuts import load_arrays, shortcuts
 
 __all__ = ["inner_function", "kind_of", "opener", "outer_function", "trailing_zeros"]
 
@@ -51,6 +53,13 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         self._linking_libraries = _link(self._final_module, self._linking_libraries)
         super().finalize()
 
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """Return the machine code and the names in it, without what linking would need: nobody links it again."""
+        self._ensure_finalized()
+        names = [one.name for one in self._final_module.functions if not one.is_declaration]
+        named = parse_assembly("\n".join(f'define void @"{name}"() {{ ret void }}' for name in names))
+        return self.name, "object", (self._get_compiled_object(), named.as_bitcode())
+
 
 class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """What kernels call: neither linked nor optimised nor turned into machine code by itself."""
@@ -64,11 +73,14 @@ class _InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     def finalize(self) -> None:
         self._raise_if_finalized()
         self._finalize_dynamic_globals()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"
         self._finalized = True
 
     def own_module(self) -> Any:
-        """Return the function alone."""
-        return super()._get_module_for_linking()
+        """Return the function alone, of which there may be many copies."""
+        return self._final_module
 
     def _get_module_for_linking(self) -> Any:
         """Return the function with all that it reaches, for functions that numba compiles in its own way."""
@@ -123,55 +135,6 @@ class _ChooseLibrary(LoweringPass):  # type: ignore[misc]
         return False
 
 
-_PLAIN = (_types.Number, _types.Boolean, _types.Array, _types.UniTuple)
-
-
-class _TypingContext:
-    """Numba's typing context with a memory: it tries dozens of candidates for every sum, each time anew."""
-
-    known: ClassVar[dict[Any, Any]] = {}
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
-
-    def resolve_function_type(self, function: Any, args: Any, named: Any) -> Any:
-        if named or isinstance(function, _types.Dispatcher):
-            return self._context.resolve_function_type(function, args, named)
-        return self._recall((function, *args), args, self._context.resolve_function_type, function, args, named)
-
-    def resolve_getitem(self, target: Any, index: Any) -> Any:
-        return self._recall(("get", target, index), (target, index), self._context.resolve_getitem, target, index)
-
-    def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
-        args = target, index, value
-        return self._recall(("set", *args), args, self._context.resolve_setitem, *args)
-
-    def _recall(self, key: Any, kinds: Any, resolve: Callable[..., Any], *args: Any) -> Any:
-        if not all(isinstance(kind, _PLAIN) for kind in kinds):
-            return resolve(*args)
-        if key not in self.known:
-            self.known[key] = resolve(*args)
-        return self.known[key]
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _TypeInference(typed_passes.NopythonTypeInference):  # type: ignore[misc]
-    """Type inference that does not ask the same question twice."""
-
-    _name = "armtriage_type_inference"
-
-    def run_pass(self, state: Any) -> bool:
-        context, state.typingctx = state.typingctx, _TypingContext(state.typingctx)
-        try:
-            super().run_pass(state)
-        finally:
-            state.typingctx = context
-        return False
-
-
 class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
     """The passes that kernels need, which have no closures, generators, context managers or literals to unroll."""
 
@@ -182,7 +145,7 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             untyped_passes.FixupArgs,
             untyped_passes.IRProcessing,
             untyped_passes.ReconstructSSA,
-            _TypeInference,
+            typed_passes.NopythonTypeInference,
             typed_passes.PreLowerStripPhis,
             typed_passes.IRLegalization,
             _ChooseLibrary,
@@ -242,6 +205,7 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         if kept == key:
             return self._impl.rebuild(target_context, payload)
         WAIT.begin()
+        load_arrays()
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -277,9 +241,12 @@ def _prune(folder: Path) -> None:
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "pipeline_class": _Pipeline}
 
 
+_inner = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)
+
+
 def inner_function(function: Callable[..., Any]) -> Any:
     """Return what kernels call: a function that becomes part of their machine code."""
-    made = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+    made = _inner(function)
     # Numba's own way in keeps a clock for every caller in the chain, which costs more than it tells.
     made.compile = functools.partial(_compile_inner, made)
     return made
@@ -306,7 +273,7 @@ def _widened(kind: Any) -> Any:
 
 def outer_function(function: Callable[..., Any], digest: str | None) -> Any:
     """Return what Python calls; its machine code is kept under the digest, unless that is None."""
-    made = numba.njit(**_OPTIONS)(function)
+    made = numba.njit(no_cfunc_wrapper=True, **_OPTIONS)(function)
     if digest is not None:
         function.__armtriage_digest__ = digest  # type: ignore[attr-defined]
         made._cache = _Cache(function)
@@ -320,7 +287,8 @@ def _compile_outer(compile_one: Callable[[Any], Any], signature: Any) -> Any:
         usual = gc.get_threshold()
         gc.set_threshold(*_RARE_COLLECTIONS)
         try:
-            return compile_one(signature)
+            with shortcuts(_inner):
+                return compile_one(signature)
         finally:
             gc.set_threshold(*usual)
 

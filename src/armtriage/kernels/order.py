@@ -112,6 +112,8 @@ def sort_pairs(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> 
                 values[j], arms[j] = values[j - 1], arms[j - 1]
                 j -= 1
             values[j], arms[j] = value, arm
+    if n <= 8:
+        return
     other_values, other_arms = np.empty(n), np.empty(n, np.int64)
     width = 8
     while width < n:

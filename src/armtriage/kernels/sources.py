@@ -7,6 +7,7 @@ calls compiles nothing anew, and no stale code is ever run.
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import json
 import os
@@ -54,6 +55,7 @@ class Sources:
         self._memory = memory
         self._remembered: dict[str, Any] | None = None
         self._modules: dict[str, _Module] = {}
+        self._known: dict[tuple[str, str], tuple[str, list[tuple[str, str]]]] = {}
         self._changed = False
         self._newest = 0.0
 
@@ -65,7 +67,12 @@ class Sources:
         if not _is_ours(module):
             return None
         reached: dict[tuple[str, str], str] = {}
-        self._reach(module, name, reached)
+        waiting = [(module, name)]
+        while waiting:
+            one = waiting.pop()
+            if one not in reached:
+                reached[one], others = self._found(*one)
+                waiting += others
         self._remember()
         if self._newest > _BEGAN:
             return None
@@ -77,30 +84,32 @@ class Sources:
         """Return one digest for several."""
         return _hash("\n".join(digests))
 
-    def _reach(self, module: str, name: str, reached: dict[tuple[str, str], str]) -> None:
-        """Add a definition, and those that it reaches; a name that no module defines is one of Python's own."""
-        if not _is_ours(module) or (module, name) in reached:
-            return
-        known = self._module(module)
-        if (definition := known.definitions.get(name)) is not None:
-            reached[module, name] = definition.digest
-            for other in definition.names:
-                self._follow(module, known, other, reached)
-        elif name in known.imports:
-            where, what = known.imports[name]
-            self._reach(where, what, reached)
+    def _found(self, module: str, name: str) -> tuple[str, list[tuple[str, str]]]:
+        """Return a name's own digest and where it leads; one that no module defines is one of Python's own."""
+        if (module, name) not in self._known:
+            known = self._module(module)
+            definition = known.definitions.get(name)
+            if definition is not None:
+                others = [self._meant(module, known, other) for other in definition.names]
+                found = definition.digest, [other for other in others if _is_ours(other[0])]
+            else:
+                where = known.imports.get(name, ("", ""))
+                found = "", [(where[0], where[1])] if _is_ours(where[0]) else []
+            self._known[module, name] = found
+        return self._known[module, name]
 
-    def _follow(self, module: str, known: _Module, name: str, reached: dict[tuple[str, str], str]) -> None:
+    @staticmethod
+    def _meant(module: str, known: _Module, name: str) -> tuple[str, str]:
+        """Return the module and the name in it that a name means in another."""
         first, _, rest = name.partition(".")
         where, what = known.imports.get(first, ("", ""))
         if not _is_ours(where):
-            self._reach(module, first, reached)
-        elif not what:
-            self._reach(where, rest.partition(".")[0], reached)
-        elif _file_of(f"{where}.{what}") is not None:
-            self._reach(f"{where}.{what}", rest.partition(".")[0], reached)
-        else:
-            self._reach(where, what, reached)
+            return module, first
+        if not what:
+            return where, rest.partition(".")[0]
+        if _file_of(f"{where}.{what}") is not None:
+            return f"{where}.{what}", rest.partition(".")[0]
+        return where, what
 
     def _module(self, name: str) -> _Module:
         if name in self._modules:
@@ -137,6 +146,7 @@ def _is_ours(module: str) -> bool:
     return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")
 
 
+@functools.cache
 def _file_of(module: str) -> Path | None:
     """Return a module's file, without importing it or what it stands in."""
     root = Path(__file__).parents[1]
@@ -166,13 +176,16 @@ def _parse(text: str) -> tuple[dict[str, tuple[str, list[str]]], dict[str, tuple
 
     def add(name: str, node: ast.AST) -> None:
         digest, names = definitions.get(name, ("", []))
-        definitions[name] = _hash(digest + ast.dump(node)), sorted({*names, *_names_in(node)} - {name})
+        found: set[str] = set()
+        text: list[str] = []
+        _write(node, text, found)
+        definitions[name] = _hash(digest + "".join(text)), sorted({*names, *found} - {name})
 
     def visit(nodes: list[ast.stmt]) -> None:
         for node in nodes:
             match node:
                 case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                    add(name, _without_docstrings(node))
+                    add(name, node)
                 case ast.Import(names=aliases):
                     imports.update({alias.asname or alias.name: (alias.name, "") for alias in aliases})
                 case ast.ImportFrom(module=str(module), names=aliases):
@@ -188,21 +201,37 @@ def _parse(text: str) -> tuple[dict[str, tuple[str, list[str]]], dict[str, tuple
     return definitions, imports
 
 
-def _without_docstrings(node: ast.AST) -> ast.AST:
-    for one in ast.walk(node):
-        if isinstance(one, ast.FunctionDef | ast.ClassDef):
-            match one.body:
-                case [ast.Expr(ast.Constant(str())), *rest]:
-                    one.body = rest
-    return node
+def _write(node: Any, text: list[str], names: set[str]) -> None:
+    """Write down a syntax tree without docstrings, and the names that are read in it, with the first attribute of each.
+
+    It is `ast.dump` and three walks in one, since every module of a policy is read before its first decision.
+    """
+    if isinstance(node, ast.AST):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names.add(f"{node.value.id}.{node.attr}")
+        text.append(f"{type(node).__name__}(")
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if field == "body" and isinstance(node, ast.FunctionDef | ast.ClassDef):
+                value = _without_docstring(node.body)
+            if value is not None and value != []:
+                text.append(f"{field}=")
+                _write(value, text, names)
+        text.append(")")
+    elif isinstance(node, list):
+        text.append("[")
+        for one in node:
+            _write(one, text, names)
+            text.append(",")
+        text.append("]")
+    else:
+        text.append(repr(node))
 
 
-def _names_in(node: ast.AST) -> set[str]:
-    """Return the names that are read, with the first attribute of each."""
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-    dotted = {
-        f"{one.value.id}.{one.attr}"
-        for one in ast.walk(node)
-        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name)
-    }
-    return names | dotted
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    match body:
+        case [ast.Expr(ast.Constant(str())), *rest]:
+            return rest
+    return body

@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.plots.labels import shorten
+from armtriage.plots.labels import fold, shorten
 from armtriage.plots.style import INK, check_columns, counted, dress, figure_of, font, new_axes, number_ticks, sign
 from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.collections import QuadMesh
 
 __all__ = ["heat_map"]
 
 _MAP = "viridis"  # even in lightness, and safe for every eye
 _TICKS = 12
+_SLANTED = 14  # letters of a slanted word
+_FOLDED = 7  # letters that a column must have for words in several lines
 
 
 def heat_map(
@@ -75,8 +76,8 @@ def heat_map(
         sign(ax, "means" + (f" of {counted(table['runs'].to_list())}" if "runs" in table.columns else ""))
     mesh = _cells(ax, grid, log)
     dress(ax, _spoken(x), _spoken(y))
-    _name(ax, ax.xaxis, columns, 0.74 * figure_of(ax).get_figwidth())
-    _name(ax, ax.yaxis, rows, 0.0)
+    _name_columns(ax, columns)
+    _name_rows(ax, rows)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     bar = figure_of(ax).colorbar(mesh, ax=ax, pad=0.02, fraction=0.07)
@@ -92,23 +93,38 @@ def _spoken(name: str) -> str:
     return {"mean": "regret at the end"}.get(name, name.split(".", 1)[-1].replace("_", " "))
 
 
-def _name(ax: Axes, axis: Axis, values: list[Any], inches: float) -> None:
-    """Put a tick at each value; at fewer numbers, and at slanted words, where they would touch in so many inches."""
-    words = not isinstance(values[0], int | float) or isinstance(values[0], bool)
-    named = (
-        shorten([str(one) for one in values], 14)
-        if words
-        else [short(one, 6 if abs(one) < 1e6 else 3) for one in values]
-    )
+def _name_columns(ax: Axes, values: list[Any]) -> None:
+    """Put a tick at each value; at fewer numbers, in several lines or at slanted words, where they would touch."""
+    named, words = _named(values, _SLANTED)
     step = -(-len(values) // _TICKS)
-    room = inches * 72 / len(values) / (0.62 * font(ax))
-    while inches and not words and max(map(len, named[::step])) + 0.4 > room * step:
+    room = 0.74 * figure_of(ax).get_figwidth() * 72 / len(values) / (0.62 * font(ax)) - 0.4  # letters a column
+    while not words and max(map(len, named[::step])) > room * step:
         step += 1
-    axis.set_ticks(list(range(0, len(values), step)), named[::step])
-    if inches and words and max(map(len, named)) + 0.4 > room * step:
+    lines = [fold(str(one), int(room)) for one in values] if words and room > _FOLDED else []
+    if lines and all(" ".join(some) == str(one) for some, one in zip(lines, values, strict=True)):  # no word is broken
+        named = ["\n".join(some) for some in lines]
+    slanted = words and max(len(line) for name in named for line in name.split("\n")) > room * step
+    ax.xaxis.set_ticks(list(range(0, len(values), step)), named[::step])
+    if slanted:
         ax.tick_params(axis="x", rotation=30)
-        for label in axis.get_ticklabels():
+        for label in ax.get_xticklabels():
             label.set(ha="right", rotation_mode="anchor")
+
+
+def _name_rows(ax: Axes, values: list[Any]) -> None:
+    """Put a tick at each value, and at fewer where lines would touch; words may take a third of the figure."""
+    inches, letter = figure_of(ax).get_size_inches(), font(ax) / 72
+    named, words = _named(values, max(_SLANTED, int(inches[0] / 3 / (0.55 * letter))))
+    fitting = max(int(0.8 * inches[1] / (1.25 * letter)), 1)
+    step = -(-len(values) // (fitting if words else min(fitting, _TICKS)))
+    ax.yaxis.set_ticks(list(range(0, len(values), step)), named[::step])
+
+
+def _named(values: list[Any], limit: int) -> tuple[list[str], bool]:
+    """Return what to write at the ticks, words in at most so many letters, and whether they are words."""
+    if not isinstance(values[0], int | float) or isinstance(values[0], bool):
+        return shorten([str(one) for one in values], limit), True
+    return [short(one, 6 if abs(one) < 1e6 else 3) for one in values], False
 
 
 def _cells(ax: Axes, grid: NDArray[np.float64], log: bool) -> QuadMesh:

@@ -125,7 +125,6 @@ def _chart(results: Results, name: str, table: polars.DataFrame) -> Chart:
     kinds: dict[Any, Any] = {"family": polars.Enum(families), "policy": polars.Enum(order)}
     ax = plots.new_axes(5.2, 1.3 + 0.27 * len(order))
     plots.heat_map(table.cast(kinds), "family", "policy", "ratio", ax, log=True, title="times the least")
-    ax.set_yticks(range(len(order)), order)
     ax.set_xlabel("")
     ax.set_ylabel("")
     caption = f"Regret on random instances with {_TITLES[name]}, as a multiple of the least of each family."

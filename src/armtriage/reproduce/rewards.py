@@ -154,9 +154,11 @@ def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
 def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
     made = []
     for name, one in results.items():
-        ax = plots.new_axes(6.4, 1.6 + 0.27 * len(_POLICIES))
         table = tables[name]
-        plots.heat_map(table, "environment", "policy", "ratio", ax, log=True, title="times the coin's")
+        places = list(dict.fromkeys(table["environment"]))[::-1]
+        kinds: dict[Any, Any] = {"environment": polars.Enum(places), "policy": polars.Enum(list(_POLICIES))}
+        ax = plots.new_axes(6.4, 0.9 + 0.24 * len(places))
+        plots.heat_map(table.cast(kinds), "policy", "environment", "ratio", ax, log=True, title="times the coin's")
         ax.set_xlabel("")
         ax.set_ylabel("")
         caption = f"Regret over that of Thompson sampling with a coin: {name.replace('-', ', ')}."

@@ -148,7 +148,6 @@ def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> lis
     kinds: dict[Any, Any] = {"family": polars.Enum(families), "policy": polars.Enum(order)}
     ax = plots.new_axes(7.0, 1.3 + 0.27 * len(order))
     plots.heat_map(table.cast(kinds), "family", "policy", "ratio", ax, log=True, title="times the best of five")
-    ax.set_yticks(range(len(order)), order)
     ax.set_xlabel("")
     ax.set_ylabel("")
     caption = f"Regret as a multiple of the least among the five policies beside {GUARDED}, by family."

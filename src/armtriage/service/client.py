@@ -107,6 +107,7 @@ class Client:
         exclude: Iterable[str] | None = None,
         eligible: Iterable[str] | None = None,
         contexts: Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | None = None,
+        rows: Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
         tags: Mapping[str, Any] | None = None,
         fallback: Sequence[str] | Callable[[], Sequence[str]] | None = None,
     ) -> ServedDecision:
@@ -118,7 +119,7 @@ class Client:
             The policy's name.
         id : str, optional
             The decision's id, for one that may be asked for again elsewhere; by default a new one.
-        exclude, eligible, contexts, tags
+        exclude, eligible, contexts, rows, tags
             As the service takes them.
         fallback : sequence of str or callable, optional
             The arms to show if the service does not answer; without it that raises `Unavailable`.
@@ -130,9 +131,16 @@ class Client:
         if eligible is not None:
             body["eligible"] = list(eligible)
         if contexts is not None:
-            rows = contexts.items() if isinstance(contexts, Mapping) else None
             body["contexts"] = (
-                [list(row) for row in contexts] if rows is None else {name: list(row) for name, row in rows}
+                {name: list(row) for name, row in contexts.items()}
+                if isinstance(contexts, Mapping)
+                else [list(row) for row in contexts]
+            )
+        if rows is not None:
+            body["rows"] = (
+                {name: dict(row) for name, row in rows.items()}
+                if isinstance(rows, Mapping)
+                else [dict(row) for row in rows]
             )
         if tags is not None:
             body["tags"] = dict(tags)

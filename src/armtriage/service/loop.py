@@ -510,11 +510,16 @@ def rehearse(fold: Fold) -> None:
     copy = Fold.from_bytes(fold.recipe, fold.to_bytes())
     turn = Turn(copy, clock.steady(), {}, {})
     copy.status = "running"
-    contexts = None
-    if copy.contextual:
-        contexts = [[0.0] * int(copy.recipe.create.dimension) for _ in copy.names]  # type: ignore[arg-type]
-    asked = [Decide() if contexts is None else Decide(contexts=contexts) for _ in range(3)]
-    if contexts is None and len(copy.names) > 1:
+    given: dict[str, Any] = {}
+    if copy.recipe.create.features is not msgspec.UNSET:
+        try:
+            given = {"rows": [dict.fromkeys(map(str, copy.recipe.features.columns)) for _ in copy.names]}
+        except Refused:
+            return  # where rows cannot be read, nobody can ask
+    elif copy.contextual:
+        given = {"contexts": [[0.0] * int(copy.recipe.create.dimension) for _ in copy.names]}  # type: ignore[arg-type]
+    asked = [Decide(**given) for _ in range(3)]
+    if not given and len(copy.names) > 1:
         asked.append(Decide(exclude=[copy.names[int((~copy.retired).argmax())]]))
     keys = []
     for one in ([asked[0]], asked[1:]):

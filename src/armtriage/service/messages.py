@@ -25,6 +25,7 @@ __all__ = [
     "DecideBatch",
     "Error",
     "Fates",
+    "FeatureFacts",
     "Message",
     "Results",
     "Reward",
@@ -52,6 +53,8 @@ Fact = Text | bool | Annotated[int, Meta(ge=-(2**53), le=2**53)] | Number | None
 Facts = Annotated[
     dict[Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00]*\Z")], Fact], Meta(max_length=32)
 ]
+Column = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00]*\Z")]
+Columns = Annotated[list[Column], Meta(max_length=32)]
 Row = Annotated[list[float], Meta(max_length=2048)]  # norms are bounded, so that numbers need not be
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
@@ -71,11 +74,14 @@ class Decide(Message):
     exclude: Annotated[list[ArmName], Meta(max_length=100_000)] | UnsetType = UNSET
     eligible: Annotated[list[ArmName], Meta(max_length=100_000)] | UnsetType = UNSET
     contexts: list[Row] | dict[ArmName, Row] | UnsetType = UNSET
+    rows: list[Facts] | dict[ArmName, Facts] | UnsetType = UNSET
     tags: Facts | UnsetType = UNSET
 
     def keys(self) -> int:
         """Return how many keys the body has, if none is there twice."""
-        inner = sum(len(one) for one in (self.contexts, self.tags) if isinstance(one, dict))
+        inner = sum(len(one) for one in (self.contexts, self.rows, self.tags) if isinstance(one, dict))
+        if self.rows is not UNSET:
+            inner += sum(map(len, self.rows.values() if isinstance(self.rows, dict) else self.rows))
         return super().keys() + inner
 
 
@@ -151,6 +157,22 @@ class DecisionFamily(Message):
     decisions: list[list[Index]] | UnsetType = UNSET
 
 
+class FeatureFacts(Message):
+    """How raw columns become contexts: what `Features.facts` returns, parts of which may be left out."""
+
+    numeric: Annotated[list[tuple[Column, Number, Number]], Meta(max_length=32)] = []
+    categories: Annotated[
+        list[tuple[Column, Annotated[list[Text], Meta(min_length=1, max_length=2048)]]], Meta(max_length=32)
+    ] = []
+    hashed: Annotated[list[tuple[Column, Annotated[int, Meta(ge=1, le=2048)]]], Meta(max_length=32)] = []
+    products: Annotated[list[tuple[Columns, Columns]], Meta(max_length=64)] = []
+    alone: Columns | UnsetType = UNSET
+    intercept: bool = True
+    clip: Number = 3.0
+    context_bound: Number = 1.0
+    n_columns: Annotated[int, Meta(ge=1, le=2048)] | UnsetType = UNSET
+
+
 class Create(Message):
     """Make a policy."""
 
@@ -160,6 +182,7 @@ class Create(Message):
     budget: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
     decisions: DecisionFamily | UnsetType = UNSET
     dimension: Annotated[int, Meta(ge=1, le=2048)] | UnsetType = UNSET
+    features: FeatureFacts | UnsetType = UNSET
     feedback: Feedback = msgspec.field(default_factory=Feedback)
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | UnsetType = UNSET
     reward: RewardRule = msgspec.field(default_factory=RewardRule)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -22,8 +23,11 @@ from armtriage.decisions import (
 )
 from armtriage.graphs import FeedbackGraph
 from armtriage.policies import ContextualPolicy, Policy
-from armtriage.service.messages import Arm, Create, DecisionFamily, Feedback
+from armtriage.service.messages import Arm, Create, DecisionFamily, FeatureFacts, Feedback
 from armtriage.service.refusal import Refused, said
+
+if TYPE_CHECKING:
+    from armtriage.features import Features
 
 __all__ = ["Recipe"]
 
@@ -38,7 +42,8 @@ _FAMILIES: Mapping[str, tuple[type[DecisionSet], tuple[str, ...]]] = {
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = 30 * 86400
 # Described by fields of their own.
-_GIVEN = ("names", "reward_range", "direction", "horizon")
+_GIVEN = ("names", "reward_range", "direction", "horizon", "features")
+_MOST_DIMENSIONS = 2048
 _RECIPE = msgspec.json.Decoder(Create)
 
 
@@ -56,6 +61,12 @@ class Recipe:
         if create.seed is UNSET:
             create = msgspec.structs.replace(create, seed=secrets.randbits(62))
         self.create = create
+        self._read_create()
+        if create.features is not UNSET:
+            self._take_features()
+
+    def _read_create(self) -> None:
+        create = self.create
         self.arms = [Arm(id=one) if isinstance(one, str) else one for one in create.arms]
         self.names = [one.id for one in self.arms]
         self.kind = create.policy.get("kind", "guarded_thompson")
@@ -76,11 +87,41 @@ class Recipe:
             raise Refused("invalid", "reward.default must lie in reward.range")
         self._check_fit()
 
+    def _take_features(self) -> None:
+        """Write down what features make of a policy, so that whoever replays its log needs none."""
+        create, made = self.create, self.features
+        if create.dimension is not UNSET and create.dimension != made.dimension:
+            raise Refused("invalid", f"dimension must be left out beside features, which make {made.dimension} numbers")
+        if made.dimension > _MOST_DIMENSIONS:
+            raise Refused("invalid", f"features must make at most {_MOST_DIMENSIONS} numbers, not {made.dimension}")
+        policy = dict(create.policy)
+        if "norm_bound" in policy_parameters(str(self.kind)):
+            policy.setdefault("norm_bound", made.norm_bound)
+        self.create = msgspec.structs.replace(create, dimension=made.dimension, policy=policy)
+        self._read_create()
+
+    @cached_property
+    def features(self) -> Features:
+        """What makes contexts of the rows of a request; refused where scikit-learn is not installed."""
+        assert self.create.features is not UNSET
+        try:
+            from armtriage.features import Features
+        except ModuleNotFoundError:
+            raise Refused("not_installed", "features need pip install 'armtriage[features]'") from None
+        try:
+            return Features.from_facts(_facts(self.create.features))
+        except (TypeError, ValueError) as error:
+            raise Refused("invalid", f"features: {said(error)}") from None
+
     def _check_fit(self) -> None:
         """Refuse parts that do not go together, or that would do nothing."""
         create, kinds = self.create, policy_kinds(str(self.kind))
         contextual = issubclass(POLICIES[str(self.kind)], ContextualPolicy)
-        if contextual != (create.dimension is not UNSET):
+        if create.features is not UNSET and (not contextual or "context_bound" in self.options):
+            raise Refused(
+                "invalid", "features must be given for policies with contexts only, and without context_bound"
+            )
+        if contextual != (create.dimension is not UNSET or create.features is not UNSET):
             raise Refused("invalid", f"dimension must be given for policies with contexts only; this is {self.kind}")
         if create.log_contexts == "chosen" and not getattr(POLICIES[str(self.kind)], "learns_from_chosen_only", False):
             raise Refused("invalid", f"log_contexts must be all: {self.kind} needs the contexts of all arms, or none")
@@ -95,8 +136,11 @@ class Recipe:
 
     @classmethod
     def read(cls, config: bytes) -> Recipe:
-        """Return the recipe that `to_json` wrote."""
-        return cls(_RECIPE.decode(config))
+        """Return the recipe that `to_json` wrote; it has all that a replay needs, also without scikit-learn."""
+        made = cls.__new__(cls)
+        made.create = _RECIPE.decode(config)
+        made._read_create()
+        return made
 
     def to_json(self) -> bytes:
         """Return the recipe as it is stored, its seed included."""
@@ -116,6 +160,8 @@ class Recipe:
         try:
             if create.dimension is not UNSET:
                 sizes = {"n_arms": len(self.names), "dimension": create.dimension, "budget": create.budget}
+                if create.features is not UNSET:
+                    given["context_bound"] = create.features.context_bound
                 taken = parameters_of(kind)
                 return kind(**{name: size for name, size in sizes.items() if name in taken}, **given)
             graph = _graph(create.feedback, self.names)
@@ -124,6 +170,13 @@ class Recipe:
             return kind(graph, create.budget, **given)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise Refused("invalid", said(error)) from None
+
+
+def _facts(given: FeatureFacts) -> dict[str, Any]:
+    """Return facts of features with all their parts."""
+    facts: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given))
+    columns = [one[0] for kind in ("numeric", "categories", "hashed") for one in facts[kind]]
+    return {"alone": columns, "n_columns": max(len(columns), 1), **facts}
 
 
 def _seconds(text: str) -> int:

@@ -104,7 +104,7 @@ class Service:
         """Make a policy, and begin to serve it."""
         if len(self.loops) >= MOST:
             raise Refused("invalid", f"a server has at most {MOST} policies")
-        recipe = Recipe(create)
+        recipe = await asyncio.to_thread(Recipe, create)  # features take seconds to import
         await asyncio.to_thread(recipe.make)  # whatever it refuses is refused now
         if create.name in self.loops or create.name in self._making:
             raise Refused("name_taken")

@@ -181,7 +181,7 @@ class Turn:
         mask, contexts = self._eligible(request), None
         if fold.contextual:
             contexts, mask = self._contexts(request, mask)
-        elif request.contexts is not UNSET:
+        elif request.contexts is not UNSET or request.rows is not UNSET:
             raise Refused("invalid", "this policy takes no contexts")
         if mask is not None:
             self._check_possible(mask)
@@ -227,16 +227,15 @@ class Turn:
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
         """Return a row for each arm, and which arms are eligible: those that a mapping leaves out are not."""
         fold, dimension = self.fold, int(self.fold.recipe.create.dimension)  # type: ignore[arg-type]
-        if request.contexts is UNSET:
-            raise Refused("invalid", "contexts are missing")
-        given = request.contexts
-        rows = list(given.values()) if isinstance(given, dict) else given
-        if set(map(len, rows)) - {dimension}:
-            raise Refused("invalid", f"contexts must have {dimension} numbers for each arm")
+        raw = fold.recipe.create.features is not UNSET
+        given, other = (request.rows, request.contexts) if raw else (request.contexts, request.rows)
+        what = "rows" if raw else "contexts"
+        if given is UNSET or other is not UNSET:
+            raise Refused("invalid", f"{what} are missing" if given is UNSET else f"give {what} alone")
+        rows: list[Any] = list(given.values()) if isinstance(given, dict) else given
         if not isinstance(given, dict) and len(rows) != len(fold.names):
-            raise Refused("invalid", f"contexts must have a row for each of the {len(fold.names)} arms")
-        numbers = np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * dimension).reshape(-1, dimension)
-        contexts = numbers
+            raise Refused("invalid", f"{what} must have a row for each of the {len(fold.names)} arms")
+        contexts = numbers = self._made_of(rows) if raw else _numbers(rows, dimension)
         if isinstance(given, dict):
             arms = self._arms(list(given))
             contexts = np.zeros((len(fold.names), dimension))
@@ -249,6 +248,14 @@ class Turn:
         try:
             return check_contexts(contexts, len(fold.names), dimension, bound), mask
         except ValueError as error:
+            raise Refused("invalid", said(error)) from None
+
+    def _made_of(self, rows: list[Any]) -> NDArray[np.float64]:
+        """Return what the policy's features make of raw rows."""
+        features = self.fold.recipe.features
+        try:
+            return features.transform(rows) if rows else np.zeros((0, features.dimension))
+        except (TypeError, ValueError) as error:
             raise Refused("invalid", said(error)) from None
 
     def _check_possible(self, mask: NDArray[np.bool_]) -> None:
@@ -545,3 +552,10 @@ def _refuse_conflict(fates: Mapping[str, str]) -> None:
     if "conflict" in fates.values():
         kept = {name: fate if fate in ("conflict", "duplicate") else "rejected" for name, fate in fates.items()}
         raise Refused("conflict", fates=kept)
+
+
+def _numbers(rows: Sequence[Sequence[float]], dimension: int) -> NDArray[np.float64]:
+    """Return rows of numbers as a matrix."""
+    if set(map(len, rows)) - {dimension}:
+        raise Refused("invalid", f"contexts must have {dimension} numbers for each arm")
+    return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * dimension).reshape(-1, dimension)

@@ -185,6 +185,8 @@ def _draw(params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uin
     n = weights.size
     common = abs(normal(luck, n))
     least = min(_MOST, max(draws.coupling, 1.0 / draws.exchange**2))
+    # Most arms share the least part: its roots are taken once.
+    least_common, least_own = math.sqrt(least) * common, math.sqrt(1.0 - least)
     looks = params.free_look and draws.n_incumbent >= 0
     unseen = beta_near(common, params.prior_wins, params.prior_losses) + params.offset
     for a in range(n):
@@ -195,8 +197,11 @@ def _draw(params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uin
         if count == 0:
             weights[a] = unseen  # all of its luck is common
             continue
-        share = max(least, 1.0 / (1.0 + count))
-        z = math.sqrt(share) * common + math.sqrt(1.0 - share) * normal(luck, a)
+        share, z = 1.0 / (1.0 + count), normal(luck, a)
+        if share <= least:
+            z = least_common + least_own * z
+        else:
+            z = math.sqrt(share) * common + math.sqrt(1.0 - share) * z
         low, wins, losses = _posterior(params, book, draws, a)
         weights[a] = low + (1.0 - low) * beta_near(z, wins, losses) + params.offset
 

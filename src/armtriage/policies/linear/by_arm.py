@@ -19,7 +19,7 @@ from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, factorise, gather, image, invert, is_news, subtract, weigh
 from armtriage.policies.linear.adaptive import LEAST, LEAST_VARIANCE, PRIOR, FitParams
 
-__all__ = ["Arms", "adapt_arms", "find_forms", "learn_arm", "new_arms", "widen_arms"]
+__all__ = ["Arms", "Kept", "adapt_arms", "find_forms", "learn_arm", "new_arms", "new_kept", "sits", "widen_arms"]
 
 
 class Arms(Record):
@@ -41,6 +41,37 @@ class Arms(Record):
     squares: float  # sum of r^2
     next_fit: int  # rewards after which noise and ridges are estimated again
     rewards: int
+
+
+class Kept(Record):
+    """What was computed for the rows of the last request: all of it holds if they come again and arms are unchanged."""
+
+    facts = ("seats",)
+    seats: NDArray[np.int64]  # (K,) whose rows they were
+    changed: NDArray[np.int64]  # (K,) whether an arm has learned since
+    images: NDArray[np.float64]  # (K, d) D^-1 x
+    squares: NDArray[np.float64]  # (K,) x'D^-1 x
+    bases: NDArray[np.float64]  # (K,) x'D^-1 z
+    middles: NDArray[np.float64]  # (K,) of the boxes
+    halves: NDArray[np.float64]  # (K,) of their lengths
+    reaches: NDArray[np.float64]  # (K,) radii of the ellipsoids
+
+
+def new_kept(n_arms: int, dimension: int) -> Kept:
+    """Return what is kept before the first request."""
+    squares, bases, middles, halves, reaches = np.zeros((5, n_arms))
+    images, changed = np.zeros((n_arms, dimension)), np.ones(n_arms, np.int64)
+    return Kept(np.zeros(n_arms, np.int64), changed, images, squares, bases, middles, halves, reaches)
+
+
+@kernel
+def sits(kept: Kept, members: NDArray[np.int64], n: int) -> bool:
+    """Whether the rows belong to the arms of the last request, in this order; remember them."""
+    same = True
+    for place in range(n):
+        same &= kept.seats[place] == members[place]
+        kept.seats[place] = members[place]
+    return same
 
 
 def new_arms(n_arms: int, dimension: int, noise: float, ridge: float, shares: bool) -> Arms:
@@ -111,23 +142,28 @@ def _compute_shared(arms: Arms, ridge: Ridge) -> None:
 
 @kernel
 def find_forms(
-    params: FitParams,
     arms: Arms,
-    ridge: Ridge,
+    kept: Kept,
     shares: bool,
+    again: bool,
     contexts: NDArray[np.float64],
     members: NDArray[np.int64],
     estimates: NDArray[np.float64],
     squares: NDArray[np.float64],
 ) -> None:
-    """Write estimates and squares of widths; pulls without a reward count as if they had the present context."""
-    shared, u = arms.shared, arms.vector
+    """Write estimates and squares of widths; pulls without a reward count as if they had the present context.
+
+    If contexts came `again`, only arms that have learned are computed anew, but for what is shared.
+    """
+    shared = arms.shared
     if shares:
         image(arms.shared_inverse, arms.moment, shared)
     for place in range(contexts.shape[0]):
-        arm, x = members[place], contexts[place]
-        square = image(arms.inverse[arm], x, u)
-        estimate = inner(x, arms.base[arm])
+        arm, x, u = members[place], contexts[place], kept.images[place]
+        if not again or kept.changed[arm] == 1:
+            kept.squares[place] = image(arms.inverse[arm], x, u)
+            kept.bases[place] = inner(x, arms.base[arm])
+        estimate, square = kept.bases[place], kept.squares[place]
         if shares:
             estimate += arms.ridge * inner(u, shared)
             square += arms.ridge * arms.ridge * image(arms.shared_inverse, u, arms.theta)
@@ -165,11 +201,14 @@ def learn_arm(
 
 
 @kernel
-def adapt_arms(params: FitParams, arms: Arms, ridge: Ridge, shares: bool) -> None:
-    """Estimate the noise by the residuals, and the ridges by the lengths of both parts, if it is time: a step of EM."""
+def adapt_arms(params: FitParams, arms: Arms, ridge: Ridge, shares: bool) -> bool:
+    """Estimate the noise by the residuals, and the ridges by the lengths of both parts, if it is time: a step of EM.
+
+    Return whether it was.
+    """
     total = arms.rewards
     if total < arms.next_fit:
-        return
+        return False
     arms.next_fit = total + max(1, (3 * total + 19) // 20)
     d, own = arms.vector.size, arms.ridge
     shared, theta, inverse = arms.shared, arms.theta, arms.shared_inverse
@@ -223,3 +262,4 @@ def adapt_arms(params: FitParams, arms: Arms, ridge: Ridge, shares: bool) -> Non
                 arms.inverse[arm, i, i] = 1.0 / arms.ridge
     if shares:
         _compute_shared(arms, ridge)
+    return True

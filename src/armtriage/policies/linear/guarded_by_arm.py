@@ -17,8 +17,20 @@ from armtriage.policies.compiled import Kernels
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.facts import within
 from armtriage.policies.linear.adaptive import LEAST, FitParams
-from armtriage.policies.linear.by_arm import Arms, adapt_arms, find_forms, learn_arm, new_arms, widen_arms
+from armtriage.policies.linear.by_arm import (
+    Arms,
+    Kept,
+    adapt_arms,
+    find_forms,
+    learn_arm,
+    new_arms,
+    new_kept,
+    sits,
+    widen_arms,
+)
 from armtriage.policies.linear.guarded_linear import GuardedLinear
+from armtriage.policies.linear.joint import Ellipsoids, Joint, new_joint
+from armtriage.policies.linear.joint_by_arm import book_slate_of_arms
 from armtriage.policies.linear.pricing import (
     Book,
     Boxes,
@@ -30,6 +42,7 @@ from armtriage.policies.linear.pricing import (
     put_box,
     radius,
 )
+from armtriage.policies.linear.repeated import Repeated, new_repeated, repeats
 
 __all__ = ["GuardedByArm"]
 
@@ -48,10 +61,13 @@ class Params(Record, frozen=True):
 class State(Record):
     """The sums of each arm, the regressions that propose, the account, and scratch."""
 
-    facts = ("ridge", "own", "book")
+    facts = ("ridge", "own", "book", "joint", "repeated", "kept")
     ridge: Ridge  # one model for each arm
     own: Arms
     book: Book
+    joint: Joint  # a block for each arm
+    repeated: Repeated
+    kept: Kept
     boxes: Boxes
     members: NDArray[np.int64]  # (K,) the arms that the rows of a request belong to
     log_shares: NDArray[np.float64]  # (K,) ln of 1 / the share of delta that an arm has
@@ -62,15 +78,18 @@ class State(Record):
 
 
 @kernel
-def find_boxes_of_arms(params: PriceParams, state: State, contexts: NDArray[np.float64]) -> None:
+def find_boxes_of_arms(params: PriceParams, state: State, contexts: NDArray[np.float64], again: bool) -> None:
     """Compute the ends of all means, each by the rewards of its own arm."""
-    ridge, boxes = state.ridge, state.boxes
+    ridge, boxes, kept = state.ridge, state.boxes, state.kept
     for place in range(contexts.shape[0]):
         arm, x = state.members[place], contexts[place]
-        refit(ridge, arm)
-        square = image(ridge.inverse[arm], x, ridge.vector)
-        half = radius(params, ridge.log_det[arm] + 2.0 * state.log_shares[arm]) * math.sqrt(square)
-        state.book.contradictions += put_box(params, boxes, place, inner(ridge.weights[arm], x), half)
+        if not again or kept.changed[arm] == 1:
+            refit(ridge, arm)
+            square = image(ridge.inverse[arm], x, ridge.vector)
+            reach = radius(params, ridge.log_det[arm] + 2.0 * state.log_shares[arm])
+            kept.middles[place], kept.halves[place] = inner(ridge.weights[arm], x), reach * math.sqrt(square)
+            kept.reaches[place] = reach
+        state.book.contradictions += put_box(params, boxes, place, kept.middles[place], kept.halves[place])
 
 
 @kernel
@@ -84,20 +103,24 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Choose the S arms of largest estimate plus width, if the account allows it; `notes` says which arms they are."""
-    own, n = state.own, contexts.shape[0]
+    own, kept, n = state.own, state.kept, contexts.shape[0]
     values, squares = state.values[:n], state.squares[:n]
-    find_forms(params.fit, own, state.ridge, params.shares, contexts, state.members, values, squares)
+    again = sits(kept, state.members, n) & repeats(state.repeated, contexts)
+    find_forms(own, kept, params.shares, again, contexts, state.members, values, squares)
     width = uniform(luck, 0) * own.noise * math.sqrt(math.log(number + 2.0))
     for place in range(n):
         values[place] += width * math.sqrt(squares[place])
     best_arms(values, squares, arms)
     if params.certified:
-        find_boxes_of_arms(params.price, state, contexts)
+        find_boxes_of_arms(params.price, state, contexts, again)
         largest = 0.0
         for arm in range(state.known):
             largest = max(largest, state.log_shares[arm])
         allowed = params.price.factor * allowance_of_arms(params.price, state.known, largest, number + 1)
-        admit(params.price, state.boxes, state.book, allowed, n, arms)
+        price, noise = admit(params.price, state.boxes, state.book, allowed, n, arms), params.price.noise
+        book_slate_of_arms(state.joint, state.boxes, kept, contexts, state.members, noise, price, number, again)
+    for place in range(n):
+        kept.changed[state.members[place]] = 0
     for i in range(arms.size):
         notes[i] = state.members[arms[i]]
 
@@ -116,7 +139,9 @@ def update(
         learn_arm(params.fit, state.own, state.ridge, params.shares, notes[i], contexts[i], rewards[i])
         if params.certified:
             shrink(state.ridge, notes[i], contexts[i], params.price.ridge)
-    adapt_arms(params.fit, state.own, state.ridge, params.shares)
+        state.kept.changed[notes[i]] = 1
+    if adapt_arms(params.fit, state.own, state.ridge, params.shares):
+        state.kept.changed[:] = 1
 
 
 class GuardedByArm(GuardedLinear):
@@ -144,6 +169,9 @@ class GuardedByArm(GuardedLinear):
             new_ridge(n, d, ridge),
             own,
             new_book(),
+            new_joint(d, self.certified, n),
+            new_repeated(n, d),
+            new_kept(n, d),
             new_boxes(n, self.budget),
             np.arange(n),
             self._log_shares(n),
@@ -168,8 +196,14 @@ class GuardedByArm(GuardedLinear):
         n = len(old.members)
         for name in ("gram", "carry", "recent", "inverse", "moment", "moment_carry", "weights", "log_det", "counts"):
             getattr(new.ridge, name)[:n] = getattr(old.ridge, name)
+        blocks = n * self.dimension
+        new.joint.matrices[:, :blocks], new.joint.vectors[:, :blocks] = old.joint.matrices, old.joint.vectors
+        new.joint.constants[...], new.joint.prices[...] = old.joint.constants, old.joint.prices
+        new.kept.seats[:n] = old.kept.seats
         for bag in ("whole", "real"):
-            getattr(new.book, bag)[...] = getattr(old.book, bag)
+            for part in ("book", "joint", "repeated"):
+                getattr(getattr(new, part), bag)[...] = getattr(getattr(old, part), bag)
+        new.repeated.held = False
         self._cached_state = new
         vars(self).pop("_seat", None)
 
@@ -211,7 +245,9 @@ class GuardedByArm(GuardedLinear):
         within("shared_ridge", own.shared_ridge, LEAST, _FAR)
         within("squares", own.squares, 0.0, float(self.budget * asked))
         within("next_fit", own.next_fit, 1, 2 * self.budget * asked + 1)
-        self._check_book()
+        self._check_joint(self._check_book())
+        within("seats", state.kept.seats, 0, len(state.members) - 1)
+        state.kept.changed[...] = 1
         own.rewards, own.pending[...] = int(state.ridge.counts[:, 0].sum()), 0
         within("rewards", own.rewards, 0, self.budget * asked)
         for number, decision in self._open.items():
@@ -223,12 +259,12 @@ class GuardedByArm(GuardedLinear):
         shares = self._log_shares(self.n_arms)
         return float(allowance_of_arms(self._params.price, self.n_arms, float(shares.max()), rounds))
 
-    def _joint_bound(self, state: Any) -> float:
-        # One quadratic for all arms would have (K d)^2 coefficients.
-        return np.inf
-
-    def _book_price(self, price: float, number: int) -> None:
-        self._state.book.total += price
+    def _ellipsoids(self, state: Any) -> Ellipsoids:
+        n, ridge, price = self.n_arms, state.ridge, self._params.price
+        inverses, shares = ridge.inverse[:n], self._log_shares(len(state.members))
+        centres = np.einsum("bij,bj->bi", inverses, ridge.moment[:n] + ridge.moment_carry[:n])
+        radii = [radius(price, ridge.log_det[arm] + 2.0 * shares[arm]) for arm in range(n)]
+        return Ellipsoids(centres, inverses, np.array(radii))
 
     def _estimates(self, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.float64]:
         own = self._state.own

@@ -38,7 +38,7 @@ from armtriage.policies.linear.adaptive import (
     settle_open,
 )
 from armtriage.policies.linear.certificate import ContextualCertificate
-from armtriage.policies.linear.joint import Joint, book_price, book_slate, joint_bound, new_joint
+from armtriage.policies.linear.joint import Ellipsoids, Joint, book_price, book_slate, joint_bound, new_joint
 from armtriage.policies.linear.pricing import (
     Book,
     Boxes,
@@ -97,7 +97,6 @@ class State(Record):
     arms: NDArray[np.int64]  # 0, ..., K - 1
     values: NDArray[np.float64]  # (K,)
     squares: NDArray[np.float64]  # (K,)
-    found: NDArray[np.float64]  # (4, K)
 
 
 @kernel
@@ -127,11 +126,8 @@ def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bo
                 todo -= part
     inverse = fit.open_inverse if waits else fit.inverse
     if todo == _OWN + _SURE:
-        found = state.found[:, :n]
-        forms_of_two(inverse, ridge.inverse[0], fit.weights, ridge.weights[0], block, contexts, found)
-        for arm in range(n):
-            values[arm], squares[arm] = found[0, arm], found[1, arm]
-            estimates[arm], sure[arm] = found[2, arm], found[3, arm]
+        other, weights = ridge.inverse[0], ridge.weights[0]
+        forms_of_two(inverse, other, fit.weights, weights, block, contexts, values, squares, estimates, sure)
     elif todo == _OWN:
         forms_with(inverse, fit.weights, block, contexts, state.arms, n, values, squares)
     elif todo == _SURE:
@@ -362,13 +358,12 @@ class GuardedLinear(CompiledContextualPolicy):
             np.arange(n),
             values,
             squares,
-            np.zeros((4, n)),
         )
 
     def _rebuild(self) -> None:
         self._check_ridge()
         state, asked = self._state, self._asked
-        fit, joint = state.fit, state.joint
+        fit = state.fit
         for name in ("inverse", "open_inverse", "open_gram"):
             within(name, getattr(fit, name), -_FAR, _FAR)
         within("noise", fit.noise, 0.0, self.noise_in_units(self.noise_scale))
@@ -378,14 +373,7 @@ class GuardedLinear(CompiledContextualPolicy):
         waiting = self._pulls_without_reward() if self._proposes else 0
         require(fit.pending == waiting, f"pulls without a reward must be {waiting}, got {fit.pending}")
         within("stale", int(fit.whole[2]), 0, 1)
-        most = self._check_book()
-        within("matrices", joint.matrices, -_FAR, _FAR)
-        within("vectors", joint.vectors, -_FAR, _FAR)
-        within("constants", joint.constants, 0.0, _FAR)
-        within("prices", joint.prices, 0.0, most)
-        within("used", joint.used, 0, joint.prices.size)
-        within("rows", state.repeated.rows, 0, self.n_arms)
-        within("known", state.repeated.known, 0, 2)
+        self._check_joint(self._check_book())
         for kept in (state.own, state.sure):
             within("squares", kept.values, 0.0, _FAR)
             within("vectors", kept.vectors, -_FAR, _FAR)
@@ -403,6 +391,17 @@ class GuardedLinear(CompiledContextualPolicy):
         within("forced", book.forced, 0, self._asked)
         within("contradictions", book.contradictions, 0, self.n_arms * self._asked)
         return most
+
+    def _check_joint(self, most: float) -> None:
+        """Check the quadratics of a file, and what it says of contexts that came again."""
+        joint, repeated = self._state.joint, self._state.repeated
+        within("matrices", joint.matrices, -_FAR, _FAR)
+        within("vectors", joint.vectors, -_FAR, _FAR)
+        within("constants", joint.constants, 0.0, _FAR)
+        within("prices", joint.prices, 0.0, most)
+        within("used", joint.used, 0, joint.prices.size)
+        within("rows", repeated.rows, 0, self.n_arms)
+        within("known", repeated.known, 0, 2)
 
     def _allowance(self, rounds: int) -> float:
         """Return F in units."""
@@ -445,9 +444,9 @@ class GuardedLinear(CompiledContextualPolicy):
         """
         if not self.certified:
             raise ValueError("certificate must be True in the constructor for there to be one")
-        state, unit = self._state, self.reward_unit
         if contexts is not None:
             contexts, eligible = self._request(self._translated(contexts)[0], eligible)
+        state, unit = self._state, self.reward_unit  # after the request, which may have made room for new arms
         pairs: tuple[Exchange, ...] = ()
         arms: tuple[Name, ...] | None = None
         if contexts is not None:
@@ -478,9 +477,12 @@ class GuardedLinear(CompiledContextualPolicy):
 
     def _joint_bound(self, state: Any) -> float:
         """Return what the slates of a state can have lost, by all its rewards and one theta for all of them."""
-        inverse, reach = state.ridge.inverse[0], radius(self._params.price, state.ridge.log_det[0])
-        centre = inverse @ (state.ridge.moment[0] + state.ridge.moment_carry[0])
-        return self.reward_unit * joint_bound(state.joint, centre, inverse, float(reach))
+        return self.reward_unit * joint_bound(state.joint, self._ellipsoids(state))
+
+    def _ellipsoids(self, state: Any) -> Ellipsoids:
+        ridge = state.ridge
+        centres = np.einsum("bij,bj->bi", ridge.inverse, ridge.moment + ridge.moment_carry)
+        return Ellipsoids(centres, ridge.inverse, np.array([radius(self._params.price, ridge.log_det[0])]))
 
     def regret_bound(self, state: Any) -> float:
         """Return the smaller of both bounds for a state, as `simulate` asks for it; infinite if it withdraws."""

@@ -5,6 +5,7 @@ from armtriage.theory.bounds.constrained import constrained_lower, constrained_u
 from armtriage.theory.bounds.for_environment import bounds_for, tie_gap
 from armtriage.theory.bounds.graph import gap_upper, instance_upper, minimax_upper, ucb_full_information_upper
 from armtriage.theory.bounds.linear import (
+    guarded_by_arm_upper,
     guarded_hierarchical_upper,
     guarded_linear_upper,
     linear_lower,
@@ -21,6 +22,7 @@ __all__ = [
     "full_information_lower",
     "gap_lower",
     "gap_upper",
+    "guarded_by_arm_upper",
     "guarded_hierarchical_upper",
     "guarded_linear_upper",
     "instance_upper",

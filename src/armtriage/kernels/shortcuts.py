@@ -1,0 +1,127 @@
+"""Answers that numba works out anew at every question, kept: they were a third of what compiling takes.
+
+Every shortcut gives the answer that numba would give. They hold while a kernel is compiled, under the compiler's lock:
+what others compile with numba in the same process goes its usual way.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numba
+from numba.core import base, errors, postproc, transforms
+from numba.core.types import functions
+from numba.core.typing import templates
+from numba.np import arrayobj
+
+__all__ = ["load_arrays", "shortcuts"]
+
+_types: Any = numba.types
+_PLAIN_KINDS = (_types.Number, _types.Boolean, _types.Array, _types.UniTuple)
+# Those of numba's own functions that need no more passes than kernels do.
+_LIKE_KERNELS = {"ol_int", "ol_max", "ol_min", "ol_np_empty", "_ol_array_allocate", "ol_np_zeros", "ol_array_zero_fill"}
+
+_call_type = functions.BaseFunction.get_call_type
+_make_array = arrayobj.make_array
+_size_of = base.BaseContext.get_abi_sizeof
+_process = postproc.PostProcessor.run
+_build = templates._OverloadFunctionTemplate._build_impl
+
+
+def _known_call(function: Any, context: Any, args: Any, named: Any) -> Any:
+    """Return the signature of a call, for which numba tries dozens of candidates, for every sum several times."""
+    if named or not all(isinstance(kind, _PLAIN_KINDS) for kind in args):
+        return _call_type(function, context, args, named)
+    known = vars(function).setdefault("_armtriage_calls", {})
+    key = context, *args
+    if key not in known:
+        known[key] = _call_type(function, context, args, named)
+    return known[key]
+
+
+@functools.cache
+def _known_proxy(kind: Any) -> Any:
+    """Return numba's access to the parts of an array, which it makes anew at each use."""
+    made = _make_array(kind)
+    if type(kind) is _types.Array:
+        # It looks for what unwraps those that only pretend to be arrays, at each use of any.
+        del made._make_refs
+    return made
+
+
+_sizes: dict[tuple[Any, str], int] = {}
+
+
+def _known_size(context: Any, kind: Any) -> int:
+    """Return the size of a machine's type, for which numba parses a text that declares a variable of it."""
+    key = context, str(kind)
+    if key not in _sizes:
+        _sizes[key] = _size_of(context, kind)
+    return _sizes[key]
+
+
+def _process_once(processor: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
+    """Find out how long variables live when it is asked for, at the end; numba does so after each of four passes."""
+    made = processor.func_ir
+    if emit_dels or made.is_generator:
+        _process(processor, emit_dels, extend_lifetimes)
+    else:
+        made.blocks = transforms.canonicalize_cfg(made.blocks)
+        made.variable_lifetime = postproc.VariableLifetime(made.blocks)
+        made.generator_info = None
+
+
+def _unpainted(scheme: Any, message: str, *_: Any) -> str:
+    """Return an error's text without colours: numba throws thousands for itself to catch."""
+    return message
+
+
+@contextmanager
+def shortcuts(inner: Callable[..., Any]) -> Iterator[None]:
+    """Take the shortcuts; `inner` compiles simple functions of numba's own as if they were kernels."""
+
+    def build(template: Any, key: Any, args: Any, named: Any) -> Any:
+        if template._overload_func.__name__ not in _LIKE_KERNELS:
+            return _build(template, key, args, named)
+        template._get_jit_decorator = lambda: lambda **options: inner
+        try:
+            return _build(template, key, args, named)
+        finally:
+            del template._get_jit_decorator
+
+    ways = [
+        (functions.BaseFunction, "get_call_type", _known_call),
+        (arrayobj, "make_array", _known_proxy),
+        (base.BaseContext, "get_abi_sizeof", _known_size),
+        (postproc.PostProcessor, "run", _process_once),
+        (templates._OverloadFunctionTemplate, "_build_impl", build),
+    ]
+    if hasattr(errors, "HighlightColorScheme"):
+        ways.append((errors.HighlightColorScheme, "_markup", _unpainted))
+    usual = [getattr(owner, name) for owner, name, _ in ways]
+    for owner, name, way in ways:
+        setattr(owner, name, way)
+    try:
+        yield
+    finally:
+        for (owner, name, _), way in zip(ways, usual, strict=True):
+            setattr(owner, name, way)
+
+
+def load_arrays() -> None:
+    """Load numba's functions of arrays without SciPy's linear algebra, which they try though kernels never use it."""
+    if "numba.np.arraymath" in sys.modules:
+        return
+    from numba.np import linalg
+
+    usual = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = usual
+    arraymath.ensure_blas = usual
