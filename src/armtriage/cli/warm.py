@@ -81,6 +81,7 @@ def _serve(policy: Policy, contexts: tuple[Any, ...], arms: NDArray[np.int64]) -
     """Do what a service does beside: choose among some arms only, decide several at once, certify, close and load."""
     refusals = (ValueError, TypeError, NotImplementedError)  # of what a policy cannot do
     mask = np.arange(policy.n_arms) > 0
+    Policy.from_bytes(policy.to_bytes()).record(arms, *contexts)  # the last line loads otherwise
     with contextlib.suppress(*refusals):
         ask: Any = policy.ask
         for last in (False, True):
