@@ -563,7 +563,7 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                             connections // 2
                         )
                     what = "connections that say nothing, half of them in the middle of a body: held at once"
-                    score(what, held, "others answered, 50 MB at most for each 5,000; all closed by the server")
+                    score(what, held, "others answered; at most 120 MB more, all closed by the server")
                 for _, writer in idle:
                     writer.close()
 
