@@ -536,9 +536,11 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                             b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: 127.0.0.1\r\n"
                             b"content-length: 9\r\n\r\n{"
                         )
-                held = len(os.listdir(f"/proc/{server.process.pid}/fd"))
-                if time.monotonic() - began < 15.0:  # none of them has been waited for long enough
-                    assert held > connections
+                held = 0
+                while held < connections and time.monotonic() - began < 15.0:  # the first is closed after 20
+                    await asyncio.sleep(0.1)
+                    held = len(os.listdir(f"/proc/{server.process.pid}/fd"))
+                assert held > 0.9 * connections
                 took = []
                 for number in range(50):
                     began = time.monotonic()
@@ -561,7 +563,7 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                             connections // 2
                         )
                     what = "connections that say nothing, half of them in the middle of a body: held at once"
-                    score(what, held, "others answered, 50 MB at most for each 5,000; all closed by the server")
+                    score(what, held, "others answered; at most 120 MB more, all closed by the server")
                 for _, writer in idle:
                     writer.close()
 
