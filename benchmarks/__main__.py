@@ -42,6 +42,7 @@ from benchmarks import experiments as sweeps
 from benchmarks import linear as contextual
 from benchmarks import numpy_loops, touch_floor, yardstick
 from benchmarks import service as services
+from benchmarks import sizes as growing
 from benchmarks import starting as starts
 
 SIZES = ((100, 5, 300_000), (1_000, 10, 100_000), (10_000, 50, 20_000))
@@ -271,6 +272,16 @@ def requests() -> Iterator[Figure]:
     policy.ask(eligible=range(200))
     later = calls.milliseconds(lambda: policy.add_arms(1))
     yield at_most("add_arms(1) to a million arms", max(first, later), 1.0, "ms", "before and after the first request")
+
+
+def sizes() -> Iterator[Figure]:
+    """Measure asks as problems grow: what all but the slowest hundredth of them take."""
+    for one in growing.asks():
+        detail = f"half within {one.half:.3f} ms of CPU, {one.rounds} asks"
+        if one.limit is None:
+            yield known(one.what, one.most, "ms", detail)
+        else:
+            yield at_most(one.what, one.most, one.limit, "ms", detail)
 
 
 def starting() -> Iterator[Figure]:
@@ -560,6 +571,7 @@ PARTS = {
         asking,
         calling,
         requests,
+        sizes,
         starting,
         service,
         dashboard,

@@ -127,6 +127,21 @@ def test_import_writes_nothing() -> None:
     assert done.stdout + done.stderr == ""
 
 
+WITHOUT_EXTRAS = """
+import sys
+sys.modules.update(dict.fromkeys(("sklearn", "pydantic", "polars", "matplotlib")))
+from armtriage import *
+assert GuardedThompson(3, budget=1, seed=7).n_arms == 3
+assert Experiment
+from armtriage import Features
+"""
+
+
+def test_all_names_of_the_library_can_be_imported_without_extras() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_EXTRAS], capture_output=True, text=True, timeout=120)
+    assert done.stderr.splitlines()[-1].endswith("which the extra armtriage[features] brings"), done.stderr
+
+
 def test_types_are_marked_as_shipped() -> None:
     assert (PACKAGE / "py.typed").is_file()
 
@@ -145,6 +160,6 @@ def test_module_says_what_it_is_for(path: Path) -> None:
     assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
 
 
-def test_numba_is_imported_in_one_module() -> None:
+def test_numba_is_imported_where_kernels_are_compiled_only() -> None:
     users = [path.name for path in MODULES if re.search(r"^\s*(import|from) numba", path.read_text("utf-8"), re.M)]
-    assert users == ["compiler.py"]
+    assert sorted(users) == ["compiler.py", "shortcuts.py"]

@@ -1,6 +1,7 @@
 """armtriage: choose S of K arms each round, and lose as little as possible while learning."""
 
 import importlib
+import importlib.util
 import typing
 
 from armtriage.certificate import Certificate, certify
@@ -169,6 +170,10 @@ __version__ = "0.1.0"
 
 
 _LATE = {"Experiment": "experiments", "Results": "experiments", "FeatureReport": "features", "Features": "features"}
+
+if importlib.util.find_spec("sklearn") is None:  # a star import must not fail for want of an extra
+    __all__.remove("Features")
+    __all__.remove("FeatureReport")
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -1,8 +1,12 @@
 """The command `warm`: kernels compiled ahead."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from armtriage import __version__
@@ -42,3 +46,25 @@ def test_an_unknown_policy_is_refused_before_anything_is_compiled():
     assert result.exit_code == 2
     assert result.stdout == ""
     assert "unknown policy 'ucb9'; accepted are guarded_thompson, comb_ucb1" in result.stderr
+
+
+_REHEARSED = """
+from armtriage.service.fold import Fold
+from armtriage.service.loop import rehearse
+from armtriage.service.messages import Create, read
+from armtriage.service.recipe import Recipe
+made = read(Create, b'{"name": "a", "arms": ["tea", "milk", "jam"], "budget": 2, "policy": {"kind": "greedy"}}')
+rehearse(Fold(Recipe(made)))
+"""
+
+
+@pytest.mark.long
+def test_a_service_compiles_nothing_that_was_warmed(tmp_path):
+    pytest.importorskip("msgspec")
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    kept = []
+    for command in (["-m", "armtriage", "warm", "greedy"], ["-c", _REHEARSED]):
+        subprocess.run([sys.executable, *command], check=True, env=environment, timeout=600)
+        kept.append(sorted(file.name for file in tmp_path.rglob("*.code")))
+    assert kept[0]
+    assert kept[1] == kept[0]

@@ -177,6 +177,28 @@ def test_the_stream_says_what_changed(sqlite_address):
     run(work)
 
 
+def test_a_stream_ends_when_its_key_is_revoked(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            from armtriage.service.keys import new_key
+            from armtriage.service.routes import Call
+
+            store, (text, row) = call.service.store, new_key(["read"])
+            await store.put_key(row)
+            call.service.doorman.update(await store.keys())
+            route = next(route for route in ROUTES if route.path.endswith("/stream"))
+            asked = Call(call.service, "slate", "", {"after": 0}, b"", f"Bearer {text}".encode())
+            pieces = (await route.handler(asked)).pieces
+            assert await anext(pieces) == b"retry: 1000\n\n"
+            await store.revoke_key(row.id, 1)
+            async with asyncio.timeout(6):
+                assert [piece async for piece in pieces] == []
+            assert call.service.watchers == 0
+
+    run(work)
+
+
 def test_the_log_can_be_read_as_lines_and_as_parquet(address):
     async def work():
         async with served(address) as call:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from armtriage import __version__
 from armtriage.catalogue import POLICIES, make_instance, make_policy, policy_kinds, unknown
 from armtriage.cli.terminal import refusing, say
 from armtriage.environments import LinearEnvironment
 from armtriage.kernels.jit import cache_folder
+from armtriage.policies import Policy
 from armtriage.simulation import simulate
 
 __all__ = ["warm"]
@@ -70,3 +74,22 @@ def _compile(name: str) -> None:
             rewards = environment.rewards(number, decision.revealed).tolist()
             told = dict(zip(decision.revealed.tolist(), rewards, strict=True))
             policy.tell(decision, told if number else dict(list(told.items())[:1]))
+        _serve(policy, contexts, decision.arms)
+
+
+def _serve(policy: Policy, contexts: tuple[Any, ...], arms: NDArray[np.int64]) -> None:
+    """Do what a service does beside: choose among some arms only, decide several at once, certify, close and load."""
+    refusals = (ValueError, TypeError, NotImplementedError)  # of what a policy cannot do
+    mask = np.arange(policy.n_arms) > 0
+    Policy.from_bytes(policy.to_bytes()).record(arms, *contexts)  # the last line loads otherwise
+    with contextlib.suppress(*refusals):
+        ask: Any = policy.ask
+        for last in (False, True):
+            decision = ask(*contexts, eligible=mask)
+            policy.tell(decision, dict.fromkeys(decision.revealed[:1].tolist(), 0.0), last=last)
+    if not contexts:
+        policy.ask_many(2)
+    with contextlib.suppress(*refusals):
+        policy.certificate()
+    policy.close_before(policy.asked)
+    Policy.from_bytes(policy.to_bytes()).record(arms, *contexts)

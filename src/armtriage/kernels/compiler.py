@@ -1,4 +1,4 @@
-"""The only place that imports numba, and only when something is compiled: how kernels become machine code.
+"""How kernels become machine code: numba is imported here and in `shortcuts` only, and only to compile something.
 
 Numba compiles every function by itself, optimises it with all that it calls, and does so again for each caller: a
 policy of a hundred small functions took most of a minute. Here only what Python calls is optimised and becomes

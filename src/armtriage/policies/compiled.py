@@ -23,6 +23,7 @@ from armtriage.policies.facts import arrays_of, facts_of, restore_arrays, take_f
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
+from armtriage.policies.rewards import Told
 from armtriage.triage import TriageLog
 
 __all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "OraclePolicy", "name_of"]
@@ -398,10 +399,10 @@ class CompiledPolicy(_Compiled):
         seat.seen[:n], seat.rewards[:n] = arms, rewards
         self._entries.tell(seat.handle, number, n, n, _CLOSE if closing else _TEACH)
 
-    def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
-        if self.kernels.teach is not None and known:
-            self._teach_some(number, arms[:known], rewards[:known], True)
-        super()._catch_up(number, arms, rewards, known)
+    def _catch_up(self, told: Told) -> None:
+        if self.kernels.teach is not None and told.known:
+            self._teach_some(told.number, told.arms[: told.known], told.rewards[: told.known], True)
+        super()._catch_up(told)
 
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         seat, n = self._seat, arms.size
@@ -633,16 +634,9 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         if self.kernels.release is not None:
             self._entries.tell(self._seat.handle, contexts, 0)
 
-    def _settle(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-    ) -> None:
-        super()._settle(number, arms, rewards, known, missing)
-        del self._notes[number]
+    def _settle(self, told: Told) -> None:
+        super()._settle(told)
+        del self._notes[told.number]
 
     @locked
     def unsound(self) -> str:  # noqa: D102 - as in every policy

@@ -18,6 +18,7 @@ from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
+from armtriage.policies.rewards import Told
 from armtriage.triage import Triage
 
 if TYPE_CHECKING:
@@ -319,18 +320,12 @@ class ContextualPolicy(Policy):
         arms, rewards = arms[order], rewards[order]
         self._update(number, arms, self._contexts_of(number, arms), rewards)
 
-    def _settle(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-    ) -> None:
-        if known < arms.size or not arms.size:
-            self._teach(number, arms[known:], rewards[known:])
-        if missing.size:
-            self._release(missing, self._contexts_of(number, missing))
+    def _settle(self, told: Told) -> None:
+        number, known = told.number, told.known
+        if known < told.arms.size or not told.arms.size:
+            self._teach(number, told.arms[known:], told.rewards[known:])
+        if told.missing.size:
+            self._release(told.missing, self._contexts_of(number, told.missing))
         del self._open[number]
 
     def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

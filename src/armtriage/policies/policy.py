@@ -26,7 +26,7 @@ from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.eligible import Crowd
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out
-from armtriage.policies.rewards import from_array, from_mapping
+from armtriage.policies.rewards import Told, from_array, from_mapping
 from armtriage.policies.saved import SavedPolicy, kinds_of
 
 __all__ = ["Policy", "kinds_of"]
@@ -424,55 +424,42 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
 
     def _close_with(self, number: int, new: dict[int, float]) -> None:
         """Close a decision with the unit rewards that were told before and these; all others are lost."""
-        told = {a: r for a, r in self._parts.pop(number, {}).items() if not self._roster.is_newer(a, number)}
-        arms = np.array([*told, *new], np.int64)
-        rewards = np.array([*told.values(), *new.values()])
-        missing = np.array([arm for arm in self._still_shown(number) if arm not in told and arm not in new], np.int64)
-        self._settle(number, arms, rewards, len(told), missing)
+        old = {a: r for a, r in self._parts.pop(number, {}).items() if not self._roster.is_newer(a, number)}
+        arms = np.array([*old, *new], np.int64)
+        rewards = np.array([*old.values(), *new.values()])
+        missing = np.array([arm for arm in self._still_shown(number) if arm not in old and arm not in new], np.int64)
+        self._settle(Told(number, arms, rewards, len(old), missing))
         self._count_missed(arms, missing)
         if self._complete:
             self._settle_complete()
 
-    def _settle(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-    ) -> None:
-        """Close a decision with unit rewards, of which the first `known` were told before, and others lost."""
-        self._count_before(number, arms, rewards)
+    def _settle(self, told: Told) -> None:
+        """Close a decision."""
+        arms, rewards = told.arms, told.rewards
+        self._count_before(told.number, arms, rewards)
         if self._crowd is not None:
-            self._close_among(number, arms, rewards, known, missing)
+            self._close_among(told if self.learns_at_once else told._replace(known=0))
         else:
             self.tally.counts[arms] += 1
             self.tally.sums[arms] += rewards
             self.tally.between[arms] += rewards * (1.0 - rewards)
-            self._catch_up(number, arms, rewards, known)
-            if missing.size:
-                self._release(missing)
-        del self._open[number]
+            self._catch_up(told)
+            if told.missing.size:
+                self._release(told.missing)
+        del self._open[told.number]
 
-    def _close_among(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-    ) -> None:
+    def _close_among(self, told: Told) -> None:
         assert self._crowd is not None
-        self._crowd.close(number, arms, rewards, known if self.learns_at_once else 0, missing)
+        self._crowd.close(told)
 
-    def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
+    def _catch_up(self, told: Told) -> None:
         """Learn the rewards of a decision that is closed, but for those that have been learned already."""
-        first = known if self.learns_at_once else 0
+        arms, rewards, first = told.arms, told.rewards, told.known if self.learns_at_once else 0
         if first == 0:
             # As if all had been told together.
             order = np.argsort(arms)
             arms, rewards = arms[order], rewards[order]
-        self._update(number, arms[first:], rewards[first:])
+        self._update(told.number, arms[first:], rewards[first:])
 
     def _count_before(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Leave unit rewards of decisions before the window out of it."""
@@ -536,7 +523,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
     ) -> None:
         """Close a decision with the rewards that came, all at once, and without those that did not."""
         scaled = self._to_unit(self._check_rewards(rewards, arms))
-        self._settle(number, arms, scaled, 0, missing)
+        self._settle(Told(number, arms, scaled, 0, missing))
 
     def _find(self, decision: Decision | int) -> int:
         if isinstance(decision, Decision):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import as_numbers
 from armtriage.arms import Roster
 
-__all__ = ["from_array", "from_mapping"]
+__all__ = ["Told", "from_array", "from_mapping"]
+
+
+class Told(NamedTuple):
+    """What a decision is closed with."""
+
+    number: int
+    arms: NDArray[np.int64]
+    rewards: NDArray[np.float64]  # on the unit scale
+    known: int = 0  # how many, the first, were told before
+    missing: NDArray[np.int64] = np.zeros(0, np.int64)  # the arms whose rewards are lost
 
 
 def from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:

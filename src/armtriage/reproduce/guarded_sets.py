@@ -46,7 +46,7 @@ _SIZES = {
     "tiny": Scale(families=2, hard=1, horizon=150, size=20, runs=3, compared=4, lasting=1, long=300, long_runs=3),
     "quick": Scale(families=5, hard=4, horizon=2000, size=50, runs=4, compared=16, lasting=2, long=50_000, long_runs=4),
     "full": Scale(
-        families=5, hard=4, horizon=_AIMED, size=50, runs=8, compared=64, lasting=3, long=100_000, long_runs=32
+        families=5, hard=4, horizon=_AIMED, size=50, runs=8, compared=64, lasting=3, long=100_000, long_runs=16
     ),
 }
 

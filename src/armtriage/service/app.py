@@ -79,7 +79,7 @@ class App:
             if route.handed and not handed and name in self.service.loops:
                 body, reply = await self._hand_over(route, name, authorization, body)
             if reply is None:
-                reply = await route.handler(Call(self.service, name, key, query, body))
+                reply = await route.handler(Call(self.service, name, key, query, body, authorization))
             if isinstance(reply, Stream):
                 await _send_stream(reply, receive, send)
                 return

@@ -88,15 +88,25 @@ class Doorman:
                 raise Refused("too_many")
             self._allowed[row.id] = left - 1.0, now
 
+    def holds(self, header: bytes | None, scope: str) -> bool:
+        """Whether a key that was let in would be let in now: it may have been revoked."""
+        found = self._find(header)
+        return self.open or (found is not None and scope in found[1])
+
     def holder(self, header: bytes, address: str) -> KeyRow:
         """Return the key of a header; refuse one that is not known."""
         return self._known(header, address)[0]
 
-    def _known(self, header: bytes | None, address: str) -> tuple[KeyRow, frozenset[str]]:
+    def _find(self, header: bytes | None) -> tuple[KeyRow, frozenset[str]] | None:
         key = header[len(_BEARER) :] if header is not None and header.startswith(_BEARER) else b""
         found = self._keys.get(key[3:11]) if key.startswith(b"at_") else None
         # An unknown key takes as long as a wrong one.
-        if hmac.compare_digest(_hash(key), bytes(32) if found is None else found[0].sha256) and found is not None:
+        same = hmac.compare_digest(_hash(key), bytes(32) if found is None else found[0].sha256)
+        return found if same else None
+
+    def _known(self, header: bytes | None, address: str) -> tuple[KeyRow, frozenset[str]]:
+        found = self._find(header)
+        if found is not None:
             return found
         self._count_guess(address)
         raise Refused("unauthorized")

@@ -22,7 +22,7 @@ from armtriage.service.messages import Fact, rfc3339
 from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
 
-__all__ = ["arms", "brief", "decision", "digest", "event", "full", "made", "system", "traffic"]
+__all__ = ["arms", "brief", "decision", "event", "full", "made", "system", "traffic"]
 
 _SHOWN = 1000  # arms of one answer
 _KEPT = 1.0  # seconds for which a view is good
@@ -309,11 +309,6 @@ def arms(fold: Fold) -> Arms:
             )
         )
     return Arms(found, len(fold.names), fold.head)
-
-
-def digest(fold: Fold) -> Digest:
-    """Return the digest of the state."""
-    return Digest(fold.head, fold.digest())
 
 
 def decision(fold: Fold, known: History) -> DecisionView:

@@ -22,6 +22,7 @@ from armtriage.policies.eligible.exploring import cover_size
 from armtriage.policies.eligible.rows import COLUMNS, Request, Rows, expose, grown, learn, lose, new_rows, settle
 from armtriage.policies.facts import facts_of, is_later, require, restore_arrays, with_later, within
 from armtriage.policies.prior import LARGEST
+from armtriage.policies.rewards import Told
 
 __all__ = ["Among", "Crowd", "Rules", "decide", "decider", "name_among"]
 
@@ -380,16 +381,9 @@ class Crowd:
         request.among[:n], request.rewards[:n] = arms, rewards
         self._calls.teach(request.handle, number, n)
 
-    def close(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-    ) -> None:
-        """Close a decision with its rewards, of which the first `known` were taught before, and without others."""
-        request, told = self.request, arms.size
-        n = told + missing.size
-        request.among[:told], request.rewards[:told], request.among[told:n] = arms, rewards, missing
-        self._calls.close(request.handle, number, known, told, n)
+    def close(self, told: Told) -> None:
+        """Close a decision with its rewards, of which those that are known were taught before."""
+        request, m = self.request, told.arms.size
+        n = m + told.missing.size
+        request.among[:m], request.rewards[:m], request.among[m:n] = told.arms, told.rewards, told.missing
+        self._calls.close(request.handle, told.number, told.known, m, n)

@@ -32,6 +32,7 @@ from armtriage.policies.linear import ContextualGuard
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
+from armtriage.policies.rewards import Told
 
 __all__ = ["Guard"]
 
@@ -303,16 +304,9 @@ class Guard(GuardedPolicy):
         for crowd in self._crowds:
             crowd.count(among, arms, shown)
 
-    def _close_among(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-    ) -> None:
+    def _close_among(self, told: Told) -> None:
         for crowd in self._crowds:
-            crowd.close(number, arms, rewards, known if self.learns_at_once else 0, missing)
+            crowd.close(told)
 
     def _forget(self, arms: list[int]) -> None:
         super()._forget(arms)
@@ -326,16 +320,16 @@ class Guard(GuardedPolicy):
         if self._crowd is None:
             self._inner._update(number, arms, rewards)
 
-    def _catch_up(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], known: int) -> None:
+    def _catch_up(self, told: Told) -> None:
         if self._over is not None:
-            note_rewards(self._decision_params, self._decision_book(), arms, rewards, arms.size)
+            note_rewards(self._decision_params, self._decision_book(), told.arms, told.rewards, told.arms.size)
         else:
-            _note(self._post, arms, rewards)
+            _note(self._post, told.arms, told.rewards)
         if self._inner is not None:
-            self._inner._catch_up(number, arms, rewards, known)
+            self._inner._catch_up(told)
 
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        self._catch_up(number, arms, rewards, 0)
+        self._catch_up(Told(number, arms, rewards))
 
     def _schedule(self, arms: NDArray[np.int64]) -> None:
         if self._over is None:

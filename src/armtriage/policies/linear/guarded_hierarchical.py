@@ -26,6 +26,7 @@ from armtriage.policies.linear.guarded_linear import GuardedLinear, Params, find
 from armtriage.policies.linear.joint import Joint, book_slate
 from armtriage.policies.linear.pricing import Book, Boxes, PriceParams, find_boxes, price_of, try_slate
 from armtriage.policies.linear.repeated import Repeated, Squares, note_change
+from armtriage.policies.rewards import Told
 
 __all__ = ["GuardedHierarchical"]
 
@@ -206,16 +207,9 @@ class GuardedHierarchical(GuardedLinear):
         self._state.aside = not self._is_admitted(number)
         super()._schedule(arms, contexts)
 
-    def _settle(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-    ) -> None:
-        self._state.aside = not self._is_admitted(number)
-        super()._settle(number, arms, rewards, known, missing)
+    def _settle(self, told: Told) -> None:
+        self._state.aside = not self._is_admitted(told.number)
+        super()._settle(told)
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         self._state.aside = not self._is_admitted(number)

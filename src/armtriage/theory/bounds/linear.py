@@ -172,7 +172,7 @@ def guarded_by_arm_upper(
     --------
     >>> sizes = {"dimension": 5, "budget": 5, "horizon": 400_000}
     >>> round(guarded_by_arm_upper(n_arms=50, **sizes).value / guarded_linear_upper(**sizes).value, 1)
-    4.9
+    5.8
     """
     n_arms, budget = check_budget(n_arms, budget)
     d, times = check_count("dimension", dimension, 1), as_horizons(horizon)
