@@ -63,7 +63,10 @@ def lost(env: StochasticEnvironment, prior: str, horizon: int = 10_000, runs: in
     ],
 )
 def test_quiet_laws_over_ten_thousand_rounds(law: str, graph: str, most: float) -> None:
-    """Against coins throughout; measured: with cliques in the end."""
+    """Against coins for draws and intervals, with either prior.
+
+    Measured with the uniform one, about 0.54, 0.33, 0.22, 0.42, 0.42, 0.29; in cliques 0.49, 0.18, 0.05, 0.35, 0.13.
+    """
     env = world(law, graph)
     coins = lost(as_coins(env), "uniform").mean()
     assert lost(env, "uniform").mean() <= most * coins
@@ -149,7 +152,7 @@ def ratio(rates: Rates, size: int, budget: int, horizon: int, runs: int) -> floa
     ids=["beta 1 14", "beta 2 60", "uniform", "10 arms", "5 arms", "needles", "5 needles", "clicks", "cliques", "even"],
 )
 def test_learned_priors_of_rates(rates: Rates, sizes: tuple[int, int, int, int], most: float) -> None:
-    """Measured 0.44, 0.50, 0.89, 0.95, 0.98, 0.59, 0.42, 0.70, 0.79 and 0.93, in this order."""
+    """Measured 0.44, 0.51, 0.89, 0.95, 0.98, 0.59, 0.42, 0.70, 0.79 and 0.93, in this order."""
     assert ratio(rates, *sizes) <= most
 
 
