@@ -121,13 +121,13 @@ def test_pause_resume_and_retire(server, page):
 
         page.get_by_role("button", name="Retire this item").click()
         page.locator("dialog").get_by_role("button", name="Retire").click()
-        page.get_by_role("button", name="Restore this item").wait_for()
+        page.get_by_role("button", name="Restore this item").wait_for(timeout=8000)
         assert "Retired: it is shown no more" in page.locator("tr.why").inner_text()
         arms = client.request("GET", "/v1/policies/slate/arms")["arms"]
         assert [arm["id"] for arm in arms if arm["retired"]] == ["egg"]
         page.get_by_role("button", name="Restore this item").click()
         page.locator("dialog").get_by_role("button", name="Restore").click()
-        page.get_by_role("button", name="Retire this item").wait_for()
+        page.get_by_role("button", name="Retire this item").wait_for(timeout=8000)
         page.get_by_role("button", name="changes").click()
         until(lambda: "restored egg" in page.locator(".log").inner_text())
         assert "the policy is paused" in page.locator(".log").inner_text()

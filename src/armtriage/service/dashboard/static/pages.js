@@ -409,7 +409,11 @@ function policyPage(facts, act) {
             .filter((one) => one.level === "warn" || one.level === "bad")
             .map((one) => [one.level, one.title]),
       );
-      const wanted = before !== JSON.stringify(doc.alarms) || doc.status !== p.status || doc.arms !== p.arms;
+      const wanted =
+        before !== JSON.stringify(doc.alarms) ||
+        doc.status !== p.status ||
+        doc.arms !== p.arms ||
+        doc.live !== p.live;
       p = {
         ...p,
         ...doc,
