@@ -276,6 +276,9 @@ def guard_medium_case(kind: str) -> Case:
         return guarded(StochasticEnvironment(rng.random(300), FeedbackGraph.semi_bandit(300), seed=1), 7, 1500, 3)
     if kind == "cliques":
         return guarded(StochasticEnvironment(rng.beta(1, 4, 200), FeedbackGraph.cliques([5] * 40), seed=2), 20, 500, 4)
+    if kind == "quiet":  # coins at first, then rewards near 0.3, while many arms have never been seen
+        outcomes = np.where(np.arange(120)[:, None] < 12, rng.random((120, 150)) < 0.3, 0.3 + 0.05 * rng.random(150))
+        return guarded(ReplayEnvironment(outcomes, FeedbackGraph.semi_bandit(150)), 4, 120, 6)
     env = StochasticEnvironment(rng.beta(2, 2, 150), FeedbackGraph.erdos_renyi(150, 0.03, seed=3), seed=3)
     return guarded(env, 8, 400, 5)
 

@@ -59,8 +59,8 @@ class Row:
     def losses(self) -> float:
         return self.learned - self.wins + self.lost_as_least
 
-    def posterior(self, prior: tuple[float, float]) -> Posterior:
-        return posterior(self.wins, self.losses, self.told_between, prior)
+    def posterior(self, prior: tuple[float, float], weak: bool = False) -> Posterior:
+        return posterior(self.wins, self.losses, self.told_between, prior, weak)
 
 
 class Crowd:
@@ -176,9 +176,13 @@ class Crowd:
         """The k arms of largest value, smaller numbers first."""
         return sorted(arms, key=lambda a: (-value(a), a))[:k]
 
+    @property
+    def weak(self) -> bool:
+        return self.learned and self.fractional
+
     def draw(self, number: int, a: int) -> float:
         row = self.rows[a]
-        return row.posterior(self.prior).draw(float(self.luck.uniforms(number, a, 1)[0]))
+        return row.posterior(self.prior, self.weak).draw(float(self.luck.uniforms(number, a, 1)[0]))
 
     def differs(self, policy: Any) -> str | None:
         held = policy._crowd.rows
@@ -395,7 +399,7 @@ class Guarded(Elimination):
         if self.learned and number >= self.next_fit:
             self.next_fit = number + 1 + number // 2
             self.prior = fitted([(row.wins, row.losses, row.told_between) for row in self.rows], self.prior)
-        values = {a: self.rows[a].posterior(self.prior).mean for a in open_arms}
+        values = {a: self.rows[a].posterior(self.prior, self.weak).mean for a in open_arms}
         if self.free_look:
             incumbents = self.best(open_arms, lambda a: values[a], k)
             looked = looked.union(*(self.reveals[a] for a in confirmed + incumbents))
@@ -405,7 +409,7 @@ class Guarded(Elimination):
         for a in set(open_arms) - looked:
             u = float(self.luck.uniforms(number, a, 1)[0])
             if u > 1 - share:
-                values[a] = self.rows[a].posterior(self.prior).draw((u - (1 - share)) / share)
+                values[a] = self.rows[a].posterior(self.prior, self.weak).draw((u - (1 - share)) / share)
                 best = max(best, values[a])
         for a in incumbents:
             if self.fractional and values[a] < best:

@@ -75,7 +75,11 @@ class GuardedThompson(Twin):
         return self.count(a) - self.wins[a] + (missed // 4 if missed >= 8 else 0)
 
     def belief(self, a: int) -> Posterior:
-        return posterior(self.wins[a], self.losses(a), self.between[a], self.prior)
+        return posterior(self.wins[a], self.losses(a), self.between[a], self.prior, self.weak)
+
+    @property
+    def weak(self) -> bool:
+        return self.learned and any(self.between)
 
     def posterior(self, a: int) -> float:
         return self.belief(a).mean

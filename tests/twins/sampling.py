@@ -71,8 +71,15 @@ class Posterior(NamedTuple):
         return self.least + (1 - self.least) * float(betaincinv(self.a, self.b, u))
 
 
-def posterior(wins: float, losses: float, between: float, prior: tuple[float, float] = (1.0, 1.0)) -> Posterior:
-    """Coins have wins and losses; other rewards are those of the law on {x, 1} with their mean and variance."""
+def posterior(
+    wins: float, losses: float, between: float, prior: tuple[float, float] = (1.0, 1.0), weak: bool = False
+) -> Posterior:
+    """Coins have wins and losses; other rewards are those of the law on {x, 1} with their mean and variance.
+
+    Where they are about, a learned prior is weak also for arms that nobody has seen.
+    """
+    if weak and wins + losses == 0:
+        return Posterior(0.0, 1.0, max(1.0, prior[1] / prior[0]))
     if between <= 0 or losses <= 0:
         return Posterior(0.0, prior[0] + wins, prior[1] + losses)
     n = wins + losses

@@ -32,6 +32,7 @@ GRAPHS = {
     "path": FeedbackGraph.from_edges(8, [(a, b) for a in range(8) for b in (a - 1, a + 1) if 0 <= b < 8]),
     "digraph": FeedbackGraph.erdos_renyi(10, 0.25, seed=4),
 }
+MANY = FeedbackGraph.semi_bandit(90)  # some of which have never been seen when the prior is fitted
 LOOSE: dict[str, Any] = {"delta": 0.5}  # for intervals that decide something in so few rounds
 
 
@@ -94,7 +95,7 @@ class Wanderer:
     """Asks a policy and its twin with random eligible sets, changes the arms, tells late, in parts and not at all."""
 
     def __init__(self, name: str, graph: str, seen: bool, seed: int) -> None:
-        pair, given = PAIRS[name], (GRAPHS[graph], 3)
+        pair, given = PAIRS[name], (GRAPHS.get(graph, MANY), 3)
         self.policy = pair.policy(*given, seed=7, sleepers_seen=seen, **pair.both)
         self.twin = pair.twin(*given, seed=7, sleepers_seen=seen, **pair.both, **pair.twins)
         self.rng = np.random.default_rng([seed, len(name)])
@@ -208,6 +209,14 @@ def test_policy_decides_as_its_twin(name: str, graph: str) -> None:
     for seen in (False, True):
         wanderer = Wanderer(name, graph, seen, 1)
         assert wanderer.go(200) is None
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("name", ["guarded", "guarded-draws"])
+def test_unseen_arms_are_believed_in_as_by_the_twin(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Wanderer(name, "many", False, 2).go(40) is None
+    monkeypatch.setattr(twins.Crowd, "weak", False)
+    assert Wanderer(name, "many", False, 2).go(40) is not None
 
 
 def test_the_cases_have_everything_in_them() -> None:

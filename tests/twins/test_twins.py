@@ -33,7 +33,7 @@ INDEXED += [f"medium/KLUCB/{kind}" for kind in MEDIUM if "digraph" not in kind] 
 BIG = [f"large/{kind}/{variant}" for kind in LARGE for variant in ("paper", "tight")]
 GUARD = [f"guard/{i}" for i in range(84)]
 GUARDED = [*GUARD, "guard-hubs/1", "guard-hubs/4", "guard-drift"]
-GUARDED += [f"guard-medium/{kind}" for kind in ("semi-bandit", "cliques", "digraph")]
+GUARDED += [f"guard-medium/{kind}" for kind in ("semi-bandit", "cliques", "digraph", "quiet")]
 # The printed width is so large that it takes long to learn enough for the later stages.
 SCALED = linear(range(32), 120, "scaled") + linear(range(353, 378, 24), 120, "scaled", VARIANTS)
 SCALED += linear(range(0, 21, 7), 800, "scaled", VARIANTS)

@@ -15,8 +15,8 @@ from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.policies.eligible.rows import Request, Rows, largest, next_level
 from armtriage.policies.lost import PATIENCE, as_least
-from armtriage.policies.prior import as_coins, fitted, next_fit
-from armtriage.policies.sampler import BELOW, draw, follow, luck_needed, posterior
+from armtriage.policies.prior import as_coins, believed, fitted, next_fit
+from armtriage.policies.sampler import BELOW, draw, follow, luck_needed
 from armtriage.policies.sampler import mean_of as mean_of_posterior
 
 __all__ = [
@@ -48,8 +48,8 @@ def _losses(rows: Rows, arm: int) -> float:
 
 @kernel
 def _posterior(rows: Rows, arm: int) -> tuple[float, float, float]:
-    between = rows.told_between[arm]
-    return posterior(rows.wins[arm], _losses(rows, arm), between, rows.prior_wins, rows.prior_losses)
+    between, weak = rows.told_between[arm], rows.fractional > 0 and rows.next_fit > 1
+    return believed(rows.wins[arm], _losses(rows, arm), between, rows.prior_wins, rows.prior_losses, weak)
 
 
 @kernel

@@ -271,6 +271,7 @@ def learn(request: Request, luck: np.uint64, arms: NDArray[np.int64], rewards: N
         between = reward * (1.0 - reward)
         if between > 0.0:
             rows.told_between[arm] += between
+            rows.version += 1 - rows.fractional  # what is believed of unseen arms changes with the first of these
             rows.fractional = 1
         # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win. What is
         # between may raise it as well.

@@ -27,7 +27,7 @@ from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE
 from armtriage.policies.facts import within
 from armtriage.policies.lost import PATIENCE, as_least
-from armtriage.policies.prior import as_coins, fitted, next_fit
+from armtriage.policies.prior import as_coins, believed, fitted, next_fit
 from armtriage.policies.sampler import BELOW, STALE, draw, follow, gain, luck_needed, mean_of, posterior
 
 __all__ = ["Sampler", "believe_of", "forget", "learn", "new_sampler", "propose", "rebuild_sampler", "refit"]
@@ -126,7 +126,8 @@ def _counted(sets: triage.State, sampler: Sampler, arm: int) -> int:
 def _posterior(sets: triage.State, sampler: Sampler, arm: int) -> tuple[float, float, float]:
     wins = sampler.wins[arm]
     losses = _counted(sets, sampler, arm) - wins
-    return posterior(wins, losses, sampler.between[arm], sampler.prior_wins, sampler.prior_losses)
+    weak = sampler.fractional > 0 and sampler.next_fit > 1  # once the prior has been fitted
+    return believed(wins, losses, sampler.between[arm], sampler.prior_wins, sampler.prior_losses, weak)
 
 
 @kernel
@@ -151,6 +152,12 @@ def refit(sets: triage.State, sampler: Sampler, number: int) -> None:
         counts[arm], wins[arm] = as_coins(own, _counted(sets, sampler, arm) - own, sampler.between[arm])
     sampler.prior_wins, sampler.prior_losses = fitted(counts, wins, n, sampler.prior_wins, sampler.prior_losses)
     sampler.next_fit = next_fit(number)
+    _renew(sets, sampler)
+
+
+@kernel
+def _renew(sets: triage.State, sampler: Sampler) -> None:
+    """Let all that follows from the prior follow."""
     sampler.decided = -1
     _find_means(sets, sampler)
     _set_level(sets, sampler, sampler.level)
@@ -188,6 +195,7 @@ def learn(
 ) -> None:
     """Add the rewards of the first n arms of `seen`, whose counts are up to date."""
     best, best_arm = sampler.best_outside, sampler.best_arm
+    coins = sampler.fractional == 0
     for i in range(n):
         arm = seen[i]
         reward = gain(coin, luck, arm, rewards[i])
@@ -214,6 +222,8 @@ def learn(
                 _cut(sets, sampler, arm)
         sampler.overdue[arm] = 0
     sampler.best_outside, sampler.best_arm = best, best_arm
+    if coins and sampler.fractional > 0:
+        _renew(sets, sampler)
 
 
 @kernel
