@@ -36,6 +36,9 @@ check: .venv/.dev
 	$(BIN)/ruff check -q .
 	$(BIN)/pytest -q -m "not long and not thorough" $(ARGS)
 
+# Two processes share two processors, so linear algebra needs no threads of its own.
+test test-long: export OPENBLAS_NUM_THREADS = 1
+
 test: lint .venv/.ray
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
 

@@ -8,7 +8,6 @@ import gc
 import ipaddress
 import logging
 import signal
-import sys
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -28,7 +27,6 @@ _CONNECTIONS = 16_384
 _WAITING = 2048  # connections that the system keeps until they are taken
 _SPARE = 256  # descriptors for the store, peers and files
 _YOUNG = 5_000  # objects after which the young ones are looked at, a millisecond each time
-_SWITCH = 0.001  # seconds that a busy thread, such as a snapshot's, keeps the others from running; 0.005 by default
 _TIDY = (60.0, 3600.0)  # seconds between two looks at all objects: at least, and at most
 _STOPPING = 8  # seconds that requests have to end when the server stops
 
@@ -62,7 +60,6 @@ def run(store: Store, host: str, port: int, started: Callable[[Service, int], No
     for number in (signal.SIGTERM, signal.SIGINT):
         # uvicorn takes them over, and raises them again when it has stopped.
         signal.signal(number, lambda *_: None)
-    sys.setswitchinterval(_SWITCH)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(Service(store, url), host, port, started))
 
