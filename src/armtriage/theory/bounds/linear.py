@@ -131,10 +131,10 @@ def guarded_linear_upper(
     ridge = max(noise**2 * d / longest**2, _LEAST_RIDGE)
     grown = _potential(d, budget * times, ridge)
     radius = np.sqrt(noise**2 * (grown - 2.0 * math.log(delta)) + ridge * longest**2)
-    optimism = 2.0 * radius * np.sqrt(grown / _LOG_2 * budget * times) + width * budget * grown / _LOG_2
-    most = width * budget * times
     words = "with probability 1 - delta, the regret of GuardedLinear is at most this, at all times"
-    return make_bound("guarded_linear_upper", "upper", "repaired", words, share * np.minimum(most, optimism), most)
+    most = width * budget * times
+    value = share * np.minimum(most, _optimism(radius, grown, width, budget, times))
+    return make_bound("guarded_linear_upper", "upper", "repaired", words, value, most)
 
 
 def guarded_by_arm_upper(
@@ -183,10 +183,10 @@ def guarded_by_arm_upper(
     ridge = max(noise**2 * d / longest**2, _LEAST_RIDGE)
     grown = _potential(n_arms * d, budget * times, ridge)
     radius = np.sqrt(noise**2 * (_potential(d, times, ridge) + 2.0 * math.log(parts / delta)) + ridge * longest**2)
-    optimism = 2.0 * radius * np.sqrt(grown / _LOG_2 * budget * times) + width * budget * grown / _LOG_2
-    most = width * budget * times
     words = "with probability 1 - delta, GuardedLinear with a theta for each arm loses at most this, at all times"
-    return make_bound("guarded_by_arm_upper", "upper", "repaired", words, share * np.minimum(most, optimism), most)
+    most = width * budget * times
+    value = share * np.minimum(most, _optimism(radius, grown, width, budget, times))
+    return make_bound("guarded_by_arm_upper", "upper", "repaired", words, value, most)
 
 
 def guarded_hierarchical_upper(
@@ -237,6 +237,11 @@ def guarded_hierarchical_upper(
 def _potential(dimension: int, pulls: Floats, ridge: float) -> Floats:
     """Return the most that ln det(V / ridge) can be."""
     return np.asarray(dimension * np.log1p(pulls / (dimension * ridge)))
+
+
+def _optimism(radius: Floats, grown: Floats, width: float, budget: int, times: Floats) -> Floats:
+    """Return what optimism loses with this radius and potential, where means differ by `width` at most."""
+    return np.asarray(2.0 * radius * np.sqrt(grown / _LOG_2 * budget * times) + width * budget * grown / _LOG_2)
 
 
 def _staged(multiple: Floats, grown: Floats, budget: int, times: Floats) -> Floats:
