@@ -122,6 +122,7 @@ class Certificate:
 
     Examples
     --------
+    >>> from armtriage import certify
     >>> print(certify(pulls=[900, 80, 20], counts=[900, 80, 20], sums=[720.0, 24.0, 3.0], budget=1))
     With 95% confidence, the 1,000 decisions so far have lost at most 73.4 in all, 0.0734 each, against always playing
     the best arm. Playing arm 0 next is a best decision. The best arm is known for certain. All this takes an arm's mean
@@ -232,6 +233,7 @@ class Certificate:
 
         Examples
         --------
+        >>> from armtriage import certify
         >>> log = certify(pulls=[60, 40], counts=[60, 40], sums=[30.0, 10.0], budget=1).to_dict()
         >>> log["rounds"], log["next_decision"], sorted(log["triage"])
         (100, [0], ['active', 'confirmed', 'eliminated'])
