@@ -18,6 +18,7 @@ from armtriage.service.events import Event, History
 from armtriage.service.stores.store import (
     Group,
     KeyRow,
+    PolicyGone,
     PolicyRow,
     Snapshot,
     StoreError,
@@ -188,10 +189,13 @@ class PostgresStore:
         return [Snapshot._make(row) for row in rows]
 
     async def put_snapshot(self, policy: int, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and of those before it two."""
+        """Keep a snapshot, and of those before it two; of a policy that is deleted none."""
         async with self._connection() as connection, connection.transaction():
+            # The lock keeps the policy from being deleted meanwhile, and no group from its end.
             await connection.execute(
-                "INSERT INTO snapshot VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING", (policy, *snapshot)
+                "INSERT INTO snapshot SELECT id, %s, %s, %s, %s FROM policy WHERE id = %s FOR KEY SHARE"
+                " ON CONFLICT DO NOTHING",
+                (*snapshot, policy),
             )
             await connection.execute(
                 "DELETE FROM snapshot WHERE policy = %s AND seq NOT IN"
@@ -289,7 +293,7 @@ async def _begin(
     async with connection.pipeline():
         await connection.execute("BEGIN")
         head = await connection.execute(
-            f"SELECT head, {_NOW} FROM policy WHERE id = %s FOR UPDATE",
+            f"SELECT head, {_NOW} FROM policy WHERE id = %s FOR NO KEY UPDATE",
             (policy,),
         )
         # Each statement sees what was committed when it began, so this one sees all that the lock waited for.
@@ -302,7 +306,7 @@ async def _begin(
         row = await head.fetchone()
         rows = await missed.fetchall()
     if row is None:
-        raise StoreError("the policy was deleted")
+        raise PolicyGone
     return _PostgresGroup(
         store, connection, policy, int(row[0]), int(row[1]), [Event._make(one) for one in rows], found
     )
