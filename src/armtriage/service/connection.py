@@ -64,7 +64,7 @@ class Door(asyncio.Protocol):
         self._transport.close()
 
     def _leave(self) -> None:
-        self._state.connections.discard(self)  # type: ignore[arg-type]
+        self._state.connections.discard(self)
         if self._end is not None:
             self._end.cancel()
             self._end = None
