@@ -14,6 +14,7 @@ __all__ = ["Door"]
 SILENCE = 20.0
 """Seconds in which a connection must say something, and seconds that the head of a request may take from there."""
 
+_GO_ON = b"HTTP/1.1 100"
 LONGEST = 2**16
 """Bytes of a head, as many as arrive before it is whole."""
 
@@ -70,12 +71,54 @@ class Door(asyncio.Protocol):
             self._end = None
 
 
+class _Joining:
+    """A transport that sends the head of an answer with the first piece of its body, in one call of the system."""
+
+    __slots__ = ("_head", "_transport", "is_closing")
+
+    def __init__(self, transport: Any) -> None:
+        self._transport, self._head = transport, b""
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send, or keep a head; no body begins like one."""
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.endswith(b"\r\n\r\n") and data.startswith(b"HTTP/1.1 ") and not data.startswith(_GO_ON):
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def flush(self) -> None:
+        """Send a head that has no body."""
+        if self._head:
+            self.write(b"")
+
+    def close(self) -> None:
+        """Send what is left, and close."""
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Connection(HttpToolsProtocol):
     """What uvicorn makes of a connection, with limits on the heads of requests; it has none itself."""
 
     _reading = True  # a head that is not whole
     _read = 0
     _end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin."""
+        super().connection_made(transport)
+        self.transport = self._joining = _Joining(transport)  # type: ignore[assignment]
+
+    def on_response_complete(self) -> None:
+        """Send what is left of an answer, and go on with the next request."""
+        self._joining.flush()
+        super().on_response_complete()
 
     def on_message_begin(self) -> None:
         """Note that a head has begun."""
