@@ -33,8 +33,7 @@ lint: .venv/.dev
 
 # The inner loop: make check ARGS="tests/policies -k thompson"
 check: .venv/.dev
-	$(BIN)/ruff check -q .
-	$(BIN)/pytest -q -m "not long and not thorough" $(ARGS)
+	@$(BIN)/ruff check -q . & $(BIN)/pytest -q -m "not long and not thorough" $(ARGS) && wait $$!
 
 # Two processes share two processors, so linear algebra needs no threads of its own.
 test test-long: export OPENBLAS_NUM_THREADS = 1

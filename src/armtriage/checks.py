@@ -104,9 +104,9 @@ def _future(case: _Case, policy: Policy, first: int = 0, rounds: int = 12) -> li
     return [_step(case, policy, number).arms.tolist() for number in range(first, first + rounds)]
 
 
-def _expect(condition: bool, policy: Policy, fact: str) -> None:
+def _expect(condition: bool, policy: Policy, fact: str, *shown: object) -> None:
     if not condition:
-        raise AssertionError(f"{policy!r}: {fact}")
+        raise AssertionError(f"{policy!r}: {fact.format(*shown) if shown else fact}")
 
 
 def _expect_refusal(error: type[Exception], policy: Policy, action: str, *given: Any) -> None:
@@ -135,11 +135,11 @@ def _check_decisions(case: _Case) -> None:
         arms, budget, allowed = decision.arms, case.budget, policy.decisions
         _expect(decision.number == number, policy, f"decision {number} has the number {decision.number}")
         right = isinstance(arms, np.ndarray) and arms.dtype == np.int64 and arms.ndim == 1
-        _expect(right, policy, f"arms must be a 1-D array of int64, got {arms!r:.100}")
+        _expect(right, policy, "arms must be a 1-D array of int64, got {!r:.100}", arms)
         _expect(allowed is not None or arms.size == budget, policy, f"a decision must have {budget} arms")
-        _expect(bool(np.all(np.diff(arms) > 0)), policy, f"arms must rise, got {arms}")
-        _expect(bool(np.all((arms >= 0) & (arms < case.n_arms))), policy, f"arms out of range: {arms}")
-        _expect(allowed is None or allowed.contains(arms), policy, f"{arms} is no decision of the set")
+        _expect(bool(np.all(np.diff(arms) > 0)), policy, "arms must rise, got {}", arms)
+        _expect(bool(np.all((arms >= 0) & (arms < case.n_arms))), policy, "arms out of range: {}", arms)
+        _expect(allowed is None or allowed.contains(arms), policy, "{} is no decision of the set", arms)
         policy.tell(decision, case.rewards(decision.revealed, number))
 
 

@@ -75,6 +75,8 @@ class App:
             if body is None:
                 return
             query = _query(route, scope["query_string"])
+            if name and name not in self.service.loops:
+                await self.service.seek(name)
             reply: Reply | Stream | None = None
             if route.handed and not handed and name in self.service.loops:
                 body, reply = await self._hand_over(route, name, authorization, body)

@@ -1,19 +1,106 @@
-"""A client's connection: one that does not say what it wants is closed."""
+"""A client's connection: one that does not say what it wants is closed, and costs little until it speaks."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
+from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
 
-__all__ = ["Connection"]
+__all__ = ["Door"]
 
 SILENCE = 20.0
-"""Seconds that the head of a request may take, from the connection or from its first byte."""
+"""Seconds in which a connection must say something, and seconds that the head of a request may take from there."""
 
+_GO_ON = b"HTTP/1.1 100"
 LONGEST = 2**16
 """Bytes of a head, as many as arrive before it is whole."""
+
+
+class Door(asyncio.Protocol):
+    """A connection that has said nothing yet: a third of the memory of one that has, of which there may be thousands.
+
+    Beyond the limit a connection is closed at once; uvicorn itself would keep it, and refuse each of its requests.
+    """
+
+    __slots__ = ("_config", "_end", "_loop", "_of_app", "_state", "_transport")
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self._config, self._state, self._of_app = config, server_state, app_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait."""
+        self._transport = transport
+        self._state.connections.add(self)  # type: ignore[arg-type]
+        limit = self._config.limit_concurrency
+        if limit is not None and len(self._state.connections) > limit:
+            transport.abort()
+        else:
+            self._end = self._loop.call_later(SILENCE, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Let the client in."""
+        self._leave()
+        connection = Connection(self._config, self._state, self._of_app, self._loop)
+        self._transport.set_protocol(connection)
+        connection.connection_made(self._transport)
+        connection.data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._leave()
+
+    def shutdown(self) -> None:
+        """Close: the server stops."""
+        self._transport.close()
+
+    def _leave(self) -> None:
+        self._state.connections.discard(self)
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+
+class _Joining:
+    """A transport that sends the head of an answer with the first piece of its body, in one call of the system."""
+
+    __slots__ = ("_head", "_transport", "is_closing")
+
+    def __init__(self, transport: Any) -> None:
+        self._transport, self._head = transport, b""
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send, or keep a head; no body begins like one."""
+        if self._head:
+            data, self._head = self._head + data, b""
+        elif data.endswith(b"\r\n\r\n") and data.startswith(b"HTTP/1.1 ") and not data.startswith(_GO_ON):
+            self._head = data
+            return
+        self._transport.write(data)
+
+    def flush(self) -> None:
+        """Send a head that has no body."""
+        if self._head:
+            self.write(b"")
+
+    def close(self) -> None:
+        """Send what is left, and close."""
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class Connection(HttpToolsProtocol):
@@ -24,12 +111,14 @@ class Connection(HttpToolsProtocol):
     _end: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Begin; beyond the limit the connection is closed at once."""
+        """Begin."""
         super().connection_made(transport)
-        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency:
-            transport.abort()
-        else:
-            self._end = self.loop.call_later(SILENCE, transport.close)
+        self.transport = self._joining = _Joining(transport)  # type: ignore[assignment]
+
+    def on_response_complete(self) -> None:
+        """Send what is left of an answer, and go on with the next request."""
+        self._joining.flush()
+        super().on_response_complete()
 
     def on_message_begin(self) -> None:
         """Note that a head has begun."""

@@ -92,7 +92,7 @@ async def create(call: Call) -> Reply:
 
 async def policies(call: Call) -> Reply:
     """List the policies."""
-    found = [await views.brief(loop) for loop in call.service.loops.values()]
+    found = [await views.brief(loop) for loop in list(call.service.loops.values())]
     return Reply(200, encode(views.Policies(found)))
 
 
@@ -210,7 +210,7 @@ async def stream(call: Call) -> Stream:
         try:
             last, quiet = call.query["after"], 0
             yield b"retry: 1000\n\n"
-            while not service.leaving and service.doorman.holds(call.authorization, "read"):
+            while not loop.gone and not service.leaving and service.doorman.holds(call.authorization, "read"):
                 head = loop.fold.head if loop.fold is not None else last
                 if head != last:
                     found = await views.full(loop)
@@ -253,7 +253,7 @@ async def readyz(call: Call) -> Reply:
 
 async def metrics(call: Call) -> Reply:
     """Return counters for Prometheus."""
-    for loop in call.service.loops.values():
+    for loop in list(call.service.loops.values()):
         await views.brief(loop)
     return Reply(200, write_text(call.service.families()))
 

@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from armtriage.service.app import App
-from armtriage.service.connection import Connection
+from armtriage.service.connection import Door
 from armtriage.service.service import Service
 from armtriage.service.stores import Store
 
@@ -103,7 +103,7 @@ async def _serve(service: Service, host: str, port: int, started: Callable[[Serv
             app,
             host,
             port,
-            http=Connection,
+            http=Door,
             lifespan="off",
             access_log=False,
             log_level="warning",
