@@ -9,12 +9,15 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-__all__ = ["Door"]
+__all__ = ["WHOLE", "Door"]
 
+WHOLE = "armtriage.whole"
+"""What the scope of a request has when all of its body is there."""
+
+_GO_ON = b"HTTP/1.1 100"
 SILENCE = 20.0
 """Seconds in which a connection must say something, and seconds that the head of a request may take from there."""
 
-_GO_ON = b"HTTP/1.1 100"
 LONGEST = 2**16
 """Bytes of a head, as many as arrive before it is whole."""
 
@@ -104,7 +107,10 @@ class _Joining:
 
 
 class Connection(HttpToolsProtocol):
-    """What uvicorn makes of a connection, with limits on the heads of requests; it has none itself."""
+    """What uvicorn makes of a connection, with limits on the heads of requests; it has none itself.
+
+    Whenever the client's next word is awaited, a timer runs: also in the rest of a body whose answer was sent before.
+    """
 
     _reading = True  # a head that is not whole
     _read = 0
@@ -130,18 +136,33 @@ class Connection(HttpToolsProtocol):
         self._reading, self._read = False, 0
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """Note that a body is whole, nearly always before anybody asks for it."""
+        self.scope[WHOLE] = True  # type: ignore[literal-required]
+        super().on_message_complete()
+
     def data_received(self, data: bytes) -> None:
-        """Read; nearly always this is a whole head, and no timer is needed."""
+        """Read; nearly always this is a whole request, and no timer is needed."""
         super().data_received(data)
         if self._reading:
             self._read += len(data)
             if self._read > LONGEST:
                 self.transport.close()
-            elif self._end is None:
+                return
+        if self._reading or self.cycle is None or self.cycle.response_complete:
+            if self._end is None:
                 self._end = self.loop.call_later(SILENCE, self.transport.close)
         elif self._end is not None:
             self._end.cancel()
             self._end = None
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer whoever has sent a whole request and will send no more; let streams end."""
+        one = self.cycle
+        if one is None or one.more_body or one.response_complete or one.scope["method"] != "POST":
+            return False
+        one.keep_alive = False
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""

@@ -27,6 +27,7 @@ from armtriage.service.messages import (
     Status,
     StatusAnswer,
     encode,
+    is_id,
     read,
 )
 from armtriage.service.metrics import write_text
@@ -126,6 +127,8 @@ async def decide_batch(call: Call) -> Reply:
 async def decision(call: Call) -> Reply:
     """Show a decision and what came of it."""
     loop = call.service.loop(call.name)
+    if not is_id(call.id):
+        raise Refused("unknown_decision")
     known = (await call.service.store.history(loop.row.id, [call.id])).get(call.id)
     if known is None or not any(event.kind == DECISION for event in known.events):
         raise Refused("unknown_decision")

@@ -279,7 +279,7 @@ async def _body(receive: Receive) -> dict[str, Any]:
         raise Refused("slow") from None
     try:
         found = json.loads(body or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refused("malformed") from None
     if not isinstance(found, dict):
         raise Refused("invalid")
