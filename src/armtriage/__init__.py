@@ -4,9 +4,8 @@ import importlib
 import importlib.util
 import typing
 
-from armtriage.certificate import Certificate, certify
+from armtriage.certificate import Certificate, DecisionCertificate, certify
 from armtriage.checks import check_policy
-from armtriage.decision_certificate import DecisionCertificate
 from armtriage.decisions import (
     Constraints,
     Decision,

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage.arms import Roster
-from armtriage.certificate import Bounds, Certificate, Tally, certificate_of, intervals_of
-from armtriage.decision_certificate import certificate_of_decisions
+from armtriage.certificate import Bounds, Certificate, Tally, certificate_of, certificate_of_decisions, intervals_of
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import PATIENCE

@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
 from armtriage.arms import Name, Roster
-from armtriage.certificate import Tally
-from armtriage.decision_certificate import offset_of
+from armtriage.certificate import Tally, offset_of
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate import Tally, Watch
+from armtriage.certificate import DecisionWatch, Tally, Watch
 from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.environments.availability import eligible_in
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.random import replication_seed, row_of, stream
-from armtriage.pattern_book import DecisionWatch
 from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
 from armtriage.policies.contextual import ContextualPolicy

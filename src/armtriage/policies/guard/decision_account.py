@@ -1,7 +1,7 @@
 """The guard over a decision set: proposals are admitted while what they can have lost stays within a budget.
 
 Each question to the set's oracle is one exact statement: what a decision can lose, or what a whole log of them can have
-lost (see `armtriage.decision_certificate`). Where the budget would be exceeded, the decision of largest upper ends is
+lost (see `armtriage.certificate`). Where the budget would be exceeded, the decision of largest upper ends is
 played: it loses at most the widths of its intervals, which its own rewards close. Between two questions a bound that
 needs none serves: a decision loses at most what an earlier one can lose, and what that one can be better by.
 

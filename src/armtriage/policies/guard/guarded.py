@@ -11,13 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_choice, check_count, check_number, check_probability
-from armtriage.certificate import Account, Bounds, Certificate, Tally, cert_among, narrowed
-from armtriage.decision_certificate import challenge, log_bound
+from armtriage.certificate import (
+    Account,
+    Bounds,
+    Certificate,
+    PatternBook,
+    Tally,
+    cert_among,
+    challenge,
+    log_bound_over,
+    narrowed,
+)
 from armtriage.decisions import Decision, DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import MIXTURE
 from armtriage.kernels.record import Record
-from armtriage.pattern_book import PatternBook
 from armtriage.policies.eligible import Crowd, Rules
 from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.elimination import sets as triage
@@ -407,7 +415,7 @@ class GuardedPolicy(Policy):
         sets = self._patterns
         if sets is None or not sets.rounds:
             return None
-        whole = log_bound(decisions, pulls - sets.pulls, self._asked - sets.rounds, bounds)
+        whole = log_bound_over(decisions, pulls - sets.pulls, self._asked - sets.rounds, bounds)
         return (self.reward_range[1] - self.reward_range[0]) * (whole + sets.bound(bounds))
 
     def _set_arrays(self) -> dict[str, NDArray[Any]]:

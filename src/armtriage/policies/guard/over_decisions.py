@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate import Bounds
-from armtriage.decision_certificate import decided_by
+from armtriage.certificate import Bounds, decided_by
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.decision_certificate import DecisionCertificate
+from armtriage.certificate import DecisionCertificate
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.service.course import Course, certificate_of, finite
 

@@ -125,16 +125,10 @@ def guarded_linear_upper(
     56034
     """
     d, budget, times = check_count("dimension", dimension, 1), check_count("budget", budget, 1), as_horizons(horizon)
-    delta, noise = check_probability("delta", delta), check_number("noise_scale", noise_scale)
-    longest, width = check_number("norm_bound", norm_bound, positive=True), check_number("width", width, positive=True)
-    share = 1.0 + check_number("factor", factor)
-    ridge = max(noise**2 * d / longest**2, _LEAST_RIDGE)
-    grown = _potential(d, budget * times, ridge)
-    radius = np.sqrt(noise**2 * (grown - 2.0 * math.log(delta)) + ridge * longest**2)
     words = "with probability 1 - delta, the regret of GuardedLinear is at most this, at all times"
-    most = width * budget * times
-    value = share * np.minimum(most, _optimism(radius, grown, width, budget, times))
-    return make_bound("guarded_linear_upper", "upper", "repaired", words, value, most)
+    law = (delta, factor, norm_bound, noise_scale, width)
+    limits = _guarded(d, 1, budget * times, 1, budget, times, *law)
+    return make_bound("guarded_linear_upper", "upper", "repaired", words, *limits)
 
 
 def guarded_by_arm_upper(
@@ -176,17 +170,11 @@ def guarded_by_arm_upper(
     """
     n_arms, budget = check_budget(n_arms, budget)
     d, times = check_count("dimension", dimension, 1), as_horizons(horizon)
-    delta, noise = check_probability("delta", delta), check_number("noise_scale", noise_scale)
-    longest, width = check_number("norm_bound", norm_bound, positive=True), check_number("width", width, positive=True)
-    share = 1.0 + check_number("factor", factor)
     parts = n_arms * (n_arms + 1) if check_flag("coming", coming) else n_arms
-    ridge = max(noise**2 * d / longest**2, _LEAST_RIDGE)
-    grown = _potential(n_arms * d, budget * times, ridge)
-    radius = np.sqrt(noise**2 * (_potential(d, times, ridge) + 2.0 * math.log(parts / delta)) + ridge * longest**2)
     words = "with probability 1 - delta, GuardedLinear with a theta for each arm loses at most this, at all times"
-    most = width * budget * times
-    value = share * np.minimum(most, _optimism(radius, grown, width, budget, times))
-    return make_bound("guarded_by_arm_upper", "upper", "repaired", words, value, most)
+    law = (delta, factor, norm_bound, noise_scale, width)
+    limits = _guarded(d, n_arms, times, parts, budget, times, *law)
+    return make_bound("guarded_by_arm_upper", "upper", "repaired", words, *limits)
 
 
 def guarded_hierarchical_upper(
@@ -239,9 +227,32 @@ def _potential(dimension: int, pulls: Floats, ridge: float) -> Floats:
     return np.asarray(dimension * np.log1p(pulls / (dimension * ridge)))
 
 
-def _optimism(radius: Floats, grown: Floats, width: float, budget: int, times: Floats) -> Floats:
-    """Return what optimism loses with this radius and potential, where means differ by `width` at most."""
-    return np.asarray(2.0 * radius * np.sqrt(grown / _LOG_2 * budget * times) + width * budget * grown / _LOG_2)
+def _guarded(
+    d: int,
+    thetas: int,
+    pulls: Floats,
+    parts: int,
+    budget: int,
+    times: Floats,
+    delta: float,
+    factor: float,
+    norm_bound: float,
+    noise_scale: float,
+    width: float,
+) -> tuple[Floats, Floats]:
+    """Return 1 + `factor` times what optimism over `thetas` parameters loses, and the most that can be lost.
+
+    Each parameter has at most `pulls` rewards, and its interval fails with probability `delta` / `parts`.
+    """
+    delta, noise = check_probability("delta", delta), check_number("noise_scale", noise_scale)
+    longest, width = check_number("norm_bound", norm_bound, positive=True), check_number("width", width, positive=True)
+    share = 1.0 + check_number("factor", factor)
+    ridge = max(noise**2 * d / longest**2, _LEAST_RIDGE)
+    grown = _potential(thetas * d, budget * times, ridge)
+    radius = np.sqrt(noise**2 * (_potential(d, pulls, ridge) + 2.0 * math.log(parts / delta)) + ridge * longest**2)
+    most = width * budget * times
+    optimism = 2.0 * radius * np.sqrt(grown / _LOG_2 * budget * times) + width * budget * grown / _LOG_2
+    return share * np.minimum(most, optimism), most
 
 
 def _staged(multiple: Floats, grown: Floats, budget: int, times: Floats) -> Floats:

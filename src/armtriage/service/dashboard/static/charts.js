@@ -72,8 +72,12 @@ const some = (list) => {
   const step = Math.max(1, Math.ceil(list.length / ROWS));
   return list.filter((_, i) => (list.length - 1 - i) % step === 0);
 };
-const numbers = (name, heads, rows) =>
-  h("details", { class: "data" }, h("summary", null, "Numbers"), table(`${name}, numbers`, heads, rows));
+const numbers = (name, heads, rows) => {
+  const lines = rows.map((row) => h("tr", null, row.map((one) => h("td", null, String(one)))));
+  const scrolled = { tabindex: "0", role: "region", "aria-label": `${name}, numbers` };
+  const listed = table(heads.map((one) => [one]), h("tbody", null, lines), scrolled);
+  return h("details", { class: "data" }, h("summary", null, "Numbers"), listed);
+};
 
 function lossChart(points, all) {
   const host = h("figure");

@@ -107,33 +107,8 @@ function segments(label, values, chosen, choose) {
     ),
   );
 }
-function table(label, heads, rows) {
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h(
-      "table",
-      null,
-      h(
-        "thead",
-        null,
-        h(
-          "tr",
-          null,
-          heads.map((one) => h("th", { scope: "col" }, one)),
-        ),
-      ),
-      h(
-        "tbody",
-        null,
-        rows.map((row) =>
-          h(
-            "tr",
-            null,
-            row.map((one) => h("td", null, String(one))),
-          ),
-        ),
-      ),
-    ),
-  );
+// A head is [what it says, class]; `around` are attributes of what scrolls when the table is too wide.
+function table(heads, body, around) {
+  const cells = heads.map(([name, kind]) => h("th", { scope: "col", class: kind }, name));
+  return h("div", { class: "scroll", ...around }, h("table", null, h("thead", null, h("tr", null, cells)), body));
 }

@@ -29,7 +29,7 @@ function policiesPage(facts, act) {
     pager = h("div", { class: "pager" });
   let rows = facts.policies.rows;
   const heads = [
-    "policy",
+    ["policy"],
     ["status", "wide"],
     ["decisions /s", "num wide"],
     ["lost at most, each", "num"],
@@ -39,26 +39,7 @@ function policiesPage(facts, act) {
   const listed = h(
     "section",
     { class: "card", "aria-label": "All policies" },
-    h(
-      "div",
-      { class: "scroll" },
-      h(
-        "table",
-        null,
-        h(
-          "thead",
-          null,
-          h(
-            "tr",
-            null,
-            heads.map((one) =>
-              h("th", { scope: "col", class: Array.isArray(one) ? one[1] : null }, Array.isArray(one) ? one[0] : one),
-            ),
-          ),
-        ),
-        body,
-      ),
-    ),
+    table(heads, body),
     pager,
   );
   const none = h(
@@ -485,60 +466,48 @@ function keysPage(facts, act) {
     h("div", null, h("button", { class: "main", type: "submit" }, "Make a key")),
   );
   const list = rows.length
-    ? h(
-        "div",
-        { class: "scroll" },
+    ? table(
+        [
+          ["key"],
+          ["for", "wide"],
+          ["scopes"],
+          ["requests /s", "num wide"],
+          ["made", "wide"],
+          ["state"],
+          [h("span", { class: "quiet" }, "Actions")],
+        ],
         h(
-          "table",
+          "tbody",
           null,
-          h(
-            "thead",
-            null,
+          rows.map((one) =>
             h(
               "tr",
-              null,
-              ["key", "for", "scopes", "requests /s", "made", "state", ""].map((one, i) =>
-                h(
-                  "th",
-                  { scope: "col", class: i === 3 ? "num wide" : i === 4 || i === 1 ? "wide" : null },
-                  one || h("span", { class: "quiet" }, "Actions"),
-                ),
-              ),
-            ),
-          ),
-          h(
-            "tbody",
-            null,
-            rows.map((one) =>
+              { class: "row" },
+              h("td", null, h("code", null, one.id)),
+              h("td", { class: "wide wrap" }, one.label || "–"),
+              h("td", { class: "wrap" }, one.scopes.join(", ")),
+              h("td", { class: "num wide" }, one.rate ? digits(one.rate) : "any"),
+              h("td", { class: "wide" }, day(one.created)),
               h(
-                "tr",
-                { class: "row" },
-                h("td", null, h("code", null, one.id)),
-                h("td", { class: "wide wrap" }, one.label || "–"),
-                h("td", { class: "wrap" }, one.scopes.join(", ")),
-                h("td", { class: "num wide" }, one.rate ? digits(one.rate) : "any"),
-                h("td", { class: "wide" }, day(one.created)),
-                h(
-                  "td",
-                  null,
-                  h("span", { class: `chip ${one.revoked ? "plain" : "ok"}` }, one.revoked ? "revoked" : "good"),
-                ),
-                h(
-                  "td",
-                  { class: "num" },
-                  one.revoked
-                    ? null
-                    : h(
-                        "button",
-                        {
-                          type: "button",
-                          class: "danger",
-                          "aria-label": `Revoke key ${one.id}`,
-                          on: { click: () => act.revoke(one.id) },
-                        },
-                        "Revoke",
-                      ),
-                ),
+                "td",
+                null,
+                h("span", { class: `chip ${one.revoked ? "plain" : "ok"}` }, one.revoked ? "revoked" : "good"),
+              ),
+              h(
+                "td",
+                { class: "num" },
+                one.revoked
+                  ? null
+                  : h(
+                      "button",
+                      {
+                        type: "button",
+                        class: "danger",
+                        "aria-label": `Revoke key ${one.id}`,
+                        on: { click: () => act.revoke(one.id) },
+                      },
+                      "Revoke",
+                    ),
               ),
             ),
           ),
@@ -621,58 +590,44 @@ function systemPage(facts) {
     show(
       policies,
       y.rows.length
-        ? h(
-            "div",
-            { class: "scroll" },
+        ? table(
+            [
+              ["policy"],
+              ["state"],
+              ["decisions /s", "num"],
+              ["waiting", "num wide"],
+              ["commit 50% / 99%", "num"],
+              ["a group", "num wide"],
+              ["events", "num wide"],
+              ["since snapshot", "num wide"],
+            ],
             h(
-              "table",
+              "tbody",
               null,
-              h(
-                "thead",
-                null,
+              y.rows.map((one) =>
                 h(
                   "tr",
-                  null,
-                  [
-                    ["policy"],
-                    ["state"],
-                    ["decisions /s", "num"],
-                    ["waiting", "num wide"],
-                    ["commit 50% / 99%", "num"],
-                    ["a group", "num wide"],
-                    ["events", "num wide"],
-                    ["since snapshot", "num wide"],
-                  ].map(([name, kind]) => h("th", { scope: "col", class: kind }, name)),
-                ),
-              ),
-              h(
-                "tbody",
-                null,
-                y.rows.map((one) =>
+                  { class: "row" },
+                  h("td", { class: "wrap" }, h("a", { href: `/policies/${encodeURIComponent(one.name)}` }, one.name)),
                   h(
-                    "tr",
-                    { class: "row" },
-                    h("td", { class: "wrap" }, h("a", { href: `/policies/${encodeURIComponent(one.name)}` }, one.name)),
+                    "td",
+                    null,
                     h(
-                      "td",
-                      null,
-                      h(
-                        "span",
-                        { class: `chip ${one.ready ? "ok" : "warn"}` },
-                        one.ready ? "ready" : one.problem || "loading",
-                      ),
+                      "span",
+                      { class: `chip ${one.ready ? "ok" : "warn"}` },
+                      one.ready ? "ready" : one.problem || "loading",
                     ),
-                    h("td", { class: "num" }, digits(one.rate)),
-                    h("td", { class: "num wide" }, whole(one.queue)),
-                    h(
-                      "td",
-                      { class: "num" },
-                      one.commit[0] === null ? "–" : `${digits(one.commit[0], 2)} / ${digits(one.commit[1], 2)} ms`,
-                    ),
-                    h("td", { class: "num wide" }, digits(one.group, 2)),
-                    h("td", { class: "num wide" }, whole(one.head)),
-                    h("td", { class: "num wide" }, whole(one.lag)),
                   ),
+                  h("td", { class: "num" }, digits(one.rate)),
+                  h("td", { class: "num wide" }, whole(one.queue)),
+                  h(
+                    "td",
+                    { class: "num" },
+                    one.commit[0] === null ? "–" : `${digits(one.commit[0], 2)} / ${digits(one.commit[1], 2)} ms`,
+                  ),
+                  h("td", { class: "num wide" }, digits(one.group, 2)),
+                  h("td", { class: "num wide" }, whole(one.head)),
+                  h("td", { class: "num wide" }, whole(one.lag)),
                 ),
               ),
             ),

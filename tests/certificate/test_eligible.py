@@ -17,6 +17,7 @@ from armtriage import UnknownArm, certify, confidence_interval
 from armtriage.certificate import (
     Bounds,
     Certificate,
+    PatternBook,
     Tally,
     Watch,
     by_exposure,
@@ -25,7 +26,6 @@ from armtriage.certificate import (
     narrowed,
 )
 from armtriage.kernels.jit import JIT
-from armtriage.pattern_book import PatternBook
 from armtriage.triage import triage_among
 
 Round = tuple[np.ndarray, np.ndarray]  # the eligible arms and the decision

@@ -26,9 +26,7 @@ from armtriage import (
     certify,
     simulate,
 )
-from armtriage.certificate import Bounds, Tally
-from armtriage.decision_certificate import certificate_of_decisions, challenge, log_bound
-from armtriage.pattern_book import DecisionWatch
+from armtriage.certificate import Bounds, DecisionWatch, Tally, certificate_of_decisions, challenge, log_bound_over
 
 
 def of_bounds(family: Any, lower: Any, upper: Any, played: Any, reward_range: Any = (0.0, 1.0), **more: Any) -> Any:
@@ -116,7 +114,7 @@ def test_retrospective_bound_never_exceeds_the_sum_of_certificates(problem: Any,
         total += challenge(family, np.array(arms, np.int64), bounds).amount
         step = before + challenge(family, np.array(arms, np.int64), bounds).amount
         pulls[arms] += 1
-        before = log_bound(family, pulls, rounds, bounds)
+        before = log_bound_over(family, pulls, rounds, bounds)
         assert before <= min(step, total) + 1e-9
         middle = (lower + upper) / 2
         share = data.draw(st.sampled_from([0.0, 0.5, 1.0]))

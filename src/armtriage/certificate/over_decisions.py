@@ -18,19 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import check_arms, check_probability
 from armtriage._numbers import at_most
 from armtriage.arms import Name
-from armtriage.certificate import (
-    Account,
-    Bounds,
-    Certificate,
-    Tally,
-    _are,
-    _named,
-    _withdrawn,
-    in_units,
-    intervals_of,
-    listed,
-    name_all,
-)
+from armtriage.certificate.bounds import Bounds, Tally, in_units, intervals_of
+from armtriage.certificate.certificate import Account, Certificate, are, listed, name_all, named, withdrawn
 from armtriage.decisions import DecisionSet
 from armtriage.triage import Triage
 
@@ -40,7 +29,7 @@ __all__ = [
     "certificate_of_decisions",
     "challenge",
     "decided_by",
-    "log_bound",
+    "log_bound_over",
     "offset_of",
 ]
 
@@ -104,8 +93,8 @@ class DecisionCertificate(Certificate):
         if not active:
             return f"{best[0].upper()}{best[1:]} is known for certain."
         return (
-            f"Of the {confirmed + active + eliminated:,} arms, {_are(confirmed)} certain to be in {best}, "
-            f"{_are(eliminated)} certain not to be, and {_are(active)} still open."
+            f"Of the {confirmed + active + eliminated:,} arms, {are(confirmed)} certain to be in {best}, "
+            f"{are(eliminated)} certain not to be, and {are(active)} still open."
         )
 
 
@@ -155,7 +144,7 @@ def _excess(rival: Ints, arms: Ints, bounds: Bounds) -> float:
     return more - less if more - less > _ROUNDING * (abs(more) + abs(less)) else 0.0
 
 
-def log_bound(decisions: DecisionSet, pulls: Ints, rounds: int, bounds: Bounds, exclude: Ints = _NONE) -> float:
+def log_bound_over(decisions: DecisionSet, pulls: Ints, rounds: int, bounds: Bounds, exclude: Ints = _NONE) -> float:
     """Return what `rounds` decisions with these pulls lost at most, by intervals of today: one question, and exact.
 
     They are compared with the best decision without the arms of `exclude`, which none of them has either.
@@ -254,7 +243,7 @@ def certificate_of_decisions(
         if not decisions.contains(arms) or np.isin(arms, exclude).any():
             raise ValueError(f"next_decision must be a decision of {decisions!r}, got {next_decision!r}")
     rival, amount = challenge(decisions, arms, bounds, exclude)
-    past = width * log_bound(decisions, tally.pulls, rounds, bounds)
+    past = width * log_bound_over(decisions, tally.pulls, rounds, bounds)
     if decisions.same_size and (unplayed := decisions.size * rounds - int(tally.pulls.sum())):
         past = max(past + (low if direction == "maximize" else -reward_range[1]) * unplayed, 0.0)
     triage, apart = decided_by(decisions, arms, bounds, exclude)
@@ -283,14 +272,14 @@ def certificate_of_decisions(
         direction=direction,
         per_round=by_pattern is not None,
         by_pattern=by_pattern,
-        estimate=width * log_bound(decisions, tally.pulls, rounds, Bounds(means, means)),
+        estimate=width * log_bound_over(decisions, tally.pulls, rounds, Bounds(means, means)),
         intervals=intervals,
     )
-    certificate = _withdrawn(certificate) if contradictions else certificate
+    certificate = withdrawn(certificate) if contradictions else certificate
     if names is None:
         return certificate
     return replace(
-        _named(certificate, names),
+        named(certificate, names),
         challenger=name_all(certificate.challenger, names),
         entering=name_all(certificate.entering, names),
         leaving=name_all(certificate.leaving, names),

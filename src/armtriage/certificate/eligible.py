@@ -1,4 +1,4 @@
-"""PatternBook: what decisions have lost at most, eligible set by eligible set."""
+"""What decisions have lost at most, eligible set by eligible set."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_count
-from armtriage.certificate import Bounds, Tally, log_bound, narrowed
-from armtriage.decision_certificate import log_bound as log_bound_over
-from armtriage.decision_certificate import offset_of
+from armtriage.certificate.bounds import Bounds, Tally, log_bound, narrowed
+from armtriage.certificate.over_decisions import log_bound_over, offset_of
 from armtriage.decisions import DecisionSet
 
 __all__ = ["DecisionWatch", "PatternBook"]
