@@ -14,6 +14,7 @@ from armtriage.service.refusal import Refused
 __all__ = [
     "BATCH",
     "FATES",
+    "ODD",
     "UNKNOWN",
     "Answer",
     "Answers",
@@ -43,6 +44,9 @@ BATCH = 1000
 
 FATES = ("applied", "duplicate", "conflict", "late", "orphan", "rejected")
 """What can become of a reward: every one that is sent ends as exactly one of these."""
+
+ODD = ("clipped", "unknown", "missing")
+"""What features can find odd about a value of a raw row."""
 
 Id = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+\Z")]
 ArmName = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]

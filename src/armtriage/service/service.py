@@ -9,11 +9,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UNSET
+
 from armtriage import __version__
 from armtriage.service import clock
 from armtriage.service.keys import Doorman
 from armtriage.service.loop import Loop
-from armtriage.service.messages import FATES, Create
+from armtriage.service.messages import FATES, ODD, Create
 from armtriage.service.metrics import Metrics, Sample
 from armtriage.service.peers import Peers
 from armtriage.service.recipe import Recipe
@@ -181,6 +183,11 @@ class Service:
         def single(name: str) -> list[Sample]:
             return [("", {"policy": policy}, of[name]) for policy, of in counts.items()]
 
+        def odd() -> list[Sample]:
+            folds = {name: loop.fold for name, loop in self.loops.items()}
+            raw = [name for name, fold in folds.items() if fold and fold.recipe.create.features is not UNSET]
+            return [("", {"policy": name, "what": what}, counts[name][what]) for name in raw for what in ODD]
+
         def gauge(what: Any) -> list[Sample]:
             folds = {name: loop.fold for name, loop in self.loops.items()}
             return [("", {"policy": name}, what(self.loops[name], fold)) for name, fold in folds.items() if fold]
@@ -201,6 +208,7 @@ class Service:
             ("armtriage_rewards_total", "counter", "Rewards received, by what became of them.", counters(*FATES)),
             ("armtriage_adopted_total", "counter", "Orphans whose decision came later.", single("adopted")),
             ("armtriage_expired_total", "counter", "Decisions closed when their time had passed.", single("expired")),
+            ("armtriage_odd_values_total", "counter", "Values of raw rows that were odd.", odd()),
             ("armtriage_handed_total", "counter", "Requests that another server answered.", single("handed")),
             ("armtriage_shed_total", "counter", "Requests refused since too many waited.", single("shed")),
             ("armtriage_faults_total", "counter", "Faults of the program itself.", single("fault")),
