@@ -147,6 +147,7 @@ EDITS = [
         "        return int(self._roster.n_arms)\n",
         set(),
     ),
+    ("kernels/jit.py", "        return self.outer(*arguments)\n", "        return self.outer(*arguments[:])\n", set()),
     ("policies/index/comb_ucb1.py", SCALE, "        number += 0\n" + SCALE, {"CombUCB1"}),
     ("policies/index/shortlist.py", "    taken = 0\n", "    taken = 0 + 0\n", {"CombUCB1", "KLUCB"}),
     ("policies/sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),

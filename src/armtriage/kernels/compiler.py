@@ -229,9 +229,9 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
 
 
 def _prune(folder: Path) -> None:
-    """Remove machine code that nobody has used for a month."""
+    """Remove machine code that nobody has used for a month, and what was noted of sources as long ago."""
     oldest = time.time() - _KEEP_SECONDS
-    for one in folder.glob("*.code*"):
+    for one in (*folder.glob("*.code*"), *folder.glob("sources*.json*")):
         try:
             if one.stat().st_mtime < oldest:
                 one.unlink()

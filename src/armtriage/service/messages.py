@@ -48,8 +48,8 @@ FATES = ("applied", "duplicate", "conflict", "late", "orphan", "rejected")
 ODD = ("clipped", "unknown", "missing")
 """What features can find odd about a value of a raw row."""
 
-Id = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
-ArmName = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+Id = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+\Z")]
+ArmName = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]
 PolicyName = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 Number = Annotated[float, Meta(ge=-1e100, le=1e100)]
 Text = Annotated[str, Meta(max_length=256, pattern=r"^[^\x00]*\Z")]
@@ -281,6 +281,20 @@ _DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in (Decide, DecideBatch, Reward, RewardBatch, Create, ArmsChange, Status)
 }
 Read = TypeVar("Read", bound=Message)
+
+
+def is_id(text: str) -> bool:
+    r"""Whether a decision could have this id; PostgreSQL takes no others.
+
+    Examples
+    --------
+    >>> is_id("visit-1"), is_id("visit 1"), is_id("visit-1\n")
+    (True, False, False)
+    """
+    try:
+        return bool(msgspec.convert(text, Id))
+    except msgspec.ValidationError:
+        return False
 
 
 def read(kind: type[Read], body: bytes | Raw) -> Read:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,7 +26,8 @@ __all__ = ["Service"]
 
 _LOG = logging.getLogger("armtriage.service")
 MOST = 1000  # policies of one server
-_REFRESH = 2.0  # seconds between two looks at keys, and at policies that other servers made
+_SEEK = 0.25  # seconds between two looks for a policy that nobody here knows
+_REFRESH = 2.0  # seconds between two looks at keys, and at policies that other servers made or deleted
 
 
 class Service:
@@ -49,6 +51,8 @@ class Service:
         self.leaving = False  # told before connections are closed, so that streams end
         self._ticker: asyncio.Task[None] | None = None
         self._making: set[str] = set()
+        self._seeking: asyncio.Task[None] | None = None
+        self._sought = 0.0
 
     async def start(self) -> None:
         """Open the store, and begin to load its policies."""
@@ -69,17 +73,30 @@ class Service:
         await self.store.close()
 
     async def _follow(self) -> None:
-        for row in await self.store.policies():
+        """Serve the policies that the store has, whoever made them; let those go that somebody has deleted."""
+        before = list(self.loops.values())
+        rows = await self.store.policies()
+        there = {row.id for row in rows}
+        for loop in before:
+            if loop.row.id not in there:
+                loop.abandon()
+                self._forget(loop)
+        for row in rows:
             if row.name not in self.loops:
                 self._begin(row)
 
     def _begin(self, row: PolicyRow) -> Loop:
         loop = self.loops[row.name] = Loop(self.store, row, self.metrics)
-        loop.start()
+        loop.start().add_done_callback(lambda _: self._forget(loop))
         return loop
 
+    def _forget(self, loop: Loop) -> None:
+        """Let a deleted policy go; there may be another of its name."""
+        if loop.gone and self.loops.get(loop.name) is loop:
+            del self.loops[loop.name]
+
     async def _tick(self) -> None:
-        """Every second let the loops look around; now and then read the keys, and what other servers made."""
+        """Every second let the loops look around; now and then read the keys, and what other servers did."""
         seconds = 0
         while True:
             await asyncio.sleep(1.0)
@@ -94,6 +111,19 @@ class Service:
                         await self.peers.meet()
                 except StoreError as error:
                     _LOG.warning("the store did not answer: %s", error)
+
+    async def seek(self, name: str) -> None:
+        """Look for a policy that is not known here: another server may just have made it."""
+        if self.store.shared and name not in self.loops:
+            if self._seeking is None:
+                self._seeking = asyncio.create_task(self._seek())
+            await asyncio.shield(self._seeking)
+
+    async def _seek(self) -> None:
+        """Look, but not too often; whoever comes after that needs another look."""
+        await asyncio.sleep(self._sought + _SEEK - time.monotonic())
+        self._seeking, self._sought = None, time.monotonic()
+        await self._follow()
 
     def loop(self, name: str) -> Loop:
         """Return the loop of a policy."""
@@ -158,7 +188,8 @@ class Service:
             return [("", {"policy": policy}, value) for policy, value in held.items() if value is not None]
 
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
-            return [sample for name, held in of.items() for sample in held.samples({"policy": name})]
+            held = {name: of[name] for name in self.loops if name in of}
+            return [sample for name, one in held.items() for sample in one.samples({"policy": name})]
 
         # Also of policies whose state is not there.
         ready: list[Sample] = [("", {"policy": name}, float(loop.ready)) for name, loop in self.loops.items()]
