@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from armtriage import Constraints, DecisionSet, Explicit, Knapsack, Matchings, PartitionMatroid, SpanningTrees, TopS
+from armtriage import (
+    Constraints,
+    DecisionSet,
+    Explicit,
+    Knapsack,
+    Matchings,
+    PartitionMatroid,
+    Paths,
+    SpanningTrees,
+    TopS,
+)
 from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
 from armtriage.instances import FAMILIES
 
@@ -16,8 +26,13 @@ SETS: dict[str, DecisionSet] = {
     "top": TopS(9, budget=4),
     "matchings": Matchings(3, 4),
     "some pairs": Matchings(5, 4, [(i, j) for i in range(5) for j in range(4) if (i + j) % 3], size=3),
+    "one of each": PartitionMatroid([0, 1, 0, 2, 1, 0, 2, 2], 1),
     "trees": FAMILIES["tree"](nodes=7, edges=14, seed=3),
+    "large trees": FAMILIES["tree"](nodes=40, edges=90, seed=3),
+    "doubled edges": SpanningTrees(4, [(1, 0), (0, 1), (2, 1), (1, 2), (3, 2), (0, 3), (2, 3)]),
+    "chain": SpanningTrees(30, [(i, i + 1) for i in range(29)] + [(29, 0)]),
     "routes": FAMILIES["routing"](layers=3, width=3),
+    "roads in any order": Paths(5, [(3, 4), (0, 2), (2, 3), (0, 3), (1, 4), (2, 4), (0, 1), (2, 1)], 0, 4),
     "list": Explicit([[0, 1], [2], [1, 2, 3], [0, 3]]),
     "bags": Knapsack([3, 4, 5, 2, 0], 8),
 }

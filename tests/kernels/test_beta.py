@@ -7,8 +7,10 @@ import pytest
 from scipy import special, stats
 
 from armtriage.kernels.beta import (
+    _SAFELY,
     beta_cdf,
     beta_draw,
+    beta_draws,
     beta_near,
     beta_quantile,
     beta_tail_bound,
@@ -168,3 +170,23 @@ def test_draws_follow_their_law(a, b):
     """Kolmogorov's test of 20,000 draws, at a fixed seed: the chance of a p-value below 1e-4 is 1e-4."""
     draws = np.array([beta_draw(np.uint64(19), column, a, b) for column in range(20_000)])
     assert stats.kstest(draws, stats.beta(a, b).cdf).pvalue > 1e-4
+
+
+def test_draws_of_all_columns_are_those_of_each():
+    _, a, b = draw(5, 0.5, 1e4, 600)
+    a[::5], b[::7] = 1.0, 1.0
+    draws = np.empty(a.size)
+    beta_draws(np.uint64(23), a, b, draws)
+    assert draws.tolist() == [beta_draw(np.uint64(23), column, a[column], b[column]) for column in range(a.size)]
+
+
+def test_a_first_try_that_is_kept_without_logarithms_holds():
+    """Marsaglia and Tsang keep x if ln(1 - u) is below h; what `_first_gamma` asks for instead is never less."""
+    rng = np.random.default_rng(3)
+    d = np.exp(rng.uniform(math.log(2 / 3), math.log(1e4), 200_000))
+    y = rng.normal(size=d.size) / (3 * np.sqrt(d))
+    y, d = y[y > -1], d[y > -1]
+    h = 4.5 * d * y**2 + d * (1 - (1 + y) ** 3 + 3 * np.log1p(y))
+    least = _SAFELY * d * y**4 / np.minimum(1, 1 + y)  # a larger u is kept
+    assert (least >= -np.expm1(h) - 1e-12 * d).all()
+    assert (least < 1.5 * -np.expm1(h))[(np.abs(y) < 0.2) & (d < 10) & (np.abs(y) > 0.02)].all()

@@ -263,3 +263,27 @@ def third_moment(start: np.uint64, n: int) -> float:
 def test_functions_that_numba_compiles_may_call_kernels() -> None:
     start = stream(7, "reward")
     assert third_moment(start, 50) == pytest.approx(sum(normal(start, column) ** 3 for column in range(50)))
+
+
+@jit.kernel
+@jit.apart
+def _add_apart(total: np.ndarray, terms: np.ndarray) -> None:
+    for j in range(total.size):
+        total[j] += 2.0 * terms[j]
+
+
+@jit.kernel
+def _add_anywhere(total: np.ndarray, terms: np.ndarray) -> None:
+    for j in range(total.size):
+        total[j] += 2.0 * terms[j]
+
+
+@pytest.mark.skipif(not jit.JIT, reason="about machine code")
+def test_arrays_that_lie_apart_are_not_looked_at_before_each_loop() -> None:
+    checked = []
+    for one in (_add_apart, _add_anywhere):
+        total = np.ones(9)
+        one(total, np.arange(9.0))
+        assert total.tolist() == [1.0 + 2.0 * j for j in range(9)]
+        checked.append("memcheck" in "".join(one.outer.inspect_llvm().values()))  # type: ignore[attr-defined]
+    assert checked == [False, True]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from armtriage.kernels.order import best_arms, kth_largest, sort_arms, sort_pairs, top_first
+from armtriage.kernels.order import best_arms, best_member, kth_largest, sort_arms, sort_pairs, top_first
 
 pytestmark = pytest.mark.plain
 
@@ -29,6 +29,13 @@ def test_best_arms_are_those_of_largest_value_in_order(number: int) -> None:
     arms = np.full(k, -1)
     best_arms(values, np.full(values.size, np.nan), arms)
     assert arms.tolist() == sorted(best_of(values, k))
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_the_best_member_is_the_first_of_largest_value(number: int) -> None:
+    values, k = values_of(number)
+    members = np.random.default_rng(number).permutation(values.size)[:k]
+    assert best_member(values, members) == members[np.argmax(values[members])]
 
 
 @pytest.mark.parametrize("number", range(60))

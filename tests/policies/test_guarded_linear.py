@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -240,11 +241,12 @@ def test_a_million_rewards_agree_with_a_batch_solution() -> None:
     r, n = rng.uniform(-1.0, 1.0, 40), 10**6
     order = np.where(rng.random(n) < 0.5, 0, rng.integers(0, 40, n))
     params, fit, ridge = FitParams(1.0, 6.0, 1.0), new_fit(6, 1.0, 6.0), new_ridge(1, 6, 6.0)
-    _drive(params, fit, ridge, x, r, order)
-    counts = np.bincount(order, minlength=40)
-    gram = (x * counts[:, None]).T @ x + fit.ridge * np.eye(6)
-    expected = np.linalg.inv(gram)
-    np.testing.assert_allclose(fit.inverse, expected, rtol=1e-7, atol=1e-9 * expected.max())
+    for first, last in pairwise((0, 300, 5000, n)):  # between two times at which the inverse is computed anew
+        _drive(params, fit, ridge, x, r, order[first:last])
+        counts = np.bincount(order[:last], minlength=40)
+        gram = (x * counts[:, None]).T @ x + fit.ridge * np.eye(6)
+        expected = np.linalg.inv(gram)
+        np.testing.assert_allclose(fit.inverse, expected, rtol=1e-7, atol=1e-9 * expected.max())
     theta = expected @ (x * counts[:, None]).T @ r
     residual = float(counts @ (r - x @ theta) ** 2)
     assert fit.noise == pytest.approx(math.sqrt(residual / n), rel=0.05)

@@ -45,23 +45,22 @@ def rank_nodes(edges: Ints, n_nodes: int) -> tuple[Ints, int]:
 
 
 @kernel
-def _forward(weights: Floats, open_: NDArray[np.bool_], order: Ints, ends: Ints, source: int, values: Floats) -> Ints:
-    """Write the best value of a path from the source to each rank; return the last arm of that path."""
+def forward(weights: Floats, order: Ints, tails: Ints, starts: Ints, source: int, values: Floats, last: Ints) -> None:
+    """Write the best value of a path from the source to each rank, and the last arm of that path.
+
+    The arms ``order[starts[r]:starts[r + 1]]`` lead to rank r, each from the rank in `tails`.
+    """
     values[:] = -np.inf
     values[source] = 0.0
-    last = np.full(values.size, -1, np.int64)
-    i = 0
-    while i < order.size:
-        head = ends[order[i], 1]
+    for head in range(values.size):
         best, arm = values[head], -1
-        while i < order.size and ends[order[i], 1] == head:
-            e = order[i]
-            value = values[ends[e, 0]] + weights[e]
-            if open_[e] and value > best:
-                best, arm = value, e
-            i += 1
+        first, n = starts[head], starts[head + 1] - starts[head]
+        near, entering = tails[first : first + n], order[first : first + n]
+        for i in range(n):
+            value = values[near[i]] + weights[entering[i]]
+            more = value > best
+            best, arm = (value if more else best), (entering[i] if more else arm)
         values[head], last[head] = best, arm
-    return last
 
 
 @kernel
@@ -112,6 +111,8 @@ class AcyclicRoutes:
         # Arms that lead to the same node stand together, those from a lower rank first.
         order = np.lexsort((ends[:, 0], ends[:, 1]))
         self._order = order[used[order]]
+        self._tails = np.ascontiguousarray(ends[self._order, 0])
+        self._starts = np.searchsorted(ends[self._order, 1], np.arange(n_nodes + 1))
 
     def longest(self) -> int:
         """Return the number of arms of the longest route."""
@@ -132,7 +133,9 @@ class AcyclicRoutes:
 
     def _best(self, weights: Floats, allowed: NDArray[np.bool_], values: Floats) -> Ints | None:
         """Return the arms of the best path in its order, and write the value of getting anywhere."""
-        last = _forward(weights, allowed, self._order, self._ends, self._from, values)
+        last = np.empty(self.n_nodes, np.int64)
+        open_ = np.where(allowed, weights, -np.inf)
+        forward(open_, self._order, self._tails, self._starts, self._from, values, last)
         if values[self._to] == -np.inf:
             return None
         return _walk(last, self._ends, self._from, self._to)

@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.decisions.acyclic import AcyclicRoutes, _forward
+from armtriage.decisions.acyclic import AcyclicRoutes, forward
 from armtriage.decisions.constraints import Knapsack, _fill
 from armtriage.decisions.explicit import Explicit, _totals
 from armtriage.decisions.matchings import Matchings, heaviest_pairs
 from armtriage.decisions.paths import Paths
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks
 from armtriage.decisions.slates import PartitionMatroid, TopS, _select
-from armtriage.decisions.trees import SpanningTrees, heaviest_tree
+from armtriage.decisions.trees import SpanningTrees, TreeDesk, heaviest_tree, tree_desk
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import best_member, sort_arms
 from armtriage.kernels.record import Record
 
 __all__ = ["CompiledOracle", "compiled_oracle", "has_compiled_oracle"]
@@ -43,28 +44,27 @@ class Slates(Record):
     chosen: NDArray[np.bool_]
     worst: Floats
     spare: Floats
+    single: bool  # whether every group has a capacity of 1
     offset: float
 
 
 class Trees(Record):
     """What `best_tree` needs."""
 
-    edges: Ints
-    values: Floats
-    order: Ints
+    desk: TreeDesk
     chosen: NDArray[np.bool_]
-    n_nodes: int
     offset: float
 
 
 class Routes(Record):
     """What `best_route` needs."""
 
-    used: NDArray[np.bool_]
-    order: Ints
     ends: Ints
+    order: Ints
+    tails: Ints
+    starts: Ints
     values: Floats
-    chosen: NDArray[np.bool_]
+    last: Ints
     source: int
     target: int
     offset: float
@@ -108,9 +108,10 @@ def _collect(chosen: NDArray[np.bool_], arms: Ints) -> int:
     """Write the chosen arms, ascending; return how many."""
     n = 0
     for a in range(chosen.size):
-        if chosen[a]:
-            arms[n] = a
-            n += 1
+        if n == arms.size:
+            break
+        arms[n] = a  # kept if it is chosen: a branch here could not be predicted
+        n += chosen[a]
     return n
 
 
@@ -118,6 +119,10 @@ def _collect(chosen: NDArray[np.bool_], arms: Ints) -> int:
 def best_slate(oracle: Slates, weights: Floats, arms: Ints) -> int:
     """Write the best arms of each group."""
     oracle.chosen[:] = False
+    if oracle.single:
+        for g in range(oracle.capacities.size):
+            oracle.chosen[best_member(weights, oracle.members[oracle.starts[g] : oracle.starts[g + 1]])] = True
+        return _collect(oracle.chosen, arms)
     _select(
         weights,
         oracle.marks,
@@ -135,20 +140,24 @@ def best_slate(oracle: Slates, weights: Floats, arms: Ints) -> int:
 def best_tree(oracle: Trees, weights: Floats, arms: Ints) -> int:
     """Write the edges of the heaviest tree."""
     oracle.chosen[:] = False
-    heaviest_tree(oracle.edges, weights, oracle.n_nodes, oracle.values, oracle.order, oracle.chosen)
+    heaviest_tree(oracle.desk, weights, oracle.chosen)
     return _collect(oracle.chosen, arms)
 
 
 @kernel
 def best_route(oracle: Routes, weights: Floats, arms: Ints) -> int:
     """Write the arms of the heaviest path."""
-    last = _forward(weights, oracle.used, oracle.order, oracle.ends, oracle.source, oracle.values)
-    oracle.chosen[:] = False
-    node = oracle.target
+    last = oracle.last
+    forward(weights, oracle.order, oracle.tails, oracle.starts, oracle.source, oracle.values, last)
+    n, node = 0, oracle.target
     while node != oracle.source:
-        oracle.chosen[last[node]] = True
+        arms[n] = last[node]
         node = oracle.ends[last[node], 0]
-    return _collect(oracle.chosen, arms)
+        n += 1
+    for i in range(n // 2):  # arms are mostly numbered along the way
+        arms[i], arms[n - 1 - i] = arms[n - 1 - i], arms[i]
+    sort_arms(arms[:n])
+    return n
 
 
 @kernel
@@ -210,6 +219,7 @@ def compiled_oracle(decisions: DecisionSet, offset: float) -> CompiledOracle | N
             chosen,
             np.zeros(groups),
             np.zeros(groups),
+            bool((decisions.capacities == 1).all()),
             offset,
         )
         return CompiledOracle(slates, best_slate)
@@ -218,15 +228,14 @@ def compiled_oracle(decisions: DecisionSet, offset: float) -> CompiledOracle | N
         own = decisions._rows, decisions._columns, costs, matched, chosen
         return CompiledOracle(Assignments(marks, *own, *decisions._shape, offset), best_matching)
     if isinstance(decisions, SpanningTrees):
-        trees = Trees(decisions.edges, np.zeros(n), np.zeros(n, np.int64), chosen, decisions.n_nodes, offset)
+        trees = Trees(tree_desk(decisions.edges, decisions.n_nodes), chosen, offset)
         return CompiledOracle(trees, best_tree)
     if isinstance(decisions, Paths):
         routes = decisions._routes
         assert isinstance(routes, AcyclicRoutes)
-        ends, values = (routes._from, routes._to), np.zeros(routes.n_nodes)
-        return CompiledOracle(
-            Routes(routes._used, routes._order, routes._ends, values, chosen, *ends, offset), best_route
-        )
+        network = routes._ends, routes._order, routes._tails, routes._starts
+        values, last = np.zeros(routes.n_nodes), np.zeros(routes.n_nodes, np.int64)
+        return CompiledOracle(Routes(*network, values, last, routes._from, routes._to, offset), best_route)
     if isinstance(decisions, Explicit):
         return CompiledOracle(Menus(marks, decisions._arms, decisions._starts, offset), best_menu)
     assert isinstance(decisions, Knapsack)

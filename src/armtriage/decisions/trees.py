@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import LARGEST, check_count, check_pairs
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import sort_pairs, top_first
+from armtriage.kernels.order import best_member
+from armtriage.kernels.record import Record
 
 __all__ = ["SpanningTrees"]
 
@@ -30,12 +31,8 @@ def _kruskal(edges: Ints, order: Ints, marks: Marks, n_nodes: int, chosen: NDArr
     joined = 1
     for e in range(marks.size):
         if marks[e] == 1:
-            first = _root(above, edges[e, 0])
-            second = _root(above, edges[e, 1])
-            if first == second:
+            if _join(edges, e, above, chosen) == 0:
                 return False
-            above[first] = second
-            chosen[e] = True
             joined += 1
     for e in order:
         if joined == n_nodes:
@@ -57,36 +54,89 @@ def _join(edges: Ints, e: int, above: Ints, chosen: NDArray[np.bool_]) -> int:
     return 1
 
 
-@kernel
-def heaviest_tree(
-    edges: Ints, weights: Floats, n_nodes: int, values: Floats, order: Ints, chosen: NDArray[np.bool_]
-) -> None:
-    """Choose the edges of the heaviest tree; `values` and `order` are scratch.
+class TreeDesk(Record):
+    """What `heaviest_tree` needs: m edges between n nodes, those that are left between parts, and scratch."""
 
-    Few edges are needed, so the best of them are sorted first, and of the others those that can still join two parts.
-    """
-    n = weights.size
-    for e in range(n):
-        values[e], order[e] = weights[e], e
-    above = np.arange(n_nodes)
-    joined, some = 1, min(n, 2 * n_nodes)
-    top_first(values, order, n, some)
-    sort_pairs(values, order, some)
-    for i in range(some):
-        joined += _join(edges, order[i], above, chosen)
-    if joined == n_nodes:
-        return
+    tails: Ints  # (m,)
+    heads: Ints
+    arms: Ints  # (m,) 0, 1, 2...
+    starts: Ints  # (n + 1,) where the edges of each node begin
+    near: Ints  # (2m,) in these edges
+    first: Ints  # (m,) the part at one end of each edge that is left
+    second: Ints
+    order: Ints  # (m,) its arm
+    values: Floats  # (m,) its weight
+    labels: Ints  # (n,)
+    best: Ints  # (n,) the best edge of each part
+    most: Floats  # (n,) its weight
+
+
+def tree_desk(edges: Ints, n_nodes: int) -> TreeDesk:
+    """Return space for trees of a network."""
+    m = len(edges)
+    tails, heads = edges.T.copy()
+    ends, arms = edges.T.ravel(), np.tile(np.arange(m), 2)
+    place = np.lexsort((arms, ends))
+    near, starts = arms[place], np.searchsorted(ends[place], np.arange(n_nodes + 1))
+    first, second, order = np.zeros((3, m), np.int64)
+    labels, best = np.zeros((2, n_nodes), np.int64)
+    own = first, second, order, np.zeros(m), labels, best, np.zeros(n_nodes)
+    return TreeDesk(tails, heads, np.arange(m), starts, near, *own)
+
+
+@kernel
+def _find(desk: TreeDesk, first: Ints, second: Ints, values: Floats, n_parts: int) -> None:
+    """Find the best edge of every part, of equals the first: edges stand in the order of their arms."""
+    best, most = desk.best, desk.most
+    for part in range(n_parts):
+        most[part] = -np.inf
+    for i in range(values.size):
+        a, b, value = first[i], second[i], values[i]
+        if value > most[a]:
+            most[a], best[a] = value, i
+        if value > most[b]:
+            most[b], best[b] = value, i
+
+
+@kernel
+def _merge(
+    desk: TreeDesk, first: Ints, second: Ints, order: Ints, values: Floats, n_parts: int, chosen: NDArray[np.bool_]
+) -> tuple[int, int]:
+    """Choose the best edge of every part (Boruvka), and keep those between what is then left; return both numbers."""
+    labels, best = desk.labels, desk.best
+    for part in range(n_parts):
+        i = best[part]
+        chosen[order[i]] = True
+        other = first[i] + second[i] - part
+        # Two parts may choose the same edge: the smaller is the root.
+        labels[part] = part if best[other] == i and part < other else other
+    for part in range(n_parts):
+        labels[part] = _root(labels, part)
+    parts = 0
+    for part in range(n_parts):
+        best[part] = parts
+        parts += labels[part] == part
+    for part in range(n_parts):
+        labels[part] = best[labels[part]]
     left = 0
-    for i in range(some, n):
-        e = order[i]
-        if _root(above, edges[e, 0]) != _root(above, edges[e, 1]):
-            values[left], order[left] = values[i], e
-            left += 1
-    sort_pairs(values, order, left)
-    for i in range(left):
-        if joined == n_nodes:
-            break
-        joined += _join(edges, order[i], above, chosen)
+    for i in range(values.size):
+        a, b = labels[first[i]], labels[second[i]]
+        desk.first[left], desk.second[left], desk.order[left], desk.values[left] = a, b, order[i], values[i]
+        left += a != b
+    return parts, left
+
+
+@kernel
+def heaviest_tree(desk: TreeDesk, weights: Floats, chosen: NDArray[np.bool_]) -> None:
+    """Choose the edges of the heaviest tree, in a few passes over the edges and without sorting them."""
+    n_parts = desk.labels.size
+    for node in range(n_parts):
+        desk.best[node] = best_member(weights, desk.near[desk.starts[node] : desk.starts[node + 1]])
+    n_parts, n = _merge(desk, desk.tails, desk.heads, desk.arms, weights, n_parts, chosen)
+    while n_parts > 1:
+        first, second, order, values = desk.first[:n], desk.second[:n], desk.order[:n], desk.values[:n]
+        _find(desk, first, second, values, n_parts)
+        n_parts, n = _merge(desk, first, second, order, values, n_parts, chosen)
 
 
 @kernel

@@ -131,6 +131,7 @@ class _ChooseLibrary(LoweringPass):  # type: ignore[misc]
         kind = _InnerLibrary if state.flags.no_cpython_wrapper else _Library
         state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
+        state.flags.noalias = getattr(state.func_id.func, "__apart__", False)
         WAIT.tell()
         return False
 

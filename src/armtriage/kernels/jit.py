@@ -26,6 +26,7 @@ __all__ = [
     "WAIT",
     "Kernel",
     "Opener",
+    "apart",
     "bind",
     "cache_folder",
     "compilations",
@@ -201,6 +202,15 @@ class Opener:
 def kernel(function: F) -> F:
     """Compile a function, without the interpreter lock; see `Kernel`."""
     return Kernel(function) if JIT else function  # type: ignore[return-value]
+
+
+def apart(function: F) -> F:
+    """Promise, below `kernel`, that no array which the function writes shares memory with another that it is given.
+
+    The compiler then does not ask before every loop, which takes longer than a short loop itself.
+    """
+    function.__apart__ = True  # type: ignore[attr-defined]
+    return function
 
 
 def bind(template: F, name: str, **names: Any) -> F:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import bits, uniform
 
-__all__ = ["normal"]
+__all__ = ["normal", "point"]
 
 _TAIL = 3.654152885361009  # where the tail begins, such that the 256th layer ends at the top of the curve
 _LAYER, _ONE, _11 = np.uint64(255), np.uint64(1), np.uint64(11)
@@ -37,15 +37,20 @@ _ENDS, _HEIGHTS = _layers()
 
 
 @kernel
-def normal(start: np.uint64, column: int) -> float:
-    """Return a standard normal number: column `column` of the row that begins at `start`."""
-    word = bits(start, column)
+def point(word: np.uint64) -> tuple[float, bool]:
+    """Return the point that a word stands for, and whether it lies under the curve for sure."""
     layer = word & _LAYER
     # The upper 53 bits as an odd multiple of 2**-53 between -1 and 1, symmetric and without rounding.
     x = (np.int64(word >> _11) * _UNIT - _CENTRE) * _ENDS[layer]
-    if abs(x) < _ENDS[layer + _ONE]:
-        return x  # type: ignore[no-any-return]
-    return _settle(word, x)
+    return x, abs(x) < _ENDS[layer + _ONE]
+
+
+@kernel
+def normal(start: np.uint64, column: int) -> float:
+    """Return a standard normal number: column `column` of the row that begins at `start`."""
+    word = bits(start, column)
+    x, sure = point(word)
+    return x if sure else _settle(word, x)
 
 
 @kernel
@@ -59,9 +64,8 @@ def _settle(word: np.uint64, x: float) -> float:
         if y < math.exp(-0.5 * x * x):
             return x
         word = bits(word, 1)
-        layer = word & _LAYER
-        x = (np.int64(word >> _11) * _UNIT - _CENTRE) * _ENDS[layer]
-        if abs(x) < _ENDS[layer + _ONE]:
+        x, sure = point(word)
+        if sure:
             return x
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 
-__all__ = ["best_arms", "inner", "kth_largest", "sort_arms", "sort_pairs", "top_first"]
+__all__ = ["best_arms", "best_member", "inner", "kth_largest", "sort_arms", "sort_pairs", "top_first"]
 
 
 @kernel
@@ -100,6 +100,16 @@ def best_arms(values: NDArray[np.float64], scratch: NDArray[np.float64], arms: N
             arms[n] = arm
             n += 1
             ties -= values[arm] == level
+
+
+@kernel
+def best_member(values: NDArray[np.float64], members: NDArray[np.int64]) -> int:
+    """Return the member of largest value, the first of equals; no branch here could be predicted."""
+    best, most = members[0], values[members[0]]
+    for arm in members[1:]:
+        more = values[arm] > most
+        best, most = (arm if more else best), (values[arm] if more else most)
+    return best  # type: ignore[no-any-return]
 
 
 @kernel

@@ -322,15 +322,12 @@ def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> N
     First come those that were never scheduled. One whose first reward is on its way counts the less, the more often
     it was asked. Only then do the other indices count. `size` is that of the largest decision.
     """
-    largest = 0.0
-    unseen = 0
-    for a in range(weights.size):
-        if _is_unseen(state, a):
-            unseen += 1
-        else:
-            largest = max(largest, abs(weights[a]))
-    if unseen == 0:
+    if state.unseen == 0:
         return
+    largest = 0.0
+    for a in range(weights.size):
+        if not _is_unseen(state, a):
+            largest = max(largest, abs(weights[a]))
     waiting = 2.0 * size * (1.0 + largest)
     for a in range(weights.size):
         if _is_unseen(state, a):

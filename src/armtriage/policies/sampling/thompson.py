@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from armtriage._arguments import check_choice
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.beta import beta_cdf, beta_draw, beta_tail_bound
+from armtriage.kernels.beta import beta_cdf, beta_draws, beta_tail_bound
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
@@ -237,9 +237,12 @@ def weigh(
     weights: NDArray[np.float64],
 ) -> None:
     """Draw every arm; where an oracle needs all of them, what a draw costs is what a round costs."""
+    least, wins, losses = np.empty(weights.size), state.values, state.luck
     for a in range(weights.size):
-        least, wins, losses = _posterior(params, state, a)
-        weights[a] = least + (1.0 - least) * beta_draw(luck, a, wins, losses) + offset
+        least[a], wins[a], losses[a] = _posterior(params, state, a)
+    beta_draws(luck, wins, losses, weights)
+    for a in range(weights.size):
+        weights[a] = least[a] + (1.0 - least[a]) * weights[a] + offset
 
 
 @kernel
