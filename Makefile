@@ -33,14 +33,14 @@ lint: .venv/.dev
 
 # The inner loop: make check ARGS="tests/policies -k thompson"
 check: .venv/.dev
-	$(BIN)/ruff check -q .
-	$(BIN)/pytest -q -m "not long and not thorough" $(ARGS)
+	@$(BIN)/ruff check -q . & $(BIN)/pytest -q -m "not long and not thorough" $(ARGS) && wait $$!
 
 # Two processes share two processors, so linear algebra needs no threads of its own.
 test test-long: export OPENBLAS_NUM_THREADS = 1
 
+# A file's tests share what they make, so one process has them all; short files come last.
 test: lint .venv/.ray
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not long"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
 
 # What takes too long for every change: the long tests, and kernels and policies once more in plain Python.
 # The scoreboard of docs/reliability.md is written anew at the end.

@@ -6,10 +6,11 @@ and loading, and a run without the JIT: ``from conftest import POLICIES, every_p
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,6 +202,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = getattr(item, "callspec", None) and item.callspec.params.get("name")
         if name in POLICIES and name not in SIMPLE:
             item.add_marker("thorough")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[Any]:
+    """Search for garbage only when tests run, and never among all that is collected."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Plain(Policy):

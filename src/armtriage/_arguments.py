@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Collection, Iterable
 from numbers import Real
 from typing import Any, TypeVar
@@ -40,6 +41,7 @@ __all__ = [
     "check_ridge",
     "check_whole",
     "check_within",
+    "is_masked",
     "whole_numbers",
 ]
 
@@ -177,9 +179,14 @@ def check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
+def is_masked(value: object) -> bool:
+    """Whether something in an array is masked; where nobody has imported `numpy.ma`, it cannot be."""
+    return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
+
+
 def as_array(name: str, value: object, where: str = "") -> NDArray[Any]:
     """Return `value` as an array of whatever it holds, none of it masked; `where` ends the message of a refusal."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+    if is_masked(value):
         raise ValueError(f"{name} must have no masked entries, got {value!r:.100}{where}")
     try:
         return np.asarray(value)

@@ -147,6 +147,7 @@ EDITS = [
         "        return int(self._roster.n_arms)\n",
         set(),
     ),
+    ("kernels/jit.py", "        return self.outer(*arguments)\n", "        return self.outer(*arguments[:])\n", set()),
     ("policies/index/comb_ucb1.py", SCALE, "        number += 0\n" + SCALE, {"CombUCB1"}),
     ("policies/index/shortlist.py", "    taken = 0\n", "    taken = 0 + 0\n", {"CombUCB1", "KLUCB"}),
     ("policies/sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),
@@ -161,6 +162,19 @@ def test_what_a_kernel_is_made_of_changes_with_what_it_reaches_and_nothing_else(
     found = json.loads(run(DIGESTS, edited.parent.parent, edits, **where))
     for (name, _, new, changed), policies in zip(EDITS, found, strict=True):
         assert set(policies) == changed, (name, new)
+
+
+def test_installations_note_their_sources_apart(edited: Path, tmp_path: Path) -> None:
+    """Or each start of one would read all modules anew after a start of the other."""
+    code = "from armtriage.kernels.normal import normal; print(normal.digest)"
+    noted: dict[str, int] = {}
+    digests = set()
+    for folder in (edited, Path(armtriage.__file__).parent) * 2:
+        digests.add(run(code, tmp_path, PYTHONPATH=str(folder.parent), NUMBA_CACHE_DIR=str(tmp_path / "cache")))
+        for path in (tmp_path / "cache").rglob("sources-*.json"):
+            assert noted.setdefault(path.name, path.stat().st_mtime_ns) == path.stat().st_mtime_ns
+    assert len(noted) == 2
+    assert len(digests) == 1
 
 
 COMPILED = """
@@ -249,3 +263,27 @@ def third_moment(start: np.uint64, n: int) -> float:
 def test_functions_that_numba_compiles_may_call_kernels() -> None:
     start = stream(7, "reward")
     assert third_moment(start, 50) == pytest.approx(sum(normal(start, column) ** 3 for column in range(50)))
+
+
+@jit.kernel
+@jit.apart
+def _add_apart(total: np.ndarray, terms: np.ndarray) -> None:
+    for j in range(total.size):
+        total[j] += 2.0 * terms[j]
+
+
+@jit.kernel
+def _add_anywhere(total: np.ndarray, terms: np.ndarray) -> None:
+    for j in range(total.size):
+        total[j] += 2.0 * terms[j]
+
+
+@pytest.mark.skipif(not jit.JIT, reason="about machine code")
+def test_arrays_that_lie_apart_are_not_looked_at_before_each_loop() -> None:
+    checked = []
+    for one in (_add_apart, _add_anywhere):
+        total = np.ones(9)
+        one(total, np.arange(9.0))
+        assert total.tolist() == [1.0 + 2.0 * j for j in range(9)]
+        checked.append("memcheck" in "".join(one.outer.inspect_llvm().values()))  # type: ignore[attr-defined]
+    assert checked == [False, True]

@@ -27,7 +27,7 @@ from armtriage import (
     TopS,
 )
 from armtriage import _files as files
-from armtriage._files import read_archive, write_archive
+from armtriage._files import pack_archive, read_archive, write_archive
 from conftest import POLICIES, ask, every_policy, play, score, used
 
 pytestmark = pytest.mark.thorough
@@ -85,9 +85,9 @@ def mutate(rng: np.random.Generator, header: Header, arrays: Arrays) -> str:
 
 
 def write(path: Path, header: Header, arrays: Arrays) -> bool:
-    """Write a file with the right checksum; False if the header cannot be written at all."""
+    """Write a file with the right checksum, not for long; False if the header cannot be written at all."""
     try:
-        write_archive(path, header, arrays)
+        path.write_bytes(pack_archive(header, arrays))
     except (TypeError, ValueError):
         return False
     return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -22,13 +21,14 @@ from armtriage import (
     simulate,
 )
 
+STREETS = [(node, node + 1) for node in range(9) if node % 3 < 2] + [(node, node + 3) for node in range(6)]
 ROADS = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (3, 5), (4, 5), (0, 5)]
 SETS: dict[str, Any] = {
     "slates": PartitionMatroid(np.repeat(np.arange(3), 4), 1),
     "routes": Paths(6, ROADS, source=0, target=5),
     "matchings": Matchings(3, 3),
     "menus": Explicit([[0, 1], [2], [1, 2, 3]]),
-    "two-way": Paths.from_networkx(nx.grid_2d_graph(3, 3), (0, 0), (2, 2)),
+    "two-way": Paths(9, STREETS, source=0, target=8, directed=False),
 }
 MINUTES = (2.0, 30.0)
 

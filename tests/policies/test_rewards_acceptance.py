@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from armtriage import (
     FeedbackGraph,
@@ -33,6 +32,8 @@ def world(law: str, graph: str) -> StochasticEnvironment:
     arms = FeedbackGraph.semi_bandit(100) if graph == "alone" else FeedbackGraph.cliques([10] * 10)
     if law != "ratings":
         return random_rewards(arms, law=law, seed=SEED)
+    from scipy import stats  # here, since it takes most of a second
+
     rng, u = np.random.default_rng(SEED), (np.arange(1024)[:, None] + 0.5) / 1024
     means, deviations = rng.uniform(0.4, 0.67, 100), rng.uniform(0.2, 0.25, 100)
     size = means * (1.0 - means) / deviations**2 - 1.0

@@ -16,7 +16,7 @@ def test_texts_are_escaped() -> None:
     report = Report(["x < y"], [finding], [], {"t": polars.DataFrame({"a": [1.5, None]})})
     study: Any = SimpleNamespace(name="one", title="S < K")
     reports = {"one": (study, report)}
-    page, text = make_page(reports, "quick"), claims_text(reports, "quick")
+    page, text = make_page(reports, {}, "quick"), claims_text(reports, "quick")
     assert "<p>x &lt; y</p>" in page
     assert "a &lt; b | c" in page
     assert r"| a < b \| c (s) |" in text

@@ -15,7 +15,7 @@ from armtriage.service.app import App
 from armtriage.service.messages import FATES
 from armtriage.service.openapi import document
 from armtriage.service.routes import ROUTES
-from service.calls import run, served
+from service.calls import SLATE, run, served
 
 
 @pytest.mark.parametrize(
@@ -261,6 +261,30 @@ def test_pages_of_the_log_are_the_log_and_cost_no_more_than_themselves(sqlite_ad
             monkeypatch.setattr(store, "read", counted)
             await page(190, 2)
             assert sum(read) < 100  # of 400 events
+
+    run(work)
+
+
+def test_lists_are_whole_while_policies_are_made(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            over = False
+
+            async def look(path):
+                while not over:
+                    assert (await call.get(path)).status_code == 200
+
+            looking = [asyncio.create_task(look(path)) for path in ("/v1/policies", "/metrics", "/dashboard/page")]
+            names = [f"policy-{number}" for number in range(8)]
+            made = await asyncio.gather(
+                *(call.post("/v1/policies", json={**SLATE, "name": name}) for name in names * 2)
+            )
+            assert sorted(answer.status_code for answer in made) == [201] * 8 + [409] * 8
+            await call.ready()
+            over = True
+            await asyncio.gather(*looking)
+            assert {one["name"] for one in (await call.get("/v1/policies")).json()["policies"]} == {"slate", *names}
 
     run(work)
 

@@ -235,7 +235,7 @@ def test_looks_take_a_share_of_the_time_at_most(sqlite_address, monkeypatch):
             monkeypatch.setattr(dashboard_facts, "_look", slow)
             began = time.monotonic()
             first = await facts.view(loop)
-            facts._views["slate"] = began - 5.0, first
+            facts._views[call.service.loops["slate"].row.id] = began - 5.0, first
             assert await facts.view(loop) is first  # old, and there is no time for another
             assert len(looked) == 1
             facts._free_at = 0.0

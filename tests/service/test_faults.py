@@ -531,16 +531,16 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                 began, idle = time.monotonic(), []
                 for _ in range(connections // 100):
                     idle += await asyncio.gather(*(asyncio.open_connection("127.0.0.1", port) for _ in range(100)))
-                    for _, writer in idle[-100::2]:
-                        writer.write(
-                            b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: 127.0.0.1\r\n"
-                            b"content-length: 9\r\n\r\n{"
-                        )
                 held = 0
                 while held < connections and time.monotonic() - began < 15.0:  # the first is closed after 20
                     await asyncio.sleep(0.1)
                     held = len(os.listdir(f"/proc/{server.process.pid}/fd"))
                 assert held > 0.9 * connections
+                assert _memory(server.process.pid) - before < 10 + 0.004 * connections  # MB
+                for _, writer in idle[::2]:
+                    writer.write(
+                        b"POST /v1/policies/slate/decisions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n{"
+                    )
                 took = []
                 for number in range(50):
                     began = time.monotonic()
@@ -549,7 +549,8 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                     ).status_code == 201
                     took.append(time.monotonic() - began)
                 assert sorted(took)[25] < 0.5
-                assert _memory(server.process.pid) - before < 20 + 0.01 * connections  # MB
+                # uvicorn and an application that only reads the body take 0.0075 for each.
+                assert _memory(server.process.pid) - before < 10 + 0.008 * connections
                 bomb = gzip.compress(b" " * 2**22)
                 answer = await call.post(
                     "/v1/policies/slate/decisions", content=bomb, headers={"Content-Encoding": "gzip"}
@@ -562,8 +563,8 @@ def test_connections_that_say_nothing_hold_nobody_up(sqlite_address, connections
                         assert await asyncio.gather(*(reader.read() for reader, _ in idle[1::2])) == [b""] * (
                             connections // 2
                         )
-                    what = "connections that say nothing, half of them in the middle of a body: held at once"
-                    score(what, held, "others answered; at most 120 MB more, all closed by the server")
+                    what = "connections that say nothing, then half of them in the middle of a body: held at once"
+                    score(what, held, "others answered; at most 50 MB more, then 90; all closed by the server")
                 for _, writer in idle:
                     writer.close()
 

@@ -123,6 +123,24 @@ def test_a_key_has_its_rate():
     assert 5 <= let_in <= 7
 
 
+@pytest.mark.parametrize(("rate", "seconds", "retry"), [(0.5, 2.0, 2), (0.01, 100.0, 100), (1e-320, 1e9, 3600)])
+def test_a_key_for_less_than_a_request_a_second(monkeypatch, rate, seconds, retry):
+    doorman, now = Doorman(), [100.0]
+    monkeypatch.setattr("armtriage.service.keys.time.monotonic", lambda: now[0])
+    text, row = new_key(["read"], rate=rate)
+    doorman.update([row])
+    header = f"Bearer {text}".encode()
+    doorman.admit(header, "read", "")
+    with pytest.raises(Refused) as caught:
+        doorman.admit(header, "read", "")
+    assert (caught.value.status, caught.value.retry) == (429, retry)
+    now[0] += seconds + 0.01
+    if rate > 1e-9:
+        doorman.admit(header, "read", "")
+    with pytest.raises(Refused):
+        doorman.admit(header, "read", "")
+
+
 @pytest.mark.parametrize(("scopes", "rate"), [([], 1), (["everything"], 1), (["read"], -1), (["read"], float("nan"))])
 def test_keys_that_cannot_be(scopes, rate):
     with pytest.raises(ValueError, match=r"scopes must be|rate must be"):

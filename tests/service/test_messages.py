@@ -176,7 +176,8 @@ def test_recipes_that_make_no_policy(change, said):
 
 
 TEXTS = {
-    "control": "a\x01b", "nul": "a\x00b", "composed": "caf\u00e9", "decomposed": "cafe\u0301", "emoji": "\U0001f600",
+    "control": "a\x01b", "nul": "a\x00b", "line break": "ab\n", "composed": "caf\u00e9",
+    "decomposed": "cafe\u0301", "emoji": "\U0001f600",
     "right to left": "\u202eabc", "sql": "'; DROP TABLE event; --", "path": "../../etc/passwd",
     "markup": "<script>alert(1)</script>", "space": " ", "separator": "\u2028", "percent": "%00%s{0}",
 }  # fmt: skip

@@ -19,7 +19,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from armtriage.service.stores import StoreError, open_store, postgres
+from armtriage.service.keys import new_key
+from armtriage.service.stores import Snapshot, StoreError, open_store, postgres
+from armtriage.service.upkeep import drop
 from conftest import score
 from service.calls import new_database, run, served
 from service.journal import Journal, make_slate, serving, stored
@@ -236,6 +238,65 @@ def test_a_policy_has_one_server_until_that_one_is_gone(database):
             await journal.check(store)
         finally:
             await store.close()
+
+    run(work)
+
+
+async def _loaded(call, name):
+    """Ask until the policy is loaded, which a busy machine may take seconds for; it is never unknown."""
+    for _ in range(200):
+        answer = await call.post(f"/v1/policies/{name}/decisions", json={"id": "first"})
+        if answer.status_code != 503:
+            break
+        assert answer.json()["error"] == "starting"
+        await asyncio.sleep(0.1)
+    return answer
+
+
+def test_what_one_server_makes_or_deletes_others_know(database):
+    """A new policy answers everywhere at once; a deleted one is 404 everywhere, and its name is free for another."""
+
+    async def work():
+        with _neighbour(database) as one, _neighbour(database) as other:
+            async with one.client() as near, other.client() as far:
+                await asyncio.sleep(2.5)  # until both know each other: either may be the one that has the policy
+                for name in ("slate", "second", "third"):
+                    await make_slate(near, name=name)
+                    for call in (near, far):
+                        assert (await _loaded(call, name)).status_code in (200, 201)
+                for call in (near, far):
+                    assert (await call.post("/v1/policies/nobody/decisions", json={})).status_code == 404
+                listening = asyncio.create_task(far.get("/v1/policies/slate/stream", timeout=20.0))
+                store = await stored(database)
+                try:
+                    (row,) = [row for row in await store.policies() if row.name == "slate"]
+                    await drop(store, "slate")
+                    for call in (near, far):
+                        refused = await call.post("/v1/policies/slate/decisions", json={"id": "first"})
+                        assert (refused.status_code, refused.json()["error"]) == (404, "not_found")
+                    await asyncio.sleep(2.5)
+                    for call in (near, far):
+                        assert (await call.get("/readyz")).json()["waiting"] == {}
+                        names = [one["name"] for one in (await call.get("/v1/policies")).json()["policies"]]
+                        assert names == ["second", "third"]
+                        assert 'policy="slate"' not in (await call.get("/metrics")).text
+                        assert (await call.get("/v1/policies/slate/events")).status_code == 404
+                    async with asyncio.timeout(5):
+                        assert (await listening).status_code == 200  # the stream has ended
+                    snapshot = Snapshot.of(1, "", b"")
+                    await store.put_snapshot(row.id, snapshot)  # of a server that was late
+                    assert await store.snapshots(row.id) == []
+                finally:
+                    await store.close()
+                await make_slate(far, budget=2)
+                answers = [await _loaded(call, "slate") for call in (far, near)]
+                assert [answer.status_code for answer in answers] == [201, 200]
+                assert answers[0].content == answers[1].content
+                assert len(answers[0].json()["arms"]) == 2
+            for server in (one, other):
+                server.process.terminate()
+                said = server.process.communicate(timeout=20)[1]
+                assert said.count("discarding closed connection") <= 1  # nothing is tried again and again
 
     run(work)
 
@@ -482,6 +543,33 @@ def test_rewards_in_any_order_from_many_servers_never_lock_each_other_out(databa
                 sum(call.service.metrics.counts[name]["fault"] for call in calls for name in ("slate", "second")) == 0
             )
         score("batches of rewards from four servers at once", sent, "no deadlock, equal digests")
+
+    run(work)
+
+
+@pytest.mark.parametrize("config", [b"{}", b'{"name":"new","arms":["a"],"policy":{"kind":"of_next_year"}}'])
+def test_a_policy_of_a_later_version_keeps_no_other_from_being_served(database, config):
+    """Another server has made it, while this one runs or before: the others answer, and keys are still looked after."""
+
+    async def work():
+        store = open_store(database)
+        await store.open()
+        async with served(database) as call:
+            await call.make()
+            await store.create("new", config, 0)
+            refused = await call.post("/v1/policies/new/decisions", json={})
+            assert (refused.status_code, refused.json()["error"]) == (503, "starting")
+            await call.decide(id="first")
+            await store.put_key(new_key(["read"])[1])
+            for _ in range(50):
+                if (await call.get("/v1/policies")).status_code == 401:
+                    break
+                await asyncio.sleep(0.1)
+            assert (await call.get("/v1/policies")).status_code == 401
+        async with served(database) as call:
+            assert list(call.service.loops) == ["slate"]
+            await drop(store, "new")
+        await store.close()
 
     run(work)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from armtriage import Features, GuardedLinear
-from armtriage.service.messages import Create
+from armtriage.service.messages import ODD, Create
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
 from armtriage.service.upkeep import check, replay
@@ -65,6 +65,28 @@ def test_rows_are_the_contexts_made_of_them_and_the_log_is_replayed(sqlite_addre
 
 
 ROW = {"age": 30, "device": "phone", "author": "N. N."}
+
+
+def test_odd_values_of_decisions_are_counted_once_and_kept(sqlite_address):
+    async def work():
+        odd = [ROW | {"age": 900}, ROW | {"device": "fridge", "author": None}, ROW, ROW | {"age": None}, ROW]
+        said = 'armtriage_odd_values_total{policy="slate",what="clipped"}'
+        async with served(sqlite_address) as call:
+            await call.make(**ABOUT)
+            assert f"{said} 0" in (await call.get("/metrics")).text
+            for _ in range(2):  # the second is the first again
+                await call.decide(id="visit-1", rows=odd)
+            await call.decide(rows={"tea": ROW, "egg": ROW | {"age": -900}})
+            refused = {"rows": [*odd[:4], {"age": 900, "device": "fridge"}]}
+            assert (await call.post("/v1/policies/slate/decisions", json=refused)).status_code == 422
+            assert f"{said} 2" in (await call.get("/metrics")).text
+        async with served(sqlite_address) as call:
+            counts = (await call.get("/v1/policies/slate")).json()["counts"]
+            assert {name: counts.get(name) for name in ODD} == {"clipped": 2, "unknown": 1, "missing": 2}
+            assert (await replay(call.service.store, "slate"))["different"] == 0
+            assert (await call.get("/v1/policies/slate")).json()["counts"] == counts
+
+    run(work)
 
 
 @pytest.mark.parametrize(

@@ -232,3 +232,36 @@ def test_rewards_and_the_end_of_their_time_in_one_group(sqlite_address):
             assert (counts["applied"], counts["late"], counts["expired"]) == (1, 1, 1)
 
     run(work)
+
+
+def test_decisions_of_a_time_to_come_hold_nobody_up(address, monkeypatch):
+    """Made by a clock that was years ahead, and is right again: they are closed with the next that are due."""
+
+    async def work():
+        ahead = [10 * 365 * 86_400_000_000]
+        async with served(address) as call:
+            await call.make(join_window="1s")
+            store = call.service.store
+            whole = store.begin
+
+            async def begin(*given):
+                group = await whole(*given)
+                group.now += ahead[0]
+                return group
+
+            monkeypatch.setattr(store, "begin", begin)
+            await call.decide(id="then")
+            ahead[0] = 0
+            await call.decide(id="now")
+            before = await call.digest()
+            for _ in range(60):
+                if (await call.counts()).get("expired") == 2:
+                    break
+                await asyncio.sleep(0.1)
+            assert (await call.counts())["expired"] == 2
+            assert await call.digest() != before
+            after = await call.digest()
+        async with served(address) as call:
+            assert await call.digest() == after
+
+    run(work)

@@ -413,13 +413,19 @@ def test_bounds_of_guards_with_contexts_by_hand():
 
 
 def test_the_bound_by_counting_is_below_the_one_by_stages():
-    for d, budget, horizon in itertools.product([1, 3, 10, 50], [1, 5], [10, 10**3, 10**6, 10**9]):
-        stages = max(1, math.ceil(math.log2(math.sqrt(budget * horizon))))
-        multiple = math.sqrt(2 * math.log(2 * 100 * horizon * stages / 0.01)) + 1
-        potential = math.sqrt(10) * math.log(horizon + 1) * (math.sqrt(d * budget * horizon) + d * budget)
-        before = 12 * (math.sqrt(budget * horizon) + multiple * stages * potential)
-        now = bounds.linear_upper(n_arms=100, dimension=d, budget=budget, horizon=horizon).value
-        assert now < before
+    times = np.array([1, 2, 3, 10, 10**3, 10**6, 10**9, 10**12])
+    for n_arms, d, budget in itertools.product([1, 20, 10**4], [1, 3, 10, 50, 20_000], [1, 5, 20, 1000]):
+        if budget > n_arms:
+            continue
+        stages = np.maximum(1, np.ceil(np.log2(np.sqrt(budget * times))))
+        potential = math.sqrt(10) * np.log(times + 1) * (np.sqrt(d * budget * times) + d * budget)
+        sizes = {"n_arms": n_arms, "dimension": d, "budget": budget, "horizon": times}
+        for noise, delta in [(0.0, 0.01), (0.1, 0.5), (1.0, 1e-6)]:
+            multiple = noise * np.sqrt(2 * np.log(2 * n_arms * times * stages / delta)) + 1
+            before = 12 * (np.sqrt(budget * times) + multiple * stages * potential)
+            assert (bounds.linear_upper(**sizes, noise_scale=noise, delta=delta).value < before).all()
+        before = 16 * (np.sqrt(budget * times) + 2 * (1 + np.sqrt(np.log(2 * n_arms * times))) * stages * potential)
+        assert (bounds.linear_upper(**sizes, variant="repaired").value < before).all()
 
 
 def test_linear_and_constrained_lower_bounds_lie_below_upper_bounds():
@@ -836,7 +842,7 @@ def test_no_policy_beats_the_minimax_bound_on_hidden_parts():
         lambda env: ThompsonSampling(env.graph, 2, seed=1),
         lambda env: CombinatorialElimination(env.graph, 2, seed=1),
     ]
-    mean, error = mean_regret(makers, family, horizon, 10)
+    mean, error = mean_regret(makers, family, horizon, 5)
     bound = bounds.minimax_lower(n_arms=120, budget=2, alpha=120, horizon=horizon).value
     slack = 5 * np.sqrt((error**2).sum(axis=1)) / 10
     assert np.all(mean.mean(axis=1) + slack >= bound)
@@ -857,17 +863,27 @@ def test_no_policy_beats_the_linear_bound_on_blocks():
     gap = 1.085 / math.sqrt(horizon // 3)
     family = [linear_blocks(dimension, budget, horizon=horizon, gap=gap, seed=seed) for seed in range(10)]
     makers = [lambda env: C2UCB(env.n_arms, env.dimension, budget, width=0.3, seed=1)]
-    mean, error = mean_regret(makers, family, horizon, 10)
+    mean, error = mean_regret(makers, family, horizon, 5)
     bound = bounds.linear_lower(n_arms=4, dimension=dimension, budget=budget, horizon=horizon).value
     assert mean.mean() + 5 * np.sqrt((error**2).sum()) / 10 >= bound
 
 
-@pytest.mark.parametrize("variant", ["tight", "repaired"])
-def test_regret_of_hierarchical_elimination_lies_below_its_bound(variant):
-    env, horizon = random_linear(10, 2, seed=3), 2000
-    policy = HierarchicalElimination(10, 2, 3, horizon=horizon, variant=variant)
-    lost = simulate(policy, env, horizon=horizon, replications=3, checkpoints=1).regret.max()
-    assert lost <= bounds.linear_upper(n_arms=10, dimension=2, budget=3, horizon=horizon, variant=variant).value
+@pytest.mark.parametrize(
+    ("variant", "env", "budget", "horizon"),
+    [
+        ("tight", random_linear(20, 4, norm=0.9, reward="uniform", half_width=0.1, seed=3), 3, 20_000),
+        ("tight", random_linear(10, 1, seed=3), 5, 60_000),
+        ("repaired", random_linear(10, 1, seed=3), 5, 200_000),
+    ],
+    ids=["quiet", "line", "repaired"],
+)
+def test_regret_of_hierarchical_elimination_lies_below_its_bound(variant, env, budget, horizon):
+    sizes = {"n_arms": env.n_arms, "dimension": env.dimension, "budget": budget}
+    noise = {"noise_scale": env.noise_scale} if variant == "tight" else {}
+    policy = HierarchicalElimination(**sizes, **noise, horizon=horizon, variant=variant)
+    bound = bounds.linear_upper(**sizes, **noise, horizon=horizon, variant=variant)
+    assert not bound.vacuous  # so that it says something of these sizes
+    assert simulate(policy, env, horizon=horizon, replications=2, checkpoints=1).regret.max() <= bound.value
 
 
 @pytest.mark.parametrize("variant", ["oracle", "repaired"])

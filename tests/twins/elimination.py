@@ -29,6 +29,7 @@ def upper_with_variance(n: int, total: float, between: float, level: float) -> f
     """Where the capital that sum and squares guarantee against a mean reaches the level, by bisection; 1 if nowhere."""
     least = min(between / (n - total), total / n)
     p = min(max((total - n * least) / (1.0 - least), 0.0), n) / n
+    needed = level + excess_of_mixture(n, n * p)
 
     def short(y: float) -> bool:
         middle = (n * p + 0.5) / (n + 1)
@@ -36,13 +37,12 @@ def upper_with_variance(n: int, total: float, between: float, level: float) -> f
         if tail >= 1.0:
             return True
         odds = 0.5 * math.log((least + (1.0 - least) * y) / y)
-        return n * divergence(p, y) + odds + math.log1p(-tail) < level + excess_of_mixture(n, n * p)
+        return n * divergence(p, y) + odds + math.log1p(-tail) < needed
 
     low, high = (p + 0.5 / n) / (1.0 + 0.5 / n), 1.0 - 1e-15
     if short(high):
         return 1.0
-    for _ in range(100):
-        middle = 0.5 * (low + high)
+    while low < (middle := 0.5 * (low + high)) < high:
         low, high = (middle, high) if short(middle) else (low, middle)
     return least + (1.0 - least) * high
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -91,6 +92,13 @@ PAIRS = {
 }
 
 
+@cache
+def reward(number: int, arm: int) -> float:
+    """Mostly 0 or 1, the same whoever asks; arms of large number are the better ones."""
+    u, kind = np.random.default_rng((number, arm)).random(2)
+    return float(u) if kind < 0.1 else float(u < 0.02 + 0.96 * (arm % 10 > 5))
+
+
 class Wanderer:
     """Asks a policy and its twin with random eligible sets, changes the arms, tells late, in parts and not at all."""
 
@@ -106,11 +114,6 @@ class Wanderer:
         self.complete: set[int] = set()
         self.decisions: list[list[int]] = []
         self.counts = {"adds": 0, "forgets": 0, "losses": 0, "parts": 0}
-
-    def reward(self, number: int, arm: int) -> float:
-        """Mostly 0 or 1, the same whoever asks; arms of large number are the better ones."""
-        u, kind = np.random.default_rng((number, arm)).random(2)
-        return float(u) if kind < 0.1 else float(u < 0.02 + 0.96 * (arm % 10 > 5))
 
     def change(self) -> None:
         """Let arms come and go."""
@@ -162,7 +165,7 @@ class Wanderer:
         number, chance = int(self.rng.choice(free)), self.rng.random()
         told = self.parts.get(number, {})
         rest = [a for a in self.open[number] if a not in told]
-        kept = {a: self.reward(number, a) for a in rest if self.rng.random() < (1.0 if chance < 0.5 else 0.4)}
+        kept = {a: reward(number, a) for a in rest if self.rng.random() < (1.0 if chance < 0.5 else 0.4)}
         if chance < 0.75:
             self.policy.tell(number, kept)
             self.close(number, kept)

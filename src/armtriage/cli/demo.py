@@ -116,8 +116,9 @@ def run(
             show(title, [*results.values()], text)
         drawn = []
         for name, (ax, caption) in figures.items():
-            plots.save(ax, folder / f"{name}.png", folder / f"{name}.svg")
             drawn.append(Figure(plots.svg_text(ax), caption))
+            (folder / f"{name}.svg").write_text(drawn[-1].svg, encoding="utf-8")
+            plots.save(ax, folder / f"{name}.png")
         sections.append(Section(title, text, [*results.values()], drawn))
 
     cliques, members, budget = size.slate

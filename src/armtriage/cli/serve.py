@@ -272,7 +272,7 @@ def store_drop(
     address: StoreOption = _DEFAULT,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a policy with its whole log, while no server runs."""
+    """Delete a policy with its whole log; of a SQLite store while no server runs."""
     if not yes:
         typer.confirm(f"Delete {name} with all its decisions and rewards, for ever?", abort=True)
 

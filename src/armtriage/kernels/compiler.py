@@ -131,6 +131,7 @@ class _ChooseLibrary(LoweringPass):  # type: ignore[misc]
         kind = _InnerLibrary if state.flags.no_cpython_wrapper else _Library
         state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
+        state.flags.noalias = getattr(state.func_id.func, "__apart__", False)
         WAIT.tell()
         return False
 
@@ -228,9 +229,9 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
 
 
 def _prune(folder: Path) -> None:
-    """Remove machine code that nobody has used for a month."""
+    """Remove machine code that nobody has used for a month, and what was noted of sources as long ago."""
     oldest = time.time() - _KEEP_SECONDS
-    for one in folder.glob("*.code*"):
+    for one in (*folder.glob("*.code*"), *folder.glob("sources*.json*")):
         try:
             if one.stat().st_mtime < oldest:
                 one.unlink()

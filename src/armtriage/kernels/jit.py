@@ -6,6 +6,7 @@ The compiler itself, `kernels.compiler`, is imported when something is called: n
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import os
 import sys
@@ -25,6 +26,7 @@ __all__ = [
     "WAIT",
     "Kernel",
     "Opener",
+    "apart",
     "bind",
     "cache_folder",
     "compilations",
@@ -75,8 +77,7 @@ def _is_ours(folder: Path) -> bool:
 
 @functools.cache
 def _sources() -> Sources:
-    folder = cache_folder()
-    return Sources(None if folder is None else folder / "sources.json")
+    return Sources(cache_folder())
 
 
 class _Wait:
@@ -203,6 +204,15 @@ def kernel(function: F) -> F:
     return Kernel(function) if JIT else function  # type: ignore[return-value]
 
 
+def apart(function: F) -> F:
+    """Promise, below `kernel`, that no array which the function writes shares memory with another that it is given.
+
+    The compiler then does not ask before every loop, which takes longer than a short loop itself.
+    """
+    function.__apart__ = True  # type: ignore[attr-defined]
+    return function
+
+
 def bind(template: F, name: str, **names: Any) -> F:
     """Compile a copy of `template` in which the given global names mean the given objects.
 
@@ -218,9 +228,21 @@ def bind(template: F, name: str, **names: Any) -> F:
 def compile_now(function: Any, *arguments: Any) -> None:
     """Compile a kernel, or fetch it from disk, for arguments of these classes, or of the types of these arrays."""
     if JIT:
-        from armtriage.kernels.compiler import kind_of
-
+        kind_of = _load_compiler().kind_of
         function.outer.compile(tuple(kind_of(one) for one in arguments))
+
+
+@functools.cache
+def _load_compiler() -> types.ModuleType:
+    """Import the compiler without searching its modules for garbage, which was a tenth of a first decision."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        from armtriage.kernels import compiler
+    finally:
+        if collecting:
+            gc.enable()
+    return compiler
 
 
 class _TrailingZeros:

@@ -11,12 +11,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import apart, kernel
 from armtriage.kernels.record import Record
 
 __all__ = [
     "Ridge",
     "add",
+    "add_multiple",
     "back",
     "factorise",
     "forms",
@@ -84,6 +85,15 @@ def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
 
 
 @kernel
+@apart
+def add_multiple(total: NDArray[np.float64], factor: float, terms: NDArray[np.float64]) -> None:
+    """Add a multiple of `terms` to `total`."""
+    for j in range(total.size):
+        total[j] += factor * terms[j]
+
+
+@kernel
+@apart
 def _add_exactly(total: NDArray[np.float64], carry: NDArray[np.float64], terms: NDArray[np.float64]) -> None:
     """Add `terms` to `total`, and what rounding loses to `carry` (Knuth's two-sum)."""
     for j in range(total.size):
@@ -99,10 +109,8 @@ def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -
     """Add a reward to the sums of a model; its inverse and estimate are left as they are."""
     recent, vector, d = ridge.recent[model], ridge.vector, context.size
     for i in range(d):
-        x, row = context[i], recent[i]
-        for j in range(d):
-            row[j] += x * context[j]
-        vector[i] = reward * x
+        add_multiple(recent[i], context[i], context)
+        vector[i] = reward * context[i]
     _add_exactly(ridge.moment[model], ridge.moment_carry[model], vector)
     ridge.counts[model, TOTAL] += 1
     ridge.counts[model, STALE] = 1
@@ -138,6 +146,7 @@ def is_news(norm: float, total: int) -> bool:
 
 
 @kernel
+@apart
 def image(inverse: NDArray[np.float64], context: NDArray[np.float64], vector: NDArray[np.float64]) -> float:
     """Write ``inverse x`` into `vector`; return ``x' inverse x``."""
     d = context.size
@@ -171,9 +180,7 @@ def subtract(inverse: NDArray[np.float64], vector: NDArray[np.float64], norm: fl
     for j in range(d):
         vector[j] *= scale
     for i in range(d):
-        v, row = vector[i], inverse[i]
-        for j in range(d):
-            row[j] -= v * vector[j]
+        add_multiple(inverse[i], -vector[i], vector)
 
 
 @kernel
@@ -199,9 +206,7 @@ def factorise(upper: NDArray[np.float64], prior: float) -> None:
         for j in range(k + 1, d):
             row[j] /= pivot
         for i in range(k + 1, d):
-            v, rest, below = row[i], row[i:], upper[i, i:]
-            for j in range(rest.size):
-                below[j] -= v * rest[j]
+            add_multiple(upper[i, i:], -row[i], row[i:])
 
 
 @kernel
@@ -228,15 +233,10 @@ def invert(upper: NDArray[np.float64], vector: NDArray[np.float64], inverse: NDA
             vector[i] = 0.0
         vector[c] = 1.0
         for i in range(c, -1, -1):
-            v, column, rest = vector[i] / upper[i, i], upper[i, :i], vector[:i]
-            vector[i] = v
-            for above in range(rest.size):
-                rest[above] -= v * column[above]
-        known = vector[: c + 1]
+            vector[i] /= upper[i, i]
+            add_multiple(vector[:i], -vector[i], upper[i, :i])
         for i in range(c + 1):
-            v, row = known[i], inverse[i, : c + 1]
-            for j in range(row.size):
-                row[j] += v * known[j]
+            add_multiple(inverse[i, : c + 1], vector[i], vector[: c + 1])
 
 
 @kernel
@@ -266,9 +266,7 @@ def weigh(ridge: Ridge, model: int, inverse: NDArray[np.float64], weights: NDArr
     for j in range(weights.size):
         weights[j] = 0.0
     for i in range(weights.size):
-        z, row = moment[i] + carry[i], inverse[i]
-        for j in range(weights.size):
-            weights[j] += z * row[j]
+        add_multiple(weights, moment[i] + carry[i], inverse[i])
 
 
 @kernel
@@ -339,10 +337,7 @@ def forms_with(
             estimate[lane] = 0.0
         for i in range(0, d - 1, 2):
             _two_rows(inverse, block, i, row, below)
-            x, y, v, w = block[i], block[i + 1], weights[i], weights[i + 1]
-            for lane in range(LANES):
-                square[lane] += x[lane] * row[lane] + y[lane] * below[lane]
-                estimate[lane] += v * x[lane] + w * y[lane]
+            _gain(square, estimate, block[i], block[i + 1], row, below, weights[i], weights[i + 1])
         if d % 2 == 1:
             _one_row(inverse, block, d - 1, row)
             x, v = block[d - 1], weights[d - 1]
@@ -380,14 +375,10 @@ def forms_of_two(
         for lane in range(LANES):
             square[lane], estimate[lane], other_square[lane], other[lane] = 0.0, 0.0, 0.0, 0.0
         for i in range(0, d - 1, 2):
-            _four_rows(inverse, other_inverse, block, i)
-            x, y, v, w = block[i], block[i + 1], weights[i], weights[i + 1]
-            other_v, other_w = other_weights[i], other_weights[i + 1]
-            for lane in range(LANES):
-                square[lane] += x[lane] * row[lane] + y[lane] * below[lane]
-                estimate[lane] += v * x[lane] + w * y[lane]
-                other_square[lane] += x[lane] * other_row[lane] + y[lane] * other_below[lane]
-                other[lane] += other_v * x[lane] + other_w * y[lane]
+            _four_rows(inverse, other_inverse, block, i, row, below, other_row, other_below)
+            x, y = block[i], block[i + 1]
+            _gain(square, estimate, x, y, row, below, weights[i], weights[i + 1])
+            _gain(other_square, other, x, y, other_row, other_below, other_weights[i], other_weights[i + 1])
         if d % 2 == 1:
             _one_row(inverse, block, d - 1, row)
             _one_row(other_inverse, block, d - 1, other_row)
@@ -403,12 +394,36 @@ def forms_of_two(
 
 
 @kernel
+@apart
+def _gain(
+    square: NDArray[np.float64],
+    estimate: NDArray[np.float64],
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    row: NDArray[np.float64],
+    below: NDArray[np.float64],
+    v: float,
+    w: float,
+) -> None:
+    """Add what two coordinates contribute to squares and estimates."""
+    for lane in range(LANES):
+        square[lane] += x[lane] * row[lane] + y[lane] * below[lane]
+        estimate[lane] += v * x[lane] + w * y[lane]
+
+
+@kernel
+@apart
 def _four_rows(
-    inverse: NDArray[np.float64], other_inverse: NDArray[np.float64], block: NDArray[np.float64], i: int
+    inverse: NDArray[np.float64],
+    other_inverse: NDArray[np.float64],
+    block: NDArray[np.float64],
+    i: int,
+    row: NDArray[np.float64],
+    below: NDArray[np.float64],
+    other_row: NDArray[np.float64],
+    other_below: NDArray[np.float64],
 ) -> None:
     """Do what `_two_rows` does with two inverses: what is loaded of the block is used twice as often."""
-    d = inverse.shape[0]
-    row, below, other_row, other_below = block[d], block[d + 1], block[d + 4], block[d + 5]
     x, y = block[i], block[i + 1]
     a, b, c = 0.5 * inverse[i, i], inverse[i + 1, i], 0.5 * inverse[i + 1, i + 1]
     e, f, g = 0.5 * other_inverse[i, i], other_inverse[i + 1, i], 0.5 * other_inverse[i + 1, i + 1]
@@ -472,6 +487,7 @@ def lower_forms(
 
 
 @kernel
+@apart
 def _combine(weights: NDArray[np.float64], block: NDArray[np.float64], row: NDArray[np.float64]) -> None:
     """Write the inner products of the block's columns with a vector."""
     for lane in range(LANES):
@@ -492,6 +508,7 @@ def _combine(weights: NDArray[np.float64], block: NDArray[np.float64], row: NDAr
 
 
 @kernel
+@apart
 def _two_rows(
     inverse: NDArray[np.float64],
     block: NDArray[np.float64],
@@ -524,6 +541,7 @@ def _two_rows(
 
 
 @kernel
+@apart
 def _one_row(inverse: NDArray[np.float64], block: NDArray[np.float64], i: int, row: NDArray[np.float64]) -> None:
     x, a = block[i], 0.5 * inverse[i, i]
     for lane in range(LANES):

@@ -19,7 +19,11 @@ from typing import Any, NamedTuple
 __all__ = ["Sources"]
 
 _PACKAGE = "armtriage"
+_ROOT = Path(__file__).parents[1]
 _BEGAN = time.time()
+
+_MAKERS = {("armtriage.kernels.jit", "kernel"), ("armtriage.kernels.jit", "bind")}
+"""Not part of what a kernel is made of: how it is compiled has a digest of its own, of `kernels.compiler`."""
 
 
 class _Definition(NamedTuple):
@@ -41,8 +45,9 @@ class Sources:
 
     Parameters
     ----------
-    memory : Path, optional
-        The file; it is only a cache, and may be lost or damaged.
+    folder : Path, optional
+        Where the file lies, one for each place that the package is installed in, or they would write over each
+        other's at every start. It is only a cache, and may be lost or damaged.
 
     Examples
     --------
@@ -51,8 +56,8 @@ class Sources:
     16
     """
 
-    def __init__(self, memory: Path | None = None) -> None:
-        self._memory = memory
+    def __init__(self, folder: Path | None = None) -> None:
+        self._memory = None if folder is None else folder / f"sources-{_hash(str(_ROOT))}.json"
         self._remembered: dict[str, Any] | None = None
         self._modules: dict[str, _Module] = {}
         self._known: dict[tuple[str, str], tuple[str, list[tuple[str, str]]]] = {}
@@ -70,7 +75,7 @@ class Sources:
         waiting = [(module, name)]
         while waiting:
             one = waiting.pop()
-            if one not in reached:
+            if one not in reached and one not in _MAKERS:
                 reached[one], others = self._found(*one)
                 waiting += others
         self._remember()
@@ -149,8 +154,7 @@ def _is_ours(module: str) -> bool:
 @functools.cache
 def _file_of(module: str) -> Path | None:
     """Return a module's file, without importing it or what it stands in."""
-    root = Path(__file__).parents[1]
-    path = root.joinpath(*module.split(".")[1:])
+    path = _ROOT.joinpath(*module.split(".")[1:])
     for one in (path / "__init__.py", path.with_suffix(".py")):
         if one.is_file():
             return one

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import as_numbers
+from armtriage._arguments import as_numbers, is_masked
 from armtriage.arms import Roster
 
 __all__ = ["Told", "from_array", "from_mapping"]
@@ -27,7 +27,7 @@ class Told(NamedTuple):
 
 def from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the rewards of all revealed arms."""
-    if isinstance(rewards, np.ma.MaskedArray) and np.ma.is_masked(rewards):
+    if is_masked(rewards):
         raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
     array = as_numbers("rewards", rewards)
     if array.shape != revealed.shape:

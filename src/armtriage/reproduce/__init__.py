@@ -115,15 +115,18 @@ def reproduce(
         for name, study in STUDIES.items()
         if not only or name in only
     }
+    drawings: dict[str, str] = {}
     for name, (_, report) in reports.items():
         for chart in report.charts:
-            plots.save(chart.axes, *(place / "figures" / f"{chart.name}.{kind}" for kind in ("svg", "png")))
+            drawings[chart.name] = plots.svg_text(chart.axes)
+            (place / "figures" / f"{chart.name}.svg").write_text(drawings[chart.name], encoding="utf-8")
+            plots.save(chart.axes, place / "figures" / f"{chart.name}.png")
         for title, table in report.tables.items():
             table.write_parquet(place / "tables" / f"{name}-{title}.parquet")
     claims_table(reports).write_parquet(place / "tables" / "claims.parquet")
     (place / "claims.md").write_text(claims_text(reports, size, only), encoding="utf-8")
     page = place / "index.html"
-    page.write_text(make_page(reports, size, only), encoding="utf-8")
+    page.write_text(make_page(reports, drawings, size, only), encoding="utf-8")
     return Reproduction(page, {name: report.findings for name, (_, report) in reports.items()})
 
 

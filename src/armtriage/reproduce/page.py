@@ -9,7 +9,6 @@ from typing import Any
 
 import polars
 
-from armtriage import plots
 from armtriage.experiments.identity import code_version, versions
 from armtriage.report.html import (
     NONE,
@@ -97,15 +96,15 @@ def claims_text(reports: Reports, size: Size, only: Sequence[str] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def make_page(reports: Reports, size: Size, only: Sequence[str] = ()) -> str:
-    """Return the page as HTML that needs no network."""
+def make_page(reports: Reports, drawings: Mapping[str, str], size: Size, only: Sequence[str] = ()) -> str:
+    """Return the page as HTML that needs no network; `drawings` are the charts as SVG, by their names."""
     everything, numbers = _findings(reports), count(1)
     failed = any(one.agrees is False for one in everything)
     body = [state(tally(everything), "warn" if failed else ""), _overview(reports), section("Claims", _front(reports))]
     for name, (study, report) in reports.items():
         parts = [paragraphs(*report.paragraphs)]
         for chart in report.charts:
-            parts.append(drawing(Figure(plots.svg_text(chart.axes), chart.caption), next(numbers)))
+            parts.append(drawing(Figure(drawings[chart.name], chart.caption), next(numbers)))
         parts += [folded(f"Table: {_spoken(title)}", _rows(made, name, title)) for title, made in report.tables.items()]
         body.append(section(study.title, "".join(parts), name))
     return document(_TITLE, _LEAD, [*body, _origin(size, only)], f"armtriage {code_version()}; seed {SEED}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+from armtriage.service.connection import WHOLE
 from armtriage.service.dashboard import session
 from armtriage.service.dashboard.site import Site
 from armtriage.service.peers import HANDED, named
@@ -71,10 +73,12 @@ class App:
         try:
             route, name, key = self._find(scope)
             handed, authorization = self._admit(route, scope)
-            body = await _body(receive) if route.takes is not None else b""
+            body = await _body(receive, WHOLE in scope) if route.takes is not None else b""
             if body is None:
                 return
             query = _query(route, scope["query_string"])
+            if name and name not in self.service.loops:
+                await self.service.seek(name)
             reply: Reply | Stream | None = None
             if route.handed and not handed and name in self.service.loops:
                 body, reply = await self._hand_over(route, name, authorization, body)
@@ -170,18 +174,13 @@ def _shape(path: str) -> tuple[str, ...]:
     return tuple(path.split("/"))
 
 
-async def _body(receive: Receive) -> bytes | None:
-    """Return the body; None if the client has gone."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        return None
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    pieces, size = [body], len(body)
+async def _body(receive: Receive, whole: bool) -> bytes | None:
+    """Return the body, for which the client has some seconds if it is not there yet; None if the client has gone."""
+    pieces: list[bytes] = []
+    size, more = 0, True
     try:
-        async with asyncio.timeout(SLOWEST):
-            while message.get("more_body"):
+        async with contextlib.nullcontext() if whole else asyncio.timeout(SLOWEST):
+            while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     return None
@@ -189,6 +188,7 @@ async def _body(receive: Receive) -> bytes | None:
                 size += len(pieces[-1])
                 if size > LARGEST:
                     raise Refused("too_large")
+                more = message.get("more_body", False)
     except TimeoutError:
         raise Refused("slow") from None
     return b"".join(pieces)

@@ -174,9 +174,11 @@ class Fold:
         before = None
         if self.oldest() is not None:
             for one in filter(None, map(self.open.get, self._queue)):
-                if now - one.at < self.recipe.window:
+                if now - one.at >= self.recipe.window:
+                    before = one.number + 1
+                elif one.at <= now:
                     break
-                before = one.number + 1
+                # Else the clock was wrong then: it is due when a later one is.
         return before
 
     def expire(self, before: int, at: int) -> Event:

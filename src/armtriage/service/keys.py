@@ -7,6 +7,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Iterable, Sequence
+from math import ceil
 
 from armtriage.service import clock
 from armtriage.service.refusal import Refused
@@ -82,10 +83,11 @@ class Doorman:
             raise Refused("forbidden")
         if row.rate:
             now = time.monotonic()
-            left, since = self._allowed.get(row.id, (row.rate, now))
-            left = min(left + (now - since) * row.rate, max(row.rate, 1.0))
+            most = max(row.rate, 1.0)
+            left, since = self._allowed.get(row.id, (most, now))
+            left = min(left + (now - since) * row.rate, most)
             if left < 1.0:
-                raise Refused("too_many")
+                raise Refused("too_many", retry=ceil(min((1.0 - left) / row.rate, 3600.0)))
             self._allowed[row.id] = left - 1.0, now
 
     def holds(self, header: bytes | None, scope: str) -> bool:

@@ -23,7 +23,7 @@ from armtriage.service.messages import ArmsChange, Decide, Reward
 from armtriage.service.metrics import Metrics
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
-from armtriage.service.stores import Group, PolicyRow, Snapshot, Store, StoreError, Write
+from armtriage.service.stores import Group, PolicyGone, PolicyRow, Snapshot, Store, StoreError, Write
 from armtriage.service.turn import Reply, Turn
 
 __all__ = ["Loop", "load", "rehearse"]
@@ -67,6 +67,7 @@ class Loop:
         self.recipe = Recipe.read(row.config)
         self.fold: Fold | None = None
         self.problem = "loading"
+        self.gone = False  # the policy was deleted
         self.seen: Any = None  # the last view of the state, and when it was taken
         self._waiting: deque[Work] = deque()
         self._awake = asyncio.Event()
@@ -104,9 +105,10 @@ class Loop:
         """How many events came after the last snapshot."""
         return 0 if self.fold is None else self.fold.head - self._snapshot_at
 
-    def start(self) -> None:
-        """Begin to load and to serve."""
+    def start(self) -> asyncio.Task[None]:
+        """Begin to load and to serve; what is returned ends when the loop does."""
         self._task = asyncio.create_task(self._run(), name=f"policy {self.name}")
+        return self._task
 
     async def stop(self) -> None:
         """Answer what waits, write a snapshot, and end."""
@@ -115,6 +117,13 @@ class Loop:
         if self._task is not None:
             await self._task
 
+    def abandon(self) -> None:
+        """End, without another word to the store: the policy was deleted."""
+        self.gone, self.problem = True, "deleted"
+        if self._checking is not None:
+            self._checking.cancel()
+        self._awake.set()
+
     def nudge(self) -> None:
         """Let the loop see whether time has brought it work; the server does this every second."""
         self._awake.set()
@@ -122,8 +131,8 @@ class Loop:
     def submit(self, kind: str, payload: Any) -> asyncio.Future[Any]:
         """Let a request wait for its group; refuse it if it would have to wait for long."""
         now = time.monotonic()
-        if self._stopping:
-            raise Refused("busy", "The server is stopping; try again.")
+        if self.gone or self._stopping:
+            raise self._over()
         if len(self._waiting) >= WAITING or (self._waiting and now - self._waiting[0].since > PATIENCE):
             self.metrics.shed(self.name)
             raise Refused("busy" if self.ready else "starting")
@@ -133,11 +142,14 @@ class Loop:
         return future
 
     async def _run(self) -> None:
-        while not (self._stopping and self.fold is None):
+        while not (self.gone or (self._stopping and self.fold is None)):
             try:
                 if self.fold is None:
                     await self._load()
                 await self._serve()
+            except PolicyGone:
+                await self._drop_state()
+                self.abandon()
             except StoreError as error:
                 await self._recover(error)
             except asyncio.CancelledError:
@@ -152,7 +164,11 @@ class Loop:
             else:
                 break
         while self._waiting:  # nobody will take them any more
-            _refuse(self._waiting.popleft(), Refused("busy", "The server is stopping; try again."))
+            _refuse(self._waiting.popleft(), self._over())
+
+    def _over(self) -> Refused:
+        """Return what those are told who come too late."""
+        return _refusal_for(PolicyGone()) if self.gone else Refused("busy", "The server is stopping; try again.")
 
     async def _load(self) -> None:
         fold = await load(self.store, self.row, self.recipe)
@@ -179,6 +195,8 @@ class Loop:
 
     async def _serve(self) -> None:
         while True:
+            if self.gone:
+                raise PolicyGone
             if self._failed is not None:
                 raise self._failed
             if not self._waiting:
@@ -455,6 +473,8 @@ class Loop:
 
 
 def _refusal_for(error: BaseException) -> Refused:
+    if isinstance(error, PolicyGone):
+        return Refused("not_found", "There is no policy of this name.")
     if isinstance(error, StoreError):
         return Refused("disk_full" if error.full else "store")
     return Refused("unsound" if isinstance(error, Unsound) else "internal")

@@ -14,6 +14,7 @@ from armtriage.service.refusal import Refused
 __all__ = [
     "BATCH",
     "FATES",
+    "ODD",
     "UNKNOWN",
     "Answer",
     "Answers",
@@ -44,8 +45,11 @@ BATCH = 1000
 FATES = ("applied", "duplicate", "conflict", "late", "orphan", "rejected")
 """What can become of a reward: every one that is sent ends as exactly one of these."""
 
-Id = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+$")]
-ArmName = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+ODD = ("clipped", "unknown", "missing")
+"""What features can find odd about a value of a raw row."""
+
+Id = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[\x21-\x7e]+\Z")]
+ArmName = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]+\Z")]
 PolicyName = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
 Number = Annotated[float, Meta(ge=-1e100, le=1e100)]
 Text = Annotated[str, Meta(max_length=256, pattern=r"^[^\x00]*\Z")]
@@ -277,6 +281,20 @@ _DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in (Decide, DecideBatch, Reward, RewardBatch, Create, ArmsChange, Status)
 }
 Read = TypeVar("Read", bound=Message)
+
+
+def is_id(text: str) -> bool:
+    r"""Whether a decision could have this id; PostgreSQL takes no others.
+
+    Examples
+    --------
+    >>> is_id("visit-1"), is_id("visit 1"), is_id("visit-1\n")
+    (True, False, False)
+    """
+    try:
+        return bool(msgspec.convert(text, Id))
+    except msgspec.ValidationError:
+        return False
 
 
 def read(kind: type[Read], body: bytes | Raw) -> Read:

@@ -48,10 +48,22 @@ def document() -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": components,
+            "schemas": _for_everybody(components),
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _for_everybody(schema: Any) -> Any:
+    r"""Return a schema whose patterns end as other languages have it, where `\Z` is no end and `$` is."""
+    if isinstance(schema, dict):
+        return {
+            key: value.removesuffix(r"\Z") + "$"
+            if key == "pattern" and isinstance(value, str) and value.endswith(r"\Z")
+            else _for_everybody(value)
+            for key, value in schema.items()
+        }
+    return [_for_everybody(one) for one in schema] if isinstance(schema, list) else schema
 
 
 def _is_struct(kind: Any) -> bool:

@@ -29,6 +29,7 @@ HANDED = b"x-armtriage-handed"
 _PATIENCE = 0.5  # seconds that a peer has for an answer
 _SHUNNED = 2.0  # seconds for which one that had none is not asked
 _IDLE = 64  # connections to a peer that are kept
+_NOT_THERE = (503, b'"starting"'), (404, b'"not_found"')
 _SMALL = 2**16  # bytes of an answer's head
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -92,11 +93,15 @@ class Peers:
         except (OSError, EOFError, ValueError, KeyError, TimeoutError):
             self._shunned[owner] = time.monotonic() + _SHUNNED
             return None
-        return None if reply.status == 503 and b'"starting"' in reply.body else reply
+        # One that still loads the policy, or has not seen yet that it was made, is not the one to ask.
+        absent = any(reply.status == status and code in reply.body for status, code in _NOT_THERE)
+        return None if absent else reply
 
     async def _ask(self, url: str, path: str, key: bytes | None, body: bytes) -> Reply:
         idle = self._idle.setdefault(url, [])
         address = urlsplit(url)
+        while idle and idle[-1][0].at_eof():  # the other has closed it, since nobody used it for long
+            idle.pop()[1].close()
         reader, writer = idle.pop() if idle else await asyncio.open_connection(address.hostname, address.port or 80)
         try:
             head = [f"POST {path} HTTP/1.1\r\nhost: {address.netloc}\r\n".encode(), HANDED, b": 1\r\n"]

@@ -27,6 +27,7 @@ from armtriage.service.messages import (
     Status,
     StatusAnswer,
     encode,
+    is_id,
     read,
 )
 from armtriage.service.metrics import write_text
@@ -92,7 +93,7 @@ async def create(call: Call) -> Reply:
 
 async def policies(call: Call) -> Reply:
     """List the policies."""
-    found = [await views.brief(loop) for loop in call.service.loops.values()]
+    found = [await views.brief(loop) for loop in list(call.service.loops.values())]
     return Reply(200, encode(views.Policies(found)))
 
 
@@ -126,6 +127,8 @@ async def decide_batch(call: Call) -> Reply:
 async def decision(call: Call) -> Reply:
     """Show a decision and what came of it."""
     loop = call.service.loop(call.name)
+    if not is_id(call.id):
+        raise Refused("unknown_decision")
     known = (await call.service.store.history(loop.row.id, [call.id])).get(call.id)
     if known is None or not any(event.kind == DECISION for event in known.events):
         raise Refused("unknown_decision")
@@ -210,7 +213,7 @@ async def stream(call: Call) -> Stream:
         try:
             last, quiet = call.query["after"], 0
             yield b"retry: 1000\n\n"
-            while not service.leaving and service.doorman.holds(call.authorization, "read"):
+            while not loop.gone and not service.leaving and service.doorman.holds(call.authorization, "read"):
                 head = loop.fold.head if loop.fold is not None else last
                 if head != last:
                     found = await views.full(loop)
@@ -253,7 +256,7 @@ async def readyz(call: Call) -> Reply:
 
 async def metrics(call: Call) -> Reply:
     """Return counters for Prometheus."""
-    for loop in call.service.loops.values():
+    for loop in list(call.service.loops.values()):
         await views.brief(loop)
     return Reply(200, write_text(call.service.families()))
 

@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from armtriage.service.app import App
-from armtriage.service.connection import Connection
+from armtriage.service.connection import Door
 from armtriage.service.service import Service
 from armtriage.service.stores import Store
 
@@ -28,6 +28,7 @@ _WAITING = 2048  # connections that the system keeps until they are taken
 _SPARE = 256  # descriptors for the store, peers and files
 _YOUNG = 5_000  # objects after which the young ones are looked at, a millisecond each time
 _TIDY = (60.0, 3600.0)  # seconds between two looks at all objects: at least, and at most
+_IDLE = 20  # seconds that a connection is kept for another request
 _STOPPING = 8  # seconds that requests have to end when the server stops
 
 
@@ -103,13 +104,13 @@ async def _serve(service: Service, host: str, port: int, started: Callable[[Serv
             app,
             host,
             port,
-            http=Connection,
+            http=Door,
             lifespan="off",
             access_log=False,
-            log_level="warning",
+            log_level="error",  # what a stranger sends is not worth a line
             server_header=False,
             limit_concurrency=_room(),
-            timeout_keep_alive=20,
+            timeout_keep_alive=_IDLE,
             timeout_graceful_shutdown=_STOPPING,
             backlog=_WAITING,
         )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
+
+from msgspec import UNSET
 
 from armtriage import __version__
 from armtriage.service import clock
 from armtriage.service.keys import Doorman
 from armtriage.service.loop import Loop
-from armtriage.service.messages import FATES, Create
+from armtriage.service.messages import FATES, ODD, Create
 from armtriage.service.metrics import Metrics, Sample
 from armtriage.service.peers import Peers
 from armtriage.service.recipe import Recipe
@@ -23,7 +26,8 @@ __all__ = ["Service"]
 
 _LOG = logging.getLogger("armtriage.service")
 MOST = 1000  # policies of one server
-_REFRESH = 2.0  # seconds between two looks at keys, and at policies that other servers made
+_SEEK = 0.25  # seconds between two looks for a policy that nobody here knows
+_REFRESH = 2.0  # seconds between two looks at keys, and at policies that other servers made or deleted
 
 
 class Service:
@@ -47,6 +51,9 @@ class Service:
         self.leaving = False  # told before connections are closed, so that streams end
         self._ticker: asyncio.Task[None] | None = None
         self._making: set[str] = set()
+        self._unread: dict[str, int] = {}  # policies of which this version can make nothing
+        self._seeking: asyncio.Task[None] | None = None
+        self._sought = 0.0
 
     async def start(self) -> None:
         """Open the store, and begin to load its policies."""
@@ -67,17 +74,35 @@ class Service:
         await self.store.close()
 
     async def _follow(self) -> None:
-        for row in await self.store.policies():
-            if row.name not in self.loops:
-                self._begin(row)
+        """Serve the policies that the store has, whoever made them; let those go that somebody has deleted."""
+        before = list(self.loops.values())
+        rows = await self.store.policies()
+        there = {row.id for row in rows}
+        for loop in before:
+            if loop.row.id not in there:
+                loop.abandon()
+                self._forget(loop)
+        self._unread = {name: number for name, number in self._unread.items() if number in there}
+        for row in rows:
+            if row.name not in self.loops and self._unread.get(row.name) != row.id:
+                try:
+                    self._begin(row)
+                except Exception as error:  # one policy that a later version made keeps no other from being served
+                    self._unread[row.name] = row.id
+                    _LOG.error("policy %s cannot be read, and is not served: %s", row.name, error)
 
     def _begin(self, row: PolicyRow) -> Loop:
         loop = self.loops[row.name] = Loop(self.store, row, self.metrics)
-        loop.start()
+        loop.start().add_done_callback(lambda _: self._forget(loop))
         return loop
 
+    def _forget(self, loop: Loop) -> None:
+        """Let a deleted policy go; there may be another of its name."""
+        if loop.gone and self.loops.get(loop.name) is loop:
+            del self.loops[loop.name]
+
     async def _tick(self) -> None:
-        """Every second let the loops look around; now and then read the keys, and what other servers made."""
+        """Every second let the loops look around; now and then read the keys, and what other servers did."""
         seconds = 0
         while True:
             await asyncio.sleep(1.0)
@@ -92,10 +117,27 @@ class Service:
                         await self.peers.meet()
                 except StoreError as error:
                     _LOG.warning("the store did not answer: %s", error)
+                except Exception:  # whatever it is: without this a revoked key would go on opening
+                    _LOG.exception("a look at the store failed")
+
+    async def seek(self, name: str) -> None:
+        """Look for a policy that is not known here: another server may just have made it."""
+        if self.store.shared and name not in self.loops:
+            if self._seeking is None:
+                self._seeking = asyncio.create_task(self._seek())
+            await asyncio.shield(self._seeking)
+
+    async def _seek(self) -> None:
+        """Look, but not too often; whoever comes after that needs another look."""
+        await asyncio.sleep(self._sought + _SEEK - time.monotonic())
+        self._seeking, self._sought = None, time.monotonic()
+        await self._follow()
 
     def loop(self, name: str) -> Loop:
         """Return the loop of a policy."""
         found = self.loops.get(name)
+        if name in self._unread:
+            raise Refused("starting", "This server cannot read the policy; one of another version may.")
         if found is None:
             raise Refused("not_found", "There is no policy of this name.")
         return found
@@ -141,6 +183,11 @@ class Service:
         def single(name: str) -> list[Sample]:
             return [("", {"policy": policy}, of[name]) for policy, of in counts.items()]
 
+        def odd() -> list[Sample]:
+            folds = {name: loop.fold for name, loop in self.loops.items()}
+            raw = [name for name, fold in folds.items() if fold and fold.recipe.create.features is not UNSET]
+            return [("", {"policy": name, "what": what}, counts[name][what]) for name in raw for what in ODD]
+
         def gauge(what: Any) -> list[Sample]:
             folds = {name: loop.fold for name, loop in self.loops.items()}
             return [("", {"policy": name}, what(self.loops[name], fold)) for name, fold in folds.items() if fold]
@@ -151,7 +198,8 @@ class Service:
             return [("", {"policy": policy}, value) for policy, value in held.items() if value is not None]
 
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
-            return [sample for name, held in of.items() for sample in held.samples({"policy": name})]
+            held = {name: of[name] for name in self.loops if name in of}
+            return [sample for name, one in held.items() for sample in one.samples({"policy": name})]
 
         # Also of policies whose state is not there.
         ready: list[Sample] = [("", {"policy": name}, float(loop.ready)) for name, loop in self.loops.items()]
@@ -160,6 +208,7 @@ class Service:
             ("armtriage_rewards_total", "counter", "Rewards received, by what became of them.", counters(*FATES)),
             ("armtriage_adopted_total", "counter", "Orphans whose decision came later.", single("adopted")),
             ("armtriage_expired_total", "counter", "Decisions closed when their time had passed.", single("expired")),
+            ("armtriage_odd_values_total", "counter", "Values of raw rows that were odd.", odd()),
             ("armtriage_handed_total", "counter", "Requests that another server answered.", single("handed")),
             ("armtriage_shed_total", "counter", "Requests refused since too many waited.", single("shed")),
             ("armtriage_faults_total", "counter", "Faults of the program itself.", single("fault")),

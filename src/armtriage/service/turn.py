@@ -30,6 +30,7 @@ from armtriage.service.events import (
 )
 from armtriage.service.fold import Fold, Open, bits
 from armtriage.service.messages import (
+    ODD,
     UNKNOWN,
     Answer,
     Arm,
@@ -68,6 +69,7 @@ class _Asked(NamedTuple):
     mask: NDArray[np.bool_] | None
     contexts: NDArray[np.float64] | None
     tags: dict[str, Any] | None
+    odd: Mapping[str, int]  # how many values of raw rows were
 
     @property
     def plain(self) -> bool:
@@ -178,9 +180,9 @@ class Turn:
             raise Refused(fold.status)
         if len(fold.open) + waiting >= MOST_OPEN:
             raise Refused("too_many_open")
-        mask, contexts = self._eligible(request), None
+        mask, contexts, odd = self._eligible(request), None, dict[str, int]()
         if fold.contextual:
-            contexts, mask = self._contexts(request, mask)
+            contexts, mask, odd = self._contexts(request, mask)
         elif request.contexts is not UNSET or request.rows is not UNSET:
             raise Refused("invalid", "this policy takes no contexts")
         if mask is not None:
@@ -189,7 +191,7 @@ class Turn:
             made, digest = self._new_id(), None
         else:
             made, digest = request.id, digest_of(request)
-        return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags)
+        return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags, odd)
 
     def _new_id(self) -> str:
         if not self._spare:
@@ -224,8 +226,8 @@ class Turn:
 
     def _contexts(
         self, request: Decide, mask: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None]:
-        """Return a row for each arm, and which arms are eligible: those that a mapping leaves out are not."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None, dict[str, int]]:
+        """Return a row for each arm, which arms are eligible, not those that a mapping leaves out, and what is odd."""
         fold, dimension = self.fold, int(self.fold.recipe.create.dimension)  # type: ignore[arg-type]
         raw = fold.recipe.create.features is not UNSET
         given, other = (request.rows, request.contexts) if raw else (request.contexts, request.rows)
@@ -235,7 +237,8 @@ class Turn:
         rows: list[Any] = list(given.values()) if isinstance(given, dict) else given
         if not isinstance(given, dict) and len(rows) != len(fold.names):
             raise Refused("invalid", f"{what} must have a row for each of the {len(fold.names)} arms")
-        contexts = numbers = self._made_of(rows) if raw else _numbers(rows, dimension)
+        numbers, odd = self._made_of(rows) if raw else (_numbers(rows, dimension), dict[str, int]())
+        contexts = numbers
         if isinstance(given, dict):
             arms = self._arms(list(given))
             contexts = np.zeros((len(fold.names), dimension))
@@ -246,17 +249,22 @@ class Turn:
             mask = None if mask.all() else mask
         bound: float = fold.policy.context_bound  # type: ignore[attr-defined]
         try:
-            return check_contexts(contexts, len(fold.names), dimension, bound), mask
+            return check_contexts(contexts, len(fold.names), dimension, bound), mask, odd
         except ValueError as error:
             raise Refused("invalid", said(error)) from None
 
-    def _made_of(self, rows: list[Any]) -> NDArray[np.float64]:
-        """Return what the policy's features make of raw rows."""
+    def _made_of(self, rows: list[Any]) -> tuple[NDArray[np.float64], dict[str, int]]:
+        """Return what the policy's features make of raw rows, and how many values they find odd."""
         features = self.fold.recipe.features
+        if not rows:
+            return np.zeros((0, features.dimension)), {}
         try:
-            return features.transform(rows) if rows else np.zeros((0, features.dimension))
+            contexts, odd = features.read(rows)
         except (TypeError, ValueError) as error:
             raise Refused("invalid", said(error)) from None
+        report = features.report_of(len(rows), odd)
+        found = {name: sum(getattr(report, name).values()) for name in ODD}
+        return contexts, {name: count for name, count in found.items() if count}
 
     def _check_possible(self, mask: NDArray[np.bool_]) -> None:
         decisions = self.fold.policy.decisions
@@ -310,6 +318,7 @@ class Turn:
         )
         self._log(fold.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))
         self.counts["decisions"] += 1
+        self.counts.update(one.odd)
         if one.request is not None:
             self._adopt(one.id)
         return answer

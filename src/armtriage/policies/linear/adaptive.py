@@ -17,6 +17,7 @@ from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import (
     Ridge,
     add,
+    add_multiple,
     factorise,
     gather,
     image,
@@ -181,9 +182,7 @@ def schedule_open(fit: Fit, ridge: Ridge, contexts: NDArray[np.float64]) -> None
 @kernel
 def _add_open(fit: Fit, context: NDArray[np.float64], sign: float) -> None:
     for i in range(context.size):
-        x, row = sign * context[i], fit.open_gram[i]
-        for j in range(context.size):
-            row[j] += x * context[j]
+        add_multiple(fit.open_gram[i], sign * context[i], context)
 
 
 @kernel

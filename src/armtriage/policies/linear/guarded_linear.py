@@ -107,7 +107,10 @@ def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bo
     """
     fit, ridge, boxes, n = state.fit, state.ridge, state.boxes, contexts.shape[0]
     values, squares, estimates, sure = state.values[:n], state.squares[:n], boxes.estimates[:n], boxes.squares[:n]
-    again, waits, block = repeats(state.repeated, contexts), fit.pending > 0, ridge.block
+    waits, block = fit.pending > 0, ridge.block
+    # Where the rewards of one slate are too many to follow, nothing is kept for them.
+    follows = params.price.budget <= state.own.vectors.shape[0]
+    again = (params.certified or follows) and repeats(state.repeated, contexts)
     todo = 0
     if params.proposes:
         prepare(params.fit, fit, ridge)
@@ -117,7 +120,7 @@ def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bo
         todo += _SURE
     wanted = todo
     for part in (_OWN, _SURE):
-        if again and (wanted & part) and not (waits and part == _OWN):
+        if again and follows and (wanted & part) and not (waits and part == _OWN):
             if part == _OWN:
                 kept, weights, middles, wide = state.own, fit.weights, values, squares
             else:
@@ -132,10 +135,10 @@ def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bo
         forms_with(inverse, fit.weights, block, contexts, state.arms, n, values, squares)
     elif todo == _SURE:
         forms_with(ridge.inverse[0], ridge.weights[0], block, contexts, state.arms, n, estimates, sure)
-    if not again:
+    if not again or not follows:
         note_change(state.own)
         note_change(state.sure)
-        return False
+        return again
     if (todo & _OWN) and not waits:
         keep(state.own, squares)
     if todo & _SURE:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import apart, kernel
 from armtriage.kernels.order import inner
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, image
@@ -49,7 +49,6 @@ EARLY, PATIENCE = 64, 2.0
 GAIN = 0.4
 _SLOTS = 3  # six gave the same there
 _LANES = 8
-_SHORT = 16
 LEAST = 1e-12  # k: where nothing is open it does not matter
 _STEPS = np.geomspace(1e-5, 1e3, 80)  # beyond the largest eigenvalue: every one gives a bound
 _HAIR = 1e-9  # what sums of millions of terms may have lost to rounding
@@ -166,8 +165,7 @@ def book_slate(
                 continue
             arm = boxes.order[place]
             context, sign = contexts[arm], 1.0 - 2.0 * boxes.chosen[arm]
-            for j in range(middle.size):
-                y[j] = sign * (context[j] - middle[j])
+            _put_difference(y, sign, context, middle)
             joint.constants[slot] += 0.25 * bends[arm]
             weights[lane] = 0.25 / bends[arm]
         _add_squares(joint.matrices[slot], joint.vectors[slot], lanes, weights)
@@ -237,16 +235,23 @@ def _find_middle(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.
 
 
 @kernel
+@apart
+def _put_difference(
+    y: NDArray[np.float64], sign: float, context: NDArray[np.float64], middle: NDArray[np.float64]
+) -> None:
+    for j in range(y.size):
+        y[j] = sign * (context[j] - middle[j])
+
+
+@kernel
+@apart
 def _add_squares(
     matrix: NDArray[np.float64],
     vector: NDArray[np.float64],
     lanes: NDArray[np.float64],
     weights: NDArray[np.float64],
 ) -> None:
-    """Add the lower triangles of y y', weighted, and halves of y, for eight y and two rows at a time.
-
-    Each is loaded once for all.
-    """
+    """Add the lower triangles of y y', weighted, and halves of y, for eight y at a time: each row is loaded once."""
     y0, y1, y2, y3, y4, y5, y6, y7 = (
         lanes[0],
         lanes[1],
@@ -270,22 +275,14 @@ def _add_squares(
     d = vector.size
     for j in range(d):
         vector[j] += 0.5 * (((y0[j] + y1[j]) + (y2[j] + y3[j])) + ((y4[j] + y5[j]) + (y6[j] + y7[j])))
-    for i in range(d % 2, d, 2):
+    for i in range(d):
         a0, a1, a2, a3 = w0 * y0[i], w1 * y1[i], w2 * y2[i], w3 * y3[i]
         a4, a5, a6, a7 = w4 * y4[i], w5 * y5[i], w6 * y6[i], w7 * y7[i]
-        k = i + 1
-        b0, b1, b2, b3 = w0 * y0[k], w1 * y1[k], w2 * y2[k], w3 * y3[k]
-        b4, b5, b6, b7 = w4 * y4[k], w5 * y5[k], w6 * y6[k], w7 * y7[k]
-        # Long rows in whole vectors of eight: what lies above the diagonal costs less than a rest.
-        size = k + 1 if i < _SHORT else min(d, (i + 9) // 8 * 8)
-        row, below = matrix[i, :size], matrix[k, :size]
+        # Whole vectors of eight: what lies above the diagonal costs less than a rest.
+        row = matrix[i, : min(d, (i + 8) // 8 * 8)]
         for j in range(row.size):
             v0, v1, v2, v3, v4, v5, v6, v7 = y0[j], y1[j], y2[j], y3[j], y4[j], y5[j], y6[j], y7[j]
             row[j] += ((a0 * v0 + a1 * v1) + (a2 * v2 + a3 * v3)) + ((a4 * v4 + a5 * v5) + (a6 * v6 + a7 * v7))
-            below[j] += ((b0 * v0 + b1 * v1) + (b2 * v2 + b3 * v3)) + ((b4 * v4 + b5 * v5) + (b6 * v6 + b7 * v7))
-    if d % 2 == 1:
-        for lane in range(_LANES):
-            matrix[0, 0] += weights[lane] * lanes[lane, 0] * lanes[lane, 0]
 
 
 class Ellipsoids(NamedTuple):

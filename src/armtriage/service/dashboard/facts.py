@@ -55,14 +55,14 @@ class Facts:
 
     def __init__(self, service: Service, recorder: Recorder) -> None:
         self.service, self.recorder = service, recorder
-        self._views: dict[str, tuple[float, View]] = {}
+        self._views: dict[int, tuple[float, View]] = {}
         self._free_at = 0.0  # when the next look is within the share
-        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
+        self._kept: dict[tuple[int, str], tuple[float, Any]] = {}
         self._live: dict[str, tuple[float, bytes]] = {}
 
     async def view(self, loop: Loop) -> View | None:
         """Return the state, at most a second old where time allows; None if there is none yet."""
-        now, known = time.monotonic(), self._views.get(loop.name)
+        now, known = time.monotonic(), self._views.get(loop.row.id)
         if known is not None and (now - known[0] < _FRESH or now < self._free_at):
             return known[1]
         if not loop.ready:
@@ -74,18 +74,18 @@ class Facts:
         (view, cost), done = found, time.monotonic()
         # All looks together: cheap ones of many policies count as dear ones of one, with a second's worth in advance.
         self._free_at = max(self._free_at, done - _FRESH) + cost / SHARE
-        self._views[loop.name] = done, view
+        self._views[loop.row.id] = done, view
         return view
 
-    async def _keep(self, name: str, what: str, seconds: float, read: Any) -> Any:
+    async def _keep(self, policy: int, what: str, seconds: float, read: Any) -> Any:
         """Return what the store says, asked at most every so many seconds; what it said before, if it fails."""
-        now, known = time.monotonic(), self._kept.get((name, what))
+        now, known = time.monotonic(), self._kept.get((policy, what))
         if known is None or now - known[0] > seconds:
             try:
                 known = now, await read()
             except StoreError:
                 known = now, None if known is None else known[1]
-            self._kept[name, what] = known
+            self._kept[policy, what] = known
         return known[1]
 
     async def _minutes(self, loop: Loop) -> Mapping[int, Mapping[str, int]]:
@@ -98,7 +98,7 @@ class Facts:
                 found.setdefault(minute, {})[name] = value
             return found
 
-        return await self._keep(loop.name, "minutes", 10.0, read) or {}
+        return await self._keep(loop.row.id, "minutes", 10.0, read) or {}
 
     async def _totals(self, loop: Loop) -> dict[str, int]:
         """Return all counts: those of the store, read once a minute, and what this server has added since."""
@@ -109,22 +109,21 @@ class Facts:
             return dict(await loop.store.counters(loop.row.id, 0)), before
 
         none: tuple[dict[str, int], dict[str, int]] = {}, {}
-        stored, then = await self._keep(loop.name, "totals", 60.0, read) or none
+        stored, then = await self._keep(loop.row.id, "totals", 60.0, read) or none
         names = ("decisions", "expired", *FATES)
         return {name: stored.get(name, 0) + max(counts[name] - then.get(name, 0), 0) for name in names}
 
     async def _health(self, loop: Loop, view: View | None) -> list[Check]:
-        facts = await self._keep("", "store", 10.0, self.service.store.facts) or {}
+        facts = await self._keep(0, "store", 10.0, self.service.store.facts) or {}
         made = None if view is None else view.sight.certificate
         contradictions = None if made is None else int(made.contradictions)
         return checks(loop, self.recorder, contradictions, facts, await self._minutes(loop))
 
     async def policies(self, page: int = 0) -> dict[str, Any]:
         """Return the list of policies."""
-        names = list(self.service.loops)
-        shown = names[page * _ROWS : (page + 1) * _ROWS]
-        rows = [await self._row(self.service.loops[name]) for name in shown]
-        return {"rows": rows, "total": len(names), "page": page, "pages": max(-(-len(names) // _ROWS), 1)}
+        loops = list(self.service.loops.values())
+        rows = [await self._row(loop) for loop in loops[page * _ROWS : (page + 1) * _ROWS]]
+        return {"rows": rows, "total": len(loops), "page": page, "pages": max(-(-len(loops) // _ROWS), 1)}
 
     async def _row(self, loop: Loop) -> dict[str, Any]:
         view = await self.view(loop)
@@ -223,7 +222,7 @@ class Facts:
         async def read() -> Sequence[Event]:
             return await loop.store.read(loop.row.id, max(head - count, 0), count)
 
-        events = await self._keep(loop.name, f"lines {count}", 0.9, read) or ()
+        events = await self._keep(loop.row.id, f"lines {count}", 0.9, read) or ()
         fold = loop.fold
         names = fold.names if fold is not None else loop.recipe.names
         found = [_line(event, names) for event in events] + [
@@ -264,11 +263,11 @@ class Facts:
 
     async def _live_list(self) -> bytes:
         """Return the rows that change most, as many as there is room for."""
-        names = sorted(self.service.loops, key=lambda name: -self.recorder.pulse(name).rates()[0])[:_ROWS]
+        loops = sorted(self.service.loops.values(), key=lambda one: -self.recorder.pulse(one.name).rates()[0])
         rows: list[dict[str, Any]] = []
         size = 40
-        for name in names:
-            row = await self._row(self.service.loops[name])
+        for loop in loops[:_ROWS]:
+            row = await self._row(loop)
             size += len(as_json(row)) + 1
             if size > MOST_BYTES:
                 break
@@ -295,7 +294,7 @@ class Facts:
 
     async def system(self) -> dict[str, Any]:
         """Return the server and its store."""
-        store = await self._keep("", "store", 10.0, self.service.store.facts) or {}
+        store = await self._keep(0, "store", 10.0, self.service.store.facts) or {}
         busy = [loop for loop in self.service.loops.values() if loop.name in self.recorder.pulses]
         rows = []
         for loop in sorted(busy, key=lambda one: -self.recorder.pulse(one.name).rates()[0])[:_ROWS]:

@@ -228,7 +228,7 @@ class Site:
         try:
             last = b""
             await send(_piece(b"retry: 1000\n\n"))
-            while not service.leaving and not gone.done():
+            while not service.leaving and not gone.done() and (not name or name in service.loops):
                 made = await self.facts.live(name)
                 same = _without_time(made) == last
                 last = _without_time(made)
@@ -279,7 +279,7 @@ async def _body(receive: Receive) -> dict[str, Any]:
         raise Refused("slow") from None
     try:
         found = json.loads(body or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Refused("malformed") from None
     if not isinstance(found, dict):
         raise Refused("invalid")

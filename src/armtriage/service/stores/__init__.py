@@ -6,6 +6,7 @@ from armtriage.service.stores.sqlite import SqliteStore
 from armtriage.service.stores.store import (
     Group,
     KeyRow,
+    PolicyGone,
     PolicyRow,
     Snapshot,
     Store,
@@ -13,7 +14,18 @@ from armtriage.service.stores.store import (
     Write,
 )
 
-__all__ = ["Group", "KeyRow", "PolicyRow", "Snapshot", "SqliteStore", "Store", "StoreError", "Write", "open_store"]
+__all__ = [
+    "Group",
+    "KeyRow",
+    "PolicyGone",
+    "PolicyRow",
+    "Snapshot",
+    "SqliteStore",
+    "Store",
+    "StoreError",
+    "Write",
+    "open_store",
+]
 
 
 def open_store(address: str, *, owned: bool = True) -> Store:

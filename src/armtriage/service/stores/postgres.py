@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import psycopg
@@ -18,6 +18,7 @@ from armtriage.service.events import Event, History
 from armtriage.service.stores.store import (
     Group,
     KeyRow,
+    PolicyGone,
     PolicyRow,
     Snapshot,
     StoreError,
@@ -25,6 +26,7 @@ from armtriage.service.stores.store import (
     gather,
     migrations,
 )
+from armtriage.service.stores.wire import Statement, prepare, round_trip, rows, texts, values, whole, wholes
 
 __all__ = ["PostgresStore"]
 
@@ -35,16 +37,27 @@ _OLDEST = 140000
 _ANSWER = 5.0  # seconds after which an answer is not waited for any more
 _EVENTS = "seq, kind, key, turn, number, at, body"
 _MISSED = 2000  # events that are read while the log is locked; whoever lacks more reads them before
-_INSERT = """INSERT INTO event(policy, seq, kind, key, turn, number, at, body)
-SELECT %b, * FROM unnest(
-  %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[]
-)"""
-_STRAY = """INSERT INTO stray(policy, key, turn, at, fate, body)
-SELECT %b, * FROM unnest(%b::text[], %b::bigint[], %b::bigint[], %b::text[], %b::bytea[])"""
-_COUNT = """INSERT INTO counter SELECT %b, %b, * FROM unnest(%b::text[], %b::bigint[])
-ON CONFLICT (policy, minute, name) DO UPDATE SET value = counter.value + excluded.value"""
 _LATELY = 6_000_000  # microseconds after which a server that says nothing is taken for gone
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+_GROUP = {  # what a group says, by name
+    "begin": "BEGIN",
+    "lock": f"SELECT head, {_NOW} FROM policy WHERE id = $1 FOR NO KEY UPDATE",
+    # Each statement sees what was committed when it began, so this one sees all that the lock waited for.
+    "missed": f"SELECT {_EVENTS} FROM event WHERE policy = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+    "events": f"SELECT {_EVENTS} FROM event WHERE policy = $1 AND key = ANY($2) ORDER BY key, turn",
+    "strays": "SELECT key, turn, at, fate, body FROM stray WHERE policy = $1 AND key = ANY($2) ORDER BY key, turn",
+    "insert": f"""INSERT INTO event(policy, {_EVENTS}) SELECT $1, * FROM unnest(
+  $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bytea[])""",
+    "head": "UPDATE policy SET head = $2 WHERE id = $1",
+    "stray": """INSERT INTO stray(policy, key, turn, at, fate, body)
+SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[])""",
+    "adopt": "DELETE FROM stray WHERE policy = $1 AND fate = 'orphan' AND key = ANY($2)",
+    "count": """INSERT INTO counter SELECT $1, $2, * FROM unnest($3::text[], $4::bigint[])
+ON CONFLICT (policy, minute, name) DO UPDATE SET value = counter.value + excluded.value""",
+    "commit": "COMMIT",
+    "rollback": "ROLLBACK",
+}
+_OF_EVENT, _OF_STRAY = "iitiiib", "tiitb"  # the kinds of their columns
 # The statement sees the table as it was, so the server itself is added to what it finds.
 _MEET = f"""WITH own AS (
   INSERT INTO worker VALUES (%s, %s, {_NOW})
@@ -72,7 +85,8 @@ class PostgresStore:
 
     def __init__(self, address: str, *, connections: int = 10) -> None:
         given = {"connect_timeout": 2, "keepalives_idle": 5, "keepalives_interval": 2, **conninfo_to_dict(address)}
-        self._address = make_conninfo(**{**given, "application_name": "armtriage"})  # type: ignore[arg-type]
+        fixed = {"application_name": "armtriage", "client_encoding": "utf8"}
+        self._address = make_conninfo(**{**given, **fixed})  # type: ignore[arg-type]
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             self._address,
             min_size=1,
@@ -80,7 +94,8 @@ class PostgresStore:
             open=False,
             timeout=1.0,
             reconnect_timeout=10.0,
-            kwargs={"autocommit": True, "prepare_threshold": 2},
+            # What is used often is prepared by name; with statements of its own psycopg would forget those, too.
+            kwargs={"autocommit": True, "prepare_threshold": None},
             configure=_configure,
         )
 
@@ -188,10 +203,13 @@ class PostgresStore:
         return [Snapshot._make(row) for row in rows]
 
     async def put_snapshot(self, policy: int, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and of those before it two."""
+        """Keep a snapshot, and of those before it two; of a policy that is deleted none."""
         async with self._connection() as connection, connection.transaction():
+            # The lock keeps the policy from being deleted meanwhile, and no group from its end.
             await connection.execute(
-                "INSERT INTO snapshot VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING", (policy, *snapshot)
+                "INSERT INTO snapshot SELECT id, %s, %s, %s, %s FROM policy WHERE id = %s FOR KEY SHARE"
+                " ON CONFLICT DO NOTHING",
+                (*snapshot, policy),
             )
             await connection.execute(
                 "DELETE FROM snapshot WHERE policy = %s AND seq NOT IN"
@@ -257,6 +275,7 @@ async def _configure(connection: Connection) -> None:
     await connection.execute("SET idle_in_transaction_session_timeout = '1500ms'")
     if connection.info.server_version >= 170000:
         await connection.execute("SET transaction_timeout = '1500ms'")
+    await prepare(connection, _GROUP)
 
 
 async def _check(connection: Connection) -> None:
@@ -286,41 +305,47 @@ async def _migrate(connection: Connection) -> None:
 async def _begin(
     store: PostgresStore, connection: Connection, policy: int, at: int, keys: Sequence[str]
 ) -> _PostgresGroup:
-    async with connection.pipeline():
-        await connection.execute("BEGIN")
-        head = await connection.execute(
-            f"SELECT head, {_NOW} FROM policy WHERE id = %s FOR UPDATE",
-            (policy,),
-        )
-        # Each statement sees what was committed when it began, so this one sees all that the lock waited for.
-        missed = await connection.execute(
-            f"SELECT {_EVENTS} FROM event WHERE policy = %s AND seq > %s ORDER BY seq LIMIT {_MISSED}",
-            (policy, at),
-            binary=True,
-        )
-        found = await _find(connection, policy, keys) if keys else {}
-        row = await head.fetchone()
-        rows = await missed.fetchall()
-    if row is None:
-        raise StoreError("the policy was deleted")
-    return _PostgresGroup(
-        store, connection, policy, int(row[0]), int(row[1]), [Event._make(one) for one in rows], found
-    )
+    own = whole(policy)
+    said: list[Statement] = [("begin", ()), ("lock", (own,)), ("missed", (own, whole(at), whole(_MISSED)))]
+    _, lock, missed, *histories = await round_trip(connection, [*said, *_finding(policy, keys)] if keys else said)
+    row = rows(lock, "ii")
+    if not row:
+        raise PolicyGone
+    head, now = row[0]
+    others = [Event._make(one) for one in rows(missed, _OF_EVENT)]
+    return _PostgresGroup(store, connection, policy, head, now, others, _found(*histories) if keys else {})
 
 
 async def _find(connection: Connection, policy: int, keys: Sequence[str]) -> dict[str, History]:
-    values = (policy, list(keys))
-    events = await connection.execute(
-        f"SELECT {_EVENTS} FROM event WHERE policy = %s AND key = ANY(%s) ORDER BY key, turn",
-        values,
-        binary=True,
-    )
-    strays = await connection.execute(
-        "SELECT key, turn, at, fate, body FROM stray WHERE policy = %s AND key = ANY(%s) ORDER BY key, turn",
-        values,
-        binary=True,
-    )
-    return gather(await events.fetchall(), await strays.fetchall())
+    return _found(*await round_trip(connection, _finding(policy, keys)))
+
+
+def _finding(policy: int, keys: Sequence[str]) -> list[Statement]:
+    given = whole(policy), texts(keys)
+    return [("events", given), ("strays", given)]
+
+
+def _found(events: Any, strays: Any) -> dict[str, History]:
+    return gather(rows(events, _OF_EVENT), rows(strays, _OF_STRAY))
+
+
+def _writing(policy: int, write: Write) -> Iterator[Statement]:
+    """Yield what stores a group and lets its lock go."""
+    own = whole(policy)
+    if write.events:
+        seq, kind, key, turn, number, at, body = zip(*write.events, strict=True)
+        columns = (wholes(seq), wholes(kind), texts(key), wholes(turn), wholes(number), wholes(at), values(body))
+        yield "insert", (own, *columns)
+        yield "head", (own, whole(seq[-1]))
+    if write.strays:
+        key, turn, at, fate, body = zip(*write.strays, strict=True)
+        yield "stray", (own, texts(key), wholes(turn), wholes(at), texts(fate), values(body))
+    if write.adopted:
+        yield "adopt", (own, texts(write.adopted))
+    if write.counts:
+        counted = texts(list(write.counts)), wholes(list(write.counts.values()))
+        yield "count", (own, whole(write.minute), *counted)
+    yield "commit", ()
 
 
 class _PostgresGroup:
@@ -361,7 +386,7 @@ class _PostgresGroup:
             return
         try:
             async with asyncio.timeout(_ANSWER):
-                await self._connection.execute("ROLLBACK")
+                await round_trip(self._connection, [("rollback", ())])
         except (psycopg.Error, OSError, TimeoutError):
             await self._end(broken=True)
         else:
@@ -379,26 +404,7 @@ class _PostgresGroup:
                 if events and events[0].seq != self.head + 1:
                     raise StoreError(f"event {events[0].seq} does not follow on {self.head}")
                 point("after-begin")
-                async with connection.pipeline():
-                    if events:
-                        columns = [list(column) for column in zip(*events, strict=True)]
-                        await connection.execute(_INSERT, (self._policy, *columns))
-                        await connection.execute(
-                            "UPDATE policy SET head = %s WHERE id = %s", (events[-1].seq, self._policy)
-                        )
-                    if write.strays:
-                        columns = [list(column) for column in zip(*write.strays, strict=True)]
-                        await connection.execute(_STRAY, (self._policy, *columns))
-                    if write.adopted:
-                        await connection.execute(
-                            "DELETE FROM stray WHERE policy = %s AND fate = 'orphan' AND key = ANY(%s)",
-                            (self._policy, list(write.adopted)),
-                        )
-                    if write.counts:
-                        counts = (self._policy, write.minute, list(write.counts), list(write.counts.values()))
-                        await connection.execute(_COUNT, counts)
-                    point("after-insert")
-                    await connection.execute("COMMIT")
+                await round_trip(connection, list(_writing(self._policy, write)))
                 broken = connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
                 if broken:
                     raise StoreError("the transaction did not end")

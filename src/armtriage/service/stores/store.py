@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from armtriage.errors import ArmtriageError
 from armtriage.service.events import Event, History, Stray
 
-__all__ = ["Group", "KeyRow", "PolicyRow", "Snapshot", "Store", "StoreError", "Write", "migrations"]
+__all__ = ["Group", "KeyRow", "PolicyGone", "PolicyRow", "Snapshot", "Store", "StoreError", "Write", "migrations"]
 
 
 class StoreError(ArmtriageError, RuntimeError):
@@ -20,6 +20,13 @@ class StoreError(ArmtriageError, RuntimeError):
     def __init__(self, text: str, full: bool = False) -> None:
         super().__init__(text)
         self.full = full
+
+
+class PolicyGone(StoreError):
+    """The policy is not in the store any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the policy was deleted")
 
 
 class PolicyRow(NamedTuple):
@@ -104,7 +111,10 @@ class Store(Protocol):
         """Let go of everything."""
 
     async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
-        """Take the end of a policy's log, of which events up to `at` are known; `keys` are looked up on the way."""
+        """Take the end of a policy's log, of which events up to `at` are known; `keys` are looked up on the way.
+
+        `PolicyGone` says that somebody has deleted it.
+        """
 
     async def policies(self) -> Sequence[PolicyRow]:
         """Return all policies, oldest first."""
@@ -128,7 +138,7 @@ class Store(Protocol):
         """Return the snapshots, newest first."""
 
     async def put_snapshot(self, policy: int, snapshot: Snapshot) -> None:
-        """Keep a snapshot, and of those before it two."""
+        """Keep a snapshot, and of those before it two; of a policy that is deleted none."""
 
     async def counters(self, policy: int, since: int) -> Mapping[str, int]:
         """Return the sums of all counters from a minute on."""

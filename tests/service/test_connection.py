@@ -1,0 +1,175 @@
+"""What clients do to a connection: none of it fails, hangs, or is answered twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from service.calls import run
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops a server by a signal")
+
+_SERVER = """
+import sys
+from armtriage.service import app, connection, server
+from armtriage.service.stores import SqliteStore
+connection.SILENCE, app.SLOWEST, server._IDLE = 1.0, 0.4, 1
+server.run(SqliteStore(sys.argv[1]), "127.0.0.1", 0, lambda _, port: print(port, flush=True))
+"""
+HOST = b"host: 127.0.0.1\r\n"
+CREATE, DECIDE, HEALTH = b"/v1/policies", b"/v1/policies/slate/decisions", b"/healthz"
+SLATE = b'{"name": "slate", "arms": ["tea", "milk", "jam"], "budget": 2}'
+
+
+def _get(path, more=b"connection: close\r\n", method=b"GET", version=b"1.1"):
+    return method + b" " + path + b" HTTP/" + version + b"\r\n" + HOST + more + b"\r\n"
+
+
+def _post(path, body, more=b"", length=None, version=b"1.1"):
+    size = len(body) if length is None else length
+    head = b"POST " + path + b" HTTP/" + version + b"\r\n" + HOST + more
+    return head + b"content-length: %d\r\n\r\n" % size + body
+
+
+def _chunked(path, *pieces, more=b"connection: close\r\n"):
+    head = b"POST " + path + b" HTTP/1.1\r\n" + HOST + more + b"transfer-encoding: chunked\r\n\r\n"
+    return head + b"".join(pieces)
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    store = str(tmp_path_factory.mktemp("connection") / "decisions.db")
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SERVER, store], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    port = int(process.stdout.readline())
+
+    async def begin():
+        assert b"201" in await _said(port, _post(CREATE, SLATE), eof=True)
+        while b"200 OK" not in await _said(port, _get(b"/readyz")):
+            await asyncio.sleep(0.05)
+
+    run(begin)
+    yield port
+    process.terminate()
+    said = process.communicate(timeout=20)[1]
+    assert process.returncode == 0
+    assert "Traceback" not in said
+    assert "Invalid HTTP" not in said  # strangers do not fill the log
+
+
+async def _said(port, *pieces, eof=False, pause=0.0):
+    """Send pieces, and return all that comes until the server closes the connection, which it must do soon."""
+    async with asyncio.timeout(10):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await asyncio.sleep(pause)
+            if eof:
+                writer.write_eof()
+            return await reader.read()
+        finally:
+            writer.close()
+
+
+def _statuses(said):
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", said)]
+
+
+LONG = b"10000\r\n" + b" " * 2**16 + b"\r\n"
+RAW = {
+    "pipelined": ([_post(DECIDE, b"{}") * 3 + _get(HEALTH) + _get(HEALTH)], [201, 201, 201, 200]),
+    "byte by byte": ([bytes([one]) for one in _post(DECIDE, b"{}", b"connection: close\r\n")], [201]),
+    "chunked": ([_chunked(DECIDE, b'5\r\n{"id"\r\n5\r\n:"c1"\r\n1\r\n}\r\n0\r\n\r\n')], [201]),
+    "no size": ([_chunked(DECIDE, b"zz\r\n{}\r\n0\r\n\r\n")], [400]),
+    "a size beyond all": ([_chunked(DECIDE, b"f" * 18 + b"\r\n{}\r\n0\r\n\r\n")], [400]),
+    "two megabytes in chunks": ([_chunked(DECIDE, LONG * 30, b"0\r\n\r\n", more=b"")], [413]),
+    "chunks and a length": (
+        [_chunked(DECIDE, b"0\r\n\r\nGET /x HTTP/1.1\r\n\r\n", more=b"content-length: 2\r\n")],
+        [400],
+    ),
+    "two lengths": ([_post(DECIDE, b"{} ", b"content-length: 2\r\n")], [400]),
+    "a length that is too short": ([_post(DECIDE, b"{}GARBAGE", length=2)], [400]),
+    "a negative length": ([_post(DECIDE, b"{}", length=-1)], [400]),
+    "a length beyond all": ([_post(DECIDE, b"{}", length=10**24)], [400]),
+    "a terabyte to come": ([_post(DECIDE, b"{}", length=10**12)], [413]),
+    "a length that is too long": ([_post(DECIDE, b"{}", length=9)], [408]),
+    "HTTP/1.0": ([_post(DECIDE, b"{}", version=b"1.0")], [201]),
+    "HTTP/0.9": ([b"GET /healthz\r\n"], []),
+    "HTTP/2": ([b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"], [400]),
+    "TLS": ([b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)], [400]),
+    "100-continue": ([_post(DECIDE, b"", b"expect: 100-continue\r\nconnection: close\r\n", 2), b"{}"], [100, 201]),
+    "no 100 for what is too large": ([_post(DECIDE, b"", b"expect: 100-continue\r\n", 2 * 10**6)], [413]),
+    "HEAD": ([_get(b"/", b"", b"HEAD") + _get(HEALTH, method=b"HEAD")], [200, 405]),
+    "a method of tea": ([_get(HEALTH, method=b"BREW")], [400]),
+    "an upgrade": ([_get(HEALTH, b"connection: upgrade\r\nupgrade: h2c\r\n")], [200]),
+    "a name in other letters": ([_post(b"/v1/policies/sl%61te/decisions", b"{}", b"connection: close\r\n")], [201]),
+    "an encoded slash": ([_post(b"/v1/policies/sl%2Fate/decisions", b"{}", b"connection: close\r\n")], [404]),
+    "no UTF-8": ([_get(b"/v1/policies/%ff%fe")], [404]),
+    "a raw letter beyond ASCII": ([_get("/v1/policies/ä".encode())], [400]),
+    "a long name": ([_get(b"/v1/policies/" + b"a" * 60_000)], [404]),
+    "a decision named NUL": ([_get(DECIDE + b"/%00")], [404]),
+    "a host from elsewhere": (
+        [b"GET /v1/policies HTTP/1.1\r\n" + HOST + b"host: evil\r\nconnection: close\r\n\r\n"],
+        [403],
+    ),
+    "a body that nests too deep": (
+        [_post(b"/dashboard/session", b"[" * 4000, b"x-armtriage: 1\r\nconnection: close\r\n")],
+        [400],
+    ),
+    "lines without returns": ([b"GET /healthz HTTP/1.1\nhost: 127.0.0.1\n\n"], [400]),
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_whatever_comes_has_its_answer_and_an_end(port, name):
+    pieces, statuses = RAW[name]
+
+    async def work():
+        assert _statuses(await _said(port, *pieces, pause=0.002 if len(pieces) > 1 else 0)) == statuses
+        assert _statuses(await _said(port, _get(HEALTH))) == [200]
+
+    run(work)
+
+
+def test_who_has_sent_all_and_only_listens_is_answered(port):
+    """A client may close its half of the connection after its last request; in the middle of one it has given up."""
+
+    async def work():
+        assert _statuses(await _said(port, _post(DECIDE, b'{"id": "half"}') * 3, eof=True)) == [201, 200, 200]
+        assert _statuses(await _said(port, _post(DECIDE, b'{"id":', length=20), eof=True)) == []
+        again = await _said(port, _post(DECIDE, b'{"id": "half"}', b"connection: close\r\n"))
+        assert _statuses(again) == [200]
+
+    run(work)
+
+
+@pytest.mark.parametrize("rest", [b"", b" ", b" " * 9])
+@pytest.mark.parametrize("path", [b"/nothing", DECIDE])
+def test_the_rest_of_a_body_that_was_answered_before_keeps_no_connection(port, path, rest):
+    """Refused at once, or for being slow; then a byte or all of the rest comes, and nothing more."""
+
+    async def work():
+        said = await _said(port, _post(path, b"", length=9), rest, pause=0.6)
+        assert _statuses(said) == [404 if path == b"/nothing" else 408]
+
+    run(work)
+
+
+def test_clients_that_leave_at_once_leave_nothing_behind(port):
+    async def work():
+        for number in range(30):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(_post(DECIDE, b'{"id": "gone-%d"}' % number))
+            writer.transport.abort()
+        said = [await _said(port, _post(DECIDE, b'{"id": "gone-%d"}' % number), eof=True) for number in range(30)]
+        assert {status for one in said for status in _statuses(one)} <= {200, 201}
+        assert len({re.search(rb'"number":(\d+)', one)[1] for one in said}) == 30
+
+    run(work)
