@@ -164,6 +164,19 @@ def test_what_a_kernel_is_made_of_changes_with_what_it_reaches_and_nothing_else(
         assert set(policies) == changed, (name, new)
 
 
+def test_installations_note_their_sources_apart(edited: Path, tmp_path: Path) -> None:
+    """Or each start of one would read all modules anew after a start of the other."""
+    code = "from armtriage.kernels.normal import normal; print(normal.digest)"
+    noted: dict[str, int] = {}
+    digests = set()
+    for folder in (edited, Path(armtriage.__file__).parent) * 2:
+        digests.add(run(code, tmp_path, PYTHONPATH=str(folder.parent), NUMBA_CACHE_DIR=str(tmp_path / "cache")))
+        for path in (tmp_path / "cache").rglob("sources-*.json"):
+            assert noted.setdefault(path.name, path.stat().st_mtime_ns) == path.stat().st_mtime_ns
+    assert len(noted) == 2
+    assert len(digests) == 1
+
+
 COMPILED = """
 from armtriage.kernels import jit
 from armtriage.kernels.normal import normal

@@ -46,14 +46,14 @@ class Run(NamedTuple):
 
 
 def run(policy: Any, env: StochasticEnvironment, rounds: int, late: int = 0) -> Run:
-    rows, admitted, forced, waiting = [], 0.0, 0.0, []
+    rows, admitted, forced, waiting, before = [], 0.0, 0.0, [], 0
     for t in range(rounds):
-        before = policy.account.forced_rounds
         decision = policy.ask()
-        stepped_in = policy.account.forced_rounds > before
+        account = policy.account
+        stepped_in, before = account.forced_rounds > before, account.forced_rounds
         lost = env.regret(decision.arms)
         admitted, forced = admitted + lost * (not stepped_in), forced + lost * stepped_in
-        rows.append((admitted, forced, policy.account.spent, policy.account.allowed))
+        rows.append((admitted, forced, account.spent, account.allowed))
         waiting.append((t, decision))
         if len(waiting) > late:
             number, old = waiting.pop(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ REPLAYED = [*with_face("arms"), *with_face("set"), *with_face("contexts")]
 NAMES = ["tea", "milk", "jam", ("a", 1), 7]
 
 
+@cache
 def luck(number: int, arm: int) -> float:
     """A reward of an arm in a round, the same whoever asks."""
     return float(np.random.default_rng((number, arm)).random() < (arm % 10 + 1) / 12)
@@ -629,9 +631,9 @@ def test_a_book_by_eligible_set_is_never_looser_and_survives_saving(make: Any) -
     sets = [np.array([0, 1, 2, 7]), np.array([3, 4, 5]), np.array([2, 5, 6, 7])]
     for number in range(900):
         some = None if number < 30 else sets[number % 3]
+        rewards = np.random.default_rng((number, 1)).random(8) < means
         for one in (policy, plain):
             decision = one.ask(eligible=some)
-            rewards = np.random.default_rng((number, 1)).random(8) < means
             one.tell(decision, rewards[decision.arms].astype(float))
         lost += np.sort(means if some is None else means[some])[-2:].sum() - means[decision.arms].sum()
     by_set, without = policy.certificate(), plain.certificate()

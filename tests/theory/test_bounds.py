@@ -842,7 +842,7 @@ def test_no_policy_beats_the_minimax_bound_on_hidden_parts():
         lambda env: ThompsonSampling(env.graph, 2, seed=1),
         lambda env: CombinatorialElimination(env.graph, 2, seed=1),
     ]
-    mean, error = mean_regret(makers, family, horizon, 10)
+    mean, error = mean_regret(makers, family, horizon, 5)
     bound = bounds.minimax_lower(n_arms=120, budget=2, alpha=120, horizon=horizon).value
     slack = 5 * np.sqrt((error**2).sum(axis=1)) / 10
     assert np.all(mean.mean(axis=1) + slack >= bound)
@@ -863,7 +863,7 @@ def test_no_policy_beats_the_linear_bound_on_blocks():
     gap = 1.085 / math.sqrt(horizon // 3)
     family = [linear_blocks(dimension, budget, horizon=horizon, gap=gap, seed=seed) for seed in range(10)]
     makers = [lambda env: C2UCB(env.n_arms, env.dimension, budget, width=0.3, seed=1)]
-    mean, error = mean_regret(makers, family, horizon, 10)
+    mean, error = mean_regret(makers, family, horizon, 5)
     bound = bounds.linear_lower(n_arms=4, dimension=dimension, budget=budget, horizon=horizon).value
     assert mean.mean() + 5 * np.sqrt((error**2).sum()) / 10 >= bound
 

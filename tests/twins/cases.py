@@ -212,7 +212,8 @@ def index_case(name: str, number: int, rounds: int = 300) -> Case:
 MEDIUM = ("300 arms, S=7", "600 arms in cliques, S=50", "1000 arms in a digraph, S=20", "3000 arms, S=50")
 
 
-def medium_case(name: str, kind: str) -> Case:
+def medium_case(name: str, kind: str, percent: int = 100) -> Case:
+    """Hundreds or thousands of arms, for so much of the rounds."""
     rng = np.random.default_rng(99)
     if kind == MEDIUM[0]:
         env, budget, rounds = StochasticEnvironment(rng.random(300), FeedbackGraph.semi_bandit(300), seed=1), 7, 2000
@@ -227,7 +228,7 @@ def medium_case(name: str, kind: str) -> Case:
     else:
         env = StochasticEnvironment(rng.beta(1, 9, 3000), FeedbackGraph.semi_bandit(3000), seed=4)
         budget, rounds = 50, 600
-    return indexed(name, env, budget, rounds, 11)
+    return indexed(name, env, budget, rounds * percent // 100, 11)
 
 
 def guarded(env: Any, budget: int, rounds: int, seed: int, replication: int = 0, **options: Any) -> Case:
@@ -270,7 +271,13 @@ def guard_hubs_case(n_hubs: int) -> Case:
     return guarded(StochasticEnvironment(means, hubs(n, n_hubs), seed=3), 4, 600, 5)
 
 
-def guard_medium_case(kind: str) -> Case:
+def guard_medium_case(kind: str, percent: int = 100) -> Case:
+    """Hundreds of arms, for so much of the rounds."""
+    made = _guard_medium_case(kind)
+    return made._replace(rounds=made.rounds * percent // 100)
+
+
+def _guard_medium_case(kind: str) -> Case:
     rng = np.random.default_rng(7)
     if kind == "semi-bandit":
         return guarded(StochasticEnvironment(rng.random(300), FeedbackGraph.semi_bandit(300), seed=1), 7, 1500, 3)

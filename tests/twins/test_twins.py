@@ -28,12 +28,14 @@ def linear(numbers: range, rounds: int, how: str, policies: tuple[str, ...] = LI
 PRINTED = ["gap", *(f"printed/{i}" for i in range(72))]
 REDUCED = [f"reduced/{i}" for i in range(96)] + [f"default/{i}" for i in range(24)]
 INDEXED = [f"index/{name}/{i}" for name in INDEX for i in range(18)]
-INDEXED += [f"medium/{name}/{kind}" for kind in MEDIUM for name in ("CombinatorialUCB", "CombUCB1", "ThompsonSampling")]
-INDEXED += [f"medium/KLUCB/{kind}" for kind in MEDIUM if "digraph" not in kind]  # its rewards are not tame
+MIDDLE = [f"medium/{name}/{kind}" for kind in MEDIUM for name in ("CombinatorialUCB", "CombUCB1", "ThompsonSampling")]
+MIDDLE += [f"medium/KLUCB/{kind}" for kind in MEDIUM if "digraph" not in kind]  # its rewards are not tame
+INDEXED += [f"{name}/40" for name in MIDDLE]
 BIG = [f"large/{kind}/{variant}" for kind in LARGE for variant in ("paper", "tight")]
 GUARD = [f"guard/{i}" for i in range(84)]
 GUARDED = [*GUARD, "guard-hubs/1", "guard-hubs/4", "guard-drift"]
-GUARDED += [f"guard-medium/{kind}" for kind in ("semi-bandit", "cliques", "digraph", "quiet")]
+MIDDLE += [f"guard-medium/{kind}" for kind in ("semi-bandit", "cliques", "digraph")]
+GUARDED += ["guard-medium/quiet", *(f"{name}/40" for name in MIDDLE[-3:])]
 # The printed width is so large that it takes long to learn enough for the later stages.
 SCALED = linear(range(32), 120, "scaled") + linear(range(353, 378, 24), 120, "scaled", VARIANTS)
 SCALED += linear(range(0, 21, 7), 800, "scaled", VARIANTS)
@@ -83,7 +85,7 @@ def grouped(names: list[str]) -> list[Any]:
     return [pytest.param(name, marks=plain * (name in SMALL) + [exercised] * (name in KEPT)) for name in names]
 
 
-MORE = [f"printed/{i}" for i in range(72, 400)] + [f"reduced/{i}" for i in range(96, 500)]
+MORE = MIDDLE + [f"printed/{i}" for i in range(72, 400)] + [f"reduced/{i}" for i in range(96, 500)]
 MORE += [f"index/{name}/{i}" for name in INDEX for i in range(18, 60)]
 MORE += linear(range(1000, 1120), 300, "raw") + [f"oracle/{i}" for i in range(80, 1200)]
 MORE += [f"wide/{i}" for i in range(52, 150)]
