@@ -246,7 +246,7 @@ def test_a_million_rewards_agree_with_a_batch_solution() -> None:
         counts = np.bincount(order[:last], minlength=40)
         gram = (x * counts[:, None]).T @ x + fit.ridge * np.eye(6)
         expected = np.linalg.inv(gram)
-        np.testing.assert_allclose(fit.inverse, expected, rtol=1e-7, atol=1e-9 * expected.max())
+        np.testing.assert_allclose(fit.inverse, expected, rtol=1e-9, atol=1e-12 * expected.max())
     theta = expected @ (x * counts[:, None]).T @ r
     residual = float(counts @ (r - x @ theta) ** 2)
     assert fit.noise == pytest.approx(math.sqrt(residual / n), rel=0.05)
@@ -271,6 +271,24 @@ def test_ask_is_healthy_at_the_ends(n_arms: int, dimension: int, budget: int, sc
     assert np.isfinite(found.joint)
     if budget == n_arms:
         assert found.regret_bound == 0.0
+
+
+def test_quadratics_are_finite_where_arms_are_alike_or_zero() -> None:
+    rng, theta, lost = np.random.default_rng(3), np.array([-0.5, -0.4, 0.3]), 0.0
+    policy = GuardedLinear(9, 3, 2, noise_scale=0.1, seed=7)
+    joint, boxes = policy._state.joint, policy._state.boxes
+    for _ in range(200):
+        x = rng.normal(size=(9, 3))
+        x /= 1.01 * np.linalg.norm(x, axis=1, keepdims=True)
+        x[:4], x[5:7], x[7] = 0.0, x[4], x[4] * (1.0 + 1e-14)  # what is best is nothing, or like all others
+        decision = policy.ask(x)
+        assert np.isfinite(boxes.upper).all()
+        policy.tell(decision, decision.contexts @ theta + rng.uniform(-0.1, 0.1, 2))
+        lost += np.sort(x @ theta)[-2:].sum() - (decision.contexts @ theta).sum()
+    for sums in (joint.matrices, joint.vectors, joint.constants):
+        assert np.isfinite(sums).all()
+        assert sums.any()
+    assert lost <= policy.certificate().joint < np.inf
 
 
 def test_units_change_nothing() -> None:

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from armtriage.service.keys import new_key
 from armtriage.service.stores import Snapshot, StoreError, open_store, postgres
 from armtriage.service.upkeep import drop
 from conftest import score
@@ -542,6 +543,33 @@ def test_rewards_in_any_order_from_many_servers_never_lock_each_other_out(databa
                 sum(call.service.metrics.counts[name]["fault"] for call in calls for name in ("slate", "second")) == 0
             )
         score("batches of rewards from four servers at once", sent, "no deadlock, equal digests")
+
+    run(work)
+
+
+@pytest.mark.parametrize("config", [b"{}", b'{"name":"new","arms":["a"],"policy":{"kind":"of_next_year"}}'])
+def test_a_policy_of_a_later_version_keeps_no_other_from_being_served(database, config):
+    """Another server has made it, while this one runs or before: the others answer, and keys are still looked after."""
+
+    async def work():
+        store = open_store(database)
+        await store.open()
+        async with served(database) as call:
+            await call.make()
+            await store.create("new", config, 0)
+            refused = await call.post("/v1/policies/new/decisions", json={})
+            assert (refused.status_code, refused.json()["error"]) == (503, "starting")
+            await call.decide(id="first")
+            await store.put_key(new_key(["read"])[1])
+            for _ in range(50):
+                if (await call.get("/v1/policies")).status_code == 401:
+                    break
+                await asyncio.sleep(0.1)
+            assert (await call.get("/v1/policies")).status_code == 401
+        async with served(database) as call:
+            assert list(call.service.loops) == ["slate"]
+            await drop(store, "new")
+        await store.close()
 
     run(work)
 

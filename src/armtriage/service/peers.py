@@ -100,6 +100,8 @@ class Peers:
     async def _ask(self, url: str, path: str, key: bytes | None, body: bytes) -> Reply:
         idle = self._idle.setdefault(url, [])
         address = urlsplit(url)
+        while idle and idle[-1][0].at_eof():  # the other has closed it, since nobody used it for long
+            idle.pop()[1].close()
         reader, writer = idle.pop() if idle else await asyncio.open_connection(address.hostname, address.port or 80)
         try:
             head = [f"POST {path} HTTP/1.1\r\nhost: {address.netloc}\r\n".encode(), HANDED, b": 1\r\n"]

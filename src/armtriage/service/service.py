@@ -51,6 +51,7 @@ class Service:
         self.leaving = False  # told before connections are closed, so that streams end
         self._ticker: asyncio.Task[None] | None = None
         self._making: set[str] = set()
+        self._unread: dict[str, int] = {}  # policies of which this version can make nothing
         self._seeking: asyncio.Task[None] | None = None
         self._sought = 0.0
 
@@ -81,9 +82,14 @@ class Service:
             if loop.row.id not in there:
                 loop.abandon()
                 self._forget(loop)
+        self._unread = {name: number for name, number in self._unread.items() if number in there}
         for row in rows:
-            if row.name not in self.loops:
-                self._begin(row)
+            if row.name not in self.loops and self._unread.get(row.name) != row.id:
+                try:
+                    self._begin(row)
+                except Exception as error:  # one policy that a later version made keeps no other from being served
+                    self._unread[row.name] = row.id
+                    _LOG.error("policy %s cannot be read, and is not served: %s", row.name, error)
 
     def _begin(self, row: PolicyRow) -> Loop:
         loop = self.loops[row.name] = Loop(self.store, row, self.metrics)
@@ -111,6 +117,8 @@ class Service:
                         await self.peers.meet()
                 except StoreError as error:
                     _LOG.warning("the store did not answer: %s", error)
+                except Exception:  # whatever it is: without this a revoked key would go on opening
+                    _LOG.exception("a look at the store failed")
 
     async def seek(self, name: str) -> None:
         """Look for a policy that is not known here: another server may just have made it."""
@@ -128,6 +136,8 @@ class Service:
     def loop(self, name: str) -> Loop:
         """Return the loop of a policy."""
         found = self.loops.get(name)
+        if name in self._unread:
+            raise Refused("starting", "This server cannot read the policy; one of another version may.")
         if found is None:
             raise Refused("not_found", "There is no policy of this name.")
         return found
