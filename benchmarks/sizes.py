@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from armtriage import GuardedLinear, GuardedThompson, Matchings, PartitionMatroid, Paths, Policy
+from armtriage import Constraints, GuardedLinear, GuardedThompson, Matchings, PartitionMatroid, Paths, Policy
 
 __all__ = ["Ask", "asks"]
 
@@ -64,10 +64,12 @@ def asks() -> Iterator[Ask]:
             limit = 5.0 if (n_arms, dimension) == (1_000, 50) else None
             yield _measured(f"GuardedLinear, K={n_arms:,} S=5 d={dimension}", linear, limit, rows)
     road = _road()
+    rules = Constraints((rng.random((20, 100)) < 0.3).astype(float), -np.inf, 3)
     sets = {
         f"paths on {road.n_arms} links": (road, 10.0),
         "matchings, 50 x 50": (Matchings(50, 50), None),
         "one of each of 42 parts of 10": (PartitionMatroid(np.repeat(np.arange(42), 10), np.ones(42, int)), None),
+        "20 rows of 30 of 100 arms, at most three each": (rules, 20.0),
     }
     for what, (decisions, limit) in sets.items():
         way = "minimize" if decisions is road else "maximize"

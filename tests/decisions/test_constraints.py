@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from armtriage import Constraints, Knapsack
+from armtriage.decisions import constraints
 
 
 def test_a_knapsack_is_solved_to_the_last_digit() -> None:
@@ -90,3 +91,17 @@ def test_a_knapsack_too_large_to_count() -> None:
 def test_malformed_families_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         make()
+
+
+def test_highs_answers_where_branch_and_bound_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    matrix = (rng.random((6, 30)) < 0.3).astype(float)
+    sets = Constraints(matrix, -np.inf, 2)
+    questions = [rng.random(30) for _ in range(4)]
+    answers = [sets.maximise(one, include=[3]).tolist() for one in questions]
+    monkeypatch.setattr(constraints, "_WORK", 0)
+    assert answers == [sets.maximise(one, include=[3]).tolist() for one in questions]
+    monkeypatch.setattr(constraints, "_DENSE", 0)
+    large = Constraints(matrix, -np.inf, 2)
+    assert large._dense is None
+    assert answers == [large.maximise(one, include=[3]).tolist() for one in questions]
