@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from armtriage.service import loop as loops
 from armtriage.service.keys import new_key
 from armtriage.service.stores import Snapshot, StoreError, open_store, postgres
 from armtriage.service.upkeep import drop
@@ -73,6 +74,37 @@ def test_two_servers_decide_on_one_log(database, monkeypatch, missed):
             assert await one.digest() == await other.digest()
             counts = await one.counts()
             assert counts["decisions"] == 62
+
+    run(work)
+
+
+@pytest.mark.parametrize("missed", [20, 80])
+def test_a_server_that_nobody_asked_knows_what_was_closed_meanwhile(database, monkeypatch, missed):
+    """A policy that nobody asks for here is left alone; then much is missed, and what is needed of it found."""
+    monkeypatch.setattr(postgres, "_MISSED", 3)
+    monkeypatch.setattr(loops, "_ASLEEP", -1.0)
+    monkeypatch.setattr(loops, "EVERY", 50)
+
+    async def work():
+        async with served(database) as one, served(database) as other:
+            await one.make()
+            assert (await other.get("/v1/policies/slate")).status_code == 200
+            await other.ready()
+            loop = other.service.loops["slate"]
+            loop._swept = time.monotonic()
+            arm, spare = (await one.decide(id="early"))["arms"]
+            await other.decide(id="here")  # so that the early one is known, and open, there
+            before = loop.fold
+            await one.reward("early", {arm: 1}, last=True)
+            for number in range(missed):
+                await one.decide(id=f"later-{number}")
+            await asyncio.sleep(1.5)
+            assert "early" in before.open
+            for reward, fate in (({arm: 1}, "duplicate"), ({spare: 1}, "late")):
+                told = await other.reward("early", reward)
+                assert set(told.json()["fates"].values()) == {fate}
+            assert (loop.fold is before) == (missed < 50)  # or begun anew, with a snapshot
+            assert await one.digest() == await other.digest()
 
     run(work)
 

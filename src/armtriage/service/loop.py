@@ -35,6 +35,8 @@ CHUNK = 2_000  # events that a replay reads at a time
 EVERY = 10_000  # events after which there is a snapshot: a replay of them takes about half a second
 _REPLAY = 5e-5  # seconds that the replay of an event takes, as measured; a snapshot may cost a tenth of what it saves
 _DAY = 86_400_000_000
+_ASLEEP = 5.0  # seconds after which a policy is one that nobody asks here
+_FOLLOW = 30.0  # seconds between two looks at such a one: to replay what others write costs as much as to serve it
 _CHECKED = 200  # events that a check replays before it rests
 Found = TypeVar("Found")
 _TURN, _LONG_TURN = 0.001, 0.005  # seconds that a busy thread keeps the others from running; Python's own is the second
@@ -77,6 +79,7 @@ class Loop:
         self._snapshot_at = 0
         self._worth = EVERY  # events after which the next snapshot pays
         self._swept = 0.0
+        self._wanted = time.monotonic()  # when somebody last asked for the policy here
         self._pause = 0.1  # seconds before the next try to load
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -127,6 +130,10 @@ class Loop:
     def nudge(self) -> None:
         """Let the loop see whether time has brought it work; the server does this every second."""
         self._awake.set()
+
+    def want(self) -> None:
+        """Note that somebody asks for the policy here: what other servers write is then followed closely."""
+        self._wanted = time.monotonic()
 
     def submit(self, kind: str, payload: Any) -> asyncio.Future[Any]:
         """Let a request wait for its group; refuse it if it would have to wait for long."""
@@ -226,7 +233,7 @@ class Loop:
     def _idle_work(self) -> bool:
         """Whether a turn is worth it although nobody waits: decisions whose time has passed, or others' events."""
         now = time.monotonic()
-        if now - self._swept < 1.0:
+        if now - self._swept < (_FOLLOW if self.store.shared and now - self._wanted > _ASLEEP else 1.0):
             return False
         self._swept = now
         assert self.fold is not None
@@ -239,14 +246,12 @@ class Loop:
         self._flying.popleft()
 
     async def _turn(self) -> None:
-        fold = self.fold
-        assert fold is not None
         most = 1 if self._alone else GROUP
         works = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
         self._alone = max(self._alone - 1, 0)
         group = None
         try:
-            group = await self._caught_up(fold, self._keys(works))
+            group, fold = await self._caught_up(works)
             found = dict(group.found)
             if group.missed and (unsure := [key for key in self._keys(works) if key not in found]):
                 found |= await group.find(unsure)
@@ -276,15 +281,21 @@ class Loop:
             kept.strays.extend(one.strays)
         self._fly(works, replies, turn, write, group.commit(write))
 
-    async def _caught_up(self, fold: Fold, keys: Sequence[str]) -> Group:
-        """Return a group with the end of the log, all of which has been applied."""
+    async def _caught_up(self, works: Sequence[Work]) -> tuple[Group, Fold]:
+        """Return a group with the end of the log, and the state, to which all of it has been applied."""
         while True:
-            group = await self.store.begin(self.row.id, fold.head, keys)
+            fold = self.fold
+            assert fold is not None
+            # Which histories are needed depends on the state, so they are asked for with each try.
+            group = await self.store.begin(self.row.id, fold.head, self._keys(works))
             _replay(fold, group.missed)
             if fold.head >= group.head:
-                return group
+                return group, fold
             # So much was missed that it is not read while others wait for the log.
             await group.leave()
+            if group.head - fold.head > EVERY and not self._flying:  # whoever wrote it has left a snapshot on the way
+                await self._load()
+                continue
             while events := await self.store.read(self.row.id, fold.head, CHUNK):
                 await asyncio.to_thread(_replay, fold, events)
 

@@ -134,12 +134,13 @@ class Service:
         await self._follow()
 
     def loop(self, name: str) -> Loop:
-        """Return the loop of a policy."""
+        """Return the loop of a policy that somebody asks for."""
         found = self.loops.get(name)
         if name in self._unread:
             raise Refused("starting", "This server cannot read the policy; one of another version may.")
         if found is None:
             raise Refused("not_found", "There is no policy of this name.")
+        found.want()
         return found
 
     async def create(self, create: Create) -> Loop:

@@ -62,6 +62,7 @@ class Facts:
 
     async def view(self, loop: Loop) -> View | None:
         """Return the state, at most a second old where time allows; None if there is none yet."""
+        loop.want()
         now, known = time.monotonic(), self._views.get(loop.row.id)
         if known is not None and (now - known[0] < _FRESH or now < self._free_at):
             return known[1]
