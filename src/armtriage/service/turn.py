@@ -318,7 +318,8 @@ class Turn:
         )
         self._log(fold.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))
         self.counts["decisions"] += 1
-        self.counts.update(one.odd)
+        if one.odd:
+            self.counts.update(one.odd)
         if one.request is not None:
             self._adopt(one.id)
         return answer
