@@ -28,8 +28,8 @@ from armtriage.service.turn import Reply, Turn
 
 __all__ = ["Loop", "load", "rehearse"]
 
-GROUP = 256  # requests that share a commit
-WAITING = 1024  # requests that may wait; more are refused
+GROUP = 256  # decisions and rewards that share a commit, or one batch of them
+WAITING = 4096  # decisions and rewards that may wait, for half a second as most policies go; more are refused
 PATIENCE = 2.0  # seconds that one may wait before others are refused
 CHUNK = 2_000  # events that a replay reads at a time
 EVERY = 10_000  # events after which there is a snapshot: a replay of them takes about half a second
@@ -55,6 +55,7 @@ class Work(NamedTuple):
     payload: Any
     future: asyncio.Future[Any]
     since: float
+    size: int  # decisions or rewards in it
 
 
 class Loop:
@@ -72,6 +73,7 @@ class Loop:
         self.gone = False  # the policy was deleted
         self.seen: Any = None  # the last view of the state, and when it was taken
         self._waiting: deque[Work] = deque()
+        self._behind = 0  # decisions and rewards in them
         self._awake = asyncio.Event()
         self._flying: deque[asyncio.Future[None]] = deque()
         self._recent: dict[str, History] = {}
@@ -140,13 +142,31 @@ class Loop:
         now = time.monotonic()
         if self.gone or self._stopping:
             raise self._over()
-        if len(self._waiting) >= WAITING or (self._waiting and now - self._waiting[0].since > PATIENCE):
+        size = len(payload) if kind in ("decide", "rewards") else 1
+        if self._waiting and (self._behind + size > WAITING or now - self._waiting[0].since > PATIENCE):
             self.metrics.shed(self.name)
             raise Refused("busy" if self.ready else "starting")
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append(Work(kind, payload, future, now))
+        self._waiting.append(Work(kind, payload, future, now, size))
+        self._behind += size
         self._awake.set()
         return future
+
+    def _next(self) -> Work:
+        """Return the request that has waited longest."""
+        work = self._waiting.popleft()
+        self._behind -= work.size
+        return work
+
+    def _next_group(self) -> list[Work]:
+        """Return the requests that are served together."""
+        works: list[Work] = []
+        room = 1 if self._alone else GROUP
+        self._alone = max(self._alone - 1, 0)
+        while self._waiting and (not works or self._waiting[0].size <= room):
+            works.append(self._next())
+            room -= works[-1].size
+        return works
 
     async def _run(self) -> None:
         while not (self.gone or (self._stopping and self.fold is None)):
@@ -171,7 +191,7 @@ class Loop:
             else:
                 break
         while self._waiting:  # nobody will take them any more
-            _refuse(self._waiting.popleft(), self._over())
+            _refuse(self._next(), self._over())
 
     def _over(self) -> Refused:
         """Return what those are told who come too late."""
@@ -188,7 +208,7 @@ class Loop:
         code = "disk_full" if error.full else "store"
         await self._drop_state()
         while self._waiting:
-            _refuse(self._waiting.popleft(), Refused(code))
+            _refuse(self._next(), Refused(code))
         await asyncio.sleep(self._pause)
         self._pause = min(2 * self._pause, 5.0)
 
@@ -246,9 +266,7 @@ class Loop:
         self._flying.popleft()
 
     async def _turn(self) -> None:
-        most = 1 if self._alone else GROUP
-        works = [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
-        self._alone = max(self._alone - 1, 0)
+        works = self._next_group()
         group = None
         try:
             group, fold = await self._caught_up(works)
@@ -268,6 +286,7 @@ class Loop:
         except BaseException as error:
             if isinstance(error, Unsound) and len(works) > 1:
                 self._waiting.extendleft(reversed(works))
+                self._behind += sum(work.size for work in works)
                 self._alone = len(works)
             else:
                 for work in works:
