@@ -146,6 +146,8 @@ def test_more_than_can_be_answered_is_refused_in_time(sqlite_address, seconds):
                         await reader.readexactly(int(re.search(r"content-length: (\d+)", said)[1]))
                         answers[int(said.split()[1])] += 1
                         slowest[0] = max(slowest[0], time.monotonic() - began)
+                        if wait := re.search(r"retry-after: (\d+)", said):
+                            await asyncio.sleep(int(wait[1]))
                     writer.close()
 
                 await asyncio.gather(*(press() for _ in range(400)))
