@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from scipy.special import bdtr
 
 from armtriage import (
@@ -42,6 +43,10 @@ from armtriage import (
     ThompsonSampling,
     UniformRandom,
 )
+
+# No test may depend on time: a first call compiles, and the machine may be busy.
+settings.register_profile("armtriage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("armtriage")
 
 
 class Problem(NamedTuple):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from armtriage.arms import Roster
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(1, 9),
     st.lists(st.one_of(st.integers(1, 60), st.lists(st.integers(0, 10**6), max_size=40)), max_size=30),

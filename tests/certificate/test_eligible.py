@@ -150,7 +150,7 @@ def test_a_round_loses_little_for_each_slot_that_explores_or_fills() -> None:
     assert largest > 0.95
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_sets_that_were_closed_stay_bounded(seed: int) -> None:
     """A forgotten arm is another one from then on: its old rounds are closed with what was known of the old."""
@@ -492,7 +492,7 @@ def test_sentences_of_costs() -> None:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32))
 def test_costs_are_rewards_turned_round(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -183,7 +183,7 @@ def family(request: pytest.FixtureRequest) -> str:
 
 
 def examples(name: str) -> settings:
-    return settings(deadline=None, max_examples=25 if name in INTEGER else 100 if JIT and name not in CYCLIC else 40)
+    return settings(max_examples=25 if name in INTEGER else 100 if JIT and name not in CYCLIC else 40)
 
 
 def check(name: str, test: Callable[..., None], *more: st.SearchStrategy[Any]) -> None:

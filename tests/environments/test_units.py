@@ -37,7 +37,7 @@ def test_a_range_stretches_rewards(reward: str) -> None:
     assert euros.regret([0, 5]) == pytest.approx(50 * unit.regret([0, 5]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.floats(-1e3, 1e3),
     st.floats(1e-3, 1e4),

@@ -15,7 +15,7 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveal
 from armtriage.kernels.jit import JIT, kernel
 
 MANY = 1_000_000 if JIT else 10_000
-relaxed = settings(deadline=None, max_examples=200 if JIT else 50)
+relaxed = settings(max_examples=200 if JIT else 50)
 
 
 @kernel

@@ -219,6 +219,6 @@ def machine(kind: str) -> Any:
 
 for one in KINDS:
     case = machine(one)
-    case.settings = settings(max_examples=12, stateful_step_count=40, deadline=None)
+    case.settings = settings(max_examples=12, stateful_step_count=40)
     globals()[f"Test_{one}"] = case
 del case

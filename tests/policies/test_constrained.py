@@ -424,7 +424,7 @@ def test_instances_say_what_they_accept(make: Any, message: str) -> None:
 covers = st.lists(st.sets(st.integers(0, 7), max_size=5), min_size=1, max_size=9)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(sets=covers, data=st.data())
 def test_covers_cover_and_the_exact_one_is_smallest(sets: list[set[int]], data: st.DataObject) -> None:
     union = sorted(set().union(*sets))

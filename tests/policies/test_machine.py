@@ -659,9 +659,7 @@ class Machine(RuleBasedStateMachine):
 def run_machine(name: str, examples: int) -> None:
     machine = type(f"Machine of {name}", (Machine,), {"entry": POLICIES[name]})
     case = machine.TestCase
-    case.settings = settings(
-        max_examples=examples, stateful_step_count=20, deadline=None, derandomize=True, database=None
-    )
+    case.settings = settings(max_examples=examples, stateful_step_count=20, derandomize=True, database=None)
     case("runTest").runTest()
 
 

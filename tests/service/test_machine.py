@@ -250,9 +250,7 @@ class PostgresMachine(Machine):
 def _play(machine: type[Machine], examples: int, steps: int) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
 def test_the_service_does_what_the_model_says() -> None:

@@ -128,7 +128,7 @@ def _text(pairs):
     return f'{{"decision": "d:1", "rewards": {{{inside}}}}}'.encode()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b", "a:b", "\\", '"', ":", "é"]), st.sampled_from([0, 1])), max_size=5)
 )

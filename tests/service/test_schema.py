@@ -54,7 +54,7 @@ OPERATIONS = {one.definition.raw["operationId"]: one for one in _operations()}
 
 def _fuzz(url: str, name: str, examples: int) -> None:
     @settings(
-        max_examples=examples, deadline=None, database=None, phases=[Phase.generate],
+        max_examples=examples, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(case=OPERATIONS[name].as_strategy(), known=st.booleans())
