@@ -64,6 +64,32 @@ def test_citation_is_of_this_version_and_of_the_paper() -> None:
     assert re.search(r"^version: (.*)$", text, re.M)[1] == __version__  # type: ignore[index]
     assert "Optimal Arm Elimination Algorithms for Combinatorial Bandits" in text
     assert re.findall(r"family-names: (\w+)", text) == ["Wen", "Han", "Zhou"]
+    paper = f"https://arxiv.org/abs/{re.search(r'arXiv:([0-9.]+)', text)[1]}"  # type: ignore[index]
+    assert PROJECT["project"]["urls"] == {"Paper": paper}
+    for page in ("README.md", "docs/index.md"):
+        assert f"({paper})" in (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_pages_install_from_the_checkout_with_extras_that_there_are() -> None:
+    asked = []
+    for page in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/deploy/*")):
+        for line in re.findall(r"pip install ([^\n`]*)", page.read_text(encoding="utf-8")):
+            target = re.fullmatch(r"(?:--\S+ )*'?(\.|/source)(?:\[([a-z,]+)\])?'?(?: .*)?", line)
+            assert target, f"{page.name} says pip install {line}"
+            asked += target[2].split(",") if target[2] else []
+    assert {"all", "serve", "postgres"} <= set(asked) <= set(PROJECT["project"]["optional-dependencies"])
+
+
+def test_container_has_what_the_package_is_built_from() -> None:
+    text = (ROOT / "examples" / "deploy" / "Containerfile").read_text(encoding="utf-8")
+    copied = {source for line in re.findall(r"^COPY (.*) \S+$", text, re.M) for source in line.split()}
+    assert copied == {"pyproject.toml", "src", "hatch_build.py", "README.md", *PROJECT["project"]["license-files"]}
+    assert all((ROOT / source).exists() for source in copied)
+
+
+def test_readme_has_no_long_lines_but_rows_of_tables() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
 
 
 def test_documentation_can_be_searched_from_disk() -> None:
