@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -48,6 +47,8 @@ def serve(
         str | None,
         typer.Option(help="With PostgreSQL: where other servers reach this one, to hand requests to each other."),
     ] = None,
+    log: Annotated[str, typer.Option(help="How lines of the log are written: text or json.")] = "text",
+    log_level: Annotated[str, typer.Option(help="The least that is logged: debug, info, warning or error.")] = "info",
 ) -> None:
     """Serve decisions over HTTP.
 
@@ -58,6 +59,7 @@ def serve(
     """
     with refusing():
         _require()
+        from armtriage.service.logs import writing
         from armtriage.service.server import run
         from armtriage.service.stores import StoreError, open_store
 
@@ -67,9 +69,9 @@ def serve(
             say(f"armtriage {__version__} serves http://{host}:{at} ({many} policies, {open_to}); Ctrl+C stops it")
             say(f"The dashboard is at http://{host}:{at}/")
 
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
         try:
-            run(open_store(address), host, port, started, url)
+            with writing(log, log_level):
+                run(open_store(address), host, port, started, url)
         except StoreError as error:
             typer.echo(f"armtriage: {error}", err=True)
             raise typer.Exit(1) from error

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 from armtriage.service.connection import WHOLE
 from armtriage.service.dashboard import session
 from armtriage.service.dashboard.site import Site
+from armtriage.service.logs import note, note_refusal
 from armtriage.service.peers import HANDED, named
 from armtriage.service.refusal import Refused
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream, store_refusal
@@ -23,7 +24,6 @@ __all__ = ["App"]
 
 LARGEST = 2**20  # bytes of a body
 SLOWEST = 5.0  # seconds that a body may take
-_LOG = logging.getLogger("armtriage.service")
 _SAFE = (b"x-content-type-options", b"nosniff")
 
 Scope = MutableMapping[str, Any]
@@ -94,12 +94,14 @@ class App:
                 kind = media.encode()
         except (Refused, StoreError) as error:
             refused = store_refusal(error) if isinstance(error, StoreError) else error
+            note_refusal(refused, scope, self.service.refused_keys)
             status, body, more = refused.status, refused.body(), _headers_of(refused, scope, self._by_parts)
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            _LOG.exception("a request failed", exc_info=error)
-            status, body = 500, Refused("internal").body()
+            refused = Refused("internal")
+            note_refusal(refused, scope, self.service.refused_keys, error)
+            status, body = refused.status, refused.body()
         self.service.metrics.requests[status] += 1
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), _SAFE, *more]
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -252,5 +254,5 @@ async def _send_stream(stream: Stream, receive: Receive, send: Send) -> None:
             task.cancel()
         for problem in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(problem, Exception):
-                _LOG.warning("a stream ended early: %s", problem)
+                note(logging.WARNING, "stream_ended", f"A stream ended early: {problem}")
         await stream.pieces.aclose()  # type: ignore[attr-defined]

@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from armtriage.service.logs import note
+
 __all__ = ["Histogram", "Metrics", "Sample", "write_text"]
 
-_LOG = logging.getLogger("armtriage.service")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 
@@ -83,12 +84,13 @@ class Metrics:
     def diverged(self, policy: str, seq: int) -> None:
         """Count a state that is not its log replayed, and say which."""
         self.counts[policy]["diverged"] += 1
-        _LOG.error("policy %s: the state after event %d is not what its log gives", policy, seq)
+        text = "The state is not what its log gives."
+        note(logging.ERROR, "diverged", text, policy=policy, after_event=seq)
 
     def fault(self, policy: str, error: BaseException) -> None:
         """Count a fault of the program itself, and say where it happened."""
         self.counts[policy]["fault"] += 1
-        _LOG.error("policy %s failed", policy, exc_info=error)
+        note(logging.ERROR, "fault", "The policy failed.", error=error, policy=policy)
 
 
 def write_text(families: Iterable[tuple[str, str, str, Iterable[Sample]]]) -> bytes:

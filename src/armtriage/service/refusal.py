@@ -43,7 +43,7 @@ CODES: Mapping[str, tuple[int, str]] = {
 
 
 class Refused(Exception):
-    """A request that is answered with an error; what the client sent is never repeated in it.
+    """A request that is answered with an error; `request` is the id under which the log has it, if it is there.
 
     Examples
     --------
@@ -57,12 +57,13 @@ class Refused(Exception):
     ) -> None:
         self.status, meaning = CODES[code]
         self.code, self.detail, self.fates = code, detail or meaning, fates
+        self.request = secrets.token_hex(8)
         self.retry = 1 if retry is None and self.status in (429, 503, 507) else retry
         super().__init__(f"{code}: {self.detail}")
 
     def body(self) -> bytes:
         """Return the answer's body."""
-        said: dict[str, object] = {"error": self.code, "detail": self.detail, "request": secrets.token_hex(8)}
+        said: dict[str, object] = {"error": self.code, "detail": self.detail, "request": self.request}
         if self.fates is not None:
             said["fates"] = dict(self.fates)
         return json.dumps(said).encode("ascii")

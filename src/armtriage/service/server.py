@@ -15,14 +15,15 @@ from typing import Any
 
 import uvicorn
 
+from armtriage import __version__
 from armtriage.service.app import App
 from armtriage.service.connection import Door
+from armtriage.service.logs import note
 from armtriage.service.service import Service
 from armtriage.service.stores import Store
 
 __all__ = ["run"]
 
-_LOG = logging.getLogger("armtriage.service")
 _CONNECTIONS = 16_384
 _WAITING = 2048  # connections that the system keeps until they are taken
 _SPARE = 256  # descriptors for the store, peers and files
@@ -107,6 +108,7 @@ async def _serve(service: Service, host: str, port: int, started: Callable[[Serv
             http=Door,
             lifespan="off",
             access_log=False,
+            log_config=None,  # its lines are written as ours
             log_level="error",  # what a stranger sends is not worth a line
             server_header=False,
             limit_concurrency=_room(),
@@ -127,7 +129,9 @@ async def _serve(service: Service, host: str, port: int, started: Callable[[Serv
         if not server.started:
             raise OSError(f"port {port} of {host} cannot be taken")
     finally:
+        note(logging.INFO, "stopping", "The server answers what is under way, and stops.")
         await service.stop()
+        note(logging.INFO, "stopped", "The server has stopped.")
 
 
 async def _tidy(service: Service) -> None:
@@ -150,12 +154,16 @@ async def _report(server: uvicorn.Server, service: Service, started: Callable[[S
     """Say when the server answers, and then every ten seconds what it did, if it did anything."""
     while not server.started:
         await asyncio.sleep(0.01)
-    started(service, server.servers[0].sockets[0].getsockname()[1])
+    port = server.servers[0].sockets[0].getsockname()[1]
+    started(service, port)
+    facts = {"version": __version__, "port": port, "policies": len(service.loops), "keys": not service.doorman.open}
+    note(logging.INFO, "started", "The server answers.", **facts)
     before: dict[int, int] = {}
     while True:
         await asyncio.sleep(10.0)
         now = dict(service.metrics.requests)
         if now != before:
-            answers = ", ".join(f"{now[code] - before.get(code, 0)} x {code}" for code in sorted(now))
-            _LOG.info("in ten seconds %s", answers)
+            answers = {str(code): now[code] - before.get(code, 0) for code in sorted(now)}
+            text = ", ".join(f"{many} x {code}" for code, many in answers.items() if many)
+            note(logging.INFO, "answers", f"In ten seconds {text}.")
         before = now

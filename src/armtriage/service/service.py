@@ -14,6 +14,7 @@ from msgspec import UNSET
 from armtriage import __version__
 from armtriage.service import clock
 from armtriage.service.keys import Doorman
+from armtriage.service.logs import Seldom, note
 from armtriage.service.loop import Loop
 from armtriage.service.messages import FATES, ODD, Create
 from armtriage.service.metrics import Metrics, Sample
@@ -24,7 +25,6 @@ from armtriage.service.stores import PolicyRow, Store, StoreError
 
 __all__ = ["Service"]
 
-_LOG = logging.getLogger("armtriage.service")
 MOST = 1000  # policies of one server
 _SEEK = 0.25  # seconds between two looks for a policy that nobody here knows
 _REFRESH = 2.0  # seconds between two looks at keys, and at policies that other servers made or deleted
@@ -47,6 +47,7 @@ class Service:
         self.metrics = Metrics()
         self.doorman = Doorman()
         self.loops: dict[str, Loop] = {}
+        self.refused_keys = Seldom()
         self.watchers = 0
         self.leaving = False  # told before connections are closed, so that streams end
         self._ticker: asyncio.Task[None] | None = None
@@ -89,7 +90,8 @@ class Service:
                     self._begin(row)
                 except Exception as error:  # one policy that a later version made keeps no other from being served
                     self._unread[row.name] = row.id
-                    _LOG.error("policy %s cannot be read, and is not served: %s", row.name, error)
+                    text = f"The policy cannot be read, and is not served: {error}"
+                    note(logging.ERROR, "policy_unread", text, policy=row.name)
 
     def _begin(self, row: PolicyRow) -> Loop:
         loop = self.loops[row.name] = Loop(self.store, row, self.metrics)
@@ -116,9 +118,9 @@ class Service:
                         await self._follow()
                         await self.peers.meet()
                 except StoreError as error:
-                    _LOG.warning("the store did not answer: %s", error)
-                except Exception:  # whatever it is: without this a revoked key would go on opening
-                    _LOG.exception("a look at the store failed")
+                    note(logging.WARNING, "store_failed", str(error), during="refresh")
+                except Exception as error:  # whatever it is: without this a revoked key would go on opening
+                    note(logging.ERROR, "fault", "A look at the store failed.", error=error)
 
     async def seek(self, name: str) -> None:
         """Look for a policy that is not known here: another server may just have made it."""

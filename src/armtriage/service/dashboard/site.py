@@ -6,7 +6,6 @@ import asyncio
 import csv
 import io
 import json
-import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -19,13 +18,13 @@ from armtriage.service.dashboard.items import table
 from armtriage.service.dashboard.page import HEADERS, as_json, headers, render
 from armtriage.service.dashboard.recorder import Recorder
 from armtriage.service.keys import SCOPES, new_key
+from armtriage.service.logs import note_refusal
 from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
 
 __all__ = ["Site", "csv_of"]
 
-_LOG = logging.getLogger("armtriage.service")
 _OWN = "/dashboard/"
 _PAGES = ("/", "/keys", "/system")
 _LISTENERS = 100
@@ -80,13 +79,15 @@ class Site:
             answer = await self._answer(scope, receive)
         except (Refused, StoreError) as error:
             said = error if isinstance(error, Refused) else Refused("disk_full" if error.full else "store")
+            note_refusal(said, scope, self.service.refused_keys)
             retry = [] if said.retry is None else [(b"retry-after", b"%d" % said.retry)]
             answer = Answer(said.status, said.body(), [*_JSON, *retry])
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            _LOG.exception("a page failed", exc_info=error)
-            answer = Answer(500, Refused("internal").body(), list(_JSON))
+            said = Refused("internal")
+            note_refusal(said, scope, self.service.refused_keys, error)
+            answer = Answer(said.status, said.body(), list(_JSON))
         self.service.metrics.requests[answer.status] += 1
         length = (b"content-length", b"%d" % len(answer.body))
         await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]})
