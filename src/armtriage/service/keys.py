@@ -37,6 +37,8 @@ def new_key(scopes: Iterable[str], label: str = "", rate: float = RATE) -> tuple
     wanted = list(dict.fromkeys(scopes))
     if not wanted or any(one not in SCOPES for one in wanted):
         raise ValueError(f"scopes must be some of {', '.join(SCOPES)}, got {', '.join(wanted) or 'none'}")
+    if not label.isprintable():  # half a surrogate could not even be stored
+        raise ValueError(f"label must be text that can be printed, got {label!r}")
     if not 0 <= rate < float("inf"):
         raise ValueError(f"rate must be a number of requests a second, 0 for any number, got {rate!r}")
     name = secrets.token_hex(4)

@@ -444,7 +444,7 @@ class Loop:
         point("before-snapshot")
         with contextlib.suppress(StoreError):
             await self.store.put_snapshot(self.row.id, snapshot)
-            await self.store.forget_orphans(self.row.id, clock.steady() - _DAY)
+            await self.store.forget_orphans(self.row.id, _DAY)
             if not self._stopping and (self._checking is None or self._checking.done()):
                 self._checking = asyncio.create_task(self._check(await self.store.snapshots(self.row.id)))
         point("after-snapshot")

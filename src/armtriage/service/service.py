@@ -165,9 +165,11 @@ class Service:
         return self._begin(row)
 
     def readiness(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether every policy is loaded, warm and stored, and which are not."""
+        """Return whether every policy is loaded, warm and stored, and which are not; and why the store cannot write."""
         waiting = {name: loop.problem for name, loop in self.loops.items() if not loop.ready}
-        return not waiting, {"ready": not waiting, "version": __version__, "waiting": waiting}
+        ready = not waiting and not self.store.problem
+        said: dict[str, Any] = {"ready": ready, "version": __version__, "waiting": waiting}
+        return ready, said | ({"store": self.store.problem} if self.store.problem else {})
 
     def families(self) -> list[tuple[str, str, str, list[Sample]]]:
         """Return all metrics, for Prometheus."""

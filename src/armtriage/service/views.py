@@ -36,11 +36,12 @@ class Live(Struct):
 
 
 class Readiness(Struct):
-    """Whether all policies answer; `waiting` says why some do not."""
+    """Whether all policies answer; `waiting` says why some do not, and `store` why nothing can be written."""
 
     ready: bool
     version: str
     waiting: dict[str, str]
+    store: str = ""
 
 
 class Made(Struct):

@@ -208,7 +208,8 @@ class Site:
             text, row = new_key([str(one) for one in scopes], label, float(rate))
         except ValueError:
             raise Refused(
-                "invalid", "Scopes are some of decide, reward, read and admin; a rate is 0 or more."
+                "invalid",
+                "Scopes are some of decide, reward, read and admin; a label can be printed; a rate is 0 or more.",
             ) from None
         await store.put_key(row)
         self.service.doorman.update(await store.keys())

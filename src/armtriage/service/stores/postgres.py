@@ -38,6 +38,8 @@ _ANSWER = 5.0  # seconds after which an answer is not waited for any more
 _EVENTS = "seq, kind, key, turn, number, at, body"
 _MISSED = 2000  # events that are read while the log is locked; whoever lacks more reads them before
 _LATELY = 6_000_000  # microseconds after which a server that says nothing is taken for gone
+_DURABLE = """SELECT set_config('synchronous_commit', CASE said WHEN 'off' THEN 'on' ELSE said END, false)
+FROM current_setting('synchronous_commit') AS said"""
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _GROUP = {  # what a group says, by name
     "begin": "BEGIN",
@@ -82,6 +84,7 @@ class PostgresStore:
     """
 
     depth, shared = 1, True
+    problem = ""  # a connection that breaks is replaced
 
     def __init__(self, address: str, *, connections: int = 10) -> None:
         given = {"connect_timeout": 2, "keepalives_idle": 5, "keepalives_interval": 2, **conninfo_to_dict(address)}
@@ -191,9 +194,10 @@ class PostgresStore:
         async with self._connection() as connection:
             return await _find(connection, policy, keys)
 
-    async def forget_orphans(self, policy: int, before: int) -> int:
-        """Delete orphans that are older than a time, and return how many."""
-        return await self._run("DELETE FROM stray WHERE policy = %s AND fate = 'orphan' AND at < %s", (policy, before))
+    async def forget_orphans(self, policy: int, age: int) -> int:
+        """Delete orphans that are older than this many microseconds, and return how many."""
+        old = f"DELETE FROM stray WHERE policy = %s AND fate = 'orphan' AND at < {_NOW} - %s"
+        return await self._run(old, (policy, age))
 
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
         """Return the snapshots, newest first."""
@@ -269,7 +273,9 @@ class PostgresStore:
 
 
 async def _configure(connection: Connection) -> None:
-    """Let no server hold a log, or wait for one, for long."""
+    """Let no server hold a log, or wait for one, for long, nor be told of what a crash could undo."""
+    # Said for each connection: the database's own setting may be changed at any time.
+    await connection.execute(_DURABLE)
     await connection.execute("SET statement_timeout = '5s'")
     await connection.execute("SET lock_timeout = '4s'")
     await connection.execute("SET idle_in_transaction_session_timeout = '1500ms'")
@@ -417,5 +423,6 @@ class _PostgresGroup:
 
 def _failure(error: BaseException) -> StoreError:
     """Return a driver's failure in our words, without the address, which may hold a password."""
-    full = isinstance(error, errors.DiskFull)
-    return StoreError(f"PostgreSQL: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", full)
+    full, damaged = isinstance(error, errors.DiskFull), isinstance(error, errors.DataCorrupted | errors.IndexCorrupted)
+    said = str(error).splitlines()[0] if str(error) else ""
+    return StoreError(f"PostgreSQL: {type(error).__name__}: {said}", full, damaged)

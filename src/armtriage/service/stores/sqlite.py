@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import logging
 import os
 import queue
 import sqlite3
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -18,9 +17,11 @@ from typing import Any
 from armtriage.service import clock
 from armtriage.service.crash import point
 from armtriage.service.events import Event, History
+from armtriage.service.stores.lock import OWNER_ONLY, FileLock
 from armtriage.service.stores.store import (
     Group,
     KeyRow,
+    PolicyGone,
     PolicyRow,
     Snapshot,
     StoreError,
@@ -31,10 +32,12 @@ from armtriage.service.stores.store import (
 
 __all__ = ["SqliteStore"]
 
+_LOG = logging.getLogger("armtriage.service")
 _EVENT = "policy,seq,kind,key,turn,number,at,body"
 _MOST = 64  # rows of one INSERT; more gain nothing, and statements are kept by size
 _JOURNAL = 4000  # pages of 4 kB after which the journal goes to the file, whose sync holds a commit up for 10 to 180 ms
 _LOOKED_UP = 256  # keys of one question
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOTADB)
 Job = tuple[Callable[[sqlite3.Connection], Any], "Future[Any] | Callable[[Any, BaseException | None], None]", int, int]
 
 
@@ -44,7 +47,7 @@ class SqliteStore:
     Parameters
     ----------
     path : path
-        The file, which is made if it is not there; beside it are its journal and a lock.
+        The file, which is made if it is not there, for its owner only; beside it are its journal and a lock.
     synchronous : {"FULL", "NORMAL"}
         NORMAL may lose the last commits in a power cut: for measurements only.
     owned : bool
@@ -56,9 +59,11 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str], *, synchronous: str = "FULL", owned: bool = True) -> None:
         self.path, self.synchronous, self.owned = Path(path), synchronous, owned
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._taken: list[Job] = []  # the writer's: what it is doing
         self._heads: dict[int, int] = {}  # the writer's: where each log ends
         self._strayed: set[int] = set()  # policies that have strays, so that the others are not searched for them
-        self._lock: Any = None
+        self._lock: FileLock | None = None
+        self._ended: BaseException | None = None  # why the writer is not there, though it should be
         self._thread: threading.Thread | None = None
         self._read: sqlite3.Connection | None = None
 
@@ -66,9 +71,13 @@ class SqliteStore:
         """Make or migrate the tables; refuse a file that another server owns, or that is newer than this program."""
         if self.owned:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._lock = _own(self.path)
+            self._lock = FileLock(self.path)
         elif not self.path.exists():
             raise StoreError(f"there is no store {self.path}")
+        if (names := self.path.stat().st_nlink) > 1:
+            # Under another name SQLite would not find the journal, and so neither the last commits nor who holds it.
+            await self.close()
+            raise StoreError(f"{self.path} has {names} names (hard links); its journal goes by one: remove the others")
         try:
             self._read = self._connect()
             self._migrate(self._read)
@@ -113,7 +122,7 @@ class SqliteStore:
         try:
             yield connection
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: {error}") from error
+            raise self._failure(error) from error
         finally:
             connection.close()
 
@@ -136,7 +145,36 @@ class SqliteStore:
                 connection.execute("ROLLBACK")
             raise
 
+    @property
+    def problem(self) -> str:
+        """Why nothing can be written until the process is started again; nothing, if all is well."""
+        return "" if self._ended is None else f"the writer has ended: {self._ended!r}"
+
     def _work(self) -> None:
+        """Write until there is nothing more to come; if anything else ends this, it is said, and all are refused."""
+        try:
+            self._write_all()
+        except BaseException as error:
+            self._ended = error
+            _LOG.critical("the writer of the store has ended; start the server again", exc_info=error)
+            self._refuse_all()
+
+    def _put(self, job: Job) -> None:
+        """Hand a job to the writer."""
+        self._queue.put(job)
+        if self._ended is not None:
+            self._refuse_all()
+
+    def _refuse_all(self) -> None:
+        """Refuse what will not be written any more."""
+        jobs, self._taken = [*self._taken], []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                jobs += filter(None, [self._queue.get_nowait()])
+        for _, waiting, _, _ in jobs:
+            _resolve(waiting, None, StoreError(f"{self.path}: {self.problem}"))
+
+    def _write_all(self) -> None:
         """Write what has gathered, in one transaction, until there is nothing more to come."""
         write: sqlite3.Connection | None = None
         while (first := self._queue.get()) is not None:
@@ -148,24 +186,45 @@ class SqliteStore:
                         stop = True
                     else:
                         jobs.append(following)
+            self._taken = jobs
             try:
                 if write is None:
                     write = self._connect()
-                done = self._transact(write, jobs)
-            except (sqlite3.Error, StoreError) as error:
+                done = self._written_or_refused(write, jobs)
+            except Exception as error:
                 if write is not None:
                     with contextlib.suppress(sqlite3.Error):
                         write.close()
                 write, self._heads = None, {}  # after a failure nothing that is held in memory is trusted
-                full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-                failure = StoreError(f"{self.path}: {error}", full)
-                done = [(None, failure)] * len(jobs)
+                done = [(None, self._failure(error))] * len(jobs)
             for (_, waiting, _, _), (value, problem) in zip(jobs, done, strict=True):
                 _resolve(waiting, value, problem)
+            self._taken = []
             if stop:
                 break
         if write is not None:
             write.close()
+
+    def _written_or_refused(
+        self, write: sqlite3.Connection, jobs: Sequence[Job]
+    ) -> Sequence[tuple[Any, BaseException | None]]:
+        """Do jobs in one transaction; if one of them is to blame that it fails, do each alone."""
+        try:
+            return self._transact(write, jobs)
+        except sqlite3.OperationalError:
+            raise  # no room, no file, no lock: it is the same for all
+        except Exception as error:
+            if len(jobs) == 1:
+                return [(None, self._failure(error))]
+            return [self._written_or_refused(write, [job])[0] for job in jobs]
+
+    def _failure(self, error: Exception) -> StoreError:
+        """Return what went wrong in our words."""
+        if isinstance(error, StoreError):
+            return error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        said = str(error) if isinstance(error, sqlite3.Error) else f"{type(error).__name__}: {error}"
+        return StoreError(f"{self.path}: {said}", code == sqlite3.SQLITE_FULL, code in _DAMAGE)
 
     def _transact(self, write: sqlite3.Connection, jobs: Sequence[Job]) -> list[tuple[Any, BaseException | None]]:
         point("before-begin")
@@ -176,7 +235,11 @@ class SqliteStore:
             point("after-begin")
             for work, _, policy, base in jobs:
                 if policy and policy not in heads:
-                    heads[policy] = write.execute("SELECT head FROM policy WHERE id=?", (policy,)).fetchone()[0]
+                    row = write.execute("SELECT head FROM policy WHERE id=?", (policy,)).fetchone()
+                    if row is None:
+                        done.append((None, PolicyGone()))
+                        continue
+                    heads[policy] = row[0]
                 if policy and heads[policy] != base:
                     # The group before it failed, so it stands on what was never written.
                     done.append((None, StoreError(f"{self.path}: a group that follows on one that failed")))
@@ -198,7 +261,7 @@ class SqliteStore:
 
     async def _written(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         future: Future[Any] = Future()
-        self._queue.put((work, future, 0, 0))
+        self._put((work, future, 0, 0))
         return await asyncio.wrap_future(future)
 
     async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
@@ -224,7 +287,7 @@ class SqliteStore:
                         f"SELECT key,turn,at,fate,body FROM stray WHERE {where} ORDER BY key, turn", (policy, *some)
                     )
         except sqlite3.Error as error:
-            raise StoreError(f"{self.path}: {error}") from error
+            raise self._failure(error) from error
         return gather(events, strays)
 
     async def policies(self) -> Sequence[PolicyRow]:
@@ -273,27 +336,25 @@ class SqliteStore:
         """Return the histories of decisions."""
         return self._find(policy, keys)
 
-    async def forget_orphans(self, policy: int, before: int) -> int:
-        """Delete orphans that are older than a time, and return how many."""
+    async def forget_orphans(self, policy: int, age: int) -> int:
+        """Delete orphans that are older than this many microseconds, and return how many."""
         if policy not in self._strayed:
             return 0
-        return int(
-            await self._written(
-                lambda write: (
-                    write.execute(
-                        "DELETE FROM stray WHERE policy=? AND fate='orphan' AND at<?", (policy, before)
-                    ).rowcount
-                )
-            )
-        )
+        old, before = "DELETE FROM stray WHERE policy=? AND fate='orphan' AND at<?", clock.steady() - age
+        return int(await self._written(lambda write: write.execute(old, (policy, before)).rowcount))
 
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
-        """Return the snapshots, newest first."""
-        return await self._all(
-            "SELECT seq,version,sha256,payload FROM snapshot WHERE policy=? ORDER BY seq DESC",
-            (policy,),
-            Snapshot._make,
-        )
+        """Return the snapshots, newest first; one that cannot be read any more is empty, and so not whole."""
+        statement = "SELECT seq,version,sha256,payload FROM snapshot WHERE policy=? AND seq=?"
+        found = []
+        for (seq,) in await self._all("SELECT seq FROM snapshot WHERE policy=? ORDER BY seq DESC", (policy,)):
+            try:
+                found += await self._all(statement, (policy, seq), Snapshot._make)
+            except StoreError as error:
+                if not error.damaged:
+                    raise
+                found.append(Snapshot(seq, "", b"", b""))
+        return found
 
     async def put_snapshot(self, policy: int, snapshot: Snapshot) -> None:
         """Keep a snapshot, and of those before it two."""
@@ -358,7 +419,7 @@ class SqliteStore:
         return [] if found == ["ok"] else found
 
     async def backup(self, target: str) -> None:
-        """Write a copy that can be opened, while a server goes on writing."""
+        """Write a copy that can be opened, while a server goes on writing; only its owner may read it."""
 
         def copy() -> None:
             with self._reader() as source:
@@ -368,8 +429,12 @@ class SqliteStore:
                 finally:
                     goal.close()
 
-        if Path(target).exists():
-            raise StoreError(f"{target} is there already")
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY))
+        except FileExistsError:
+            raise StoreError(f"{target} is there already") from None
+        except OSError as error:
+            raise StoreError(f"{target} cannot be written: {error.strerror}") from None
         await asyncio.to_thread(copy)
 
 
@@ -405,7 +470,7 @@ class _SqliteGroup:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(_settle, future, problem)
 
-        self._store._queue.put((work, settle, policy, base))
+        self._store._put((work, settle, policy, base))
         return future
 
 
@@ -420,10 +485,11 @@ def _settle(future: asyncio.Future[None], problem: BaseException | None) -> None
 def _resolve(waiting: Any, value: Any, problem: BaseException | None) -> None:
     if not isinstance(waiting, Future):
         waiting(value, problem)
-    elif problem is None:
-        waiting.set_result(value)
-    else:
-        waiting.set_exception(problem)
+    elif waiting.set_running_or_notify_cancel():  # else whoever asked has gone
+        if problem is None:
+            waiting.set_result(value)
+        else:
+            waiting.set_exception(problem)
 
 
 def _insert(connection: sqlite3.Connection, policy: int, write: Write) -> None:
@@ -446,32 +512,3 @@ def _insert(connection: sqlite3.Connection, policy: int, write: Write) -> None:
             "INSERT INTO counter VALUES (?,?,?,?) ON CONFLICT DO UPDATE SET value=value+excluded.value",
             (policy, write.minute, name, value),
         )
-
-
-def _own(path: Path) -> Any:
-    """Return a file that locks the store for as long as it is open; refuse if another server has it, by name."""
-    lock = open(path.with_name(f"{path.name}.lock"), "a+", encoding="utf-8")  # noqa: SIM115 - held open
-    try:
-        if os.name == "posix":
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            import msvcrt
-
-            lock.seek(2**20)  # far behind what is written, which others must be able to read
-            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    except OSError:
-        lock.seek(0)
-        try:
-            holder = json.loads(lock.read() or "{}")
-        except ValueError:
-            holder = {}
-        lock.close()
-        who = f"process {holder['pid']}, since {holder['since']}" if "pid" in holder else "another process"
-        raise StoreError(f"{path} is served by {who}; one server may have it at a time") from None
-    lock.seek(0)
-    lock.truncate()
-    json.dump({"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}, lock)
-    lock.flush()
-    return lock

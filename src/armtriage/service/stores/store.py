@@ -15,11 +15,14 @@ __all__ = ["Group", "KeyRow", "PolicyGone", "PolicyRow", "Snapshot", "Store", "S
 
 
 class StoreError(ArmtriageError, RuntimeError):
-    """The store did not do what was asked; `full` says that the disk had no room."""
+    """The store did not do what was asked.
 
-    def __init__(self, text: str, full: bool = False) -> None:
+    `full` says that the disk had no room, `damaged` that what was stored cannot be read any more.
+    """
+
+    def __init__(self, text: str, full: bool = False, damaged: bool = False) -> None:
         super().__init__(text)
-        self.full = full
+        self.full, self.damaged = full, damaged
 
 
 class PolicyGone(StoreError):
@@ -104,6 +107,10 @@ class Store(Protocol):
     depth: int  # how many groups of a policy may be under way
     shared: bool  # whether other processes may write, too
 
+    @property
+    def problem(self) -> str:
+        """Why nothing can be written until the process is started again; nothing, if all is well."""
+
     async def open(self) -> None:
         """Make or migrate the tables, and refuse what cannot be served safely."""
 
@@ -131,11 +138,11 @@ class Store(Protocol):
     async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions."""
 
-    async def forget_orphans(self, policy: int, before: int) -> int:
-        """Delete orphans that are older than a time, and return how many."""
+    async def forget_orphans(self, policy: int, age: int) -> int:
+        """Delete orphans that are older than this many microseconds by the store's clock, and return how many."""
 
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
-        """Return the snapshots, newest first."""
+        """Return the snapshots, newest first; one that cannot be read any more is empty, and so not whole."""
 
     async def put_snapshot(self, policy: int, snapshot: Snapshot) -> None:
         """Keep a snapshot, and of those before it two; of a policy that is deleted none."""
