@@ -653,3 +653,47 @@ def test_an_address_without_a_database_is_said_without_its_password():
         assert "hidden" not in str(caught.value)
 
     run(work)
+
+
+def test_every_connection_waits_for_the_disk_whatever_the_database_says_later(database):
+    """Checked at the start only, a setting that was changed later lost what had been acknowledged."""
+    import psycopg
+
+    async def work():
+        async with served(database) as call:
+            await call.make()
+            store = call.service.store
+            with psycopg.connect(database, autocommit=True) as admin:
+                name = urlsplit(database).path[1:]
+                admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+            async with store._pool.connection() as one, store._pool.connection() as other:
+                for connection in (one, other):  # at least one of them is new
+                    assert await (await connection.execute("SHOW synchronous_commit")).fetchone() == ("on",)
+            with psycopg.connect(database) as plain:
+                assert plain.execute("SHOW synchronous_commit").fetchone() == ("off",)
+            await call.decide()
+
+    run(work)
+
+
+def test_orphans_and_traffic_go_by_the_clock_of_the_database(database, monkeypatch):
+    """The server's own clock is two days ahead: nothing is forgotten early, and the last minutes are found."""
+    from armtriage.service import clock
+
+    real = clock.steady
+    monkeypatch.setattr(clock, "steady", lambda: real() + 2 * 86_400_000_000)
+
+    async def work():
+        async with served(database) as call:
+            await call.make()
+            assert (await call.reward("early", {"tea": 1})).status_code == 404
+            await call.decide()
+            loop = call.service.loops["slate"]
+            await loop._save(*loop._frozen())
+            kept = await call.service.store.history(loop.row.id, ["early"])
+            assert [one.fate for one in kept["early"].strays] == ["orphan"]
+            traffic = (await call.get("/v1/policies/slate/traffic")).json()
+            assert sum(of.get("decisions", 0) for of in traffic["minutes"].values()) == 1
+            assert await call.service.store.forget_orphans(loop.row.id, -1_000_000) == 1
+
+    run(work)

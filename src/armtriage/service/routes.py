@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from armtriage.service import clock, parquet, views
+from armtriage.service import parquet, views
 from armtriage.service.events import DECISION
 from armtriage.service.fold import Fold
 from armtriage.service.messages import (
@@ -233,7 +233,7 @@ async def stream(call: Call) -> Stream:
 async def traffic(call: Call) -> Reply:
     """Return counts by minute."""
     loop = call.service.loop(call.name)
-    since = clock.steady() // 60_000_000 - call.query["minutes"] + 1
+    since = await call.service.store.now() // 60_000_000 - call.query["minutes"] + 1
     rows = await call.service.store.counters_by_minute(loop.row.id, since)
     return Reply(200, encode(views.traffic(rows)))
 

@@ -134,6 +134,11 @@ class PostgresStore:
         async with self._connection() as connection:
             return (await connection.execute(statement, values)).rowcount
 
+    async def now(self) -> int:
+        """Return the database's time."""
+        ((now,),) = await self._all(f"SELECT {_NOW}")
+        return int(now)
+
     async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
         """Lock the end of the log, and read what came since: in one round trip."""
         try:

@@ -264,6 +264,10 @@ class SqliteStore:
         self._put((work, future, 0, 0))
         return await asyncio.wrap_future(future)
 
+    async def now(self) -> int:
+        """Return this process's time."""
+        return clock.steady()
+
     async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
         """Take the end of the log, which is this process's own."""
         return _SqliteGroup(self, policy, at, self._find(policy, keys) if keys else {})

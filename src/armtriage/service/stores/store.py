@@ -117,6 +117,9 @@ class Store(Protocol):
     async def close(self) -> None:
         """Let go of everything."""
 
+    async def now(self) -> int:
+        """Return the time of the clock by which events and counts are dated, in microseconds since 1970."""
+
     async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
         """Take the end of a policy's log, of which events up to `at` are known; `keys` are looked up on the way.
 
