@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,23 @@ class Model:
         self.decisions: dict[str, dict[str, Any]] = {}
         self.told: dict[str, dict[str, tuple[str, float]]] = {}
         self.strays: dict[str, dict[tuple[str, str], float]] = {}
+        self.zeros: dict[str, dict[str, set[str]]] = {}  # what hits filled in, and under which ids
         self.closed: set[str] = set()
         self.status = "running"
         self.retired: set[str] = set()
         self.expired = 0
         self.counts = dict.fromkeys(("applied", "duplicate", "conflict", "late", "orphan", "rejected"), 0)
 
+    def hits(self, key: str, names: list[str], reward_id: str) -> tuple[int, dict[str, str] | None]:
+        """The same for hits that are the last."""
+        show = self.decisions[key]["show"] if key in self.decisions else names
+        if not set(names) <= set(show):
+            return self._rejected(dict.fromkeys(names, 1.0))
+        rewards = {name: float(name in names) for name in show}
+        return self.reward(key, rewards, reward_id, True, set(show) - set(names))
+
     def reward(
-        self, key: str, rewards: dict[str, float], reward_id: str, last: bool
+        self, key: str, rewards: dict[str, float], reward_id: str, last: bool, filled: Set[str] = frozenset()
     ) -> tuple[int, dict[str, str] | None]:
         """Return the status and the fates that a reward must have, and note it."""
         made = self.decisions.get(key)
@@ -49,12 +59,18 @@ class Model:
         if made is not None and any(not 0 <= value <= 1 for value in rewards.values()):
             return self._rejected(rewards)
         told, strays = self.told.setdefault(key, {}), self.strays.setdefault(key, {})
+        zeros = self.zeros.setdefault(key, {})
         fates = {}
         for name, value in rewards.items():
+            silent = name in filled and not reward_id
             if name in told:
-                known = told[name][1] if told[name][0] == reward_id else value
+                known = told[name][1] if told[name][0] == reward_id and not silent else value
             elif made is None or key in self.closed:
                 known = strays.get((name, reward_id))
+                if known is not None and silent:
+                    known = value
+                if known is None and name in zeros and (not value or (reward_id and reward_id in zeros[name])):
+                    known = 0.0
             else:
                 known = None
             fresh = "orphan" if made is None else "late" if key in self.closed else "applied"
@@ -64,7 +80,9 @@ class Model:
             self._count(fates)
             return 409, fates
         for name, fate in fates.items():
-            if fate == "applied":
+            if name in filled and fate in ("applied", "late"):
+                zeros.setdefault(name, set()).add(reward_id)
+            elif fate == "applied":
                 told[name] = reward_id, rewards[name]
             elif fate in ("late", "orphan"):
                 strays[name, reward_id] = rewards[name]
@@ -73,9 +91,9 @@ class Model:
         self._count(fates)
         return 404 if made is None else 200, fates
 
-    def adopt(self, key: str, orphans: list[tuple[dict[str, float], str, bool]]) -> None:
+    def adopt(self, key: str, orphans: list[tuple[dict[str, float], str, bool, bool]]) -> None:
         """Apply rewards that came before their decision, until one does not fit it."""
-        for rewards, reward_id, last in orphans:
+        for rewards, reward_id, last, hits in orphans:
             made, told = self.decisions[key], self.told.setdefault(key, {})
             if key in self.closed or any(
                 name not in made["show"] or not 0 <= value <= 1 for name, value in rewards.items()
@@ -88,6 +106,8 @@ class Model:
                 continue
             for name, value in rewards.items():
                 told.setdefault(name, (reward_id, value))
+            if hits:
+                self.zeros[key] = {name: {""} for name in made["show"] if name not in told}
             if last or len(told) == len(made["show"]):
                 self.closed.add(key)
 
@@ -134,7 +154,7 @@ class Machine(RuleBasedStateMachine):
             self.address = new_database(os.environ["ARMTRIAGE_MACHINE_POSTGRES"])
         self.model = Model()
         self.ahead = 0
-        self.orphans: dict[str, list[tuple[dict[str, float], str, bool]]] = {}
+        self.orphans: dict[str, list[tuple[dict[str, float], str, bool, bool]]] = {}
         self.open()
 
     def open(self) -> None:
@@ -188,8 +208,28 @@ class Machine(RuleBasedStateMachine):
         body: dict[str, Any] = {"decision": key, "rewards": rewards, "last": last} | ({"id": name} if name else {})
         answer = self.runner.run(self.call.post("/v1/policies/slate/rewards", json=body))
         if made is None and rewards:
-            self.orphans.setdefault(key, []).append((rewards, name, last))
+            self.orphans.setdefault(key, []).append((rewards, name, last, False))
         status, fates = self.model.reward(key, rewards, name, last)
+        assert (answer.status_code, answer.json().get("fates")) == (status, fates), (body, answer.text)
+
+    @rule(key=IDS, names=st.lists(st.sampled_from(NAMES), max_size=2, unique=True), name=REWARD_IDS,
+          last=st.sampled_from([None, True, False]), shown=st.sampled_from([0, 0, 1, 2, 3]))  # fmt: skip
+    def hits(self, key: str, names: list[str], name: str, last: bool | None, shown: int) -> None:
+        made = self.model.decisions.get(key)
+        if made is None and key in self.orphans:
+            return
+        if shown and made is not None:
+            names = [item for place, item in enumerate(made["show"]) if shown >> place & 1]
+        body: dict[str, Any] = {"decision": key, "hits": names} | ({"id": name} if name else {})
+        body |= {} if last is None else {"last": last}
+        answer = self.runner.run(self.call.post("/v1/policies/slate/rewards", json=body))
+        rewards, closing = dict.fromkeys(names, 1.0), last is not False
+        if made is None and names:
+            self.orphans.setdefault(key, []).append((rewards, name, closing, closing))
+        if closing:
+            status, fates = self.model.hits(key, names, name)
+        else:
+            status, fates = self.model.reward(key, rewards, name, False)
         assert (answer.status_code, answer.json().get("fates")) == (status, fates), (body, answer.text)
 
     @rule()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from armtriage.service.messages import FATES
-from service.calls import run, served
+from service.calls import SLATE, run, served
 
 
 async def _some(call, **more):
@@ -71,7 +71,123 @@ def test_hits_are_ones_and_the_other_shown_arms_zeros(address):
                 one: "duplicate",
                 other: "duplicate",
             }
-            assert (await call.reward("visit-1", hits=[one])).status_code == 409
+
+    run(work)
+
+
+def test_hits_that_others_may_follow_leave_the_decision_open(address):
+    async def work():
+        async with served(address) as call:
+            await call.make(budget=3)
+            one, other, third = (await call.decide(id="visit-1"))["arms"]
+            first = await call.reward("visit-1", hits=[one], last=False)
+            assert (first.json()["fates"], first.json()["open"]) == ({one: "applied"}, [other, third])
+            again = await call.reward("visit-1", hits=[one], last=False)
+            assert (again.json()["fates"], again.json()["open"]) == ({one: "duplicate"}, [other, third])
+            assert (await call.reward("visit-1", hits=[], last=False)).json()["open"] == [other, third]
+            last = await call.reward("visit-1", hits=[other])
+            assert last.json()["fates"] == {one: "duplicate", other: "applied", third: "applied"}
+            assert last.json()["open"] == []
+            arms = {arm["id"]: arm for arm in (await call.get("/v1/policies/slate/arms")).json()["arms"]}
+            assert [arms[name]["mean"] for name in (one, other, third)] == [1.0, 1.0, 0.0]
+            before = await call.digest()
+            for hit in ([one], [other], [one, other], []):
+                assert set((await call.reward("visit-1", hits=hit)).json()["fates"].values()) == {"duplicate"}
+            late = await call.reward("visit-1", hits=[third], last=False)
+            assert late.json()["fates"] == {third: "late"}
+            assert await call.digest() == before
+
+    run(work)
+
+
+@pytest.mark.parametrize("form", ["hits", "more hits", "rewards"])
+def test_a_click_after_the_hits_that_closed_is_late_and_kept(address, form):
+    """Nobody has said that there would be none: `hits` filled the 0 in, as the end of the join window does."""
+
+    async def work():
+        async with served(address) as call:
+            one, other = await _some(call)
+            await call.reward("visit-1", hits=[one])
+            before = await call.digest()
+            body = {"rewards": {other: 1}} if form == "rewards" else {"hits": [other]}
+            body |= {"last": False} if form == "more hits" else {}
+            late = await call.reward("visit-1", **body)
+            assert (late.status_code, late.json()["fates"][other]) == (200, "late")
+            for repeated in (body, {"hits": [one]}, {"hits": [one, other]}):
+                again = await call.reward("visit-1", **repeated)
+                assert set(again.json()["fates"].values()) == {"duplicate"}
+            assert (await call.reward("visit-1", {one: 0})).status_code == 409
+            assert await call.digest() == before
+            seen = (await call.get("/v1/policies/slate/decisions/visit-1")).json()
+            assert [entry["rewards"] for entry in seen["late"]] == [{other: 1.0}]
+            assert (await call.counts())["late"] == 1
+
+    run(work)
+
+
+def test_the_same_id_with_other_hits_is_a_conflict(address):
+    async def work():
+        async with served(address) as call:
+            one, other = await _some(call)
+            assert (await call.reward("visit-1", hits=[one], id="a")).status_code == 200
+            assert (await call.reward("visit-1", hits=[one], id="a")).json()["fates"] == {
+                one: "duplicate",
+                other: "duplicate",
+            }
+            for hits in ([other], [], [one, other]):
+                assert (await call.reward("visit-1", hits=hits, id="a")).json()["error"] == "conflict"
+            late = await call.reward("visit-1", hits=[other], id="b")
+            assert late.json()["fates"] == {one: "duplicate", other: "late"}
+            assert (await call.reward("visit-1", hits=[other], id="b")).json()["fates"][other] == "duplicate"
+
+    run(work)
+
+
+def test_hits_of_a_decision_that_ran_out_of_time_are_late_one_by_one(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            one, other = await _some(call)
+            await call.reward("visit-1", {}, last=True)
+            assert (await call.reward("visit-1", hits=[one])).json()["fates"] == {one: "late", other: "late"}
+            assert (await call.reward("visit-1", hits=[other])).json()["fates"] == {one: "duplicate", other: "late"}
+            assert (await call.reward("visit-1", hits=[one])).json()["fates"] == {one: "duplicate", other: "duplicate"}
+
+    run(work)
+
+
+@pytest.mark.parametrize("rule", ["first", "last", "sum"])
+def test_hits_that_came_before_their_decision_are_all_adopted(address, rule):
+    """Each of them would have closed it; none may shut the others out."""
+
+    async def work():
+        async with served(address) as call:
+            await call.make(budget=3, reward={"rule": rule})
+            arms = ["tea", "milk", "jam"]
+            for name in arms[:2]:
+                assert (await call.reward("visit-1", hits=[name])).json()["error"] == "orphan"
+            assert (await call.decide(id="visit-1", eligible=arms))["arms"] == sorted(arms, key=SLATE["arms"].index)
+            seen = (await call.get("/v1/policies/slate/decisions/visit-1")).json()
+            assert (seen["status"], seen["late"]) == ("closed", [])
+            assert seen["rewards"] == {"tea": {"": 1.0}, "milk": {"": 1.0}, "jam": {"": 0.0}}
+            assert (await call.counts())["adopted"] == 3
+            assert (await call.reward("visit-1", hits=["jam"])).json()["fates"]["jam"] == "late"
+
+    run(work)
+
+
+def test_the_last_hits_leave_earlier_rewards_as_they_are(sqlite_address):
+    """Under the rule `last` a 0 that is filled in must not become the last."""
+
+    async def work():
+        async with served(sqlite_address) as call:
+            one, other = await _some(call, reward={"rule": "last"})
+            await call.reward("visit-1", {one: 0.5}, id="a")
+            assert (await call.reward("visit-1", hits=[other], id="b")).json()["fates"] == {
+                one: "duplicate",
+                other: "applied",
+            }
+            arms = {arm["id"]: arm["mean"] for arm in (await call.get("/v1/policies/slate/arms")).json()["arms"]}
+            assert (arms[one], arms[other]) == (0.5, 1.0)
 
     run(work)
 
@@ -167,7 +283,6 @@ def test_rules_that_gather_learn_at_the_end(address, rule, learnt):
         ({"rewards": {"{one}": 1, "{hidden}": 1}}, "not_shown"),
         ({"hits": ["{hidden}"]}, "not_shown"),
         ({"rewards": {"{one}": 1}, "hits": ["{one}"]}, "invalid"),
-        ({"hits": ["{one}"], "last": True}, "invalid"),
         ({}, "invalid"),
     ],
 )

@@ -174,11 +174,11 @@ class Client:
         rewards : mapping, optional
             Rewards by arm.
         hits : iterable of str, optional
-            Instead: the arms with reward 1, where all others that were shown have 0.
+            Instead: the arms with reward 1; unless more hits may follow, all others that were shown have 0.
         id : str, optional
             Tells several rewards of one arm apart, where the policy's rule is ``last`` or ``sum``.
         last : bool, optional
-            Whether no more will come.
+            Whether no more will come; by default True for `hits`, and False for `rewards`.
         """
         if isinstance(decision, ServedDecision) and not decision.logged:
             return {}

@@ -77,12 +77,13 @@ class Decided(Struct, array_like=True):
 
 
 class Rewarded(Struct, array_like=True):
-    """Rewards that were applied; `last` says that no more will come."""
+    """Rewards that were applied; `last` says that no more will come, `hits` that zeros among them were filled in."""
 
     arms: list[int]
     values: list[float]
     reward: str
     last: bool
+    hits: bool = False
 
 
 class Expired(Struct, array_like=True):
@@ -107,7 +108,7 @@ class Lived(Struct, array_like=True):
 
 
 class StrayBody(Struct, array_like=True):
-    """Rewards as they came, by the arms' names; of `hits` only those that hit."""
+    """Rewards as they came, by the arms' names; with `hits`, zeros among them were filled in."""
 
     rewards: dict[str, float]
     reward: str

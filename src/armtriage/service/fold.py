@@ -298,14 +298,6 @@ class Fold:
         fold._queue.extend(fold.open)
         return fold
 
-    def history_of_rewards(self, rewarded: Sequence[Rewarded]) -> Mapping[int, dict[str, float]]:
-        """Return, for each arm, the values of its rewards by their ids."""
-        found: dict[int, dict[str, float]] = {}
-        for body in rewarded:
-            for arm, value in zip(body.arms, body.values, strict=True):
-                found.setdefault(arm, {})[body.reward] = value
-        return found
-
 
 def _pieces(opened: Mapping[str, Open]) -> Iterator[bytes]:
     """Yield open decisions, packed."""

@@ -100,7 +100,11 @@ class DecideBatch(Message):
 
 
 class Reward(Message):
-    """Tell rewards of a decision: `rewards` by arm, or `hits`, the arms with a reward of 1 where the others have 0."""
+    """Tell rewards of a decision: `rewards` by arm, or `hits`, the arms with a reward of 1.
+
+    `last` says whether no more will come: true by default for `hits`, where it makes the reward of every other arm 0,
+    and false for `rewards`.
+    """
 
     decision: Id
     rewards: dict[ArmName, Number] | UnsetType = UNSET

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from msgspec import UNSET
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_contexts
@@ -74,6 +75,29 @@ class _Asked(NamedTuple):
     @property
     def plain(self) -> bool:
         return self.mask is None and self.contexts is None
+
+
+class _Past:
+    """What was told of the arms of a decision that is closed or unknown, each by its name."""
+
+    def __init__(self, names: Sequence[str], known: History) -> None:
+        self.told: dict[str, dict[str, float]] = {}  # by the rewards' ids
+        self.stored: dict[tuple[str, str], float] = {}  # late and orphans: by name and id
+        self.filled: dict[str, set[str]] = {}  # ids of hits that left the arm out
+        for event in known.events:
+            if event.kind == log.REWARD:
+                body = unpack(event)
+                for arm, value in zip(body.arms, body.values, strict=True):
+                    if body.hits and not value:
+                        self.filled.setdefault(names[arm], set()).add(body.reward)
+                    else:
+                        self.told.setdefault(names[arm], {})[body.reward] = value
+        for stray in map(unpack_stray, known.strays):
+            for name, value in stray.rewards.items():
+                if stray.hits and not value:
+                    self.filled.setdefault(name, set()).add(stray.reward)
+                else:
+                    self.stored.setdefault((name, stray.reward), value)
 
 
 class Turn:
@@ -345,22 +369,29 @@ class Turn:
     def _adopt(self, key: str) -> None:
         """Apply rewards that came before their decision, as far as they fit it."""
         held = [unpack_stray(one) for one in self.history(key).strays if one.fate == "orphan"]
-        for body in held:
-            if body.hits:
-                request = Reward(decision=key, hits=list(body.rewards), id=body.reward or UNSET)
-            else:
-                request = Reward(decision=key, rewards=body.rewards, id=body.reward or UNSET, last=body.last)
-            if key in self.fold.open:
-                try:
-                    fates, rewarded = self._fates(request, self.fold.open[key])
-                except Refused:
-                    held = []  # it stays what it is, and is forgotten when its day is over
-                    continue
-                if rewarded is not None:
-                    self._log(self.fold.reward(key, rewarded, self.now))
-                self.counts.update("adopted" for fate in fates.values() if fate == "applied")
-        if held:
+        fitting = [self._adopt_one(Reward(decision=key, rewards=one.rewards, id=one.reward or UNSET)) for one in held]
+        # A request that was the last did not know of the others, so that the end comes after all of them.
+        ends = [one for one, fits in zip(held, fitting, strict=True) if fits and (one.hits or one.last)]
+        if any(one.hits for one in ends):
+            self._adopt_one(Reward(decision=key, hits=[]))
+        elif ends:
+            self._adopt_one(Reward(decision=key, rewards={}, last=True))
+        if held and all(fitting):  # else it stays what it is, and is forgotten when its day is over
             self.adopted.append(key)
+
+    def _adopt_one(self, request: Reward) -> bool:
+        """Apply a reward that came early; return False if it does not fit its decision."""
+        one = self.fold.open.get(request.decision)
+        if one is None:
+            return True  # all that the decision waits for has come
+        try:
+            fates, rewarded = self._fates(request, one)
+        except Refused:
+            return False
+        if rewarded is not None:
+            self._log(self.fold.reward(request.decision, rewarded, self.now))
+        self.counts.update("adopted" for fate in fates.values() if fate == "applied")
+        return True
 
     def reward(self, request: Reward) -> Reply | Refused:
         """Apply rewards, each of which ends as one of six fates; refuse all of a request, or nothing."""
@@ -391,8 +422,9 @@ class Turn:
     def _reward(self, request: Reward) -> Reply:
         if (request.rewards is UNSET) == (request.hits is UNSET):
             raise Refused("invalid", "give either rewards or hits")
-        if request.hits is not UNSET and request.last is not UNSET:
-            raise Refused("invalid", "hits are the last rewards of a decision anyway")
+        if request.hits is not UNSET and request.last is False:
+            # Hits that others may follow say nothing of the arms that they leave out.
+            request = replace(request, hits=UNSET, rewards=dict.fromkeys(request.hits, 1.0))
         if self.fold.status == "archived":
             raise Refused("archived")
         one = self.fold.open.get(request.decision)
@@ -427,46 +459,42 @@ class Turn:
         fold = self.fold
         values = self._values(request, one.show)
         reward = "" if request.id is UNSET else request.id
-        last = request.hits is not UNSET or request.last is True
-        fates: dict[str, str] = {}
+        hits, fates = request.hits is not UNSET, dict[str, str]()
+        last = hits or request.last is True
         for arm, value in values.items():
-            if fold.rule == "first":
-                known = one.told.get(arm)
-                before = None if known is None else known[1] if known[0] == reward else value
-            else:
-                before = one.gathered.get(arm, {}).get(reward)
+            known = one.told.get(arm)
+            told = one.gathered.get(arm, {}) if known is None else {known[0]: known[1]}
+            before = self._before(told, reward, value, filled=hits and not value)
             fates[fold.names[arm]] = "applied" if before is None else "duplicate" if before == value else "conflict"
         _refuse_conflict(fates)
         fresh = [(arm, value) for arm, value in values.items() if fates[fold.names[arm]] == "applied"]
         if not fresh and not last:
             return fates, None
         fresh.sort()
-        return fates, Rewarded([arm for arm, _ in fresh], [value for _, value in fresh], reward, last)
+        return fates, Rewarded([arm for arm, _ in fresh], [value for _, value in fresh], reward, last, hits)
 
     def _late_or_orphan(self, request: Reward) -> Reply:
         """Store rewards of a decision that is closed or unknown, without learning from them."""
         fold, known = self.fold, self.history(request.decision)
         decided = next((unpack(event) for event in known.events if event.kind == log.DECISION), None)
-        reward = "" if request.id is UNSET else request.id
+        reward, hits = "" if request.id is UNSET else request.id, request.hits is not UNSET
         if decided is not None:
             values = self._values(request, decided.arms if decided.show is None else decided.show)
-            told = fold.history_of_rewards([unpack(event) for event in known.events if event.kind == log.REWARD])
             given = {fold.names[arm]: value for arm, value in values.items()}
         else:
-            given = dict(request.rewards) if request.rewards is not UNSET else dict.fromkeys(request.hits, 1.0)  # type: ignore[arg-type]
-            told = {}
+            given = dict.fromkeys(request.hits, 1.0) if request.hits is not UNSET else dict(request.rewards)  # type: ignore[arg-type]
             if not given:
                 raise Refused("unknown_decision", fates={})
-        strays = [unpack_stray(one) for one in known.strays]
+        past = _Past(fold.names, known)
         fate = "orphan" if decided is None else "late"
         fates = {}
         for name, value in given.items():
-            before = self._before(told.get(fold.index[name], {}) if decided else {}, strays, name, reward, value)
+            before = self._before_closed(past, name, reward, value, filled=hits and not value)
             fates[name] = fate if before is None else "duplicate" if before == value else "conflict"
         _refuse_conflict(fates)
         fresh = {name: value for name, value in given.items() if fates[name] == fate}
         if fresh:
-            body = StrayBody(fresh, reward, request.last is True, request.hits is not UNSET and decided is None)
+            body = StrayBody(fresh, reward, request.last is True, hits)
             stray = Stray(request.decision, _next_turn(known), self.now, fate, log.pack(body))
             self.strays.append(stray)
             self.own.setdefault(request.decision, History([], [])).strays.append(stray)
@@ -475,15 +503,27 @@ class Turn:
         self.counts.update(fates.values())
         return Reply(200, encode(Fates(request.decision, fates, [], fold.head)))  # type: ignore[arg-type]
 
-    def _before(
-        self, told: Mapping[str, float], strays: Sequence[StrayBody], name: str, reward: str, value: float
-    ) -> float | None:
-        """Return what an arm's reward with this id was before, if there was one."""
+    def _before(self, told: Mapping[str, float], reward: str, value: float, *, filled: bool) -> float | None:
+        """Return what an arm's reward with this id was before, if there was one.
+
+        A 0 that `hits` fill in contradicts nothing, unless the client has given its request the id of another.
+        """
+        if filled and told:
+            return told.get(reward, value) if reward else value
         if told and self.fold.rule == "first":
             return told.get(reward, value)
-        if reward in told:
-            return told[reward]
-        return next((one.rewards[name] for one in strays if one.reward == reward and name in one.rewards), None)
+        return told.get(reward)
+
+    def _before_closed(self, past: _Past, name: str, reward: str, value: float, *, filled: bool) -> float | None:
+        """Return the same for a decision that is closed or unknown, of which all is in the past."""
+        before = self._before(past.told.get(name, {}), reward, value, filled=filled)
+        if before is None:
+            stored = past.stored.get((name, reward))
+            before = value if stored is not None and filled and not reward else stored
+        if before is None and name in past.filled:
+            # What hits left out is 0 for whoever learns it, and still unknown to whoever tells more.
+            before = 0.0 if not value or (reward and reward in past.filled[name]) else None
+        return before
 
     def change_arms(self, change: ArmsChange) -> Reply | Refused:
         """Add, retire and restore arms, all or nothing."""
