@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from armtriage.service.messages import Create, Decide, Reward, read
+from armtriage.service.messages import ArmsChange, Create, Decide, DecideBatch, Reward, RewardBatch, Status, read
 from armtriage.service.refusal import Refused
+from armtriage.service.routes import ROUTES
 from service.calls import run, served
 
 POISON = {
@@ -140,6 +141,72 @@ def test_a_body_is_taken_if_and_only_if_no_key_is_there_twice(pairs):
         with pytest.raises(Refused) as caught:
             read(Reward, _text(pairs))
         assert caught.value.code == "duplicate_key"
+
+
+FULL = {
+    Decide: {"id": "a:b", "exclude": ["a"], "eligible": ["b"], "contexts": {"a": [1], "b": [2]},
+             "rows": {"a": {"x": 1}, "b": {"x": "::"}}, "tags": {"t": 1, "u": None}},
+    DecideBatch: {"requests": [{}, {"id": "a", "tags": {"t": 1}}, {"rows": [{"x": 1, "y": 2}]}]},
+    Reward: {"decision": "a", "rewards": {"a": 1, "b": 0}, "hits": [], "id": "r", "last": True},
+    RewardBatch: {"requests": [{"decision": "a", "rewards": {"a": 1, "b": 0}}, {"decision": "b", "hits": []}]},
+    Create: {"name": "x", "arms": ["a", {"id": "b", "meta": {"m": 1}}], "policy": {"kind": "thompson"}, "budget": 1,
+             "decisions": {"kind": "partition", "groups": [0, 0]}, "dimension": 2, "features": {"clip": 3.0},
+             "feedback": {"kind": "semi_bandit"}, "seed": 1, "reward": {"range": [0, 1], "default": None},
+             "join_window": "24h", "log_contexts": "all"},
+    ArmsChange: {"add": ["x", {"id": "y", "meta": {"m": 1}}], "retire": ["a"], "restore": ["b"], "meta": {"c": {}}},
+    Status: {"status": "paused"},
+}  # fmt: skip
+
+
+def _repeating(value, times):
+    """Yield JSON of a value, once for each key of all its objects, with that key so many times."""
+    if isinstance(value, dict):
+        whole = {key: json.dumps(inner) for key, inner in value.items()}
+        for key, inner in value.items():
+            yield (
+                "{"
+                + ",".join([f'"{name}":{text}' for name, text in whole.items()] + [f'"{key}":{whole[key]}'] * times)
+                + "}"
+            )
+            for text in _repeating(inner, times):
+                yield (
+                    "{" + ",".join(f'"{name}":{text if name == key else other}' for name, other in whole.items()) + "}"
+                )
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            for text in _repeating(inner, times):
+                yield "[" + ",".join(text if at == place else json.dumps(one) for at, one in enumerate(value)) + "]"
+
+
+def test_every_kind_of_body_is_tried():
+    assert set(FULL) == {route.takes for route in ROUTES} - {None}
+
+
+@pytest.mark.parametrize("kind", FULL)
+@pytest.mark.parametrize("left_out", [False, True])
+def test_no_kind_of_body_may_have_a_key_twice(kind, left_out):
+    """However often, and however many fields are left out: the one must not make up for the other."""
+    needed = {name: FULL[kind][name] for name in ("name", "arms", "decision", "requests") if name in FULL[kind]}
+    bodies = [FULL[kind]] if not left_out else [needed | {name: value} for name, value in FULL[kind].items()]
+    for body in bodies:
+        read(kind, json.dumps(body).encode())
+        for times in range(1, len(FULL[kind]) + 5):
+            for text in _repeating(body, times):
+                with pytest.raises(Refused) as caught:
+                    read(kind, text.encode())
+                assert caught.value.code == "duplicate_key", text
+
+
+@pytest.mark.parametrize("path", ["/dashboard/session", "/dashboard/keys"])
+def test_no_body_of_the_dashboard_may_have_a_key_twice(sqlite_address, path):
+    async def work():
+        async with served(sqlite_address) as call:
+            body = b'{"key": "x", "key": "y", "scopes": ["read"], "scopes": ["admin"]}'
+            answer = await call.post(path, content=body, headers={"x-armtriage": "1"})
+            assert (answer.status_code, answer.json()["error"]) == (400, "duplicate_key")
+            assert call.service.doorman.open
+
+    run(work)
 
 
 @pytest.mark.parametrize(

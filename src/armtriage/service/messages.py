@@ -35,6 +35,8 @@ __all__ = [
     "Status",
     "StatusAnswer",
     "encode",
+    "is_id",
+    "plain",
     "read",
     "rfc3339",
 ]
@@ -67,8 +69,13 @@ class Message(Struct, forbid_unknown_fields=True, kw_only=True):
     """A body that clients send: what it does not know it refuses."""
 
     def keys(self) -> int:
-        """Return how many keys the body has, if none is there twice and none is left out; else a number that is off."""
-        return sum(getattr(self, name) is not UNSET for name in self.__struct_fields__)
+        """Return how many different keys the body has for certain: never more than there are, and by default none."""
+        return 0
+
+
+def _given(message: Message) -> int:
+    """Return how many fields a body has, of a kind in which those that are left out are unset."""
+    return sum(getattr(message, name) is not UNSET for name in message.__struct_fields__)
 
 
 class Decide(Message):
@@ -82,11 +89,11 @@ class Decide(Message):
     tags: Facts | UnsetType = UNSET
 
     def keys(self) -> int:
-        """Return how many keys the body has, if none is there twice."""
+        """Return how many different keys the body has."""
         inner = sum(len(one) for one in (self.contexts, self.rows, self.tags) if isinstance(one, dict))
         if self.rows is not UNSET:
             inner += sum(map(len, self.rows.values() if isinstance(self.rows, dict) else self.rows))
-        return super().keys() + inner
+        return _given(self) + inner
 
 
 class DecideBatch(Message):
@@ -95,7 +102,7 @@ class DecideBatch(Message):
     requests: Annotated[list[Decide], Meta(min_length=1, max_length=BATCH)]
 
     def keys(self) -> int:
-        """Return how many keys the body has, if none is there twice."""
+        """Return how many different keys the body has, counted for each of its objects."""
         return 1 + sum(one.keys() for one in self.requests)
 
 
@@ -113,8 +120,8 @@ class Reward(Message):
     last: bool | UnsetType = UNSET
 
     def keys(self) -> int:
-        """Return how many keys the body has, if none is there twice."""
-        return super().keys() + (len(self.rewards) if isinstance(self.rewards, dict) else 0)
+        """Return how many different keys the body has."""
+        return _given(self) + (len(self.rewards) if isinstance(self.rewards, dict) else 0)
 
 
 class RewardBatch(Message):
@@ -322,14 +329,21 @@ def read(kind: type[Read], body: bytes | Raw) -> Read:
     raw = bytes(body)
     colons = raw.count(b":")
     if colons > 1 and colons != message.keys():
-        _refuse_twice(raw)
+        plain(raw)
     return message
 
 
-def _refuse_twice(body: bytes) -> None:
-    """Refuse an object that has a key twice, which parsers resolve in different ways."""
+def plain(body: bytes) -> Any:
+    """Return what a body holds; refuse one that is not JSON, or has a key twice, which parsers resolve differently.
+
+    Examples
+    --------
+    >>> plain(b'{"label": "web", "label": "app"}')
+    Traceback (most recent call last):
+    armtriage.service.refusal.Refused: duplicate_key: An object has the same key twice.
+    """
     try:
-        json.loads(body, object_pairs_hook=_different)
+        return json.loads(body, object_pairs_hook=_different)
     except (ValueError, RecursionError):
         raise Refused("malformed") from None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -19,6 +18,7 @@ from armtriage.service.dashboard.page import HEADERS, as_json, headers, render
 from armtriage.service.dashboard.recorder import Recorder
 from armtriage.service.keys import SCOPES, new_key
 from armtriage.service.logs import note_refusal
+from armtriage.service.messages import plain
 from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
@@ -279,10 +279,7 @@ async def _body(receive: Receive) -> dict[str, Any]:
                     raise Refused("too_large")
     except TimeoutError:
         raise Refused("slow") from None
-    try:
-        found = json.loads(body or b"{}")
-    except (ValueError, RecursionError):
-        raise Refused("malformed") from None
+    found = plain(body or b"{}")
     if not isinstance(found, dict):
         raise Refused("invalid")
     return found
