@@ -80,6 +80,12 @@ def test_pages_install_from_the_checkout_with_extras_that_there_are() -> None:
     assert {"all", "serve", "postgres"} <= set(asked) <= set(PROJECT["project"]["optional-dependencies"])
 
 
+def test_all_extras_have_what_to_pandas_needs() -> None:
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert {re.split(r"[>\[]", one)[0] for one in extras["pandas"]} == {"pandas", "polars", "pyarrow"}
+    assert "pandas" in re.search(r"\[(.*)\]", extras["all"][0])[1].split(",")  # type: ignore[index]
+
+
 def test_container_has_what_the_package_is_built_from() -> None:
     text = (ROOT / "examples" / "deploy" / "Containerfile").read_text(encoding="utf-8")
     copied = {source for line in re.findall(r"^COPY (.*) \S+$", text, re.M) for source in line.split()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["at_most", "short"]
+__all__ = ["at_most", "short", "spread"]
 
 
 def short(value: float, digits: int = 3) -> str:
@@ -19,6 +19,19 @@ def short(value: float, digits: int = 3) -> str:
         return f"{value:,.0f}"
     mantissa, _, power = f"{value:,.{digits}g}".partition("e")
     return f"{mantissa}e{int(power)}" if power else mantissa
+
+
+def spread(low: float | None, high: float | None) -> str:
+    """Return an interval in words.
+
+    Examples
+    --------
+    >>> spread(1.0, 1234.5), spread(2.0, 2.0), spread(None, None)
+    ('1 to 1,234', 'all runs alike', 'no interval')
+    """
+    if low is None or high is None:
+        return "no interval"
+    return "all runs alike" if low == high else f"{short(low)} to {short(high)}"
 
 
 def at_most(bound: float) -> str:

@@ -191,7 +191,7 @@ def test_dry_run_runs_no_code_and_says_so(flags: tuple[str, ...], tmp_path: Path
     assert result.exit_code == 0, result.output
     where = "environments[0] (os:system), policies[1] (lies_beside_run:Mine)"
     assert f"Not looked at, since a dry run runs no code: {where}" in result.stdout
-    assert "1 cells, 0 done, 1 missing" in result.stdout
+    assert "4 cells, 0 done, 1 missing, 3 of code that was not run; time on one processor:" in result.stdout
     assert json.loads(run(file, *flags, "--json").stdout)["unseen"] == where.split(", ")
     assert not mark.exists()
     assert (sys.path, "lies_beside_run" in sys.modules) == (before, False)
@@ -207,13 +207,43 @@ def test_code_is_not_run_unless_it_is_allowed(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_dry_run_of_nothing_but_code_has_nothing_to_show(tmp_path: Path) -> None:
+def test_dry_run_of_nothing_but_code_counts_its_cells(tmp_path: Path) -> None:
     file = failing(tmp_path, "experiments.small_cells:First")
     file.write_text(file.read_text().replace('"greedy", ', ""))
     result = run(file, "--dry-run")
     assert result.exit_code == 0, result.output
-    assert "0 cells" in result.stdout
+    assert "2 cells, 0 done, 0 missing, 2 of code that was not run" in result.stdout
     assert "policies[0] (experiments.small_cells:First)" in result.stdout
+
+
+def test_dry_run_counts_the_cells_of_own_worlds_that_a_run_plays(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        'horizon = 20\nreplications = 4\nblock = 2\nseed = 1\npolicies = ["greedy", "thompson"]\n'
+        '[[environments]]\nlabel = "mine"\ninstance = "experiments.small_cells:two_arms"\n'
+        "budget = 1\ngap = [0.1, 0.2]\n"
+    )
+    shown = re.sub(r"[│\s]+", " ", run(file, "--dry-run").stdout)
+    assert " mine greedy 4 ? ? ? thompson 4 ? ? ? " in shown
+    said = json.loads(run(file, "--dry-run", "--json").stdout)
+    assert (said["cells"], said["done"], said["missing"]) == (8, 0, 0)
+    assert [row["seconds"] for row in said["rows"]] == [None, None]
+    assert json.loads(run(file, "--code", "--json").stdout)["cells"] == 8
+
+
+def test_runs_that_are_all_alike_are_said_to_be(tmp_path: Path) -> None:
+    file = tmp_path / "record.toml"
+    file.write_text(
+        'horizon = 6\nreplications = 4\nseed = 1\npolicies = ["comb_ucb1"]\n'
+        '[[environments]]\ninstance = "experiments.small_cells:record"\nbudget = 1\n'
+    )
+    result = run(file, "--code")
+    assert result.exit_code == 0, result.output
+    assert " all runs alike " in result.stdout
+    made = Results.load(file.with_suffix(""))
+    assert repr(made).endswith(" all runs alike")
+    [trace] = made.traces().values()
+    assert repr(trace).endswith(" all runs alike")
 
 
 @pytest.mark.parametrize("flags", [(), ("--dry-run",)], ids=["played", "dry"])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars
 
-from armtriage import FeedbackGraph, Policy, StochasticEnvironment
+from armtriage import FeedbackGraph, Policy, ReplayEnvironment, StochasticEnvironment
 from armtriage.experiments.cells import Cell, Outcome, Spec, play
 from armtriage.experiments.identity import code_version
 from armtriage.experiments.manifest import Manifest
@@ -39,6 +39,7 @@ __all__ = [
     "outcome",
     "played",
     "policy",
+    "record",
     "two_arms",
 ]
 
@@ -132,6 +133,10 @@ def two_arms(gap: float = 0.2, seed: int | None = None) -> StochasticEnvironment
 
 def other_two_arms(gap: float = 0.2, seed: int | None = None) -> StochasticEnvironment:
     return StochasticEnvironment([0.5, 0.5 + gap], FeedbackGraph.semi_bandit(2), seed=seed)
+
+
+def record(seed: int | None = None) -> ReplayEnvironment:
+    return ReplayEnvironment([[1, 0], [0, 1], [1, 1]] * 2, 2)
 
 
 class Killed(First):

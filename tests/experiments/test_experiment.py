@@ -564,7 +564,8 @@ def test_code_of_a_file_is_left_out_or_refused_or_run(tmp_path: Path, monkeypatc
         Experiment.from_file(file)
     part = Experiment.from_file(file, code=None)
     assert (labels(part.policies), part.unseen) == (["greedy"], ("policies[1] (experiments.small_cells:First)",))
-    assert part.plan().cells == 4
+    plan = part.plan()
+    assert (plan.cells, plan.missing, plan.unseen) == (8, 4, 4)
     with pytest.raises(ValueError, match="code must be True in from_file to play policies"):
         part.run()
     assert len(Experiment.from_file(file, code=True).cells) == 8

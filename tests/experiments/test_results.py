@@ -524,6 +524,12 @@ def test_one_replication_has_no_interval(tmp_path: Path, interval: str) -> None:
     assert "one run: none" in repr(made)
 
 
+def test_tables_become_those_of_pandas_with_the_extra(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    summary = results_of(tmp_path, manifest_of(ENVIRONMENTS, POLICIES, replications=2)).summary()
+    assert summary.to_pandas().to_dict("list") == summary.to_dict(as_series=False)
+
+
 def test_two_replications_have_a_wide_interval(tmp_path: Path) -> None:
     made = results_of(tmp_path, manifest_of(ENVIRONMENTS, POLICIES, replications=2))
     row = made.summary().row(0, named=True)

@@ -134,6 +134,37 @@ def test_curves_draw_where_they_are_told():
     assert ax.get_yscale() == "linear"
 
 
-def test_no_traces_are_refused():
+@pytest.mark.parametrize("draw", [plots.regret_curves, plots.final_regret])
+def test_traces_without_labels_are_called_by_their_policies(draw):
+    one, two = (replace(trace(5.0 * n, 6.0 * n), policy=name) for n, name in ((1, "Greedy"), (2, "Random")))
+
+    def labels(ax):
+        return [text.get_text() for text in (ax.texts if draw is plots.regret_curves else ax.get_yticklabels())]
+
+    assert labels(draw([one, two])) == labels(draw((one, two))) == ["Greedy", "Random"]
+    assert labels(draw(one)) == ["Greedy"]
+    assert labels(draw([one, two, one]))[::2] == ["Greedy 1", "Random"]
+
+
+def test_differences_of_traces_without_labels():
+    one, two = (replace(trace(5.0 * n, 6.0 * n), policy=name) for n, name in ((1, "Greedy"), (2, "Random")))
+    ax = plots.paired_differences([one, two], "Random")
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["Greedy"]
+
+
+def test_what_no_trace_is_refused():
     with pytest.raises(ValueError, match="traces must hold one trace or more"):
         plots.regret_curves({})
+    for draw in (plots.regret_curves, plots.final_regret):
+        for given in ([3], {"one": 3}):
+            with pytest.raises(TypeError, match=r"traces must be a Trace, a list of them, or a mapping .*, got 3"):
+                draw(given)
+    with pytest.raises(
+        TypeError, match=r"table must be a polars.DataFrame with columns policy, mean, low, high, got None"
+    ):
+        plots.final_regret(None)
+
+
+def test_a_reward_seed_that_there_is_none_of_is_not_signed():
+    ax = plots.regret_curves(replace(trace(5.0, 6.0), environment_seed=None))
+    assert "policy seed 7; armtriage" in ax.get_figure(root=True).get_supxlabel().replace("\n", " ")

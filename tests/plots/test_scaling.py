@@ -75,7 +75,7 @@ def test_lines_are_told_apart_by_all_columns():
 
 def test_the_parameter_is_the_column_before_the_mean():
     table = points(name="environment.n_arms")
-    assert plots.scaling(table).get_xlabel() == "n arms"
+    assert plots.scaling(table).get_xlabel() == "number of arms"
     with pytest.raises(ValueError, match="must have a column 'other'"):
         plots.scaling(table, parameter="other")
 

@@ -126,7 +126,7 @@ def test_page_of_one_environment_and_one_policy():
 
 def test_page_of_one_run_does_not_choose():
     results = Experiment(["random:n_arms=5,budget=2"], ["greedy", "random"], horizon=50, replications=1, seed=7).run()
-    assert "One run does not tell whether it is better than the others." in Reader(experiment_page(results)).text
+    assert "One run cannot show whether it is better than the others." in Reader(experiment_page(results)).text
 
 
 def test_page_of_a_broken_sweep(broken):
@@ -140,7 +140,7 @@ def test_page_of_a_broken_sweep(broken):
     assert "2 cells: RuntimeError: the <b>sensor</b> & its cable" in text
     assert 'raise RuntimeError("the <b>sensor</b> & its cable")' in text
     assert "no runs" in text
-    assert "greedy has no runs here, so that the best is the baseline." in text
+    assert "greedy has no runs here, so the best policy is the baseline." in text
 
 
 def test_page_of_nothing(tmp_path):

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from armtriage import __version__
 from armtriage._arguments import check_choice, check_count
+from armtriage._numbers import short, spread
 from armtriage.cli.terminal import plain_warnings, refusing, say, stopping
 from armtriage.experiments.engines import ENGINES, processors
 from armtriage.experiments.experiment import Experiment, read_file
@@ -24,7 +25,6 @@ from armtriage.experiments.folder import Folder
 from armtriage.experiments.manifest import MAX_CELLS
 from armtriage.experiments.plan import Plan, duration
 from armtriage.experiments.results import Results
-from armtriage.simulation.comparison import short
 
 __all__ = ["run"]
 
@@ -146,7 +146,7 @@ def _print(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
 
 
 def _show_plan(experiment: Experiment, plan: Plan, engine: str, workers: int | None, as_json: bool) -> None:
-    at_once = 1 if engine == "serial" else max(min(workers or processors(), plan.missing), 1)
+    at_once = 1 if engine == "serial" else max(min(workers or processors(), plan.cells - plan.done), 1)
     if as_json:
         facts = [{**vars(row), "missing": row.missing} for row in plan.rows]
         whole = {"version": __version__, "name": experiment.name, "seed": experiment.seed, "cells": plan.cells}
@@ -155,7 +155,9 @@ def _show_plan(experiment: Experiment, plan: Plan, engine: str, workers: int | N
         typer.echo(json.dumps(whole, indent=2))
         return
     rows = [
-        (row.environment, row.policy, *map(str, (row.cells, row.done, row.missing)), duration(row.seconds))
+        (row.environment, row.policy, str(row.cells), "?", "?", "?")
+        if row.seconds is None
+        else (row.environment, row.policy, *map(str, (row.cells, row.done, row.missing)), duration(row.seconds))
         for row in plan.rows
     ]
     _print(("cells", "done", "missing", "time"), rows)
@@ -189,7 +191,7 @@ def _show(results: Results, folder: Path) -> None:
     rows = []
     for row in results.summary().to_dicts():
         reached, mean = (f"{row['round']:,}", short(row["mean"])) if row["runs"] else ("", "none")
-        ends = "none" if row["low"] is None else f"{short(row['low'])} to {short(row['high'])}"
+        ends = spread(row["low"], row["high"])
         rows.append((row["environment"], row["policy"], reached, str(row["runs"]), mean, ends))
     _print(("round", "runs", "mean regret", "95% interval"), rows)
     reasons: dict[str, list[dict[str, Any]]] = {}

@@ -50,6 +50,7 @@ __all__ = [
     "entries",
     "expand",
     "in_json",
+    "short_name",
     "specs",
     "varied",
 ]
@@ -407,7 +408,7 @@ def _thing(role: Role, path: str, given: Any, code: bool | None) -> Any:
 
 def _members(role: Role, entry: Entry, problems: Problems) -> list[Spec]:
     """Return what an entry stands for: one environment or policy for each member of its grid."""
-    name, silent, members = entry.label or _short(entry.what), not entry.own_horizon, []
+    name, silent, members = entry.label or short_name(entry.what), not entry.own_horizon, []
     for member in expand(entry.grid):
         with problems.noting():
             members.append(_checked(role, entry, member))
@@ -474,10 +475,11 @@ def _text(value: Any) -> str:
     return str(value).removesuffix(".0")
 
 
-def _short(thing: Any) -> str:
+def short_name(thing: Any) -> str:
+    """Return what an instance or a policy is called where it has no label."""
     if isinstance(thing, str):
         return thing
-    return _short(thing.func) if isinstance(thing, functools.partial) else getattr(thing, "__name__", str(thing))
+    return short_name(thing.func) if isinstance(thing, functools.partial) else getattr(thing, "__name__", str(thing))
 
 
 def in_json(name: str, value: Any) -> Any:

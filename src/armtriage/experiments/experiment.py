@@ -17,7 +17,7 @@ from armtriage.experiments import engines
 from armtriage.experiments.cells import Cell, Spec
 from armtriage.experiments.folder import Folder
 from armtriage.experiments.manifest import MAX_CELLS, Manifest
-from armtriage.experiments.plan import Plan, make_plan
+from armtriage.experiments.plan import Plan, PlanRow, make_plan
 from armtriage.experiments.results import Results
 from armtriage.simulation.progress import progress_bar
 
@@ -108,7 +108,8 @@ class Experiment:
         given: dict[str, Any] = {"horizon": horizon, "replications": replications, "seed": seed, "name": name}
         given |= {"checkpoints": checkpoints, "block": block, "redraw": redraw, "certificate": certificate}
         given |= {} if max_cells == MAX_CELLS else {"max_cells": max_cells}
-        self._manifest, self.unseen = _manifest({**given, "environments": environments, "policies": policies}, True)
+        given = {**given, "environments": environments, "policies": policies}
+        self._manifest, self.unseen, self._unseen_rows = _manifest(given, True)
 
     @classmethod
     def from_file(cls, path: _Path, *, code: bool | None = False, **changes: Any) -> Self:
@@ -123,7 +124,7 @@ class Experiment:
             The file.
         code : bool or None
             Whether to import and call what the file names as ``"module:name"``. If not, a file that names any is
-            refused; None leaves such entries out, named in `unseen`, to plan the others.
+            refused; None leaves such entries out, named in `unseen`, and `plan` says how many cells they make.
         **changes
             What is to be otherwise than the file says, such as ``replications=64``.
 
@@ -147,7 +148,7 @@ class Experiment:
         if code and beside not in sys.path:
             sys.path.append(beside)
         try:
-            made._manifest, made.unseen = _manifest(given, code)
+            made._manifest, made.unseen, made._unseen_rows = _manifest(given, code)
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
         return made
@@ -201,10 +202,10 @@ class Experiment:
         """
         cells = _part(self.cells, shard)
         if folder is None:
-            return make_plan(cells, (), ())
+            return make_plan(cells, (), (), self._unseen_rows)
         there = Folder(folder)
         records = there.records()
-        return make_plan(cells, there.whole(cells, records), records)
+        return make_plan(cells, there.whole(cells, records), records, self._unseen_rows)
 
     def run(
         self,
@@ -271,7 +272,7 @@ def read_file(path: _Path) -> dict[str, Any]:
         raise ValueError(f"{os.fspath(path)} is nested too deeply to be an experiment") from None
 
 
-def _manifest(given: Mapping[str, Any], code: bool | None) -> tuple[Manifest, tuple[str, ...]]:
+def _manifest(given: Mapping[str, Any], code: bool | None) -> tuple[Manifest, tuple[str, ...], tuple[PlanRow, ...]]:
     try:
         import polars  # noqa: F401 - or every cell would fail for it
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from armtriage.catalogue import INSTANCES, build_instance, build_policy, kind_of, names, policy_kinds
@@ -20,10 +20,12 @@ from armtriage.experiments.definition import (
     counted,
     entries,
     in_json,
+    short_name,
     specs,
 )
 from armtriage.experiments.identity import code_version
 from armtriage.experiments.manifest import Manifest
+from armtriage.experiments.plan import PlanRow
 from armtriage.kernels.random import check_seed
 from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import certificate_delta, check_certificate, check_match, check_points
@@ -31,10 +33,13 @@ from armtriage.simulation.simulate import certificate_delta, check_certificate, 
 __all__ = ["manifest_of"]
 
 
-def manifest_of(given: Mapping[str, Any], code: bool | None = True) -> tuple[Manifest, tuple[str, ...]]:
+def manifest_of(
+    given: Mapping[str, Any], code: bool | None = True
+) -> tuple[Manifest, tuple[str, ...], tuple[PlanRow, ...]]:
     """Return the experiment that a definition stands for, or raise all that is wrong with it.
 
-    `code` is that of `Experiment.from_file`; besides the experiment come the entries that were not looked at for it.
+    `code` is that of `Experiment.from_file`; besides the experiment come the entries that were not looked at for it,
+    and the cells that they make.
     """
     problems = Problems()
     settings = _settings(given, problems)
@@ -72,19 +77,31 @@ def manifest_of(given: Mapping[str, Any], code: bool | None = True) -> tuple[Man
         definition={key: in_json(key, value) for key, value in given.items()},
         certificate=certificate_delta(settings.certificate),
     )
-    return manifest, unseen
+    blocks = -(-settings.replications // settings.block)
+    rows = (
+        PlanRow(one.label or short_name(one.what), other.label or short_name(other.what), many * blocks, None, None)
+        for one, other, many in _playing(places, players)
+        if one.unseen or other.unseen
+    )
+    return manifest, unseen, tuple(rows)
+
+
+def _playing(environments: list[Entry], policies: list[Entry]) -> Iterator[tuple[Entry, Entry, int]]:
+    """Return which policies play where, and how many pairs they make; code is taken to play everywhere."""
+    able = [None if one.unseen else policy_kinds(one.what) for one in policies]
+    many = [counted(one.grid) for one in policies]
+    for one in environments:
+        kind, size = INSTANCES.get(one.what) if isinstance(one.what, str) else None, counted(one.grid)
+        for policy, own, number in zip(policies, able, many, strict=True):
+            if own is None or kind is None or kind in own:
+                yield one, policy, size * number
 
 
 def _excess(settings: Settings, environments: list[Entry], policies: list[Entry]) -> str:
-    """Say it if there are too many cells, before any grid is written out; code is taken to play everywhere."""
+    """Say it if there are too many cells, before any grid is written out."""
     blocks = -(-settings.replications // settings.block)
     sizes = [counted(one.grid) for one in environments], [counted(one.grid) for one in policies]
-    able = [None if one.unseen else policy_kinds(one.what) for one in policies]
-    cells = 0
-    for one, size in zip(environments, sizes[0], strict=True):
-        kind = INSTANCES.get(one.what) if isinstance(one.what, str) else None
-        fit = (own is None or kind is None or kind in own for own in able)
-        cells += size * sum(many for many, fits in zip(sizes[1], fit, strict=True) if fits)
+    cells = sum(many for *_, many in _playing(environments, policies))
     # Each environment and each policy plays somewhere, or is refused.
     cells = blocks * max(cells, *map(sum, sizes))
     if cells <= settings.max_cells:

@@ -467,7 +467,8 @@ class Results:
             if row["runs"] == 0:
                 yield f"{label}{'':>10}{0:>6}"
                 continue
-            spread = "one run: none" if row["low"] is None else f"[{row['low']:.6g}, {row['high']:.6g}]"
+            alike = "all runs alike" if row["runs"] > 1 else "one run: none"
+            spread = alike if row["low"] == row["high"] else f"[{row['low']:.6g}, {row['high']:.6g}]"
             yield f"{label}{row['round']:>10}{row['runs']:>6}{row['mean']:>14.6g}  {spread}"
         if table.height > _SHOWN:
             yield f"... and {table.height - _SHOWN} more: see summary()"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.plots.labels import End, label_ends
-from armtriage.plots.style import check_traces, dress, looks, new_axes, number_ticks, origin, sign
+from armtriage.plots.style import dress, labelled, looks, new_axes, number_ticks, origin, sign
 from armtriage.simulation import Trace
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _CERTIFIED = (0, (3, 1.5))
 
 
 def regret_curves(
-    traces: Mapping[str, Trace],
+    traces: Mapping[str, Trace] | Sequence[Trace] | Trace,
     ax: Axes | None = None,
     *,
     log: bool = True,
@@ -33,8 +33,8 @@ def regret_curves(
 
     Parameters
     ----------
-    traces : mapping of str to Trace
-        The traces, by label.
+    traces : mapping of str to Trace, sequence of Trace, or Trace
+        The traces, by label; without labels they are called by their policies.
     ax : Axes, optional
         Where to draw; by default a figure of its own, found at ``ax.figure``.
     log : bool
@@ -53,14 +53,14 @@ def regret_curves(
     >>> graph = FeedbackGraph.semi_bandit(3)
     >>> env = StochasticEnvironment([0.9, 0.5, 0.1], graph, seed=7)
     >>> trace = simulate(UniformRandom(graph, 1, seed=7), env, horizon=100, replications=4, certificate=True)
-    >>> ax = regret_curves({"random": trace})
+    >>> ax = regret_curves([trace])
     >>> [text.get_text() for text in ax.texts]
-    ['random']
+    ['UniformRandom']
     >>> ax = regret_curves({"random": trace}, certificate=True)
     >>> [line.get_label() for line in ax.lines]
     ['random', 'random: certificate']
     """
-    check_traces(traces)
+    traces = labelled(traces)
     bounds = _certificates(traces) if certificate else {}
     own = ax is None
     if ax is None:

@@ -8,7 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.plots.labels import fold, shorten
-from armtriage.plots.style import INK, check_columns, counted, dress, figure_of, font, new_axes, number_ticks, sign
+from armtriage.plots.style import (
+    INK,
+    check_columns,
+    counted,
+    dress,
+    figure_of,
+    font,
+    new_axes,
+    number_ticks,
+    sign,
+    spoken,
+)
 from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
@@ -75,7 +86,7 @@ def heat_map(
         ax = new_axes()
         sign(ax, "means" + (f" of {counted(table['runs'].to_list())}" if "runs" in table.columns else ""))
     mesh = _cells(ax, grid, log)
-    dress(ax, _spoken(x), _spoken(y))
+    dress(ax, spoken(x), spoken(y))
     _name_columns(ax, columns)
     _name_rows(ax, rows)
     ax.tick_params(length=0)
@@ -84,13 +95,9 @@ def heat_map(
     bar.outline.set_visible(False)
     bar.ax.tick_params(which="both", labelsize=font(ax) - 0.5, colors=INK)
     number_ticks(bar.ax.yaxis)
-    bar.set_label(title or _spoken(value), fontsize=font(ax), color=INK)
+    bar.set_label(title or spoken(value), fontsize=font(ax), color=INK)
     _write(ax, mesh, grid)
     return ax
-
-
-def _spoken(name: str) -> str:
-    return {"mean": "regret at the end"}.get(name, name.split(".", 1)[-1].replace("_", " "))
 
 
 def _name_columns(ax: Axes, values: list[Any]) -> None:

@@ -15,10 +15,10 @@ from armtriage.plots.style import (
     INK,
     Look,
     check_columns,
-    check_traces,
     dress,
     figure_of,
     font,
+    labelled,
     looks,
     new_axes,
     number_ticks,
@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 def final_regret(
-    source: Mapping[str, Trace] | polars.DataFrame,
+    source: Mapping[str, Trace] | Sequence[Trace] | Trace | polars.DataFrame,
     ax: Axes | None = None,
     *,
     log: bool | None = None,
@@ -61,9 +61,9 @@ def final_regret(
 
     Parameters
     ----------
-    source : mapping of str to Trace, or DataFrame
-        The traces, by label; or a table of one environment with the columns policy, mean, low and high, as
-        ``Results.summary`` makes it.
+    source : mapping of str to Trace, sequence of Trace, Trace, or DataFrame
+        The traces, by label or called by their policies; or a table of one environment with the columns policy, mean,
+        low and high, as ``Results.summary`` makes it.
     ax : Axes, optional
         Where to draw; by default a figure of its own, found at ``ax.figure``.
     log : bool, optional
@@ -85,6 +85,7 @@ def final_regret(
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['greedy', 'random']
     """
+    source = _named(source)
     rows = _trace_rows(source, level, order) if isinstance(source, Mapping) else _table_rows(source, "mean", order)
     if ax is None:
         ax = _row_axes(rows)
@@ -99,7 +100,7 @@ def final_regret(
 
 
 def paired_differences(
-    source: Mapping[str, Trace] | polars.DataFrame,
+    source: Mapping[str, Trace] | Sequence[Trace] | polars.DataFrame,
     baseline: str,
     ax: Axes | None = None,
     *,
@@ -113,9 +114,9 @@ def paired_differences(
 
     Parameters
     ----------
-    source : mapping of str to Trace, or DataFrame
-        Traces of the same replications, by label; or a table of one environment with the columns policy,
-        difference, low and high, as ``Results.differences`` makes it.
+    source : mapping of str to Trace, sequence of Trace, or DataFrame
+        Traces of the same replications, by label or called by their policies; or a table of one environment with the
+        columns policy, difference, low and high, as ``Results.differences`` makes it.
     baseline : str
         Label of the policy that the others are held against.
     ax : Axes, optional
@@ -139,6 +140,7 @@ def paired_differences(
     >>> ax.get_xlabel(), [text.get_text() for text in ax.get_yticklabels()]
     ('regret minus that of random', ['greedy'])
     """
+    source = _named(source)
     if isinstance(source, Mapping):
         rows = _trace_rows(_against(source, baseline), level, order)
     else:
@@ -159,6 +161,13 @@ def paired_differences(
     return ax
 
 
+def _named(
+    source: Mapping[str, Trace] | Sequence[Trace] | Trace | polars.DataFrame,
+) -> dict[str, Trace] | polars.DataFrame:
+    """Return traces by label, and a table as it is."""
+    return labelled(source) if isinstance(source, Mapping | Sequence | Trace) else source
+
+
 def _signed(value: float) -> str:
     return f"+{short(value)}" if value > 0 else short(value)
 
@@ -169,7 +178,6 @@ def _runs(trace: Trace) -> tuple[int, int, int]:
 
 def _against(traces: Mapping[str, Trace], baseline: str) -> dict[str, Trace]:
     """Return traces of the last checkpoint's differences, the baseline's among them to keep the others' colours."""
-    check_traces(traces)
     if baseline not in traces:
         raise ValueError(f"baseline must be one of {', '.join(traces)}, got {baseline!r}")
     base = traces[baseline]
@@ -186,7 +194,6 @@ def _against(traces: Mapping[str, Trace], baseline: str) -> dict[str, Trace]:
 
 def _trace_rows(traces: Mapping[str, Trace], level: float, order: Sequence[str] | None) -> list[Row]:
     """Return the last mean of each trace with its interval."""
-    check_traces(traces)
     rows, look = [], looks(traces, order)
     for label, trace in traces.items():
         low, high = (float(end[-1]) if np.isfinite(end[-1]) else np.nan for end in trace.interval(level))

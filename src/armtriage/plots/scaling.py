@@ -21,6 +21,7 @@ from armtriage.plots.style import (
     number_ticks,
     origin,
     sign,
+    spoken,
 )
 from armtriage.simulation.comparison import short
 
@@ -101,7 +102,7 @@ def scaling(
         ends += _draw_bound(ax, number, label, bound, values, ceiling)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    dress(ax, name.removeprefix("environment.").replace("_", " "), "regret at the end", grid="both")
+    dress(ax, spoken(name), spoken("mean"), grid="both")
     number_ticks(ax.yaxis)
     _ticks(ax, values)
     label_ends(ax, ends, grow=own)

@@ -25,11 +25,11 @@ __all__ = [
     "Look",
     "check_columns",
     "check_path",
-    "check_traces",
     "counted",
     "dress",
     "figure_of",
     "font",
+    "labelled",
     "looks",
     "new_axes",
     "number_ticks",
@@ -37,6 +37,7 @@ __all__ = [
     "require",
     "save",
     "sign",
+    "spoken",
     "svg_text",
 ]
 
@@ -199,10 +200,34 @@ def _write(ax: Axes, target: Any, kind: str) -> None:
         figure_of(ax).savefig(target, format=kind, dpi=200, **_OPTIONS.get(kind, {}))
 
 
-def check_traces(traces: Mapping[str, Trace]) -> None:
-    """Refuse a mapping without traces."""
-    if not traces:
+def labelled(traces: Mapping[str, Trace] | Sequence[Trace] | Trace) -> dict[str, Trace]:
+    """Return traces by label: those of a mapping, else the policies' names, numbered where several are the same."""
+    if isinstance(traces, Mapping):
+        labels, some = [*traces], [*traces.values()]
+    else:
+        some = [*traces] if isinstance(traces, Sequence) else [traces]
+        names = [getattr(trace, "policy", "") for trace in some]
+        nth = (names[:place].count(name) for place, name in enumerate(names, 1))
+        labels = [f"{name} {n}" if names.count(name) > 1 else name for name, n in zip(names, nth, strict=True)]
+    accepted = "traces must be a Trace, a list of them, or a mapping from labels to them"
+    for trace in some:
+        if not isinstance(trace, Trace):
+            raise TypeError(f"{accepted}, got {trace!r:.100}")
+    if not some:
         raise ValueError("traces must hold one trace or more, got none")
+    return dict(zip(labels, some, strict=True))
+
+
+def spoken(name: str) -> str:
+    """Return the name of a table's column as an axis says it.
+
+    Examples
+    --------
+    >>> spoken("environment.n_arms"), spoken("graph.size"), spoken("horizon"), spoken("mean")
+    ('number of arms', 'size', 'horizon', 'regret at the end')
+    """
+    words = name.split(".", 1)[-1].replace("_", " ")
+    return {"mean": "regret at the end"}.get(name, f"number of {words[2:]}" if words.startswith("n ") else words)
 
 
 def origin(source: Mapping[str, Trace] | polars.DataFrame, level: float, shown: str = "intervals") -> str:
@@ -233,7 +258,9 @@ def counted(numbers: int | Collection[int], one: str = "run", many: str = "") ->
 
 
 def check_columns(table: polars.DataFrame, *columns: str) -> None:
-    """Refuse a table that is empty or lacks a column."""
+    """Refuse a table that is empty or lacks a column, and whatever is none."""
+    if not hasattr(table, "columns"):
+        raise TypeError(f"table must be a polars.DataFrame with columns {', '.join(columns)}, got {table!r:.100}")
     for column in columns:
         if column not in table.columns:
             raise ValueError(f"table must have a column {column!r}, got {', '.join(table.columns)}")

@@ -1,13 +1,12 @@
-"""Who loses least in each environment of an experiment, and who cannot be told from it."""
+"""Who loses least in each environment of an experiment, and who is tied with it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from armtriage._numbers import short, spread
 from armtriage.experiments import Results
-from armtriage.report.html import spread
-from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars
@@ -35,11 +34,11 @@ class Contest(NamedTuple):
             return f"{self.best} loses {short(row['mean'])} ({spread(row['low'], row['high'])})."
         text = f"{self.best} loses least: {short(row['mean'])} ({spread(row['low'], row['high'])})."
         if not self.sure:
-            return f"{text} One run does not tell whether it is better than the others."
+            return f"{text} One run cannot show whether it is better than the others."
         if not self.ties:
             return f"{text} The paired difference is clear of 0 with every other policy."
         named = ", ".join(self.ties[:-1]) + (" and " if self.ties[1:] else "") + self.ties[-1]
-        return f"{text} The runs do not tell it from {named}: with them, the paired difference may be 0."
+        return f"{text} These runs cannot distinguish it from {named}: the paired difference may be 0."
 
 
 def contests(results: Results, baseline: str | None, level: float) -> list[Contest]:
@@ -92,7 +91,7 @@ def contests(results: Results, baseline: str | None, level: float) -> list[Conte
 
 
 def winners(made: Sequence[Contest], policies: Sequence[str]) -> list[list[str]]:
-    """Return for each policy in how many environments it plays, loses least, and cannot be told from the least."""
+    """Return for each policy in how many environments it plays, loses least, and is tied with the least."""
     rows = []
     for policy in policies:
         plays = [one for one in made if policy in one.summary["policy"]]

@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from armtriage import plots
+from armtriage._numbers import short, spread
 from armtriage.experiments import Results
 from armtriage.experiments.manifest import toml_text
 from armtriage.plots.style import counted
@@ -22,11 +23,9 @@ from armtriage.report.html import (
     paragraphs,
     preformatted,
     section,
-    spread,
     state,
     table,
 )
-from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     import polars
@@ -112,7 +111,7 @@ class _Page:
         if self.baseline is None and len(about.policies) > 1:
             text += " Which policy is the best of an environment is judged by the same runs."
         if about.redraw:
-            text += " Instances are drawn anew in each replication."
+            text += " Each replication draws its own instances."
         return text
 
     def state(self) -> str:
@@ -132,7 +131,7 @@ class _Page:
         """Return who loses least how often, and the regret of all policies in all environments."""
         labels = [policy.label for policy in self.results.manifest.policies]
         counts = table(
-            ["policy", "environments", "least regret", "not told from the least"], winners(self.contests, labels)
+            ["policy", "environments", "least regret", "tied with the least"], winners(self.contests, labels)
         )
         rows, marks = [], []
         for place, contest in enumerate(self.contests[:_LISTED]):
@@ -142,7 +141,7 @@ class _Page:
             rows.append([self.names[contest.environment], *cells.values()])
             marks.append((place, 1 + labels.index(contest.best)))
         said = [f"All environments are {self.shared}; the table says how they differ."] if self.shared else []
-        said.append("The mean regret at the end; the least is marked, and ≈ is what the runs do not tell from it.")
+        said.append("The mean regret at the end; the least is marked, and ≈ stands beside those that are tied with it.")
         said += _left_out(len(self.contests) - _LISTED, "environments", "Results.summary has all")
         head = ["environment", *labels]
         text = counts + paragraphs(*said) + table(head, rows[:_OPEN], marks=marks)
@@ -189,7 +188,7 @@ class _Page:
         head = ["policy", "mean regret", f"minus {contest.baseline}", "runs"]
         said = [contest.verdict]
         if self.baseline is not None and contest.baseline != self.baseline:
-            said.append(f"{self.baseline} has no runs here, so that the best is the baseline.")
+            said.append(f"{self.baseline} has no runs here, so the best policy is the baseline.")
         return paragraphs(*said) + table(head, rows, [0])
 
     def figures(self, figures: Sequence[Figure]) -> str:
@@ -410,7 +409,7 @@ def _seeds(results: Results) -> str:
     rows = [[str(cell) for cell in row] for row in shown.head(_SEEDS).iter_rows()]
     said = "Every seed follows from the root seed and the names of what it is for."
     if results.manifest.redraw:
-        said += " Instances are drawn anew in each replication; the first one's seed is shown."
+        said += " Each replication draws its own instances; the seed of the first is shown."
     if shown.height > _SEEDS:
         said += f" {shown.height - _SEEDS} more pairs are left out here; Results.runs has all."
     return paragraphs(said) + table(

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Literal, NamedTuple
 
 from armtriage.plots import INK
-from armtriage.simulation.comparison import COLUMNS, Result, short
+from armtriage.simulation.comparison import COLUMNS, Result
 
 __all__ = [
     "NONE",
@@ -24,7 +24,6 @@ __all__ = [
     "paragraphs",
     "preformatted",
     "section",
-    "spread",
     "state",
     "table",
 ]
@@ -93,19 +92,6 @@ def document(title: str, lead: str, parts: Iterable[str], footer: str) -> str:
 </body>
 </html>
 """
-
-
-def spread(low: float | None, high: float | None) -> str:
-    """Return an interval in words.
-
-    Examples
-    --------
-    >>> spread(1.0, 1234.5), spread(2.0, 2.0), spread(None, None)
-    ('1 to 1,234', 'all runs alike', 'no interval')
-    """
-    if low is None or high is None:
-        return "no interval"
-    return "all runs alike" if low == high else f"{short(low)} to {short(high)}"
 
 
 def inline_svg(svg: str, name: str) -> str:

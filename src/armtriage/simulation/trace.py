@@ -50,7 +50,7 @@ class Trace:
     >>> simulate(Greedy(graph, budget=1, seed=7), env, horizon=100, replications=2, checkpoints=[100])
     Trace of Greedy: 2 arms, 2 runs, policy seed 7, reward seed 7
           rounds   mean regret  95% interval
-             100             0  [0, 0]
+             100             0  all runs alike
     """
 
     rounds: NDArray[np.int64]
@@ -69,7 +69,8 @@ class Trace:
     def origin(self) -> str:
         """Where the numbers come from: runs and seeds."""
         n = self.regret.shape[0]
-        return f"{n} run{'s' if n > 1 else ''}, policy seed {self.seed}, reward seed {self.environment_seed}"
+        luck = "" if self.environment_seed is None else f", reward seed {self.environment_seed}"
+        return f"{n} run{'s' if n > 1 else ''}, policy seed {self.seed}{luck}"
 
     @property
     def mean(self) -> NDArray[np.float64]:
@@ -118,6 +119,7 @@ class Trace:
         lines = [f"Trace of {self.policy}: {self.n_arms} arms, {self.origin}"]
         lines.append(f"{'rounds':>12}  {'mean regret':>12}  95% interval")
         for p in shown:
-            spread = f"[{low[p]:.6g}, {high[p]:.6g}]" if replications > 1 else "one replication: none"
+            alike = "all runs alike" if replications > 1 else "one replication: none"
+            spread = f"[{low[p]:.6g}, {high[p]:.6g}]" if np.ptp(self.regret[:, p]) > 0.0 else alike
             lines.append(f"{self.rounds[p]:>12}  {self.mean[p]:>12.6g}  {spread}")
         return "\n".join(lines)
