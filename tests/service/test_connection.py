@@ -123,6 +123,24 @@ RAW = {
         [_post(b"/dashboard/session", b"[" * 4000, b"x-armtriage: 1\r\nconnection: close\r\n")],
         [400],
     ),
+    "a head of 70 kB at once": ([_get(HEALTH, b"x: " + b"a" * 70_000 + b"\r\n")], [400]),
+    "a head of many lines at once": ([_get(HEALTH, b"x: y\r\n" * 12_000)], [400]),
+    "an address of 70 kB at once": ([b"GET /" + b"a" * 70_000 + b" HTTP/1.0\r\n\r\n"], [400]),
+    "a head without end": ([b"GET / HTTP/1.1\r\nx: ", *[b"a" * 10_000] * 8], [400]),
+    "a head of 60 kB": ([_get(HEALTH, b"connection: close\r\nx: " + b"a" * 60_000 + b"\r\n")], [200]),
+    "a long body, and half of the next head": (
+        [_post(DECIDE, b"{}" + b" " * 100_000) + _get(HEALTH)[:9], _get(HEALTH)[9:]],
+        [201, 200],
+    ),
+    "a trailer that names another host": (
+        [_chunked(DECIDE, b"2\r\n{}\r\n0\r\nhost: evil\r\n\r\n")],
+        [201],
+    ),
+    "a trailer that brings a key": (
+        [_chunked(DECIDE, b"2\r\n{}\r\n0\r\norigin: http://evil\r\nauthorization: Bearer at_0\r\n\r\n")],
+        [201],
+    ),
+    "trailers of 200 kB": ([_chunked(DECIDE, b"2\r\n{}\r\n0\r\n" + b"x: y\r\n" * 34_000 + b"\r\n")], [201]),
     "lines without returns": ([b"GET /healthz HTTP/1.1\nhost: 127.0.0.1\n\n"], [400]),
 }
 

@@ -21,6 +21,8 @@ SILENCE = 20.0
 LONGEST = 2**16
 """Bytes of a head, as many as arrive before it is whole."""
 
+_AROUND = len(b": " + b"\r\n")  # a header
+
 
 class Door(asyncio.Protocol):
     """A connection that has said nothing yet: a third of the memory of one that has, of which there may be thousands.
@@ -113,7 +115,9 @@ class Connection(HttpToolsProtocol):
     """
 
     _reading = True  # a head that is not whole
-    _read = 0
+    _read = 0  # bytes of it that came after the piece in which it began
+    _size = 0  # of its address and lines
+    _began = False  # in the piece that is being read
     _end: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -129,11 +133,24 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Note that a head has begun."""
         super().on_message_begin()
-        self._reading = True
+        self._reading, self._began, self._size = True, True, 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        self._size += len(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a line of the head; one that comes after the body is none, whatever it claims to be."""
+        if self._reading:
+            self._size += len(name) + len(value) + _AROUND
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Note that a head is whole."""
+        """Note that a head is whole, and refuse one that is too long although it came at once."""
         self._reading, self._read = False, 0
+        if self._size > LONGEST:
+            raise ValueError("the head of a request is too long")  # which is answered as no HTTP
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -143,11 +160,12 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read; nearly always this is a whole request, and no timer is needed."""
+        self._began = False
         super().data_received(data)
         if self._reading:
-            self._read += len(data)
+            self._read += 0 if self._began else len(data)
             if self._read > LONGEST:
-                self.transport.close()
+                self.send_400_response("The head of the request is too long.")
                 return
         if self._reading or self.cycle is None or self.cycle.response_complete:
             if self._end is None:
