@@ -107,6 +107,24 @@ def test_guesses_are_few(monkeypatch):
     doorman.admit(f"Bearer {text}".encode(), "read", "10.0.0.1")
 
 
+def test_guesses_from_many_addresses_are_few_too(monkeypatch):
+    """Who asks from the machine itself can name any address in X-Forwarded-For; a right key is let in all the same."""
+    now = [100.0]
+    monkeypatch.setattr("armtriage.service.keys.time.monotonic", lambda: now[0])
+    doorman = Doorman()
+    text, row = new_key(["read"], rate=0)
+    doorman.update([row])
+    for minute in range(2):
+        codes = []
+        for number in range(300):
+            with pytest.raises(Refused) as caught:
+                doorman.admit(b"Bearer nonsense", "read", f"10.0.{minute}.{number}")
+            codes.append(caught.value.code)
+        assert codes == ["unauthorized"] * 100 + ["too_many"] * 200
+        doorman.admit(f"Bearer {text}".encode(), "read", "10.0.0.1")
+        now[0] += 61
+
+
 def test_a_key_has_its_rate():
     doorman = Doorman()
     text, row = new_key(["read"], rate=5)

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import ceil
 
@@ -22,6 +23,7 @@ RATE = 100.0
 """Requests a second of a key, unless it was made for more."""
 
 _GUESSES = 10  # wrong keys that an address may send in a minute
+_ALL_GUESSES = 100  # and all together: whoever stands behind a proxy, or says so, has as many addresses as he likes
 _BEARER = b"Bearer "
 
 
@@ -67,7 +69,8 @@ class Doorman:
     def __init__(self) -> None:
         self._keys: dict[bytes, tuple[KeyRow, frozenset[str]]] = {}
         self._allowed: dict[str, tuple[float, float]] = {}  # by key: requests that it may make, and when that was
-        self._wrong: dict[str, tuple[float, int]] = {}  # by address: since when, and how many wrong keys
+        self._wrong: Counter[str] = Counter()  # by address: wrong keys of this minute
+        self._since = 0.0  # when it began
         self.open = True
 
     def update(self, keys: Sequence[KeyRow]) -> None:
@@ -117,11 +120,11 @@ class Doorman:
 
     def _count_guess(self, address: str) -> None:
         now = time.monotonic()
-        since, wrong = self._wrong.get(address, (now, 0))
-        if now - since > 60.0:
-            since, wrong = now, 0
-        if len(self._wrong) > 10_000:
+        if now - self._since > 60.0:
+            self._since = now
             self._wrong.clear()
-        self._wrong[address] = since, wrong + 1
-        if wrong >= _GUESSES:
+        if self._wrong[address] >= _GUESSES:
             raise Refused("too_many", "Too many wrong keys from this address.", retry=60)
+        if self._wrong.total() >= _ALL_GUESSES:
+            raise Refused("too_many", "Too many wrong keys.", retry=60)
+        self._wrong[address] += 1
