@@ -72,6 +72,53 @@ def test_a_log_is_adopted_once_and_goes_on(sqlite_address, budget):
     run(work)
 
 
+HOSTILE = [
+    "[" * 100_000,
+    '{"a":' * 50_000,
+    *(
+        json.dumps(json.loads(_line(0, "tea", 0.0)) | {key: "HERE"}).replace('"HERE"', value)
+        for key in ("_labelIndex", "_label_cost", "EventId", "Timestamp", "c", "_outcomes")
+        for value in (
+            "1e400",
+            "-1e400",
+            "NaN",
+            "9" * 400,
+            "9" * 5000,
+            r'"\ud800"',
+            r'"a\u0000b"',
+            '""',
+            "null",
+            "[]",
+            "{}",
+        )
+    ),
+    _line(1, "tea", 0.0).replace('"topic": "tea"', r'"topic": "\ud800"'),
+    _line(2, "tea", 0.0).replace('"topic": "tea"', r'"topic": "\u0000"'),
+    _slots(3, ["tea"], [0.0]).replace("s3-0", r"\ud800"),
+    _slots(4, [], []),
+]
+
+
+def test_every_line_has_its_end(address):
+    """Whatever stands in it: it is counted, and those before and after it are adopted."""
+
+    async def work():
+        async with served(address) as call:
+            await call.make(budget=1)
+        store = open_store(address)
+        await store.open()
+        (row,) = await store.policies()
+        good = [_line(f"good{number}", "tea", 0.0) for number in range(len(HOSTILE))]
+        lines = [line for pair in zip(good, HOSTILE, strict=True) for line in pair]
+        found = (await adopt_log(store, row, lines, "TAction.topic"))["lines"]
+        assert sum(found.values()) == len(lines)
+        assert found["adopted"] >= len(good)
+        assert (await check(store))[0] == []
+        await store.close()
+
+    run(work)
+
+
 def test_policies_with_contexts_take_no_names_of_features(sqlite_address):
     async def work():
         async with served(sqlite_address) as call:

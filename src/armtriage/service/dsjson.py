@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from armtriage.service.loop import load
-from armtriage.service.messages import Decide, Reward, read
+from armtriage.service.messages import Decide, Reward, is_id, read
 from armtriage.service.refusal import Refused
 from armtriage.service.stores import PolicyRow, Store
 from armtriage.service.turn import Turn
@@ -60,6 +60,10 @@ def read_line(line: str, field: str) -> Logged:
         arms = [among[place] for place, _ in slots if place >= 0]
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise ValueError(f"a line of dsjson must have {error}") from None
+    except (OverflowError, RecursionError) as error:
+        raise ValueError(f"a line of dsjson must have numbers and depth within reason: {error}") from None
+    if not is_id(str(name)):
+        raise ValueError(f"the id of a line must be 1 to 128 visible ASCII characters, got {name!r}")
     if len(set(arms)) < len(slots) or len(set(among)) < len(among):
         raise ValueError(f"{field} must tell the actions of a line apart")
     # A reward of -0.0 is a 0.
