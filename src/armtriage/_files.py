@@ -36,7 +36,7 @@ _DAMAGE = (KeyError, TypeError, ValueError, EOFError, RuntimeError, OverflowErro
 _DIGEST = hashlib.sha256().digest_size
 
 
-def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> Path:
+def write_whole(target: Path, *parts: bytes | memoryview, durable: bool, through_link: bool = True) -> Path:
     """Write a file that has its name only when it is whole; until then it is ``.NAME.TOKEN.HOST-PROCESS.tmp``.
 
     Return the file that was written, which a link leads to.
@@ -44,13 +44,16 @@ def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> Path
     Parameters
     ----------
     target : path
-        The file; one that is there is replaced and keeps its permissions. A link leads to the file.
+        The file; one that is there is replaced and keeps its permissions.
     *parts : bytes
         What it holds.
     durable : bool
         Wait until it is on the disk, so that no power cut can take it back.
+    through_link : bool
+        Whether a link leads to the file; else the link itself is replaced, and what it leads to stays as it is.
     """
-    target = Path(os.path.realpath(target))
+    if through_link:
+        target = Path(os.path.realpath(target))
     mode = _mode(target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.{HOST}-{os.getpid()}.tmp")
     try:
@@ -77,8 +80,10 @@ def write_whole(target: Path, *parts: bytes | memoryview, durable: bool) -> Path
 def _mode(target: Path) -> int | None:
     """Return the permissions of a file that is to be replaced, or None if there is none."""
     try:
-        status = target.stat()
+        status = target.lstat()
     except FileNotFoundError:
+        return None
+    if stat.S_ISLNK(status.st_mode):
         return None
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(f"{target} is a folder, and not replaced by a file")

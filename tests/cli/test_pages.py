@@ -43,6 +43,20 @@ def test_report_writes_a_page(played: Path, tmp_path: Path) -> None:
     assert Reader(other.read_text(encoding="utf-8")).text
 
 
+@pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
+def test_report_does_not_write_through_a_link_in_the_folder(played: Path, tmp_path: Path, link: Any) -> None:
+    """The folder may come from somebody else, and the link lead to a file of ours."""
+    mine = tmp_path / "mine.txt"
+    mine.write_text("mine", encoding="utf-8")
+    page = played / "report.html"
+    page.unlink(missing_ok=True)
+    link(page, mine)
+    assert CliRunner().invoke(app, ["report", str(played)]).exit_code == 0
+    assert mine.read_text(encoding="utf-8") == "mine"
+    assert not page.is_symlink()
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

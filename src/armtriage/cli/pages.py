@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from armtriage import __version__
+from armtriage._files import write_whole
 from armtriage.cli.terminal import plain_warnings, progress_bar, refusing, say, stopping
 from armtriage.experiments import Results
 from armtriage.experiments.manifest import MAX_CELLS
@@ -43,7 +44,8 @@ def report(
         plots.require()
         page = folder / "report.html" if out is None else out
         text = experiment_page(results, baseline=baseline, folder=folder.resolve().name)
-        page.write_text(text, encoding="utf-8")
+        # The folder may be somebody else's, and lead by a link to any file of ours.
+        write_whole(page, text.encode(), durable=False, through_link=out is not None)
     say(f"The page is {page}")
 
 
