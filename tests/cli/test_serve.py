@@ -53,6 +53,12 @@ def test_keys_are_made_listed_and_revoked(tmp_path):
     assert (missing.exit_code, "there is no key nobody" in missing.stderr) == (1, True)
 
 
+def test_a_label_is_shown_as_it_is(tmp_path):
+    address, label = str(tmp_path / "decisions.db"), "[red]web[/red] [/] [link=http://evil]x"
+    assert command("key", "new", "--label", label, "--store", address).exit_code == 0
+    assert label in command("key", "list", "--store", address).stdout
+
+
 def test_a_scope_that_is_none_is_refused(tmp_path):
     wrong = command("key", "new", "--scope", "everything", "--store", str(tmp_path / "x.db"))
     assert wrong.exit_code == 2

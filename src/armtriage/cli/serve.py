@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from armtriage import __version__
@@ -158,7 +159,8 @@ def key_list(address: StoreOption = _DEFAULT, as_json: JsonOption = False) -> No
     table = Table("key", "scopes", "label", "requests/s", "state")
     for one in facts:
         rate = "any" if not one["rate"] else f"{one['rate']:g}"
-        table.add_row(one["id"], ", ".join(one["scopes"]), one["label"], rate, "revoked" if one["revoked"] else "good")
+        state = "revoked" if one["revoked"] else "good"
+        table.add_row(one["id"], ", ".join(one["scopes"]), escape(one["label"]), rate, state)
     Console().print(table)
 
 
