@@ -28,6 +28,7 @@ __all__ = ["Site", "csv_of"]
 _OWN = "/dashboard/"
 _PAGES = ("/", "/keys", "/system")
 _LISTENERS = 100
+_FIELDS = 16  # of an address, after its question mark
 _LARGEST = 4096  # bytes of a body
 _SLOWEST = 5.0  # seconds that it may take
 
@@ -146,7 +147,8 @@ class Site:
                     facts["policy"] = await self.facts.policy(name, chosen)
                 return facts
             page = chosen.get("page", "0")
-            return facts | {"policies": await self.facts.policies(int(page) if page.isdigit() and len(page) < 5 else 0)}
+            shown = int(page) if page.isascii() and page.isdigit() and len(page) < 5 else 0
+            return facts | {"policies": await self.facts.policies(shown)}
         except StoreError as error:
             return facts | {"failed": "disk_full" if error.full else "store"}
 
@@ -206,7 +208,7 @@ class Site:
             raise Refused("invalid", "A key has scopes, a label of up to 64 characters, and a rate.")
         try:
             text, row = new_key([str(one) for one in scopes], label, float(rate))
-        except ValueError:
+        except (ValueError, OverflowError):
             raise Refused(
                 "invalid",
                 "Scopes are some of decide, reward, read and admin; a label can be printed; a rate is 0 or more.",
@@ -286,7 +288,10 @@ async def _body(receive: Receive) -> dict[str, Any]:
 
 
 def _query(scope: Scope) -> Mapping[str, str]:
-    return dict(parse_qsl(scope["query_string"].decode("utf-8", "replace")[:2000], max_num_fields=16))
+    try:
+        return dict(parse_qsl(scope["query_string"].decode("utf-8", "replace")[:2000], max_num_fields=_FIELDS))
+    except ValueError:
+        raise Refused("invalid", f"The address may have {_FIELDS} fields.") from None
 
 
 def _address(scope: Scope) -> str:
