@@ -154,6 +154,16 @@ class Changing(RuleBasedStateMachine):
         self.rows[name] = Row(self.asked)
         self.added += 1
 
+    @precondition(lambda self: self.added < 12 and self.pick(0) is not None)
+    @rule(how=st.sampled_from(["alone", "shows", "like"]), luck=LUCK, last=st.booleans(), closing=st.booleans())
+    def add_and_tell(self, how: str, luck: int, last: bool, closing: bool) -> None:
+        """Nothing is asked or looked at between the new arm and a reward of a decision from before."""
+        self.add(how)
+        if closing:
+            self.close(luck, 0.0)
+        else:
+            self.tell(luck, last)
+
     @precondition(lambda self: len(self.live()) > 1)
     @rule(luck=LUCK)
     def retire(self, luck: int) -> None:

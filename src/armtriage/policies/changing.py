@@ -174,6 +174,9 @@ class ChangingPolicy:
         if edges:
             self._new_edges += edges
             self._plain = False
+        if self._crowd is None:
+            # Rewards of decisions that are open now may come before the next ask: both must go to the rows.
+            self._gather()
         return new
 
     def _graph_before(self, n_arms: int) -> FeedbackGraph:

@@ -1,0 +1,35 @@
+"""A log gives one state, however often somebody looked at it on the way."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("msgspec")
+
+from armtriage.service import events as log
+from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Rewarded
+from armtriage.service.fold import Fold
+from armtriage.service.messages import Create
+from armtriage.service.recipe import Recipe
+
+
+@pytest.mark.parametrize("kind", ["guarded_thompson", "thompson", "elimination"])
+def test_a_replay_learns_rewards_of_decisions_that_are_older_than_an_arm(kind: str) -> None:
+    recipe = Recipe(Create(name="slate", arms=["tea", "milk", "jam"], budget=1, seed=7, policy={"kind": kind}))
+    live, replayed = Fold(recipe), Fold(recipe)
+    arms = [live.recipe.make().ask().arms.tolist() for _ in range(2)]
+    bodies = [
+        (log.DECISION, "a", 0, 0, Decided(arms[0], None, b"")),
+        (log.DECISION, "b", 0, 1, Decided(arms[1], None, b"")),
+        (log.ARMS, "", 3, None, ArmsChanged(["egg"], [], [], {})),
+        (log.REWARD, "a", 1, 0, Rewarded(arms[0], [1.0], "", True)),
+        (log.EXPIRE, "", 5, 2, Expired(2)),
+    ]
+    for seq, (what, key, turn, number, body) in enumerate(bodies, 1):
+        event = Event(seq, what, key, turn, number, seq, log.pack(body))
+        live.apply(event)
+        assert live.policy.unsound() == ""
+        replayed.apply(event)
+    assert replayed.digest() == live.digest()
+    assert Fold.from_bytes(recipe, replayed.to_bytes()).digest() == live.digest()
+    assert replayed.policy.tally.counts.sum() == 1
