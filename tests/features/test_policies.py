@@ -214,7 +214,7 @@ def test_arms_with_parameters_of_their_own_take_raw_rows_too(model: str) -> None
     policy = GuardedLinear(3, budget=1, features=FEATURES, model=model, names=["tea", "milk", "jam"], seed=7)
     rows = dict(zip(("tea", "milk", "jam"), page(np.random.default_rng(7), 3), strict=True))
     for reward in (0.0, 1.0, 0.5):
-        policy.tell(policy.ask(rows), [reward])
+        policy.tell_revealed(policy.ask(rows), [reward])
     again = Policy.from_bytes(policy.to_bytes())
     assert again.digest() == policy.digest()
     assert again.feature_report == policy.feature_report

@@ -495,6 +495,6 @@ def test_a_mapping_of_contexts_names_the_candidates(name: str) -> None:
         same = other.ask(rows[[3, 1, 2]], eligible=["tart", "milk", "jam"])
         assert decision.names == same.names
         one.tell(decision, dict.fromkeys(decision.names, 0.5))
-        other.tell(same, [0.5, 0.5])
+        other.tell_revealed(same, [0.5, 0.5])
     with pytest.raises(ValueError, match="eligible must be None beside a mapping"):
         one.ask({"tea": rows[0]}, eligible=["tea"])

@@ -360,10 +360,10 @@ def test_retired_arms_are_in_no_decision_and_their_set_has_a_page() -> None:
     for _ in range(40):
         decision = policy.ask()
         assert 3 not in decision.arms
-        policy.tell(decision, np.ones(4))
+        policy.tell_revealed(decision, np.ones(4))
     assert "item 3" not in np.concatenate(policy.triage_of())
     policy.restore_arms(["item 3"])
-    policy.tell(policy.ask(), np.ones(4))
+    policy.tell_revealed(policy.ask(), np.ones(4))
     assert policy.certificate().per_round
 
 

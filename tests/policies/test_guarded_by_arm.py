@@ -337,7 +337,7 @@ def test_the_same_rows_for_other_arms_are_other_contexts() -> None:
     rows = [[0.5, 0.1], [0.1, 0.5], [0.3, 0.3]]
     policy = GuardedLinear(dimension=2, budget=1, model="disjoint", seed=7)
     for names in (("tea", "milk", "jam"), ("jam", "tea", "milk")) * 4:
-        policy.tell(policy.ask(dict(zip(names, rows, strict=True))), [0.1])
+        policy.tell_revealed(policy.ask(dict(zip(names, rows, strict=True))), [0.1])
     again = policy._state.kept
     order = np.array([policy.names.index(name) for name in ("tea", "milk", "jam")])
     assert policy.names is not None
@@ -349,6 +349,8 @@ def test_the_bound_of_theory_is_what_the_account_allows(coming: bool) -> None:
     about = {"delta": 0.05, "norm_bound": 2.0, "noise_scale": 0.3}
     policy = GuardedLinear(None if coming else 4, 2, 2, model="disjoint", factor=0.5, **about)
     for _ in range(50):
-        policy.tell(policy.ask({arm: [0.1, 0.2] for arm in "abcd"} if coming else [[0.1, 0.2]] * 4), [0.0, 0.0])
+        policy.tell_revealed(
+            policy.ask({arm: [0.1, 0.2] for arm in "abcd"} if coming else [[0.1, 0.2]] * 4), [0.0, 0.0]
+        )
     whole = guarded_by_arm_upper(n_arms=4, dimension=2, budget=2, horizon=50, coming=coming, factor=0.5, **about)
     assert policy.account.allowed == pytest.approx(whole.value / 3.0)

@@ -142,7 +142,7 @@ def test_next_slates_are_priced_by_pairs_and_named() -> None:
     assert "Playing arm 'tea' next" in str(policy.certificate(x, next_decision=["tea"]))
     for t in range(400):
         decision = policy.ask(x)
-        policy.tell(decision, env.rewards(t, decision.arms))
+        policy.tell_revealed(decision, env.rewards(t, decision.arms))
     assert policy.certificate(x).next_decision == ("tea",)
     assert policy.certificate(x).next_bound == 0.0
     worse = policy.certificate(x, next_decision=["milk"])

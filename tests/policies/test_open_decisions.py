@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from armtriage import FeedbackGraph, Policy
+from armtriage import (
+    CombUCB1,
+    DamagedFile,
+    FeedbackGraph,
+    GuardedThompson,
+    Policy,
+    StochasticEnvironment,
+    ThompsonSampling,
+    simulate,
+)
+from armtriage._files import pack_archive
 from conftest import POLICIES, with_face
 
 CHANGING = [name for name in with_face("arms") if not name.startswith("paper")]
@@ -40,3 +51,110 @@ def test_arms_that_are_refused_change_nothing(name: str) -> None:
         with pytest.raises(ValueError, match=r"names|new arms"):
             policy.add_arms(**wrong)
     assert policy.digest() == before
+
+
+def test_a_list_has_the_order_in_which_a_decision_was_recorded() -> None:
+    policy = ThompsonSampling(5, budget=3, seed=7)
+    decision = policy.record([4, 0, 2])
+    assert decision.arms.tolist() == [0, 2, 4]
+    assert decision.revealed.tolist() == decision.to_dict()["revealed"] == [4, 0, 2]
+    loaded = Policy.from_bytes(policy.to_bytes())
+    assert loaded.digest() == policy.digest()
+    for one in (policy, loaded):
+        one.tell(decision.number, [0.4, 0.1, 0.2])
+        assert one.tally.sums.tolist() == [0.1, 0.0, 0.2, 0.0, 0.4]
+    assert policy.digest() == loaded.digest()
+
+
+def test_the_order_of_a_record_changes_nothing_else() -> None:
+    one, other = (GuardedThompson(5, budget=2, seed=7) for _ in range(2))
+    for policy, order in ((one, [3, 1]), (other, [1, 3])):
+        policy.tell(policy.record(order), {1: 1, 3: 0.5})
+        policy.close(policy.record(order), default=0)
+    assert one.digest() == other.digest()
+
+
+def test_recorded_arms_come_first_in_what_they_reveal() -> None:
+    graph = FeedbackGraph.cliques([3, 2])
+    policy = CombUCB1(graph, budget=2)
+    decision = policy.record([4, 1], eligible=[0, 1, 3, 4])
+    assert decision.revealed.tolist() == [4, 1, 0, 3]
+    Policy.from_bytes(policy.to_bytes()).tell(0, [0.4, 0.1, 0.0, 0.3])
+    policy.tell(decision, {3: 0.3, 4: 0.4}, last=False)
+    policy.close(decision, default=0)
+    assert policy.tally.sums.tolist() == [0.0, 0.0, 0.0, 0.3, 0.4]
+
+
+@pytest.mark.parametrize("name", ["C2UCB", "GuardedLinear", "hierarchical"])
+def test_contexts_keep_the_order_of_a_record_too(name: str) -> None:
+    rows = np.random.default_rng(7).normal(size=(6, 3)) / 9
+    one, other = POLICIES[name].make(), POLICIES[name].make()
+    one.tell(one.record([5, 2], rows), [0.5, -0.25])
+    other.tell(other.record([2, 5], rows), {2: -0.25, 5: 0.5})
+    assert one.digest() == other.digest()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"orders": [3, 2]}, "orders must be of the arms of their decisions"),
+        ({"orders": [3]}, "too long or short"),
+        ({"ordered": [1]}, "orders are of open decisions only"),
+        ({"ordered": [0, 0], "orders": [3, 1, 3, 1]}, "must rise"),
+    ],
+)
+def test_forged_orders_are_refused(change: dict[str, list[int]], said: str) -> None:
+    policy = ThompsonSampling(5, budget=2, seed=7)
+    policy.record([3, 1])
+    header, arrays = policy._contents()
+    wrong = {f"open.{name}": np.array(value) for name, value in change.items()}
+    with pytest.raises(DamagedFile, match=said):
+        Policy.from_bytes(pack_archive(header, arrays | wrong))
+
+
+def test_named_rewards_are_told_by_name_or_beside_names() -> None:
+    policy = GuardedThompson(3, budget=2, names=["tea", "milk", "rum"], seed=7)
+    decision = policy.record(["rum", "tea"])
+    with pytest.raises(TypeError, match=r"rewards must be \{name: reward\} where the arms have names.*got \[1, 0\]"):
+        policy.tell(decision, [1, 0])
+    policy.tell(decision, [1, 0], arms=["rum", "tea"])
+    assert policy.tally.sums.tolist() == [0.0, 0.0, 1.0]
+    assert policy.tally.counts.tolist() == [1, 0, 1]
+    part = policy.record(["milk", "tea"])
+    policy.tell(part, np.array([0.5]), arms=["milk"], last=False)
+    policy.tell(part, np.array([0.25]), arms=part.names[:1])
+    assert policy.tally.sums.tolist() == [0.25, 0.5, 1.0]
+
+
+def test_rewards_of_numbered_arms_may_say_whose_they_are() -> None:
+    policy = ThompsonSampling(4, budget=2, seed=7)
+    policy.tell(policy.record([1, 3]), [0.3, 0.1], arms=np.array([3, 1]))
+    assert policy.tally.sums.tolist() == [0.0, 0.1, 0.0, 0.3]
+
+
+def test_named_arms_are_simulated() -> None:
+    class Own(ThompsonSampling):
+        def _select(self, number: int) -> Any:
+            return super()._select(number)
+
+    world = StochasticEnvironment([0.2, 0.8], 2, seed=7)
+    assert simulate(Own(2, 1, names=["tea", "milk"], seed=7), world, horizon=20).regret.shape[-1]
+
+
+def test_nothing_happens_to_what_is_closed() -> None:
+    page = GuardedThompson(4, budget=2, names=["a", "b", "c", "d"], seed=7)
+    older, visit, late = page.ask_many(3)
+    for name in visit.names:
+        page.tell(visit, {name: 1}, last=False)
+    page.tell(late, {})
+    before = page.digest()
+    for one in (visit, visit.number, late):
+        page.close(one, default=0)
+        page.close(one)
+    assert page.digest() == before
+    assert page.close_before(3, default=0) == 1
+    page.close(older, default=0)
+    page.close(visit, default=0)
+    assert page.close_before(3) == 0
+    assert page.tally.counts.sum() == 4
+    assert page.tally.sums.sum() == 2.0

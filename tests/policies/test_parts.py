@@ -134,7 +134,7 @@ def test_what_is_given_up_or_filled() -> None:
     assert policy.close_before(3, default=1.0) == 1
     assert policy.tally.sums.tolist() == [2.0, 1.0, 1.0]
     with pytest.raises(AlreadyTold):
-        policy.close(late)
+        policy.tell(late, {})
 
 
 def test_a_guard_lets_its_proposer_learn_at_once() -> None:

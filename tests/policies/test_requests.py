@@ -12,7 +12,6 @@ import pytest
 
 from armtriage import (
     C2UCB,
-    AlreadyTold,
     CombinatorialElimination,
     CombUCB1,
     ConstrainedElimination,
@@ -25,6 +24,7 @@ from armtriage import (
     StochasticEnvironment,
     ThompsonSampling,
     UnknownArm,
+    UnknownDecision,
 )
 from conftest import POLICIES, Plain, ask, used, with_face
 
@@ -392,7 +392,17 @@ class TestRefusals:
             (lambda p: p.tell(p.open_decisions[0], {"n1": "x"}), TypeError, "'n1'"),
             (lambda p: p.tell(p.open_decisions[0], {"n7": 1}), ValueError, "'n7', which the decision does not reveal"),
             (lambda p: p.close(p.open_decisions[0], default=2), ValueError, "default must lie in"),
-            (lambda p: p.close(0), AlreadyTold, "decision 0"),
+            (lambda p: p.close(0, default=2), ValueError, "default must lie in"),
+            (lambda p: p.close(99), UnknownDecision, "decision 99 is unknown"),
+            (
+                lambda p: p.tell(p.open_decisions[0], [1, 1, 1]),
+                TypeError,
+                r"rewards must be {name: reward} where .* got",
+            ),
+            (lambda p: p.tell(p.open_decisions[0], [1], arms=["n1", "n2"]), ValueError, "each of the 2 arms"),
+            (lambda p: p.tell(p.open_decisions[0], [1, 1], arms=["n1", "n1"]), ValueError, "arms has 'n1' twice"),
+            (lambda p: p.tell(p.open_decisions[0], [1], arms=["n7"]), ValueError, "'n7', which the decision does not"),
+            (lambda p: p.tell(p.open_decisions[0], {"n1": 1}, arms=["n1"]), TypeError, "arms must be None beside"),
             (lambda p: p.close_before(-1), ValueError, "number"),
             (lambda p: p.triage_of(["who"]), UnknownArm, "'who'"),
             (lambda p: p.certificate(eligible=["n9"]), ValueError, "retired"),
@@ -615,7 +625,7 @@ def test_the_default_policy_learns_who_is_best_of_every_eligible_set() -> None:
 def test_arms_that_were_just_added_are_saved_and_looked_at_before_anybody_asks() -> None:
     """Between `add_arms` and the next `ask` graph, tally and state must agree on how many arms there are."""
     policy = GuardedThompson(5, budget=2, names=list("abcde"), seed=1)
-    policy.tell(policy.ask(), [1, 0])
+    policy.tell_revealed(policy.ask(), [1, 0])
     policy.add_arms(["x", "y"])
     assert policy.graph.n_arms == 7
     loaded = Policy.from_bytes(policy.to_bytes())

@@ -76,5 +76,5 @@ def test_indices_below_the_least_cost_count_as_the_least_cost(kind: Any) -> None
     for _ in range(3):
         decision = policy.ask()
         assert decision.arms.size == 6
-        policy.tell(decision, np.full(6, 1.0))
+        policy.tell_revealed(decision, np.full(6, 1.0))
     assert policy.ask().arms.size == 6

@@ -261,7 +261,7 @@ def test_a_saved_policy_has_the_same_page(chromium, tmp_path):
     file = tmp_path / "crews.npz"
     policy = GuardedThompson(4, decisions=Matchings(2, 2), names=["<b>a</b>", "b", "c", "d"], seed=7)
     for _ in range(30):
-        policy.tell(policy.ask(), [1, 0])
+        policy.tell_revealed(policy.ask(), [1, 0])
     policy.save(file)
     command = [sys.executable, "-m", "armtriage", "dashboard", str(file), "--no-open"]
     shown = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -277,7 +277,7 @@ def test_a_saved_policy_has_the_same_page(chromium, tmp_path):
         assert "history, traffic" in page.locator("section:has(#file)").inner_text()
         assert violations(page) == []
         for _ in range(12):
-            policy.tell(policy.ask(), [1, 0])
+            policy.tell_revealed(policy.ask(), [1, 0])
         policy.save(file)
         page.get_by_text("the 42 decisions").wait_for(timeout=5000)
         assert watcher.said == []

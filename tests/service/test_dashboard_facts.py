@@ -30,7 +30,7 @@ def played(rounds: int = 400, **more):
     policy = GuardedThompson(graph, 3, seed=7, names=[f"item {arm}" for arm in range(8)], **more)
     for _ in range(rounds):
         decision = policy.ask()
-        policy.tell(decision, decision.revealed / 8)
+        policy.tell_revealed(decision, decision.revealed / 8)
     return policy
 
 
@@ -69,7 +69,7 @@ def test_items_are_sorted_searched_and_paged():
     policy = ThompsonSampling(60, 3, seed=7, names=[f"Item {arm:02d}" for arm in range(60)])
     for _ in range(300):
         decision = policy.ask()
-        policy.tell(decision, decision.revealed / 60)
+        policy.tell_revealed(decision, decision.revealed / 60)
     sight = look(policy)
     first, last = items(sight), items(sight, page=99)
     assert (first["found"], first["pages"], len(first["rows"]), last["page"], len(last["rows"])) == (60, 3, 25, 2, 10)

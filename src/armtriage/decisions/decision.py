@@ -28,7 +28,8 @@ class Decision:
     ranked : tuple
         The same arms, by name or number, best first by what the policy believed when it chose them.
     revealed : ndarray
-        The arms whose rewards this decision shows, ascending; it contains `arms`.
+        The arms whose rewards this decision shows, in the order of a list of rewards: ascending, but the arms of a
+        decision that was recorded come first, in the order in which they were given.
     eligible : ndarray or None
         The arms that could be chosen, ascending; None for all.
     contexts : ndarray, (S, d), or None
@@ -49,6 +50,8 @@ class Decision:
     eligible: NDArray[np.int64] | None
     contexts: NDArray[np.float64] | None
     policy_id: str
+    order: NDArray[np.int64] | None
+    """The arms in the order in which they were recorded; None where that is ascending."""
 
     def __init__(
         self,
@@ -70,13 +73,30 @@ class Decision:
         own["number"], own["arms"], own["policy_id"] = number, arms, policy_id
         own["contexts"], own["eligible"] = contexts, eligible
         own["_graph"], own["_names"], own["_shown"], own["_beliefs"] = graph, names, shown, beliefs
+        own["order"] = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{name} of a decision is fixed")
 
     @property
     def revealed(self) -> NDArray[np.int64]:
-        """The arms whose rewards this decision shows, ascending."""
+        """The arms whose rewards this decision shows, in the order of a list of rewards.
+
+        Examples
+        --------
+        >>> from armtriage import CombUCB1, FeedbackGraph
+        >>> CombUCB1(FeedbackGraph.cliques([2, 2]), budget=2).record([2, 1]).revealed
+        array([2, 1, 0, 3])
+        """
+        if self.order is None:
+            return self.shown
+        found = np.concatenate([self.order, np.setdiff1d(self.shown, self.order, assume_unique=True)])
+        found.flags.writeable = False
+        return found
+
+    @property
+    def shown(self) -> NDArray[np.int64]:
+        """The arms of `revealed`, ascending."""
         own: dict[str, Any] = self.__dict__
         shown: NDArray[np.int64] | None = own["_shown"]
         if shown is None:

@@ -15,9 +15,10 @@ from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.changing import is_mask
 from armtriage.policies.facts import require, restore_arrays, within
+from armtriage.policies.frames import is_frame, names_in, numbers_in
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
-from armtriage.policies.policy import Policy
+from armtriage.policies.policy import Policy, in_order
 from armtriage.policies.rewards import Told
 from armtriage.triage import Triage
 
@@ -148,9 +149,10 @@ class ContextualPolicy(Policy):
         eligible : array_like, optional
             The arms that may be chosen, see `armtriage.Policy.ask`.
 
-        With `features`, rows are whatever these take: a frame, dicts, an array, or ``{arm: dict}``.
+        With `features`, rows are whatever these take: a frame, dicts, an array, or ``{arm: dict}``. Where arms have
+        names, the rows of a frame of pandas or polars are matched by its index, or by a column `arm` or `name`.
         """
-        contexts, odd = self._translated(contexts)
+        contexts, eligible, odd = self._translated(contexts, eligible)
         decision = self._ask_with(*self._request(contexts, eligible), None)
         self._count(odd)
         return decision
@@ -164,19 +166,41 @@ class ContextualPolicy(Policy):
     ) -> Decision:
         if contexts is None:
             raise TypeError("contexts must be given as they were to ask, got None")
-        contexts, odd = self._translated(contexts)
+        contexts, eligible, odd = self._translated(contexts, eligible)
         contexts, eligible = self._request(contexts, eligible)
-        decision = self._ask_with(contexts, eligible, np.sort(self._roster.numbers(arms, "arms")))
+        order = self._roster.numbers(arms, "arms")
+        decision = self._ask_with(contexts, eligible, np.sort(order))
         self._count(odd)
-        return decision
+        return in_order(decision, order)
 
-    def _translated(self, contexts: Any) -> tuple[Any, tuple[int, NDArray[np.int64]] | None]:
-        """Return the contexts that the features make of raw rows, and what is to be counted of these."""
-        if self.features is None:
-            return contexts, None
+    def _translated(self, contexts: Any, eligible: Any) -> tuple[Any, Any, tuple[int, NDArray[np.int64]] | None]:
+        """Return a request with the contexts that the features make of raw rows, and what is to be counted of these."""
+        names = self._names_in(contexts)
+        if names is not None and eligible is not None:
+            contexts, names, eligible = self._part_of(contexts, names, eligible)
         named = isinstance(contexts, Mapping) and not hasattr(contexts, "tocsr")  # some sparse matrices are mappings
+        if self.features is None:
+            return contexts if names is None else dict(zip(names, numbers_in(contexts), strict=True)), eligible, None
         rows, odd = self.features.read(list(contexts.values()) if named else contexts)
-        return dict(zip(contexts, rows, strict=True)) if named else rows, (len(rows), odd)
+        found = list(contexts) if named else names
+        return rows if found is None else dict(zip(found, rows, strict=True)), eligible, (len(rows), odd)
+
+    def _names_in(self, contexts: Any) -> list[Any] | None:
+        """Return the names of the arms that rows of a frame are of; None where rows go by their places."""
+        if not is_frame(contexts) or (self.names is None and not (self.any_number and not self._asked)):
+            return None
+        return names_in(contexts, self._roster, () if self.features is None else self.features.columns)
+
+    def _part_of(self, frame: Any, names: list[Any], eligible: Any) -> tuple[Any, list[Any], None]:
+        """Return the rows of eligible arms, and their names."""
+        among = self._eligible(eligible)
+        wanted = self._roster.named(self._roster.live if among is None else among).tolist()
+        place = {name: at for at, name in enumerate(names)}
+        for name in wanted:
+            if name not in place:
+                raise ValueError(f"contexts must have a row for each eligible arm, got none for {name!r}")
+        rows = [place[name] for name in wanted]
+        return frame.iloc[rows] if hasattr(frame, "iloc") else frame[rows], wanted, None
 
     def _count(self, found: tuple[int, NDArray[np.int64]] | None) -> None:
         if found is not None:

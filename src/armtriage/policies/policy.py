@@ -25,10 +25,10 @@ from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.eligible import Crowd
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out
-from armtriage.policies.rewards import Told, from_array, from_mapping
+from armtriage.policies.rewards import Told, from_array, from_mapping, paired
 from armtriage.policies.saved import SavedPolicy, kinds_of
 
-__all__ = ["Policy", "kinds_of"]
+__all__ = ["Policy", "in_order", "kinds_of"]
 
 _EITHER = ("budget", "decisions")
 _NONE = np.empty(0, np.int64)
@@ -243,7 +243,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         Parameters
         ----------
         arms : array_like
-            What was played: names, or numbers if the arms have no names.
+            What was played: names, or numbers if the arms have no names. A list of rewards has their order.
         contexts, eligible
             As they were given to `ask`.
 
@@ -259,9 +259,10 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         if contexts is not None:
             raise TypeError(f"contexts are for policies with contexts, got {contexts!r}")
         among = self._eligible(eligible)
-        given = np.sort(self._roster.numbers(arms, "arms"))
+        order = self._roster.numbers(arms, "arms")
+        given = np.sort(order)
         self._check_decision(given, among)
-        return self._ask_all(given) if among is None else self._ask_among(among, given)
+        return in_order(self._ask_all(given) if among is None else self._ask_among(among, given), order)
 
     def _check_decision(self, arms: NDArray[np.int64], among: NDArray[np.int64] | None) -> None:
         """Refuse arms that are no decision."""
@@ -283,7 +284,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
             arms = given
         decision = self._begin(arms, beliefs=self._beliefs(number, arms))
         self.tally.pulls[arms] += 1
-        self._schedule(decision.revealed)
+        self._schedule(decision.shown)
         return decision
 
     def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
@@ -302,7 +303,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
             self._adopt(number, own, given, among)
             arms, beliefs = given, None
         decision = self._begin(arms, eligible=among, shown=self._shown_among(arms, among), beliefs=beliefs)
-        self._count_among(among, arms, decision.revealed)
+        self._count_among(among, arms, decision.shown)
         return decision
 
     def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
@@ -343,7 +344,14 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         return decision
 
     @locked
-    def tell(self, decision: Decision | int, rewards: Rewards, *, last: bool = True) -> None:
+    def tell(
+        self,
+        decision: Decision | int,
+        rewards: Rewards,
+        *,
+        arms: ArrayLike | Iterable[Any] | None = None,
+        last: bool = True,
+    ) -> None:
         """Learn the rewards of a decision, each once.
 
         Parameters
@@ -351,9 +359,11 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         decision : Decision or int
             What `ask` returned, or its number.
         rewards : array_like or mapping
-            One reward for each arm of ``decision.revealed``, in its order; or ``{arm: reward}``, by name if the arms
-            have names. Which rewards arrive must not depend on their values, or means and intervals are those of the
-            rewards that do.
+            ``{arm: reward}``, by name if the arms have names. Where they have none, also one reward for each arm of
+            ``decision.revealed``, in its order. Which rewards arrive must not depend on their values, or means and
+            intervals are those of the rewards that do.
+        arms : array_like, optional
+            The arms that a list of rewards is of, in its order, such as ``decision.ranked``.
         last : bool
             Whether this closes the decision: arms that are missing are then taken as never observed (``{}`` gives the
             whole decision up). With False others may follow, until all are there, or `close` says that no more will.
@@ -364,11 +374,47 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         number = self._find(decision)
         if last is not True:
             check_flag("last", last)
-        shown = self._open[number].revealed
+        one = self._open[number]
+        if arms is not None:
+            rewards = paired(arms, rewards, self._roster)
         if isinstance(rewards, Mapping):
-            seen, values, missing = from_mapping(rewards, shown, self._roster)
+            seen, values, missing = from_mapping(rewards, one.shown, self._roster)
+        elif self._roster.names is not None:
+            raise TypeError(
+                "rewards must be {name: reward} where the arms have names, or have the names that they are of in arms, "
+                f"got {rewards!r:.100}"
+            )
         else:
-            seen, values, missing = shown, from_array(rewards, shown), _NONE
+            seen, values, missing = one.shown, from_array(rewards, one), _NONE
+        self._tell(number, seen, values, missing, last)
+
+    @locked
+    def tell_revealed(self, decision: Decision, rewards: ArrayLike) -> None:
+        """Learn one reward for each arm of ``decision.revealed``, in its order, also where the arms have names.
+
+        For programs that look rewards up by the numbers of the arms, as `simulate` does.
+
+        Examples
+        --------
+        >>> from armtriage import FeedbackGraph, ThompsonSampling
+        >>> policy = ThompsonSampling(FeedbackGraph.cliques([2]), budget=1, names=["tea", "milk"])
+        >>> policy.tell_revealed(policy.ask(), [0.2, 0.7])
+        >>> policy.tally.sums
+        array([0.2, 0.7])
+        """
+        number = self._find(decision)
+        one = self._open[number]
+        self._tell(number, one.shown, from_array(rewards, one), _NONE, True)
+
+    def _tell(
+        self,
+        number: int,
+        seen: NDArray[np.int64],
+        values: NDArray[np.float64],
+        missing: NDArray[np.int64],
+        last: bool,
+    ) -> None:
+        """Learn rewards of arms, ascending."""
         if last and number not in self._parts and not self._roster.extra:
             self._learn(number, seen, values, missing)
             if missing.size or self._missed is not None:
@@ -469,7 +515,9 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
 
     @locked
     def close(self, decision: Decision | int, *, default: float | None = None) -> None:
-        """Give up what has not been told of a decision, or fill it.
+        """Give up what has not been told of a decision, or fill it; nothing happens to one that is closed already.
+
+        A decision of which all rewards came in parts has been closed by the last of them.
 
         Parameters
         ----------
@@ -488,15 +536,21 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         >>> policy.tally.counts, policy.tally.sums
         (array([1, 1]), array([1., 0.]))
         """
-        number = self._find(decision)
-        new: dict[int, float] = {}
-        if default is not None:
-            told = self._parts.get(number, {})
-            arms = np.array([arm for arm in self._still_shown(number) if arm not in told], np.int64)
-            values = np.full(arms.size, float(as_numbers("default", default)))
-            scaled = self._to_unit(self._check_rewards(values, arms, "default"))
-            new = dict(zip(arms.tolist(), scaled.tolist(), strict=True))
-        self._close_with(number, new)
+        number = self._number_of(decision)
+        unit = None if default is None else self._unit_default(default)
+        if self._is_open(number):
+            self._close(number, unit)
+
+    def _unit_default(self, default: float) -> float:
+        """Return the reward of what was not told, in the units of `_update`."""
+        values = np.array([float(as_numbers("default", default))])
+        return float(self._to_unit(self._check_rewards(values, np.zeros(1, np.int64), "default"))[0])
+
+    def _close(self, number: int, unit: float | None) -> None:
+        told = self._parts.get(number, {})
+        self._close_with(
+            number, {} if unit is None else {arm: unit for arm in self._still_shown(number) if arm not in told}
+        )
 
     @locked
     def close_before(self, number: int, *, default: float | None = None) -> int:
@@ -510,11 +564,11 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         >>> policy.close_before(2, default=0), len(policy.open_decisions)
         (2, 1)
         """
-        old = [one for one in self._open if one < check_count("number", number) and one not in self._complete]
-        if default is not None:
-            self._check_rewards(np.array([float(as_numbers("default", default))]), np.zeros(1, np.int64), "default")
+        limit = check_count("number", number)
+        unit = None if default is None else self._unit_default(default)
+        old = [one for one in self._open if one < limit and one not in self._complete]
         for one in old:
-            self.close(one, default=default)
+            self._close(one, unit)
         return len(old)
 
     def _learn(
@@ -525,6 +579,18 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         self._settle(Told(number, arms, scaled, 0, missing))
 
     def _find(self, decision: Decision | int) -> int:
+        """Return the number of an open decision."""
+        number = self._number_of(decision)
+        if not self._is_open(number):
+            raise AlreadyTold(f"decision {number} has been told already")
+        return number
+
+    def _is_open(self, number: int) -> bool:
+        """Whether anything of a decision may still be told."""
+        return number in self._open and number not in self._complete
+
+    def _number_of(self, decision: Decision | int) -> int:
+        """Return the number of a decision that was made here."""
         if isinstance(decision, Decision):
             number = decision.number
             if decision.policy_id != self._id:
@@ -535,8 +601,6 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
             raise TypeError(f"decision must be a Decision or its number, got {decision!r}")
         if not 0 <= number < self._asked:
             raise UnknownDecision(f"decision {number} is unknown; this policy has made {self._asked}, from number 0")
-        if number not in self._open or number in self._complete:
-            raise AlreadyTold(f"decision {number} has been told already")
         return number
 
     def _check_rewards(
@@ -598,6 +662,14 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         }
         listed = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}({self.graph!r}, {listed})"
+
+
+def in_order(decision: Decision, order: NDArray[np.int64]) -> Decision:
+    """Return a decision, of which lists of rewards have the order in which it was recorded."""
+    if np.any(order[1:] < order[:-1]):
+        order.setflags(write=False)
+        vars(decision)["order"] = order
+    return decision
 
 
 @cache

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_numbers, is_masked
 from armtriage.arms import Roster
+from armtriage.decisions import Decision
 
-__all__ = ["Told", "from_array", "from_mapping"]
+__all__ = ["Told", "from_array", "from_mapping", "paired"]
 
 
 class Told(NamedTuple):
@@ -25,8 +26,9 @@ class Told(NamedTuple):
     missing: NDArray[np.int64] = np.zeros(0, np.int64)  # the arms whose rewards are lost
 
 
-def from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the rewards of all revealed arms."""
+def from_array(rewards: ArrayLike, decision: Decision) -> NDArray[np.float64]:
+    """Return the rewards of all arms that a decision reveals, ascending by arm."""
+    revealed = decision.revealed
     if is_masked(rewards):
         raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
     array = as_numbers("rewards", rewards)
@@ -34,7 +36,19 @@ def from_array(rewards: ArrayLike, revealed: NDArray[np.int64]) -> NDArray[np.fl
         raise ValueError(
             f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
         )
-    return np.array(array, dtype=np.float64)
+    found = np.array(array, dtype=np.float64)
+    return found if decision.order is None else found[np.argsort(revealed)]
+
+
+def paired(arms: Any, rewards: Any, roster: Roster) -> dict[Any, float]:
+    """Return rewards by the arms that they are of, both in the same order."""
+    if isinstance(rewards, Mapping):
+        raise TypeError(f"arms must be None beside a mapping of rewards, which names them, got {arms!r:.100}")
+    found = roster.numbers(arms, "arms")
+    values = as_numbers("rewards", rewards)
+    if values.shape != found.shape:
+        raise ValueError(f"rewards must have one entry for each of the {found.size} arms, got shape {values.shape}")
+    return dict(zip(roster.named(found).tolist(), values.tolist(), strict=True))
 
 
 def from_mapping(

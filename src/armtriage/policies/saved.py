@@ -222,8 +222,11 @@ class SavedPolicy:
             arrays["eligible_sizes"] = np.array([one.size for one in among], np.int64)
             arrays["eligible"] = _joined(among)
         if not self._plain and (self._crowd is not None or "eligible" in arrays):
-            arrays["shown_sizes"] = np.array([one.revealed.size for one in decisions], np.int64)
-            arrays["shown"] = _joined([one.revealed for one in decisions])
+            arrays["shown_sizes"] = np.array([one.shown.size for one in decisions], np.int64)
+            arrays["shown"] = _joined([one.shown for one in decisions])
+        if ordered := [one for one in decisions if one.order is not None]:
+            arrays["ordered"] = np.array([one.number for one in ordered], np.int64)
+            arrays["orders"] = _joined([one.order for one in ordered if one.order is not None])
         if told:
             arrays["told_numbers"] = np.array([number for number, _ in told], np.int64)
             arrays["told_sizes"] = np.array([len(part) for _, part in told], np.int64)
@@ -265,9 +268,22 @@ class SavedPolicy:
             self._open[number] = Decision(
                 number, arms[i], self.graph, self._id, None, self._roster.names, eligible[i], seen
             )
+        if "ordered" in given:
+            self._reopen_orders(given.pop("ordered"), given.pop("orders"))
         if "told_numbers" in given:
             self._reopen_parts(given)
         require(not given, f"open decisions must have no {', '.join(given)}")
+
+    def _reopen_orders(self, numbers: NDArray[np.int64], members: NDArray[np.int64]) -> None:
+        """Take back the orders in which decisions were recorded."""
+        require(np.diff(numbers) > 0, "numbers of recorded decisions must rise")
+        require(all(number in self._open for number in numbers.tolist()), "orders are of open decisions only")
+        decisions = [self._open[number] for number in numbers.tolist()]
+        ends = np.cumsum([one.arms.size for one in decisions])
+        require(ends.size and members.size == ends[-1], "orders of recorded decisions are too long or short")
+        for one, order in zip(decisions, np.split(members, ends[:-1]), strict=True):
+            require(np.array_equal(np.sort(order), one.arms), "orders must be of the arms of their decisions")
+            vars(one)["order"] = order
 
     def _lists(self, given: dict[str, NDArray[Any]], sizes: str, name: str, count: int) -> list[NDArray[np.int64]]:
         """Return lists of arms, each ascending, that stand one behind the other."""
@@ -300,7 +316,7 @@ class SavedPolicy:
         ends = np.cumsum(sizes)[:-1]
         for number, some, values in zip(numbers.tolist(), np.split(arms, ends), np.split(rewards, ends), strict=True):
             require(number in self._open, "rewards are told of open decisions only")
-            right = np.unique(some).size == some.size and np.isin(some, self._open[number].revealed).all()
+            right = np.unique(some).size == some.size and np.isin(some, self._open[number].shown).all()
             require(right, "rewards must be of arms that the decision reveals")
             self._parts[number] = dict(zip(some.tolist(), values.tolist(), strict=True))
 
@@ -314,17 +330,17 @@ class SavedPolicy:
     def _still_shown(self, number: int) -> list[int]:
         """Return the arms that an open decision shows, but for those that have begun anew since."""
         newer = self._roster.is_newer
-        return [arm for arm in self._open[number].revealed.tolist() if not newer(arm, number)]
+        return [arm for arm in self._open[number].shown.tolist() if not newer(arm, number)]
 
     _signed = False
     """Whether unit rewards may be negative."""
 
     def _awaited(self) -> NDArray[np.int64]:
         """Return how many rewards of each arm open decisions have still to bring, by what is kept of the arms."""
-        shown = [one.revealed for one in self._open.values()]
+        shown = [one.shown for one in self._open.values()]
         found = np.bincount(np.concatenate([_NONE, *shown]), minlength=self.n_arms)
         for number, one in self._open.items() if self._roster.extra else ():
-            for arm in one.revealed.tolist():
+            for arm in one.shown.tolist():
                 found[arm] -= self._roster.is_newer(arm, number)
         return found - self._early() if self._settles_at_once and self._crowd is None else found
 

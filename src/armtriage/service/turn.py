@@ -360,7 +360,9 @@ class Turn:
         arms = self._arms(names)
         self._values(rewards, arms)
         try:
-            decision = fold.policy.record(names, **({} if mask is None else {"eligible": mask}))
+            # In the order of the log, so that a replay gives the same state.
+            ascending = [fold.names[arm] for arm in sorted(arms)]
+            decision = fold.policy.record(ascending, **({} if mask is None else {"eligible": mask}))
         except ValueError as error:
             raise Refused("invalid", said(error)) from None
         self._decided(asked._replace(mask=mask), decision)

@@ -357,7 +357,7 @@ def _by_hand(
                 decision = policy.ask()
                 lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
             desk.total += lost
-            policy.tell(decision, environment.rewards(number, decision.revealed, replication))
+            policy.tell_revealed(decision, environment.rewards(number, decision.revealed, replication))
             if run.record:
                 desk.decisions[number, : decision.arms.size] = decision.arms
             desk.round = number + 1

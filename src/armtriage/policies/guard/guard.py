@@ -148,7 +148,7 @@ class Guard(GuardedPolicy):
             self._share()
             if self._crowd is None:
                 for decision in self._open.values():
-                    inner._schedule(decision.revealed)
+                    inner._schedule(decision.shown)
         if (asked := _beyond_the_number(proposer)) is not None:
             warnings.warn(
                 f"proposer asks for {asked!r}, but the guard hands over the number of the decision only, and what "

@@ -448,7 +448,7 @@ class GuardedLinear(CompiledContextualPolicy):
         if not self.certified:
             raise ValueError("certificate must be True in the constructor for there to be one")
         if contexts is not None:
-            contexts, eligible = self._request(self._translated(contexts)[0], eligible)
+            contexts, eligible = self._request(*self._translated(contexts, eligible)[:2])
         state, unit = self._state, self.reward_unit  # after the request, which may have made room for new arms
         pairs: tuple[Exchange, ...] = ()
         arms: tuple[Name, ...] | None = None

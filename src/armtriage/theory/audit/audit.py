@@ -255,7 +255,7 @@ def _play(watch: Watch) -> list[tuple[int, int]]:
         rewards = problem.environment.rewards(number, decision.revealed, replication)
         if not watch.takes(decision, rewards):
             break
-        policy.tell(decision, rewards)
+        policy.tell_revealed(decision, rewards)
         watch.told(number, decision, problem.in_units(rewards))
         if not watch.good and not failed:
             failed = [(replication, number)]
