@@ -15,7 +15,7 @@ from armtriage.service.dashboard.site import Site
 from armtriage.service.logs import note, note_refusal
 from armtriage.service.peers import HANDED, named
 from armtriage.service.refusal import Refused
-from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream, store_refusal
+from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
 from armtriage.service.turn import Reply
@@ -69,7 +69,7 @@ class App:
                 return
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind, more = JSON.encode(), []
+        kind, more, route = JSON.encode(), [], None
         try:
             route, name, key = self._find(scope)
             handed, authorization = self._admit(route, scope)
@@ -85,6 +85,7 @@ class App:
             if reply is None:
                 reply = await route.handler(Call(self.service, name, key, query, body, authorization))
             if isinstance(reply, Stream):
+                self._count(route, 200)
                 await _send_stream(reply, receive, send)
                 return
             status, body = reply
@@ -93,7 +94,11 @@ class App:
             if isinstance(media, str):
                 kind = media.encode()
         except (Refused, StoreError) as error:
-            refused = store_refusal(error) if isinstance(error, StoreError) else error
+            if isinstance(error, StoreError):
+                self.service.metrics.store_failed(error.kind, "read", error)
+                refused = Refused(error.kind)
+            else:
+                refused = error
             note_refusal(refused, scope, self.service.refused_keys)
             status, body, more = refused.status, refused.body(), _headers_of(refused, scope, self._by_parts)
         except asyncio.CancelledError:
@@ -102,10 +107,14 @@ class App:
             refused = Refused("internal")
             note_refusal(refused, scope, self.service.refused_keys, error)
             status, body = refused.status, refused.body()
-        self.service.metrics.requests[status] += 1
+        self._count(route, status)
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), _SAFE, *more]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    def _count(self, route: Route | None, status: int) -> None:
+        asked = "unknown" if route is None else route.scope or "public"
+        self.service.metrics.answers[asked, status] += 1
 
     async def _hand_over(self, route: Route, name: str, key: bytes | None, body: bytes) -> tuple[bytes, Reply | None]:
         """Return the request, and the answer of the server that the policy has, if that is another one."""

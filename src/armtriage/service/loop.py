@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 import time
 from collections import deque
@@ -19,6 +20,7 @@ from armtriage.service import clock
 from armtriage.service.crash import point
 from armtriage.service.events import History
 from armtriage.service.fold import Fold
+from armtriage.service.logs import note
 from armtriage.service.messages import ArmsChange, Decide, Reward
 from armtriage.service.metrics import Metrics
 from armtriage.service.recipe import Recipe
@@ -38,6 +40,7 @@ _DAY = 86_400_000_000
 _ASLEEP = 5.0  # seconds after which a policy is one that nobody asks here
 _FOLLOW = 30.0  # seconds between two looks at such a one: to replay what others write costs as much as to serve it
 _CHECKED = 200  # events that a check replays before it rests
+_PROBES = 10  # small writes that must succeed before a disk counts as not full, if no request writes anything
 Found = TypeVar("Found")
 _TURN, _LONG_TURN = 0.001, 0.005  # seconds that a busy thread keeps the others from running; Python's own is the second
 _BESIDE: list[None] = []  # one for each piece of long work that runs in a thread
@@ -70,6 +73,7 @@ class Loop:
         self.recipe = Recipe.read(row.config)
         self.fold: Fold | None = None
         self.problem = "loading"
+        self.unwritten = ""  # how the last write failed, until one succeeds
         self.gone = False  # the policy was deleted
         self.seen: Any = None  # the last view of the state, and when it was taken
         self._waiting: deque[Work] = deque()
@@ -82,6 +86,7 @@ class Loop:
         self._worth = EVERY  # events after which the next snapshot pays
         self._swept = 0.0
         self._wanted = time.monotonic()  # when somebody last asked for the policy here
+        self._unwritten_since, self._probed = 0.0, 0  # when writing failed, and how often it succeeded since
         self._pause = 0.1  # seconds before the next try to load
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
@@ -96,9 +101,14 @@ class Loop:
         return self.row.name
 
     @property
+    def trouble(self) -> str:
+        """Why requests are not answered, or cannot be stored; nothing, if all is well."""
+        return self.problem or self.unwritten
+
+    @property
     def ready(self) -> bool:
-        """Whether requests are answered now."""
-        return not self.problem
+        """Whether requests are answered now, and what comes of them can be stored."""
+        return not self.trouble
 
     @property
     def queued(self) -> int:
@@ -145,7 +155,7 @@ class Loop:
         size = len(payload) if kind in ("decide", "rewards") else 1
         if self._waiting and (self._behind + size > WAITING or now - self._waiting[0].since > PATIENCE):
             self.metrics.shed(self.name)
-            raise Refused("busy" if self.ready else "starting")
+            raise Refused("starting" if self.problem else "busy")
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(Work(kind, payload, future, now, size))
         self._behind += size
@@ -178,6 +188,7 @@ class Loop:
                 await self._drop_state()
                 self.abandon()
             except StoreError as error:
+                self._store_failed(error, "group")
                 await self._recover(error)
             except asyncio.CancelledError:
                 raise
@@ -198,17 +209,55 @@ class Loop:
         return _refusal_for(PolicyGone()) if self.gone else Refused("busy", "The server is stopping; try again.")
 
     async def _load(self) -> None:
+        began, first = time.monotonic(), self.problem == "loading"
         fold = await load(self.store, self.row, self.recipe)
-        if self.problem == "loading":
+        if first:
             await asyncio.to_thread(rehearse, fold)
+        facts: dict[str, Any] = {
+            "policy": self.name,
+            "events": fold.head,
+            "seconds": round(time.monotonic() - began, 3),
+        }
+        note(logging.INFO if first else logging.DEBUG, "loaded", "The state is made from what is stored.", **facts)
         self.fold, self._snapshot_at, self.problem, self._pause = fold, fold.head, "", 0.1
+
+    def _store_failed(self, error: StoreError, during: str) -> None:
+        """Count and say it; until something is written again, the policy is not ready."""
+        self.metrics.store_failed(error.kind, during, error, self.name, again=self.unwritten == error.kind)
+        if not self.unwritten:
+            self._unwritten_since = time.monotonic()
+        self.unwritten, self._probed = error.kind, 0
+
+    def _store_wrote(self) -> None:
+        """Say that the store takes what is written, if it did not before."""
+        if self.unwritten:
+            away = round(time.monotonic() - self._unwritten_since, 3)
+            text = "The store takes what is written again."
+            note(logging.INFO, "store_recovered", text, policy=self.name, kind=self.unwritten, seconds=away)
+            self.unwritten = ""
+
+    async def _probe(self) -> None:
+        """Write nothing of weight after a failure: a server that is not ready may be asked for nothing that writes.
+
+        On a full disk there is often room for a little, so one success says little there.
+        """
+        try:
+            group, _ = await self._caught_up(())
+            await group.commit(Write((), (), (), {"decisions": 0}, group.now // 60_000_000))
+        except PolicyGone:
+            raise
+        except StoreError as error:
+            self._store_failed(error, "probe")
+            return
+        self._probed += 1
+        if self._probed >= (_PROBES if self.unwritten == "disk_full" else 1):
+            self._store_wrote()
 
     async def _recover(self, error: StoreError) -> None:
         """Refuse all that was under way, and throw the state away."""
-        code = "disk_full" if error.full else "store"
         await self._drop_state()
         while self._waiting:
-            _refuse(self._next(), Refused(code))
+            _refuse(self._next(), Refused(error.kind))
         await asyncio.sleep(self._pause)
         self._pause = min(2 * self._pause, 5.0)
 
@@ -237,6 +286,8 @@ class Loop:
                 continue
             if self._waiting or self._idle_work():
                 await self._turn()
+            elif self.unwritten and not self._flying:
+                await self._probe()
             if self.lag >= self._worth and (self._saving is None or self._saving.done()):
                 self._saving = asyncio.create_task(self._save(*self._frozen()))
         while self._flying:
@@ -332,6 +383,8 @@ class Loop:
                 self._awake.set()
                 raise
             point("before-answer")
+            if self.unwritten and (write.events or write.strays or write.counts):
+                self._store_wrote()
             self._forget(turn.own)
             _answer(works, replies)
             now = time.monotonic()
@@ -442,11 +495,15 @@ class Loop:
         if any(await asyncio.gather(*before, return_exceptions=True)):
             return  # a group failed, so that the state was never stored
         point("before-snapshot")
-        with contextlib.suppress(StoreError):
+        try:
             await self.store.put_snapshot(self.row.id, snapshot)
             await self.store.forget_orphans(self.row.id, _DAY)
             if not self._stopping and (self._checking is None or self._checking.done()):
                 self._checking = asyncio.create_task(self._check(await self.store.snapshots(self.row.id)))
+        except PolicyGone:
+            return
+        except StoreError as error:
+            self.metrics.store_failed(error.kind, "snapshot", error, self.name)
         point("after-snapshot")
 
     async def _check(self, snapshots: Sequence[Snapshot]) -> None:
@@ -506,7 +563,7 @@ def _refusal_for(error: BaseException) -> Refused:
     if isinstance(error, PolicyGone):
         return Refused("not_found", "There is no policy of this name.")
     if isinstance(error, StoreError):
-        return Refused("disk_full" if error.full else "store")
+        return Refused(error.kind)
     return Refused("unsound" if isinstance(error, Unsound) else "internal")
 
 

@@ -6,6 +6,8 @@ import logging
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
 
 from armtriage.service.logs import note
 
@@ -13,6 +15,10 @@ __all__ = ["Histogram", "Metrics", "Sample", "write_text"]
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+
+STORE_FAILURES = ("disk_full", "store")
+DURING = ("group", "probe", "snapshot", "refresh", "create", "read")
+"""What the store was asked for when it failed."""
 
 Sample = tuple[str, Mapping[str, str], float]
 """A suffix of the name, labels, and a value."""
@@ -66,7 +72,16 @@ class Metrics:
         self.seconds: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(_SECONDS))
         self.commits: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(_SECONDS))
         self.sizes: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(_SIZES))
-        self.requests: Counter[int] = Counter()
+        self.answers: Counter[tuple[str, int]] = Counter()  # by what was asked for, and the status of the answer
+        self.store_failures: Counter[tuple[str, str]] = Counter(dict.fromkeys(product(STORE_FAILURES, DURING), 0))
+
+    @property
+    def requests(self) -> dict[int, int]:
+        """How many answers had each status."""
+        found: Counter[int] = Counter()
+        for (_, status), many in self.answers.items():
+            found[status] += many
+        return dict(sorted(found.items()))
 
     def group(self, policy: str, size: int, commit: float, counts: Mapping[str, int], waited: Sequence[float]) -> None:
         """Count a group that was stored."""
@@ -86,6 +101,14 @@ class Metrics:
         self.counts[policy]["diverged"] += 1
         text = "The state is not what its log gives."
         note(logging.ERROR, "diverged", text, policy=policy, after_event=seq)
+
+    def store_failed(
+        self, kind: str, during: str, error: BaseException, policy: str = "", *, again: bool = False
+    ) -> None:
+        """Count that the store did not do what was asked, and say why, unless it fails `again` as it did before."""
+        self.store_failures[kind, during] += 1
+        facts: dict[str, Any] = {"kind": kind, "during": during} | ({"policy": policy} if policy else {})
+        note(logging.DEBUG if again else logging.ERROR, "store_failed", str(error), **facts)
 
     def fault(self, policy: str, error: BaseException) -> None:
         """Count a fault of the program itself, and say where it happened."""

@@ -33,7 +33,6 @@ from armtriage.service.messages import (
 from armtriage.service.metrics import write_text
 from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
-from armtriage.service.stores import StoreError
 from armtriage.service.turn import Reply
 
 __all__ = ["ROUTES", "Call", "Query", "Route", "Stream"]
@@ -479,8 +478,3 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/openapi.json", None, openapi, "Read this document.", None, {200: dict[str, Any]}),
 )
 """Every route; those that most requests take come first."""
-
-
-def store_refusal(error: StoreError) -> Refused:
-    """Return how a failing store is said."""
-    return Refused("disk_full" if error.full else "store")

@@ -143,7 +143,7 @@ async def _tidy(service: Service) -> None:
     last, before = time.monotonic(), 0
     while True:
         await asyncio.sleep(1.0)
-        answered, since = service.metrics.requests.total(), time.monotonic() - last
+        answered, since = service.metrics.answers.total(), time.monotonic() - last
         if since > _TIDY[1] or (since > _TIDY[0] and answered == before):
             gc.collect()
             last = time.monotonic()
@@ -161,9 +161,9 @@ async def _report(server: uvicorn.Server, service: Service, started: Callable[[S
     before: dict[int, int] = {}
     while True:
         await asyncio.sleep(10.0)
-        now = dict(service.metrics.requests)
+        now = service.metrics.requests
         if now != before:
-            answers = {str(code): now[code] - before.get(code, 0) for code in sorted(now)}
+            answers = {str(code): now[code] - before.get(code, 0) for code in now}
             text = ", ".join(f"{many} x {code}" for code, many in answers.items() if many)
             note(logging.INFO, "answers", f"In ten seconds {text}.")
         before = now

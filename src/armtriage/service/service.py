@@ -105,7 +105,7 @@ class Service:
 
     async def _tick(self) -> None:
         """Every second let the loops look around; now and then read the keys, and what other servers did."""
-        seconds = 0
+        seconds, failing = 0, False
         while True:
             await asyncio.sleep(1.0)
             seconds += 1
@@ -117,8 +117,12 @@ class Service:
                     if self.store.shared:
                         await self._follow()
                         await self.peers.meet()
+                    if failing:
+                        failing = False
+                        note(logging.INFO, "store_recovered", "Keys and policies are read again.", during="refresh")
                 except StoreError as error:
-                    note(logging.WARNING, "store_failed", str(error), during="refresh")
+                    self.metrics.store_failed(error.kind, "refresh", error, again=failing)
+                    failing = True
                 except Exception as error:  # whatever it is: without this a revoked key would go on opening
                     note(logging.ERROR, "fault", "A look at the store failed.", error=error)
 
@@ -157,7 +161,8 @@ class Service:
         try:
             row = await self.store.create(create.name, recipe.to_json(), clock.wall())
         except StoreError as error:
-            raise Refused("disk_full" if error.full else "store") from None
+            self.metrics.store_failed(error.kind, "create", error)
+            raise Refused(error.kind) from None
         finally:
             self._making.discard(create.name)
         if row is None:
@@ -166,7 +171,7 @@ class Service:
 
     def readiness(self) -> tuple[bool, dict[str, Any]]:
         """Return whether every policy is loaded, warm and stored, and which are not; and why the store cannot write."""
-        waiting = {name: loop.problem for name, loop in self.loops.items() if not loop.ready}
+        waiting = {name: loop.trouble for name, loop in self.loops.items() if not loop.ready}
         ready = not waiting and not self.store.problem
         said: dict[str, Any] = {"ready": ready, "version": __version__, "waiting": waiting}
         return ready, said | ({"store": self.store.problem} if self.store.problem else {})
@@ -208,6 +213,12 @@ class Service:
 
         # Also of policies whose state is not there.
         ready: list[Sample] = [("", {"policy": name}, float(loop.ready)) for name, loop in self.loops.items()]
+        answers: list[Sample] = [
+            ("", {"route": asked, "status": str(status)}, many) for (asked, status), many in one.answers.items()
+        ]
+        failures: list[Sample] = [
+            ("", {"kind": kind, "during": during}, many) for (kind, during), many in one.store_failures.items()
+        ]
         return [
             ("armtriage_decisions_total", "counter", "Decisions, new and repeated.", counters("decisions", "repeated")),
             ("armtriage_rewards_total", "counter", "Rewards received, by what became of them.", counters(*FATES)),
@@ -216,6 +227,8 @@ class Service:
             ("armtriage_odd_values_total", "counter", "Values of raw rows that were odd.", odd()),
             ("armtriage_handed_total", "counter", "Requests that another server answered.", single("handed")),
             ("armtriage_shed_total", "counter", "Requests refused since too many waited.", single("shed")),
+            ("armtriage_answers_total", "counter", "Answers, by status and by what was asked for.", answers),
+            ("armtriage_store_failures_total", "counter", "Failures of the store, by kind.", failures),
             ("armtriage_faults_total", "counter", "Faults of the program itself.", single("fault")),
             ("armtriage_replay_divergence_total", "counter", "States that were not their log.", single("diverged")),
             ("armtriage_verified_head", "gauge", "Events to which it was.", gauge(lambda loop, _: loop.verified)),

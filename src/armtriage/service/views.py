@@ -216,7 +216,7 @@ async def _seen(loop: Loop) -> tuple[Brief, CertificateView | None]:
     now = time.monotonic()
     if loop.seen is None or now - loop.seen[0] > _KEPT or loop.seen[1].head == 0:
         try:
-            if not loop.ready:
+            if loop.problem:
                 raise Refused("starting")
             loop.seen = (now, *await loop.look(lambda fold: _look(loop, fold)))
         except Refused:
@@ -379,5 +379,5 @@ def traffic(rows: Sequence[tuple[int, str, int]]) -> Traffic:
 
 async def system(service: Service) -> System:
     """Return the server and its store."""
-    answers = {str(status): count for status, count in sorted(service.metrics.requests.items())}
+    answers = {str(status): count for status, count in service.metrics.requests.items()}
     return System(__version__, len(service.loops), service.readiness()[0], dict(await service.store.facts()), answers)

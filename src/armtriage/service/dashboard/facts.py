@@ -66,7 +66,7 @@ class Facts:
         now, known = time.monotonic(), self._views.get(loop.row.id)
         if known is not None and (now - known[0] < _FRESH or now < self._free_at):
             return known[1]
-        if not loop.ready:
+        if loop.problem:
             return None if known is None else known[1]
         try:
             found: tuple[View, float] = await loop.look(_look)
@@ -182,7 +182,7 @@ class Facts:
             "name": loop.name,
             "now": clock.wall() // 1000,
             "ready": loop.ready,
-            "problem": loop.problem,
+            "problem": loop.trouble,
             "rates": [round(one, 2) for one in pulse.rates()],
             "latency": [None if one is None else round(1e3 * one, 2) for one in pulse.latency(seconds)],
             "totals": await self._totals(loop),
@@ -306,7 +306,7 @@ class Facts:
                 {
                     "name": loop.name,
                     "ready": loop.ready,
-                    "problem": loop.problem,
+                    "problem": loop.trouble,
                     "rate": round(pulse.rates()[0], 2),
                     "queue": loop.queued,
                     "lag": loop.lag,
@@ -322,7 +322,7 @@ class Facts:
             "store": dict(store),
             "policies": len(self.service.loops),
             "ready": self.service.readiness()[0],
-            "answers": {str(code): many for code, many in sorted(self.service.metrics.requests.items())},
+            "answers": {str(code): many for code, many in self.service.metrics.requests.items()},
             "watchers": self.service.watchers,
             "rows": rows,
         }

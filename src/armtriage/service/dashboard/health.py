@@ -52,7 +52,9 @@ def checks(
 def _ready(loop: Loop) -> Check | None:
     if loop.ready:
         return None
-    if loop.problem == "loading":
+    if loop.trouble == "disk_full":
+        return Check("bad", "The disk is full", "Requests get 507 until there is room; what was acknowledged is kept.")
+    if loop.trouble == "loading":
         return Check("warn", "Loading", "The state is being made from the log; decisions wait until it is there.")
     return Check("bad", "The store does not answer", "Requests get 503; the state is made anew when it answers again.")
 

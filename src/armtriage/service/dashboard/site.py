@@ -79,7 +79,9 @@ class Site:
                 return
             answer = await self._answer(scope, receive)
         except (Refused, StoreError) as error:
-            said = error if isinstance(error, Refused) else Refused("disk_full" if error.full else "store")
+            if isinstance(error, StoreError):
+                self.service.metrics.store_failed(error.kind, "read", error)
+            said = error if isinstance(error, Refused) else Refused(error.kind)
             note_refusal(said, scope, self.service.refused_keys)
             retry = [] if said.retry is None else [(b"retry-after", b"%d" % said.retry)]
             answer = Answer(said.status, said.body(), [*_JSON, *retry])
@@ -89,7 +91,7 @@ class Site:
             said = Refused("internal")
             note_refusal(said, scope, self.service.refused_keys, error)
             answer = Answer(said.status, said.body(), list(_JSON))
-        self.service.metrics.requests[answer.status] += 1
+        self.service.metrics.answers["dashboard", answer.status] += 1
         length = (b"content-length", b"%d" % len(answer.body))
         await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
@@ -150,7 +152,7 @@ class Site:
             shown = int(page) if page.isascii() and page.isdigit() and len(page) < 5 else 0
             return facts | {"policies": await self.facts.policies(shown)}
         except StoreError as error:
-            return facts | {"failed": "disk_full" if error.full else "store"}
+            return facts | {"failed": error.kind}
 
     def _who(self, scope: Scope) -> Who:
         """Return who asks, by the key of the cookie or of the header."""

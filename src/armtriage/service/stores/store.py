@@ -24,6 +24,11 @@ class StoreError(ArmtriageError, RuntimeError):
         super().__init__(text)
         self.full, self.damaged = full, damaged
 
+    @property
+    def kind(self) -> str:
+        """The code of the refusal that says it."""
+        return "disk_full" if self.full else "store"
+
 
 class PolicyGone(StoreError):
     """The policy is not in the store any more."""
