@@ -42,7 +42,7 @@ WHAT = (
 @contextmanager
 def service(store: Path) -> Iterator[str]:
     """Serve a store, and yield the address."""
-    command = [sys.executable, "-m", "armtriage", "serve", "--store", str(store), "--port", "0"]
+    command = [sys.executable, "-m", "armtriage", "serve", "--store", str(store), "--create", "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert server.stdout is not None

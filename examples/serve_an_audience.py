@@ -89,7 +89,7 @@ def main(seconds: float = 60.0, seed: int = 1) -> None:
         store = str(Path(folder, "decisions.db"))
         command = [sys.executable, "-m", "armtriage"]
         server = subprocess.Popen(
-            [*command, "serve", "--store", store, "--port", "0"], stdout=subprocess.PIPE, text=True
+            [*command, "serve", "--store", store, "--create", "--port", "0"], stdout=subprocess.PIPE, text=True
         )
         try:
             assert server.stdout is not None

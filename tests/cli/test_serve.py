@@ -103,10 +103,19 @@ def test_a_store_that_is_not_there_is_said():
     assert (odd.exit_code, "store must be a file" in odd.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("place", ["typo/decisions.db", "decisions.db", "sqlite:///decisions.db"])
+def test_a_store_is_made_only_when_that_is_asked_for(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    missing = command("serve", "--store", place, "--port", "0")
+    assert missing.exit_code == 1
+    assert f"there is no store {place.removeprefix('sqlite:///')}; --create makes one" in missing.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_beyond_this_machine_only_with_a_key(tmp_path):
     address = str(tmp_path / "decisions.db")
     refused = subprocess.run(
-        [sys.executable, "-m", "armtriage", "serve", "--store", address, "--host", "0.0.0.0", "--port", "0"],
+        [sys.executable, "-m", "armtriage", "serve", "--store", address, "--create", "--host", "0.0.0.0"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert refused.returncode == 2

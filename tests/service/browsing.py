@@ -34,7 +34,8 @@ class Server:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "armtriage", "serve", "--store", str(self.store), "--port", str(self.port)]
+        command = [sys.executable, "-m", "armtriage", "serve", "--store", str(self.store), "--create"]
+        command += ["--port", str(self.port)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self.process.stdout is not None
         assert "serves" in self.process.stdout.readline()

@@ -114,7 +114,7 @@ class Server:
     """The command `armtriage serve` as a process of its own."""
 
     def __init__(self, address: str, *more: str, **environment: str) -> None:
-        command = [sys.executable, "-m", "armtriage", "serve", "--store", address, "--port", "0", *more]
+        command = [sys.executable, "-m", "armtriage", "serve", "--store", address, "--create", "--port", "0", *more]
         self.began = time.monotonic()
         inherited = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "500", **environment}
         self.process = subprocess.Popen(

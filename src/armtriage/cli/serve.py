@@ -48,6 +48,7 @@ def serve(
         str | None,
         typer.Option(help="With PostgreSQL: where other servers reach this one, to hand requests to each other."),
     ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Make the store, if its file is not there.")] = False,
     log: Annotated[str, typer.Option(help="How lines of the log are written: text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="The least that is logged: debug, info, warning or error.")] = "info",
 ) -> None:
@@ -56,7 +57,7 @@ def serve(
     What is acknowledged is stored. Policies are made, asked and told with JSON; /openapi.json says how. SIGTERM stops
     it cleanly. An example:
 
-    armtriage serve --store decisions.db
+    armtriage serve --store decisions.db --create
     """
     with refusing():
         _require()
@@ -72,7 +73,7 @@ def serve(
 
         try:
             with writing(log, log_level):
-                run(open_store(address), host, port, started, url)
+                run(open_store(address, create=create), host, port, started, url)
         except StoreError as error:
             typer.echo(f"armtriage: {error}", err=True)
             raise typer.Exit(1) from error

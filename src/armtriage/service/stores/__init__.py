@@ -28,8 +28,10 @@ __all__ = [
 ]
 
 
-def open_store(address: str, *, owned: bool = True) -> Store:
+def open_store(address: str, *, owned: bool = True, create: bool = True) -> Store:
     """Return the store at ``sqlite:///FILE``, a path, or ``postgresql://...``; it is not opened yet.
+
+    A file that is not there is made only with `create`.
 
     Examples
     --------
@@ -38,9 +40,9 @@ def open_store(address: str, *, owned: bool = True) -> Store:
     """
     scheme, found, rest = address.partition("://")
     if not found:
-        return SqliteStore(address, owned=owned)
+        return SqliteStore(address, owned=owned, create=create)
     if scheme == "sqlite":
-        return SqliteStore(rest.removeprefix("/"), owned=owned)
+        return SqliteStore(rest.removeprefix("/"), owned=owned, create=create)
     if scheme in ("postgresql", "postgres"):
         from armtriage.service.stores.postgres import PostgresStore
 

@@ -52,12 +52,16 @@ class SqliteStore:
         NORMAL may lose the last commits in a power cut: for measurements only.
     owned : bool
         Whether this process serves the file. False is for commands that look at it or change its keys beside a server.
+    create : bool
+        Whether a file that is not there is made.
     """
 
     depth, shared = 2, False
 
-    def __init__(self, path: str | os.PathLike[str], *, synchronous: str = "FULL", owned: bool = True) -> None:
-        self.path, self.synchronous, self.owned = Path(path), synchronous, owned
+    def __init__(
+        self, path: str | os.PathLike[str], *, synchronous: str = "FULL", owned: bool = True, create: bool = True
+    ) -> None:
+        self.path, self.synchronous, self.owned, self._may_create = Path(path), synchronous, owned, create
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._taken: list[Job] = []  # the writer's: what it is doing
         self._heads: dict[int, int] = {}  # the writer's: where each log ends
@@ -69,6 +73,8 @@ class SqliteStore:
 
     async def open(self) -> None:
         """Make or migrate the tables; refuse a file that another server owns, or that is newer than this program."""
+        if not self._may_create and not self.path.exists():
+            raise StoreError(f"there is no store {self.path}; --create makes one")
         if self.owned:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(self.path)
