@@ -147,6 +147,6 @@ def test_one_decision_that_stays_open_keeps_nothing_of_those_after_it(sqlite_add
             assert fold.oldest().number == 0
             await call.decide()
             assert len(fold._queue) <= 2 * len(fold.open) + 1000
-            assert fold.due(fold.oldest().at + fold.recipe.window) == 1
+            assert fold.due(fold.oldest().at + fold.recipe.window, 1) == 1
 
     run(work)

@@ -87,7 +87,7 @@ def test_a_writer_that_ends_is_seen_and_nobody_waits_for_it(sqlite_address, capl
                     assert (await call.post("/v1/policies/slate/decisions", json={})).status_code == 503
                 made = await call.post("/v1/policies", json={"name": "more", "arms": ["a"], "budget": 1})
                 assert made.status_code == 503
-            assert "the writer of the store has ended" in caplog.text
+            assert "The writer of the store has ended" in caplog.text
 
     run(work)  # it ends
 

@@ -82,6 +82,15 @@ class Fold:
         self.names = [str(name) for name in arms.names]
         self.index = {name: arm for arm, name in enumerate(self.names)}
         self.retired: NDArray[np.bool_] = arms.retired
+        # A log of an earlier version may have retired so many that no decision of a set is left.
+        self.stuck = bool(self.retired.any()) and not self.can_decide(~self.retired)
+
+    def can_decide(self, mask: NDArray[np.bool_]) -> bool:
+        """Whether there is a decision of these arms alone."""
+        sets = self.policy.decisions
+        if sets is None or not mask.any():
+            return bool(mask.any())
+        return sets.maximise(np.zeros(mask.size), exclude=np.flatnonzero(~mask)) is not None
 
     @property
     def contextual(self) -> bool:
@@ -169,13 +178,19 @@ class Fold:
             self._queue.popleft()
         return self.open[self._queue[0]] if self._queue else None
 
-    def due(self, now: int) -> int | None:
-        """Return before which number the decisions' time has passed, if any of them is open."""
-        before = None
+    def due(self, now: int, most: int) -> int | None:
+        """Return before which number the decisions' time has passed, if any of them is open.
+
+        If there are many, it is that of the oldest, about `most` of them.
+        """
+        before, size = None, 0
         if self.oldest() is not None:
             for one in filter(None, map(self.open.get, self._queue)):
+                size += 1
                 if now - one.at >= self.recipe.window:
                     before = one.number + 1
+                    if size >= most:
+                        break
                 elif one.at <= now:
                     break
                 # Else the clock was wrong then: it is due when a later one is.

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -28,7 +29,7 @@ from armtriage.service.refusal import Refused
 from armtriage.service.stores import Group, PolicyGone, PolicyRow, Snapshot, Store, StoreError, Write
 from armtriage.service.turn import Reply, Turn
 
-__all__ = ["Loop", "load", "rehearse"]
+__all__ = ["Loop", "load", "rehearse", "usable"]
 
 GROUP = 256  # decisions and rewards that share a commit, or one batch of them
 WAITING = 4096  # decisions and rewards that may wait, for half a second as most policies go; more are refused
@@ -44,10 +45,18 @@ _PROBES = 10  # small writes that must succeed before a disk counts as not full,
 Found = TypeVar("Found")
 _TURN, _LONG_TURN = 0.001, 0.005  # seconds that a busy thread keeps the others from running; Python's own is the second
 _BESIDE: list[None] = []  # one for each piece of long work that runs in a thread
+PORTION = 1000  # decisions whose time has passed that one group closes: so many take about 50 ms
+_LONG = 0.02  # seconds of work that are done beside other policies; a thread costs a tenth of a millisecond
+_SIGN = 0.5  # seconds after which a group that is at work shows the store that it lives
+_ARM = 1e-7  # seconds that a decision takes for each arm, until it has been measured; more with contexts
 _REST = 19.0  # how much longer than it works a check rests while requests come: it has a twentieth of the processor
 
 
-class Unsound(ArmtriageError, RuntimeError):
+class Failed(ArmtriageError, RuntimeError):
+    """Requests of a group have met a fault of the program; the cause says which."""
+
+
+class Unsound(Failed):
     """Requests have made numbers of a policy that cannot be."""
 
 
@@ -85,6 +94,8 @@ class Loop:
         self._snapshot_at = 0
         self._worth = EVERY  # events after which the next snapshot pays
         self._swept = 0.0
+        self._overdue = False  # whether more decisions wait to be closed than one group closes
+        self._pace = 0.0  # seconds that a decision or reward takes
         self._wanted = time.monotonic()  # when somebody last asked for the policy here
         self._unwritten_since, self._probed = 0.0, 0  # when writing failed, and how often it succeeded since
         self._pause = 0.1  # seconds before the next try to load
@@ -192,8 +203,8 @@ class Loop:
                 await self._recover(error)
             except asyncio.CancelledError:
                 raise
-            except Unsound as error:  # of all that waits only what is to blame is refused
-                self.metrics.fault(self.name, error)
+            except Failed as error:  # of all that waits only what is to blame is refused
+                self.metrics.fault(self.name, error.__cause__ or error)
                 await self._drop_state()
                 await asyncio.sleep(self._pause)
             except Exception as error:  # a fault of ours: nothing of it is acknowledged, and the log is the truth
@@ -220,6 +231,7 @@ class Loop:
         }
         note(logging.INFO if first else logging.DEBUG, "loaded", "The state is made from what is stored.", **facts)
         self.fold, self._snapshot_at, self.problem, self._pause = fold, fold.head, "", 0.1
+        self._pace = max(self._pace, _first_pace(fold))
 
     def _store_failed(self, error: StoreError, during: str) -> None:
         """Count and say it; until something is written again, the policy is not ready."""
@@ -278,8 +290,9 @@ class Loop:
             if not self._waiting:
                 if self._stopping:
                     break
-                self._awake.clear()
-                await self._awake.wait()
+                if not self._overdue:
+                    self._awake.clear()
+                    await self._awake.wait()
             while len(self._flying) >= self.store.depth:
                 await self._landed()
             if self._failed is not None:
@@ -304,11 +317,13 @@ class Loop:
     def _idle_work(self) -> bool:
         """Whether a turn is worth it although nobody waits: decisions whose time has passed, or others' events."""
         now = time.monotonic()
+        if self._overdue:
+            return True
         if now - self._swept < (_FOLLOW if self.store.shared and now - self._wanted > _ASLEEP else 1.0):
             return False
         self._swept = now
         assert self.fold is not None
-        return self.store.shared or self.fold.due(clock.steady()) is not None
+        return self.store.shared or self.fold.due(clock.steady(), 1) is not None
 
     async def _landed(self) -> None:
         """Wait for the oldest group."""
@@ -320,12 +335,16 @@ class Loop:
         works = self._next_group()
         group = None
         try:
+            # Groups may be stored from now on: then they are among what is found, and are still here.
+            recent = self._recent_of(works)
             group, fold = await self._caught_up(works)
             found = dict(group.found)
             if group.missed and (unsure := [key for key in self._keys(works) if key not in found]):
                 found |= await group.find(unsure)
-            turn = Turn(fold, group.now, found, self._recent)
-            replies = self._replies(turn, works)
+            turn = Turn(fold, group.now, found, recent)
+            size = sum(work.size for work in works) + PORTION * self._overdue
+            replies = await self._worked(group, size, partial(self._replies, turn, works))
+            self._overdue = fold.due(group.now, 1) is not None
             point("after-apply")
             write = turn.write()
             if write.events and (wrong := fold.policy.unsound()):
@@ -335,7 +354,8 @@ class Loop:
                 _answer(works, replies)
                 return
         except BaseException as error:
-            if isinstance(error, Unsound) and len(works) > 1:
+            to_blame = not isinstance(error, StoreError | asyncio.CancelledError)
+            if to_blame and len(works) > 1:
                 self._waiting.extendleft(reversed(works))
                 self._behind += sum(work.size for work in works)
                 self._alone = len(works)
@@ -344,12 +364,32 @@ class Loop:
                     _refuse(work, _refusal_for(error))
             if group is not None:
                 await group.leave()
+            if to_blame and not isinstance(error, Failed):
+                raise Failed from error
             raise
         for key, one in turn.own.items():
             kept = self._recent.setdefault(key, History([], []))
             kept.events.extend(one.events)
             kept.strays.extend(one.strays)
         self._fly(works, replies, turn, write, group.commit(write))
+
+    async def _worked(self, group: Group, size: int, work: Callable[[], Found]) -> Found:
+        """Return what a group's work returns; where that takes long, other policies go on beside it.
+
+        A server that is stopped in the middle of it shows no sign of life, and the store gives the log to others.
+        """
+        if size * self._pace < _LONG:
+            done, spent = _timed(work)
+        else:
+            task = asyncio.ensure_future(_beside(_timed, work))
+            try:
+                while not (await asyncio.wait([task], timeout=_SIGN))[0]:
+                    await group.stay()
+            finally:
+                await asyncio.wait([task])  # whatever happens, the state is the thread's until then
+            done, spent = task.result()
+        self._pace = max(spent / max(size, 1), 0.9 * self._pace)
+        return done
 
     async def _caught_up(self, works: Sequence[Work]) -> tuple[Group, Fold]:
         """Return a group with the end of the log, and the state, to which all of it has been applied."""
@@ -358,7 +398,8 @@ class Loop:
             assert fold is not None
             # Which histories are needed depends on the state, so they are asked for with each try.
             group = await self.store.begin(self.row.id, fold.head, self._keys(works))
-            _replay(fold, group.missed)
+            if group.missed:
+                await self._worked(group, len(group.missed), partial(_replay, fold, group.missed))
             if fold.head >= group.head:
                 return group, fold
             # So much was missed that it is not read while others wait for the log.
@@ -422,6 +463,17 @@ class Loop:
                         told.add(one.decision)
         return list(keys)
 
+    def _recent_of(self, works: Sequence[Work]) -> dict[str, History]:
+        """Return what groups that are under way have done to the decisions of these requests."""
+        if not self._recent:
+            return {}
+        keys = {one.id for work in works if work.kind == "decide" for one in work.payload}
+        told = chain.from_iterable(
+            work.payload if work.kind == "rewards" else (work.payload,) for work in works if "reward" in work.kind
+        )
+        keys |= {one.decision for one in told if isinstance(one, Reward)}
+        return {key: History([*one.events], [*one.strays]) for key in keys if (one := self._recent.get(key))}
+
     def _replies(self, turn: Turn, works: Sequence[Work]) -> list[Any]:
         """Apply the requests of a group and return their answers.
 
@@ -444,7 +496,7 @@ class Loop:
                 else:
                     replies[stop] = turn.change_status(payload)
             start = stop + 1
-        turn.expire()
+        turn.expire(PORTION)
         return replies
 
     def _looked(self, what: Any, fold: Fold) -> Any:
@@ -585,18 +637,43 @@ def _answer(works: Sequence[Work], replies: Sequence[Any]) -> None:
 async def load(store: Store, row: PolicyRow, recipe: Recipe | None = None, *, snapshots: bool = True) -> Fold:
     """Return the state that a policy's log makes, from the newest snapshot that can be used, or from nothing."""
     recipe = Recipe.read(row.config) if recipe is None else recipe
-    fold = None
-    for snapshot in await store.snapshots(row.id) if snapshots else ():
-        logged = await store.read(row.id, snapshot.seq - 1, 1)
-        if logged and usable(snapshot):
-            with contextlib.suppress(ArmtriageError, ValueError, msgspec.MsgspecError):
-                fold = await asyncio.to_thread(Fold.from_bytes, recipe, snapshot.payload)
-                break
+    fold = await _newest(store, row, recipe) if snapshots else None
     if fold is None:
         fold = await asyncio.to_thread(Fold, recipe)
     while events := await store.read(row.id, fold.head, CHUNK):
         await asyncio.to_thread(_replay, fold, events)
     return fold
+
+
+async def _newest(store: Store, row: PolicyRow, recipe: Recipe) -> Fold | None:
+    """Return the newest snapshot that can be used; of those that are damaged only that they are is said."""
+
+    def passed_over(why: object, seq: int | None) -> None:
+        text = f"A snapshot cannot be used, and the state is made from more of the log: {why}"
+        note(logging.WARNING, "snapshot_damaged", text, policy=row.name, after_event=seq)
+
+    try:
+        found = await store.snapshots(row.id)
+    except StoreError as error:
+        if not error.damaged:
+            raise
+        passed_over(error, None)
+        return None
+    for snapshot in found:
+        if not snapshot.whole:
+            passed_over("it is not what was written", snapshot.seq)
+        elif usable(snapshot) and await store.read(row.id, snapshot.seq - 1, 1):
+            try:
+                return await asyncio.to_thread(Fold.from_bytes, recipe, snapshot.payload)
+            except (ArmtriageError, ValueError, msgspec.MsgspecError) as error:
+                passed_over(error, snapshot.seq)
+    return None
+
+
+def _first_pace(fold: Fold) -> float:
+    """Return the seconds that a decision may take, before one was made."""
+    dimension = int(fold.recipe.create.dimension) if fold.contextual else 0  # type: ignore[arg-type]
+    return _ARM * len(fold.names) * (1.0 + dimension**2 / 100.0)
 
 
 def usable(snapshot: Snapshot) -> bool:

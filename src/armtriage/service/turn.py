@@ -211,6 +211,8 @@ class Turn:
             raise Refused("invalid", "this policy takes no contexts")
         if mask is not None:
             self._check_possible(mask)
+        elif fold.stuck:
+            raise Refused("nothing_eligible", "no decision can be made of the arms that are not retired")
         if request.id is UNSET:
             made, digest = self._new_id(), None
         else:
@@ -291,12 +293,9 @@ class Turn:
         return contexts, {name: count for name, count in found.items() if count}
 
     def _check_possible(self, mask: NDArray[np.bool_]) -> None:
-        decisions = self.fold.policy.decisions
         if self.fold.refuses_choice:
             raise Refused("invalid", self.fold.refuses_choice)
-        if not mask.any():
-            raise Refused("nothing_eligible")
-        if decisions is not None and decisions.maximise(np.zeros(mask.size), exclude=np.flatnonzero(~mask)) is None:
+        if not self.fold.can_decide(mask):
             raise Refused("nothing_eligible")
 
     def _make(self, asked: Sequence[_Asked]) -> dict[str, bytes]:
@@ -551,13 +550,15 @@ class Turn:
                     raise Refused("invalid", f"{what} has an arm twice")
             if any(name not in fold.index and name not in names for name in change.meta):
                 raise Refused("unknown_arm")
-            live = set(np.flatnonzero(~fold.retired).tolist()) | set(restore)
-            if not live - set(retire) and not names:
-                raise Refused("invalid", "one arm or more must be left")
             if set(retire) & set(restore):
                 raise Refused("invalid", "an arm cannot be retired and restored at once")
             if fold.retired[retire].any() or not fold.retired[restore].all():
                 raise Refused("invalid", "retire takes arms that are not retired, and restore those that are")
+            left = ~fold.retired
+            left[restore], left[retire] = True, False
+            if not names and not fold.can_decide(left):
+                what = "one arm or more" if fold.policy.decisions is None else "one decision of the set or more"
+                raise Refused("invalid", f"retire must leave {what}")
         except Refused as refused:
             return refused
         meta = {one.id: dict(one.meta) for one in added if one.meta} | {
@@ -576,9 +577,9 @@ class Turn:
             self._log(self.fold.live(status, self.now))
         return Reply(200, encode({"status": self.fold.status, "seq": self.fold.head}))
 
-    def expire(self) -> None:
-        """Close the decisions whose time has passed."""
-        before = self.fold.due(self.now)
+    def expire(self, most: int) -> None:
+        """Close the decisions whose time has passed, the oldest of them if there are many."""
+        before = self.fold.due(self.now, most)
         if before is not None:
             were = len(self.fold.open)
             self._log(self.fold.expire(before, self.now))

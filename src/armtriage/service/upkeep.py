@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
+from armtriage.errors import ArmtriageError
 from armtriage.service.events import Decided, Event
 from armtriage.service.fold import Fold, unbits
-from armtriage.service.loop import CHUNK, load
+from armtriage.service.loop import CHUNK, load, usable
 from armtriage.service.recipe import Recipe
 from armtriage.service.stores import PolicyRow, Store, StoreError
 
@@ -32,9 +35,7 @@ async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
         except (ValueError, KeyError) as error:
             problems.append(f"{row.name}: the log cannot be replayed: {error}")
             continue
-        for snapshot in await store.snapshots(row.id):
-            if not snapshot.whole:
-                problems.append(f"{row.name}: the snapshot after event {snapshot.seq} is damaged")
+        problems += await _check_snapshots(store, row)
         quick = await load(store, row)
         if fold.head < row.head:
             problems.append(f"{row.name}: the log ends at event {fold.head} instead of {row.head}")
@@ -42,6 +43,26 @@ async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
             problems.append(f"{row.name}: the snapshot and the log give different states")
         policies[row.name] = {"head": fold.head, "digest": fold.digest()}
     return problems, policies
+
+
+async def _check_snapshots(store: Store, row: PolicyRow) -> list[str]:
+    """Return what is wrong with snapshots, without which a policy is served, too, but starts slowly."""
+    problems = []
+    try:
+        found = await store.snapshots(row.id)
+    except StoreError as error:
+        if not error.damaged:
+            raise
+        return [f"{row.name}: no snapshot can be read: {error}"]
+    for snapshot in found:
+        if not snapshot.whole:
+            problems.append(f"{row.name}: the snapshot after event {snapshot.seq} is damaged")
+        elif usable(snapshot):
+            try:
+                await asyncio.to_thread(Fold.from_bytes, Recipe.read(row.config), snapshot.payload)
+            except (ArmtriageError, ValueError, msgspec.MsgspecError) as error:
+                problems.append(f"{row.name}: the snapshot after event {snapshot.seq} cannot be loaded: {error}")
+    return problems
 
 
 async def replay(store: Store, name: str) -> dict[str, Any]:

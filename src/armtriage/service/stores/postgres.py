@@ -56,6 +56,7 @@ SELECT $1, * FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::text[], $6:
     "adopt": "DELETE FROM stray WHERE policy = $1 AND fate = 'orphan' AND key = ANY($2)",
     "count": """INSERT INTO counter SELECT $1, $2, * FROM unnest($3::text[], $4::bigint[])
 ON CONFLICT (policy, minute, name) DO UPDATE SET value = counter.value + excluded.value""",
+    "stay": "SELECT 1",
     "commit": "COMMIT",
     "rollback": "ROLLBACK",
 }
@@ -67,9 +68,10 @@ _MEET = f"""WITH own AS (
 ), others AS (SELECT id, url FROM worker WHERE seen > {_NOW} - %s AND id NOT IN (SELECT id FROM own)
 ), gone AS (DELETE FROM worker WHERE seen < {_NOW} - %s)
 SELECT id, url FROM own UNION ALL SELECT id, url FROM others"""
-# A server that was stopped in its transaction holds the log; from version 17 on transaction_timeout ends it.
+# A server that was stopped while it was sent an answer is not idle, and holds the log; one at work says something.
 _END_OLD = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'armtriage'
-AND datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - interval '3 s'"""
+AND datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - interval '3 s'
+AND state_change < clock_timestamp() - interval '3 s'"""
 
 
 class PostgresStore:
@@ -284,8 +286,6 @@ async def _configure(connection: Connection) -> None:
     await connection.execute("SET statement_timeout = '5s'")
     await connection.execute("SET lock_timeout = '4s'")
     await connection.execute("SET idle_in_transaction_session_timeout = '1500ms'")
-    if connection.info.server_version >= 170000:
-        await connection.execute("SET transaction_timeout = '1500ms'")
     await prepare(connection, _GROUP)
 
 
@@ -378,9 +378,13 @@ class _PostgresGroup:
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions."""
+        return _found(*await self._ask(_finding(self._policy, keys)))
+
+    async def _ask(self, statements: Sequence[Statement]) -> list[Any]:
+        """Return answers in the middle of the group's transaction."""
         try:
             async with asyncio.timeout(_ANSWER):
-                return await _find(self._connection, self._policy, keys)
+                return await round_trip(self._connection, statements)
         except (psycopg.Error, OSError, TimeoutError) as error:
             await self._end(broken=True)
             raise _failure(error) from error
@@ -390,6 +394,10 @@ class _PostgresGroup:
         if not self._ended:
             self._ended = True
             await self._store._back(self._connection, broken=broken)
+
+    async def stay(self) -> None:
+        """Say something: a connection that is silent in a transaction is closed by the database."""
+        await self._ask([("stay", ())])
 
     async def leave(self) -> None:
         """Let the lock go."""

@@ -17,6 +17,7 @@ from typing import Any
 from armtriage.service import clock
 from armtriage.service.crash import point
 from armtriage.service.events import Event, History
+from armtriage.service.logs import note
 from armtriage.service.stores.lock import OWNER_ONLY, FileLock
 from armtriage.service.stores.store import (
     Group,
@@ -32,7 +33,6 @@ from armtriage.service.stores.store import (
 
 __all__ = ["SqliteStore"]
 
-_LOG = logging.getLogger("armtriage.service")
 _EVENT = "policy,seq,kind,key,turn,number,at,body"
 _MOST = 64  # rows of one INSERT; more gain nothing, and statements are kept by size
 _JOURNAL = 4000  # pages of 4 kB after which the journal goes to the file, whose sync holds a commit up for 10 to 180 ms
@@ -162,7 +162,12 @@ class SqliteStore:
             self._write_all()
         except BaseException as error:
             self._ended = error
-            _LOG.critical("the writer of the store has ended; start the server again", exc_info=error)
+            note(
+                logging.CRITICAL,
+                "writer_ended",
+                "The writer of the store has ended; start the server again.",
+                error=error,
+            )
             self._refuse_all()
 
     def _put(self, job: Job) -> None:
@@ -425,7 +430,12 @@ class SqliteStore:
 
     async def check(self) -> list[str]:
         """Return what SQLite finds wrong with the file."""
-        found = [row[0] for row in await self._all("PRAGMA integrity_check", ())]
+        try:
+            found = [row[0] for row in await self._all("PRAGMA integrity_check", ())]
+        except StoreError as error:
+            if not error.damaged:
+                raise
+            found = [str(error)]
         return [] if found == ["ok"] else found
 
     async def backup(self, target: str) -> None:
@@ -460,6 +470,9 @@ class _SqliteGroup:
     async def find(self, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions."""
         return self._store._find(self._policy, keys)
+
+    async def stay(self) -> None:
+        """Nothing can be lost."""
 
     async def leave(self) -> None:
         """Nothing is held."""

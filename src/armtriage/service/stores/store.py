@@ -102,6 +102,9 @@ class Group(Protocol):
     def commit(self, write: Write) -> Awaitable[None]:
         """Write all or nothing; `StoreError` says that it failed, or that nobody knows. The calls keep their order."""
 
+    async def stay(self) -> None:
+        """Show that the group is at work; one that does not for a second and a half may lose the end of the log."""
+
     async def leave(self) -> None:
         """Give the end of the log back without writing."""
 

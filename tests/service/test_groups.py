@@ -1,0 +1,230 @@
+"""Groups of requests: what takes long succeeds, what fails fails alone, and what is due is closed in portions."""
+
+import asyncio
+import sqlite3
+import time
+
+import pytest
+
+from armtriage.service import loop as loops
+from armtriage.service.events import EXPIRE
+from armtriage.service.loop import load
+from armtriage.service.messages import Decide, Reward
+from armtriage.service.stores import SqliteStore, StoreError, open_store
+from armtriage.service.upkeep import check
+from service.calls import run, served
+
+WINDOW = 60_000_000
+PAIRS = {"kind": "explicit", "decisions": [[0, 1], [2, 3]]}
+
+
+def _later(address, ahead=2 * WINDOW):
+    """Return a store whose clock is ahead, so that the time of all decisions has passed."""
+    kind = type(open_store(address))
+
+    class Later(kind):  # type: ignore[misc, valid-type]
+        async def begin(self, *given):
+            group = await super().begin(*given)
+            group.now += ahead
+            return group
+
+    return Later(address)
+
+
+def test_many_that_are_due_are_closed_in_portions_and_requests_go_between(address, monkeypatch):
+    """A group that closed all of them would hold the log for longer than the database lets it."""
+    monkeypatch.setattr(loops, "PORTION", 100)
+
+    async def work():
+        async with served(address) as call:
+            await call.make(join_window="1m", reward={"default": 0})
+            for _ in range(2):
+                made = await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}] * 1000})
+                assert made.status_code == 200
+        async with served(_later(address)) as call:
+            fold = call.service.loops["slate"].fold
+            made = await call.decide(id="between")
+            assert len(fold.open) > 1000  # it did not wait for all the others
+            async with asyncio.timeout(60):
+                while len(fold.open) > 1:
+                    await asyncio.sleep(0.01)
+            assert list(fold.open) == ["between"]
+            told = await call.reward("between", {made["arms"][0]: 1}, last=True)
+            assert told.json()["fates"] == {made["arms"][0]: "applied"}
+            assert (await call.counts())["expired"] == 2000
+            store, row = call.service.store, call.service.loops["slate"].row
+            portions = [one for one in await store.read(row.id, 2000, 100) if one.kind == EXPIRE]
+            assert len(portions) == 20
+            assert (await load(store, row, snapshots=False)).digest() == (await call.digest())["digest"]
+
+    run(work)
+
+
+@pytest.mark.parametrize("slow", ["all of it", "each"])
+def test_a_group_that_takes_longer_than_a_database_waits_succeeds(address, monkeypatch, slow):
+    """It works beside the event loop, and shows that it lives: other policies are answered meanwhile."""
+
+    async def work():
+        async with served(address) as call:
+            await call.make()
+            await call.make(name="other")
+            loop = call.service.loops["slate"]
+            kind = type(loop.fold.policy)
+            ask = kind.ask
+
+            def slowly(policy, *given, **how):
+                if policy is loop.fold.policy:
+                    time.sleep(0.002 if slow == "each" else 2.0 * (policy.asked == 500))
+                return ask(policy, *given, **how)
+
+            monkeypatch.setattr(kind, "ask", slowly)
+            loop._pace = loops._LONG  # as arms by the thousand would have made it
+            body = {"requests": [{"id": f"v{number}"} for number in range(1000)]}
+            long = asyncio.ensure_future(call.post("/v1/policies/slate/decisions/batch", json=body, timeout=60))
+            answered = 0
+            while not long.done():
+                await call.decide("other")
+                answered += 1
+            assert (await long).status_code == 200, (await long).text
+            assert answered > 20
+            assert loop.fold.decided == 1000
+            assert loop.metrics.counts["slate"]["fault"] == 0
+
+    run(work)
+
+
+def test_groups_that_land_while_another_works_are_not_forgotten(sqlite_address):
+    """The same id in a group under way and in one that works beside the event loop is one decision."""
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            loop = call.service.loops["slate"]
+            for round_ in range(30):
+                loop._pace = loops._LONG * (round_ % 2)
+                first = [loop.submit("decide", [Decide(id=f"r{round_}-{n}")]) for n in range(300)]
+                again = [loop.submit("decide", [Decide(id=f"r{round_}-{n}")]) for n in range(300)]
+                one, other = await asyncio.gather(*first), await asyncio.gather(*again)
+                assert [made.body for made in one] == [made.body for made in other]
+            assert loop.fold.decided == 9000
+
+    run(work)
+
+
+def test_retiring_what_leaves_no_decision_is_refused(address):
+    async def work():
+        async with served(address) as call:
+            given = {"name": "pairs", "arms": ["a", "b", "c", "d"], "decisions": PAIRS, "seed": 7}
+            assert (await call.post("/v1/policies", json=given)).status_code == 201
+            await call.ready()
+            path = "/v1/policies/pairs/arms"
+            for retire, status in ((["a", "c"], 422), (["a"], 200), (["d"], 422)):
+                answer = await call.patch(path, json={"retire": retire})
+                assert answer.status_code == status, answer.text
+                assert status == 200 or "one decision of the set" in answer.json()["detail"]
+            assert (await call.decide("pairs"))["arms"] == ["c", "d"]
+            answer = await call.patch(path, json={"retire": ["d"], "restore": ["a"]})
+            assert answer.status_code == 200
+            assert (await call.decide("pairs"))["arms"] == ["a", "b"]
+
+    run(work)
+
+
+def test_a_log_that_has_retired_too_much_answers_and_can_be_mended(sqlite_address, monkeypatch):
+    """Earlier versions accepted that, and then each request for a decision was a fault."""
+    from armtriage.service.fold import Fold
+
+    async def work():
+        async with served(sqlite_address) as call:
+            given = {"name": "pairs", "arms": ["a", "b", "c", "d"], "decisions": PAIRS, "seed": 7}
+            assert (await call.post("/v1/policies", json=given)).status_code == 201
+            await call.ready()
+            first = await call.decide("pairs")
+            with monkeypatch.context() as patched:
+                patched.setattr(Fold, "can_decide", lambda fold, mask: True)
+                answer = await call.patch("/v1/policies/pairs/arms", json={"retire": ["a", "c"]})
+                assert answer.status_code == 200
+            call.service.loops["pairs"].fold._name_arms()
+            refused = await call.post("/v1/policies/pairs/decisions", json={})
+            assert (refused.status_code, refused.json()["error"]) == (422, "nothing_eligible")
+            told = await call.reward(first["id"], {first["arms"][0]: 1}, "pairs")
+            assert told.status_code == 200
+            assert (await call.patch("/v1/policies/pairs/arms", json={"restore": ["a"]})).status_code == 200
+            assert (await call.decide("pairs"))["arms"] == ["a", "b"]
+            assert call.service.metrics.counts["pairs"]["fault"] == 0
+
+    run(work)
+
+
+def test_a_request_that_fails_fails_alone(address, monkeypatch):
+    """Whatever a request makes the program raise, the others of its group are answered, and none of them is lost."""
+
+    async def work():
+        async with served(address) as call:
+            await call.make()
+            loop = call.service.loops["slate"]
+            before = await call.decide(id="before")
+            kind = type(loop.fold.policy)
+            tell = kind.tell
+
+            def odd(policy, decision, rewards, **how):
+                tell(policy, decision, rewards, **how)
+                if list(rewards.values()) == [0.625]:
+                    raise ZeroDivisionError("a fault of ours")
+
+            monkeypatch.setattr(kind, "tell", odd)
+            asked = [loop.submit("decide", [Decide(id=f"v{number}")]) for number in range(5)]
+            guilty = loop.submit("reward", Reward(decision="before", rewards={before["arms"][0]: 0.625}))
+            later = [loop.submit("decide", [Decide(id=f"w{number}")]) for number in range(5)]
+            answers = await asyncio.gather(*asked, *later, guilty, return_exceptions=True)
+            assert [answer.status for answer in answers[:10]] == [201] * 10
+            assert (answers[10].status, answers[10].code) == (500, "internal")
+            problems, states = await check(call.service.store)
+            assert (problems, states["slate"]["head"]) == ([], 11)
+            assert (await call.digest())["digest"] == states["slate"]["digest"]
+
+    run(work)
+
+
+def _damage(address, whole):
+    """Write over pages of the newest snapshot in the file, or of the table itself."""
+    connection = sqlite3.connect(address)
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    roots = [page for (page,) in connection.execute("SELECT rootpage FROM sqlite_schema WHERE tbl_name = 'snapshot'")]
+    size = connection.execute("PRAGMA page_size").fetchone()[0]
+    (payload,) = connection.execute("SELECT payload FROM snapshot ORDER BY seq DESC").fetchone()
+    connection.close()
+    with open(address, "r+b") as file:
+        content = file.read()
+        # The first four bytes of a page that holds the middle of a long row name the next one.
+        middle = content.index(payload[len(payload) // 2 :][:64]) // size
+        for page in [root - 1 for root in roots] if whole else [middle]:
+            file.seek(page * size)
+            file.write(b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_policy_whose_snapshots_cannot_be_read_is_served_from_its_log(sqlite_address, caplog, whole):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make(arms=[f"arm-{number}" for number in range(500)])
+            for number in range(20):
+                await call.decide(id=f"v{number}")
+            before = await call.digest()
+        _damage(sqlite_address, whole)
+        store = SqliteStore(sqlite_address)
+        async with served(store) as call:
+            if whole:
+                with pytest.raises(StoreError, match="malformed"):
+                    await store.snapshots(1)
+            else:
+                assert [one.whole for one in await store.snapshots(1)] == [False]
+            assert await call.digest() == before
+            assert "A snapshot cannot be used" in caplog.text
+            await call.decide(id="after")
+            problems, _ = await check(store)
+            assert any("snapshot" in one for one in problems)
+
+    run(work)
+    if whole:
+        assert "snapshot" in [getattr(one, "facts", {}).get("during") for one in caplog.records]
