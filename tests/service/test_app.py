@@ -217,7 +217,8 @@ def test_the_log_can_be_read_as_lines_and_as_parquet(address):
             assert table["pattern"].to_list() == [0, 1, 0, 1, 0, 1]
             assert table["rewards"].to_list() == [[0.5]] * 4 + [None] * 2
             assert table["observed"].to_list()[0] == table["arms"].to_list()[0][:1]
-            assert table["eligible"].to_list()[1] == [1, 2, 3, 4]
+            assert table["closed"].to_list() == [False] * 6
+            assert table["eligible"].to_list()[:2] == [None, ["milk", "jam", "bread", "egg"]]
             part = pl.read_parquet(
                 io.BytesIO((await call.get("/v1/policies/slate/export.parquet?after=1&limit=2")).content)
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,10 +18,11 @@ from armtriage.policies import Policy
 from armtriage.service import events as log
 from armtriage.service.course import Course
 from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Lived, Rewarded, unpack
+from armtriage.service.messages import RewardRule
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
 
-__all__ = ["Fold", "Open", "bits", "unbits"]
+__all__ = ["Fold", "Open", "bits", "learnt", "unbits"]
 
 
 class Open(Struct, array_like=True, frozen=True, gc=False):
@@ -165,11 +166,8 @@ class Fold:
 
     def _tell_gathered(self, one: Open, last: bool) -> None:
         """Let the policy learn what the rule makes of the rewards that have come."""
-        if self.rule == "sum":
-            values = {arm: sum(by_id.values()) for arm, by_id in one.gathered.items()}
-        else:
-            values = {arm: list(by_id.values())[-1] for arm, by_id in one.gathered.items()}
-        given = {self.names[arm]: min(max(value, self.low), self.high) for arm, value in sorted(values.items())}
+        reward = self.recipe.create.reward
+        given = {self.names[arm]: learnt(reward, by_id.values()) for arm, by_id in sorted(one.gathered.items())}
         self.policy.tell(one.number, given, last=last)
 
     def oldest(self) -> Open | None:
@@ -319,6 +317,20 @@ def _pieces(opened: Mapping[str, Open]) -> Iterator[bytes]:
     rows = list(opened.items())
     for start in range(0, len(rows), _PIECES):
         yield log.pack(rows[start : start + _PIECES])
+
+
+def learnt(reward: RewardRule, values: Iterable[float]) -> float:
+    """Return what a policy learns of an arm that had rewards, in the order in which they came.
+
+    Examples
+    --------
+    >>> learnt(RewardRule(rule="sum"), [0.5, 0.75]), learnt(RewardRule(rule="last"), [0.5, 0.75])
+    (1.0, 0.75)
+    """
+    some = list(values)
+    value = some[0] if reward.rule == "first" else sum(some) if reward.rule == "sum" else some[-1]
+    low, high = reward.range
+    return min(max(value, low), high)
 
 
 def bits(mask: NDArray[np.bool_]) -> bytes:

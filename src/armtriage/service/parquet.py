@@ -1,44 +1,55 @@
-"""The log as Parquet: one row for each decision, with the rewards that came."""
+"""The log as Parquet: one row for each decision, with what the policy has learnt from it."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from armtriage.service import events as log
-from armtriage.service.events import Event, unpack
-from armtriage.service.fold import unbits
+from armtriage.service.events import Event, Rewarded, unpack
+from armtriage.service.fold import Fold, learnt, unbits
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
 from armtriage.service.stores import PolicyRow, Store
 
-__all__ = ["export"]
+__all__ = ["State", "export"]
 
 _CHUNK = 500  # events that are read at a time: others wait while their decisions are looked up
 _PROBE = 64  # events of a look for a place in the log
 
 
-async def export(store: Store, row: PolicyRow, head: int, after: int, limit: int) -> bytes:
+class State(NamedTuple):
+    """What an export has to know of the state: the log's last event, or one before it, and what holds there."""
+
+    head: int
+    names: list[str]
+    closed_before: int
+
+    @classmethod
+    def of(cls, fold: Fold) -> State:
+        """Return it, as it is now."""
+        return cls(fold.head, list(fold.names), fold.closed_before)
+
+
+async def export(store: Store, row: PolicyRow, state: State, after: int, limit: int) -> bytes:
     """Return a Parquet file of decisions after a number: a page, whose cost does not depend on the rest of the log.
 
-    `head` is the log's last event, or one before it. Arms are numbers in the order of the policy's arms. `pattern`
-    numbers the different sets of eligible arms of this file, 0 for all; `observed` and `rewards` go together, and are
-    null where nothing was told. What is not known has a column of nulls: `inclusion`, the probabilities of the arms.
+    The columns are explained in ``docs/serve.md``.
     """
     try:
         import polars as pl
     except ImportError:
         raise Refused("not_installed", "Parquet needs pip install 'armtriage[tables]'.") from None
-    recipe, patterns, left = Recipe.read(row.config), dict[bytes, int](), limit
-    seq, parts = await _place_of(store, row, head, after + 1), [_frame(pl, [])]
-    while left > 0 and (events := await store.read(row.id, seq, _CHUNK)):
+    rows_of, left = _Rows(Recipe.read(row.config), state), limit
+    seq, parts = await _place_of(store, row, state.head, after + 1), [_frame(pl, [])]
+    while left > 0 and (events := await store.read(row.id, seq, min(_CHUNK, state.head - seq))):
         decided = [event for event in events if event.kind == log.DECISION][:left]
         histories = await store.history(row.id, [event.key for event in decided])
-        rows = [_row(recipe, event, histories[event.key].events, patterns) for event in decided]
+        rows = [rows_of.row(event, histories[event.key].events) for event in decided]
         parts.append(await asyncio.to_thread(_frame, pl, rows))
         left, seq = left - len(decided), events[-1].seq
     return await asyncio.to_thread(_write, pl.concat(parts), row)
@@ -67,27 +78,60 @@ async def _first_decision(store: Store, row: PolicyRow, after: int) -> Event | N
     return None
 
 
-def _row(recipe: Recipe, event: Event, history: Sequence[Event], patterns: dict[bytes, int]) -> dict[str, Any]:
-    """Return a decision with the rewards that came."""
-    body = unpack(event)
-    told = [unpack(one) for one in history if one.kind == log.REWARD]
-    eligible, contexts = body.eligible, None
-    if body.contexts is not None:
-        rows = np.frombuffer(body.contexts, "<f8").reshape(-1, int(recipe.create.dimension))  # type: ignore[arg-type]
-        contexts = (rows if recipe.create.log_contexts == "chosen" else rows[body.arms]).tolist()
-    return {
-        "number": event.number,
-        "id": event.key,
-        "time": event.at,
-        "version": event.seq - 1,
-        "pattern": 0 if eligible is None else patterns.setdefault(eligible, len(patterns) + 1),
-        "eligible": None if eligible is None else np.flatnonzero(unbits(eligible, 8 * len(eligible))).tolist(),
-        "arms": body.arms,
-        "inclusion": None,
-        "observed": [arm for one in told for arm in one.arms] or None,
-        "rewards": [value for one in told for value in one.values] or None,
-        "contexts": contexts,
-    }
+class _Rows:
+    """Makes rows of decisions and the events that they had."""
+
+    def __init__(self, recipe: Recipe, state: State) -> None:
+        self._recipe, self._names, self._closed_before = recipe, state.names, state.closed_before
+        self._patterns: dict[bytes, tuple[int, list[str]]] = {}  # number and arms of each set of eligible ones
+
+    def row(self, event: Event, history: Sequence[Event]) -> dict[str, Any]:
+        """Return a decision with what the policy has learnt from it."""
+        body, create = unpack(event), self._recipe.create
+        shown = body.arms if body.show is None else body.show
+        rewards, closed = self._learnt(event, shown, [unpack(one) for one in history if one.kind == log.REWARD])
+        pattern, eligible = (0, None) if body.eligible is None else self._pattern(body.eligible)
+        contexts = None
+        if body.contexts is not None:
+            rows = np.frombuffer(body.contexts, "<f8").reshape(-1, int(create.dimension))  # type: ignore[arg-type]
+            contexts = (rows if create.log_contexts == "chosen" else rows[body.arms]).tolist()
+        return {
+            "number": event.number,
+            "id": event.key,
+            "time": event.at,
+            "version": event.seq - 1,
+            "closed": closed,
+            "pattern": pattern,
+            "eligible": eligible,
+            "arms": self._named(body.arms),
+            "inclusion": None,
+            "observed": self._named(rewards) or None,
+            "rewards": list(rewards.values()) or None,
+            "contexts": contexts,
+        }
+
+    def _learnt(self, event: Event, shown: list[int], told: Sequence[Rewarded]) -> tuple[dict[int, float], bool]:
+        """Return rewards by arm, as the policy has learnt them, and whether no more can come."""
+        reward, came = self._recipe.create.reward, dict[int, list[float]]()
+        for body in told:
+            for arm, value in zip(body.arms, body.values, strict=True):
+                came.setdefault(arm, []).append(value)
+        ended = any(body.last for body in told) or (reward.rule == "first" and len(came) == len(shown))
+        expired = not ended and int(event.number or 0) < self._closed_before
+        if reward.rule != "first" and not (ended or expired):
+            return {}, False  # it learns at the end
+        default = reward.default if expired else None
+        found = {arm: learnt(reward, came[arm]) if arm in came else default for arm in shown}
+        return {arm: value for arm, value in found.items() if value is not None}, ended or expired
+
+    def _pattern(self, eligible: bytes) -> tuple[int, list[str]]:
+        if eligible not in self._patterns:
+            arms = np.flatnonzero(unbits(eligible, 8 * len(eligible))).tolist()
+            self._patterns[eligible] = len(self._patterns) + 1, self._named(arms)
+        return self._patterns[eligible]
+
+    def _named(self, arms: Iterable[int]) -> list[str]:
+        return [self._names[arm] for arm in arms]
 
 
 def _frame(pl: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
@@ -96,11 +140,12 @@ def _frame(pl: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
         "id": pl.String,
         "time": pl.Int64,
         "version": pl.Int64,
+        "closed": pl.Boolean,
         "pattern": pl.Int32,
-        "eligible": pl.List(pl.Int32),
-        "arms": pl.List(pl.Int32),
+        "eligible": pl.List(pl.String),
+        "arms": pl.List(pl.String),
         "inclusion": pl.List(pl.Float64),
-        "observed": pl.List(pl.Int32),
+        "observed": pl.List(pl.String),
         "rewards": pl.List(pl.Float64),
         "contexts": pl.List(pl.List(pl.Float64)),
     }
@@ -110,6 +155,6 @@ def _frame(pl: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def _write(frame: Any, row: PolicyRow) -> bytes:
     buffer = io.BytesIO()
-    about = {"armtriage.log": "1", "armtriage.policy": row.name, "armtriage.config": row.config.decode()}
+    about = {"armtriage.log": "2", "armtriage.policy": row.name, "armtriage.config": row.config.decode()}
     frame.write_parquet(buffer, metadata=about)
     return buffer.getvalue()

@@ -195,10 +195,10 @@ async def events(call: Call) -> Stream:
 
 
 async def export(call: Call) -> Reply:
-    """Return decisions and their rewards as a Parquet file."""
+    """Return decisions and what was learnt from them as a Parquet file."""
     loop, query = call.service.loop(call.name), call.query
-    head = 0 if loop.fold is None else loop.fold.head
-    return Reply(200, await parquet.export(call.service.store, loop.row, head, query["after"], query["limit"]))
+    state = await loop.look(parquet.State.of)
+    return Reply(200, await parquet.export(call.service.store, loop.row, state, query["after"], query["limit"]))
 
 
 async def stream(call: Call) -> Stream:
@@ -430,7 +430,7 @@ ROUTES: tuple[Route, ...] = (
         f"{_POLICY}/export.parquet",
         "read",
         export,
-        "Read decisions and rewards as Parquet.",
+        "Read decisions and what was learnt from them as Parquet.",
         None,
         {200: "application/vnd.apache.parquet"},
         ("not_found", "invalid", "not_installed", *_STORE),
