@@ -176,7 +176,15 @@ def svg_text(ax: Axes) -> str:
 
 
 def save(ax: Axes, *paths: str | os.PathLike[str]) -> None:
-    """Write the axes' figure to files; their endings, .png, .svg or .pdf, say how."""
+    """Write the axes' figure to files.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes of the figure.
+    *paths : path
+        The files; their endings, .png, .svg or .pdf, say how.
+    """
     for path in paths:
         check_path(path)
     for path in map(Path, paths):

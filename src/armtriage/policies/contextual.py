@@ -59,6 +59,8 @@ class ContextualPolicy(Policy):
     features : Features, optional
         Makes the contexts: then `ask` takes raw rows, of whatever kind `armtriage.Features` takes, and `dimension` must
         be that of the features. They are copied, and saved with the policy.
+    names, direction, sleepers_seen
+        See `armtriage.Policy`.
 
     Examples
     --------
@@ -145,12 +147,11 @@ class ContextualPolicy(Policy):
         contexts : array_like, (n_arms, dimension), or mapping
             A row for each arm, of norm at most `context_bound`; or, with `eligible`, for each arm that is named there,
             in that order. ``{arm: row}`` says both at once. With ``n_arms=None``, a row for each candidate; or such a
-            mapping, in which names that are new are new arms.
+            mapping, in which names that are new are new arms. With `features`, rows are whatever these take: a frame,
+            dicts, an array, or ``{arm: dict}``. Where arms have names, the rows of a frame of pandas or polars are
+            matched by its index, or by a column `arm` or `name`.
         eligible : array_like, optional
             The arms that may be chosen, see `armtriage.Policy.ask`.
-
-        With `features`, rows are whatever these take: a frame, dicts, an array, or ``{arm: dict}``. Where arms have
-        names, the rows of a frame of pandas or polars are matched by its index, or by a column `arm` or `name`.
         """
         contexts, eligible, odd = self._translated(contexts, eligible)
         decision = self._ask_with(*self._request(contexts, eligible), None)

@@ -244,8 +244,10 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         ----------
         arms : array_like
             What was played: names, or numbers if the arms have no names. A list of rewards has their order.
-        contexts, eligible
+        contexts : array_like, optional
             As they were given to `ask`.
+        eligible : array_like, optional
+            As it was given to `ask`.
 
         Examples
         --------

@@ -93,6 +93,11 @@ def independence_number(graph: FeedbackGraph, *, time_limit: float = 10.0) -> Br
 def independent_set(graph: FeedbackGraph, *, time_limit: float = 10.0) -> Ints:
     """Return arms, ascending, none of which reveals another: as many as `independence_number` has for a lower limit.
 
+    Parameters
+    ----------
+    graph, time_limit
+        See `independence_number`.
+
     Examples
     --------
     >>> independent_set(FeedbackGraph.from_edges(4, [(0, 1), (0, 2), (0, 3)]))
@@ -126,6 +131,11 @@ def greedy_dominating_set(graph: FeedbackGraph) -> Ints:
     an independent set; on any graph with independence number a there are at most a + ceil(2 a ln(K / a)). The
     domination number does not bound them.
 
+    Parameters
+    ----------
+    graph : FeedbackGraph
+        Which arms each arm reveals.
+
     Examples
     --------
     >>> greedy_dominating_set(FeedbackGraph.from_edges(5, [(1, 0), (1, 2), (3, 4)]))
@@ -139,6 +149,11 @@ def chvatal_dominating_set(graph: FeedbackGraph) -> Ints:
 
     Each is the arm, of all arms, that reveals most of those not yet revealed; ties go to the smallest. There are at
     most 1 + ln(K) times as many as the domination number.
+
+    Parameters
+    ----------
+    graph : FeedbackGraph
+        Which arms each arm reveals.
 
     Examples
     --------

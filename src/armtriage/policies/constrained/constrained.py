@@ -47,8 +47,10 @@ class ConstrainedElimination(Policy):
 
     Parameters
     ----------
-    graph, decisions, seed, reward_range
-        See `armtriage.Policy`. If decisions differ in size, what counts is the sum of rewards in their own units.
+    graph, names, seed, reward_range, direction, sleepers_seen
+        See `armtriage.Policy`.
+    decisions : DecisionSet
+        Which decisions are allowed. If they differ in size, what counts is the sum of rewards in their own units.
         Networks with cycles are for the listed variants, and for the policies above.
     horizon : int, optional
         Number of rounds, for intervals that hold for a horizon; without one the time-uniform form is used.

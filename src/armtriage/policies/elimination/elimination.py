@@ -320,8 +320,10 @@ class CombinatorialElimination(CompiledPolicy):
 
     Parameters
     ----------
-    graph, budget, seed, reward_range
+    graph, names, seed, reward_range, direction, sleepers_seen
         See `armtriage.Policy`.
+    budget : int
+        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``.
     horizon : int, optional
         Number of rounds, for intervals that hold for a horizon; without one the time-uniform form is used.
         ``"printed"`` needs it, ``"mixture"`` has no use for it.

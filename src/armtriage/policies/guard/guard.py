@@ -83,14 +83,19 @@ class Guard(GuardedPolicy):
     Parameters
     ----------
     proposer : Policy or callable
-        A policy, of which a fresh copy proposes and learns from all that is told. Or a function that is called with the
+        A policy with the same graph, budget and range, of which a fresh copy proposes and learns from all that is told.
+        Or a function that is called with the
         number of the decision and returns `budget` different arms, or those of a decision of the set; it is not saved,
         so set `proposer` after `load`.
-    graph, budget, decisions, seed, reward_range
-        See `armtriage.Policy`. A policy that proposes must have the same, and takes its randomness from `seed`.
-    dimension, features : int or Features, optional
+    graph, budget, decisions, names, reward_range, direction, sleepers_seen
+        See `armtriage.Policy`.
+    seed : int, optional
+        Fixes the guard's own randomness, and that of a policy that proposes; None draws a fresh one.
+    dimension : int, optional
         Makes an `armtriage.ContextualGuard` instead, for a function that looks at the contexts of each request: then
         `graph` is the number of arms, if it is fixed, and all other arguments are those of `armtriage.GuardedLinear`.
+    features : Features, optional
+        The same, with contexts that are made of raw rows.
     delta, mode, factor, patterns
         See `armtriage.GuardedThompson`.
 

@@ -159,7 +159,13 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, seed, reward_range
+    graph : FeedbackGraph or int
+        Which arms a chosen arm reveals; a number of arms stands for arms that reveal themselves only.
+    budget : int, optional
+        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``; not given with `decisions`.
+    decisions : DecisionSet, optional
+        Which decisions are allowed, instead of all those of `budget` arms.
+    names, seed, reward_range, direction, sleepers_seen
         See `armtriage.Policy`.
     prior : {"learned", "uniform"} or tuple of float, optional
         What is believed of an arm that nobody has seen: by default a Beta law that is learned from all arms, and then

@@ -103,7 +103,7 @@ class CombUCB1(OraclePolicy, IndexPolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, seed, reward_range
+    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen
         See `armtriage.Policy`.
     exploration : float
         The constant under the root; 1.5 is the published one.

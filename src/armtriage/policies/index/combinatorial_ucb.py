@@ -83,8 +83,10 @@ class CombinatorialUCB(IndexPolicy):
 
     Parameters
     ----------
-    graph, budget, seed, reward_range
+    graph, names, seed, reward_range, direction, sleepers_seen
         See `armtriage.Policy`.
+    budget : int
+        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``.
     horizon : int, optional
         Number of rounds; needed unless `width` is given.
     delta : float

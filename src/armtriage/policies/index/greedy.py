@@ -17,8 +17,12 @@ class Greedy(IndexPolicy):
 
     Parameters
     ----------
-    graph, budget, seed, reward_range
+    graph, names, seed, reward_range, direction, sleepers_seen
         See `armtriage.Policy`.
+    budget : int
+        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``.
+    decisions : None
+        Not taken: sets of decisions are for other policies.
 
     References
     ----------

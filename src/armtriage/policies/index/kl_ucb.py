@@ -157,7 +157,7 @@ class KLUCB(OraclePolicy, IndexPolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, seed, reward_range
+    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen
         See `armtriage.Policy`.
     log_log : float
         c above: 3 in the published proof; 0, the default, is what its authors recommend in practice.

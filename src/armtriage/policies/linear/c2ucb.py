@@ -85,8 +85,8 @@ class C2UCB(CompiledContextualPolicy):
 
     Parameters
     ----------
-    n_arms, dimension, budget : int
-        See `ContextualPolicy`.
+    n_arms, dimension, budget
+        See `armtriage.ContextualPolicy`.
     delta : float
         Probability that the self-normalised bound may ever fail; without meaning beside `width`.
     width : float, optional
@@ -96,8 +96,10 @@ class C2UCB(CompiledContextualPolicy):
         Weight of the penalty on the squared norm of theta.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise; by default half the width of `reward_range`, which always holds.
-    seed, reward_range, context_bound, features
-        See `ContextualPolicy`. The policy draws nothing at random.
+    names, reward_range, direction, sleepers_seen, context_bound, features
+        See `armtriage.ContextualPolicy`.
+    seed : int, optional
+        Of no effect here: the policy draws nothing at random.
 
     References
     ----------

@@ -32,8 +32,10 @@ class ContextualGuard(GuardedLinear):
         Called with the contexts of the candidates, as they were given to `ask` or made by `features`; returns the
         `budget` rows that it wants, or names if the arms have names. If it has a parameter `eligible`, that is the arms
         that the rows belong to. It is not asked where there is no choice, and not saved: set it again after `load`.
-    n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, seed, reward_range, context_bound, features
+    n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, seed
         See `armtriage.GuardedLinear`.
+    names, reward_range, direction, sleepers_seen, context_bound, features
+        See `armtriage.ContextualPolicy`.
 
     Examples
     --------

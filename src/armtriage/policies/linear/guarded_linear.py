@@ -234,9 +234,13 @@ class GuardedLinear(CompiledContextualPolicy):
 
     Parameters
     ----------
-    n_arms, dimension, budget : int
-        See `ContextualPolicy`. Without `n_arms`, as in ``GuardedLinear(dimension=10, budget=5)``, each request may have
-        another number of candidates.
+    n_arms : int, optional
+        Number of arms (K in the paper). Without it, as in ``GuardedLinear(dimension=10, budget=5)``, each request may
+        have another number of candidates, numbered by their rows, or named by a mapping.
+    dimension : int
+        Length of a context (d in the paper); with `features` it is theirs.
+    budget : int
+        How many arms a decision has (S in the paper); all candidates where there are fewer.
     delta : float
         Probability with which the guarantee and the certificates may fail.
     factor : float
@@ -258,8 +262,10 @@ class GuardedLinear(CompiledContextualPolicy):
         below some thousands, and more regret; see `armtriage.theory.guarded_hierarchical_upper`.
     certificate : bool
         Without, nothing is priced and nothing guaranteed, and a round costs half as much.
-    seed, reward_range, context_bound, features
-        See `ContextualPolicy`. One random number is drawn for each round.
+    names, reward_range, direction, sleepers_seen, context_bound, features
+        See `armtriage.ContextualPolicy`.
+    seed : int, optional
+        Fixes the policy's own randomness, one number for each round; None draws a fresh one, kept in `seed`.
 
     Notes
     -----
@@ -432,8 +438,10 @@ class GuardedLinear(CompiledContextualPolicy):
 
         Parameters
         ----------
-        contexts, eligible : array_like, optional
+        contexts : array_like, optional
             Those of a round to come, as for `ask`; nothing changes by asking.
+        eligible : array_like, optional
+            The arms that may be chosen then.
         next_decision : array_like, optional
             The arms that would be played then, by default those of largest estimate.
 

@@ -309,8 +309,8 @@ class HierarchicalElimination(CompiledContextualPolicy):
 
     Parameters
     ----------
-    n_arms, dimension, budget : int
-        See `ContextualPolicy`.
+    n_arms, dimension, budget
+        See `armtriage.ContextualPolicy`.
     horizon : int
         Rounds it will be asked for (T): it sets the number of stages, ceil(log2 sqrt(S T)), and the widths.
     delta : float
@@ -321,8 +321,10 @@ class HierarchicalElimination(CompiledContextualPolicy):
         width, own bounds of each arm in place of the slack 2^-h, and confirmed pulls that teach the next stage.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise, if tight; by default half the width of `reward_range`, which always holds.
-    seed, reward_range, context_bound, features
-        See `ContextualPolicy`. The policy draws nothing at random.
+    names, reward_range, direction, sleepers_seen, context_bound, features
+        See `armtriage.ContextualPolicy`.
+    seed : int, optional
+        Of no effect here: the policy draws nothing at random.
 
     References
     ----------

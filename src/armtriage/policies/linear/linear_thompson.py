@@ -81,8 +81,8 @@ class LinearThompsonSampling(CompiledContextualPolicy):
 
     Parameters
     ----------
-    n_arms, dimension, budget : int
-        See `ContextualPolicy`.
+    n_arms, dimension, budget
+        See `armtriage.ContextualPolicy`.
     scale : float, optional
         Multiple of the posterior's standard deviation, in units of a reward; by default `noise_scale`, which makes it
         the posterior under Gaussian noise. Less explores less.
@@ -90,8 +90,8 @@ class LinearThompsonSampling(CompiledContextualPolicy):
         Weight of the penalty on the squared norm of theta: the prior's variance is ``scale**2 / ridge``.
     noise_scale : float, optional
         Scale of the noise; by default half the width of `reward_range`. With 0 nothing is drawn: the policy is greedy.
-    seed, reward_range, context_bound, features
-        See `ContextualPolicy`.
+    seed, names, reward_range, direction, sleepers_seen, context_bound, features
+        See `armtriage.ContextualPolicy`.
 
     References
     ----------

@@ -264,7 +264,7 @@ class ThompsonSampling(OraclePolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, seed, reward_range
+    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen
         See `armtriage.Policy`.
     prior : {"uniform"} or tuple of float
         What is believed of an arm that nobody has seen: a uniform law of its mean, or Beta(a, b).

@@ -109,6 +109,13 @@ def tie_gap(means: ArrayLike, budget: int) -> float | None:
     None if the S-th best mean is larger than the next; infinite if it ties with the next and none is larger. See
     `gap_upper`, which needs it.
 
+    Parameters
+    ----------
+    means : array_like
+        The mean of each arm.
+    budget : int
+        S.
+
     Examples
     --------
     >>> tie_gap([0.9, 0.5, 0.5], 2), tie_gap([0.9, 0.5, 0.4], 2), tie_gap([0.5, 0.5], 1)

@@ -244,8 +244,10 @@ def ucb_full_information_upper(
 
     Parameters
     ----------
-    n_arms, budget, horizon, delta, constants
-        See `gap_upper`. Here delta is no parameter of the policy.
+    n_arms, budget, horizon, constants
+        See `gap_upper`.
+    delta : float
+        Probability with which the bound may fail; no parameter of the policy.
 
     Examples
     --------
