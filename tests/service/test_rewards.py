@@ -380,3 +380,64 @@ def test_decisions_of_a_time_to_come_hold_nobody_up(address, monkeypatch):
             assert await call.digest() == after
 
     run(work)
+
+
+def test_rewards_that_are_stored_and_not_learnt_are_bounded(address, monkeypatch):
+    """Of one decision so many, and of decisions that are not known so many bytes; of unknown arms and values none."""
+    from armtriage.service import loop as loops
+
+    async def work():
+        async with served(address) as call:
+            await call.make()
+            made = await call.decide()
+            await call.reward(made["id"], {}, last=True)
+            loop = call.service.loops["slate"]
+            for key, fate in (("nobody", "orphan"), (made["id"], "late")):
+                told = [{"decision": key, "rewards": {made["arms"][0]: 1}, "id": f"r{n}"} for n in range(100)]
+                answer = (await call.post("/v1/policies/slate/rewards/batch", json={"requests": told})).json()
+                kept = [one for one in answer["results"] if fate in one.get("fates", {}).values()]
+                refused = [one for one in answer["results"] if one.get("error") == "too_many_rewards"]
+                assert (len(kept), len(refused)) == (64, 36)
+                again = await call.reward(key, {made["arms"][0]: 1}, id="r3")
+                assert set(again.json()["fates"].values()) == {"duplicate"}
+            held = await call.service.store.orphans(loop.row.id)
+            assert held == loop._orphans > 64 * 64
+            for rewards, code in (({"nothing": 1}, "unknown_arm"), ({"tea": 2}, "out_of_range")):
+                answer = await call.reward("somebody", rewards)
+                assert (answer.status_code, answer.json()["error"]) == (422, code)
+            monkeypatch.setattr(loops, "MOST_ORPHANS", held + 100)
+            answers = [await call.reward(f"n{number}", {"tea": 1}) for number in range(3)]
+            assert [one.json()["error"] for one in answers] == ["orphan", "unknown_decision", "unknown_decision"]
+            assert "no room" in answers[2].json()["detail"]
+            counts = await call.counts()
+            assert (counts["orphan"], counts["late"], counts["rejected"]) == (65, 64, 76)
+
+    run(work)
+
+
+def test_many_rewards_of_one_unknown_decision_are_read_once(sqlite_address, monkeypatch):
+    """A store of an earlier version may have thousands of them; each was read again for each that came."""
+    from armtriage.service import turn
+    from armtriage.service.events import Stray, StrayBody, pack
+    from armtriage.service.stores import Write
+
+    read = []
+    unpack = turn.unpack_stray
+    monkeypatch.setattr(turn, "unpack_stray", lambda stray: read.append(stray) or unpack(stray))
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            loop = call.service.loops["slate"]
+            strays = [
+                Stray("nobody", n, 2**50, "orphan", pack(StrayBody({"tea": 1.0}, f"r{n}", False, False)))
+                for n in range(700)
+            ]
+            group = await call.service.store.begin(loop.row.id, 0, [])
+            await group.commit(Write([], strays, [], {}, 0))
+            body = {"requests": [{"decision": "nobody", "rewards": {"tea": 1}, "id": f"s{n}"} for n in range(1000)]}
+            answer = await call.post("/v1/policies/slate/rewards/batch", json=body)
+            assert {one["error"] for one in answer.json()["results"]} == {"too_many_rewards"}
+            assert len(read) == 700
+
+    run(work)

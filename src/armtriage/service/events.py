@@ -13,6 +13,7 @@ __all__ = [
     "EXPIRE",
     "LIFE",
     "REWARD",
+    "STRAY",
     "ArmsChanged",
     "Decided",
     "Event",
@@ -29,6 +30,10 @@ __all__ = [
 DECISION, REWARD, EXPIRE, ARMS, LIFE = 1, 2, 3, 4, 5
 KINDS = {DECISION: "decision", REWARD: "reward", EXPIRE: "expire", ARMS: "arms", LIFE: "life"}
 """What a kind of event is called."""
+
+
+STRAY = 64
+"""Bytes that a stray takes beside its key and its body."""
 
 
 class Event(NamedTuple):
@@ -55,6 +60,11 @@ class Stray(NamedTuple):
     at: int
     fate: str
     body: bytes
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes in a store."""
+        return len(self.key) + len(self.body) + STRAY
 
 
 class History(NamedTuple):

@@ -27,7 +27,7 @@ from armtriage.service.metrics import Metrics
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
 from armtriage.service.stores import Group, PolicyGone, PolicyRow, Snapshot, Store, StoreError, Write
-from armtriage.service.turn import Reply, Turn
+from armtriage.service.turn import MOST_ORPHANS, Reply, Turn
 
 __all__ = ["Loop", "load", "rehearse", "usable"]
 
@@ -47,6 +47,7 @@ _TURN, _LONG_TURN = 0.001, 0.005  # seconds that a busy thread keeps the others 
 _BESIDE: list[None] = []  # one for each piece of long work that runs in a thread
 PORTION = 1000  # decisions whose time has passed that one group closes: so many take about 50 ms
 _LONG = 0.02  # seconds of work that are done beside other policies; a thread costs a tenth of a millisecond
+_RECOUNT = 600.0  # seconds between two counts of what is held for decisions that are not known
 _SIGN = 0.5  # seconds after which a group that is at work shows the store that it lives
 _ARM = 1e-7  # seconds that a decision takes for each arm, until it has been measured; more with contexts
 _REST = 19.0  # how much longer than it works a check rests while requests come: it has a twentieth of the processor
@@ -94,6 +95,9 @@ class Loop:
         self._snapshot_at = 0
         self._worth = EVERY  # events after which the next snapshot pays
         self._swept = 0.0
+        self._orphans = 0  # bytes of rewards that are held for decisions which are not known
+        self._counted = float("-inf")  # when those were counted
+        self._counting: asyncio.Task[None] | None = None
         self._overdue = False  # whether more decisions wait to be closed than one group closes
         self._pace = 0.0  # seconds that a decision or reward takes
         self._wanted = time.monotonic()  # when somebody last asked for the policy here
@@ -301,6 +305,9 @@ class Loop:
                 await self._turn()
             elif self.unwritten and not self._flying:
                 await self._probe()
+            if time.monotonic() - self._counted > _RECOUNT:
+                self._counted = time.monotonic()
+                self._counting = asyncio.create_task(self._recount())
             if self.lag >= self._worth and (self._saving is None or self._saving.done()):
                 self._saving = asyncio.create_task(self._save(*self._frozen()))
         while self._flying:
@@ -311,8 +318,8 @@ class Loop:
             await self._saving
         if self.lag:
             await self._save(*self._frozen())
-        if self._checking is not None:
-            self._checking.cancel()
+        for task in filter(None, (self._checking, self._counting)):
+            task.cancel()
 
     def _idle_work(self) -> bool:
         """Whether a turn is worth it although nobody waits: decisions whose time has passed, or others' events."""
@@ -341,10 +348,11 @@ class Loop:
             found = dict(group.found)
             if group.missed and (unsure := [key for key in self._keys(works) if key not in found]):
                 found |= await group.find(unsure)
-            turn = Turn(fold, group.now, found, recent)
+            turn = Turn(fold, group.now, found, recent, MOST_ORPHANS - self._orphans)
             size = sum(work.size for work in works) + PORTION * self._overdue
             replies = await self._worked(group, size, partial(self._replies, turn, works))
             self._overdue = fold.due(group.now, 1) is not None
+            self._orphans = MOST_ORPHANS - turn.room
             point("after-apply")
             write = turn.write()
             if write.events and (wrong := fold.policy.unsound()):
@@ -549,7 +557,7 @@ class Loop:
         point("before-snapshot")
         try:
             await self.store.put_snapshot(self.row.id, snapshot)
-            await self.store.forget_orphans(self.row.id, _DAY)
+            await self._count_orphans()
             if not self._stopping and (self._checking is None or self._checking.done()):
                 self._checking = asyncio.create_task(self._check(await self.store.snapshots(self.row.id)))
         except PolicyGone:
@@ -557,6 +565,17 @@ class Loop:
         except StoreError as error:
             self.metrics.store_failed(error.kind, "snapshot", error, self.name)
         point("after-snapshot")
+
+    async def _count_orphans(self) -> None:
+        """Forget orphans whose day is over, and see how many bytes are left: other servers hold some, too."""
+        self._counted = time.monotonic()
+        await self.store.forget_orphans(self.row.id, _DAY)
+        self._orphans = await self.store.orphans(self.row.id)
+
+    async def _recount(self) -> None:
+        """Do the same between two snapshots, where it can wait."""
+        with contextlib.suppress(StoreError):
+            await self._count_orphans()
 
     async def _check(self, snapshots: Sequence[Snapshot]) -> None:
         """Replay the log from the last snapshot but one to the last, and compare: the state must be its log."""

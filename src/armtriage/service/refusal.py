@@ -27,6 +27,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "invalid": (422, "The body is JSON, but not what is asked for."),
     "unknown_arm": (422, "No arm has this name."),
     "not_shown": (422, "A reward is for an arm that the decision does not show."),
+    "too_many_rewards": (422, "So many rewards of this decision came late or early that no more are stored."),
     "out_of_range": (422, "A reward lies outside the range of rewards."),
     "nothing_eligible": (422, "No decision can be made of the arms that are eligible."),
     "too_many": (429, "More requests than the key may make; try again later."),

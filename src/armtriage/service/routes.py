@@ -293,6 +293,7 @@ _OF_REWARDS = (
     "unknown_arm",
     "not_shown",
     "out_of_range",
+    "too_many_rewards",
     "unsound",
     "disk_full",
     *_STORE,

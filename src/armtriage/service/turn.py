@@ -45,10 +45,16 @@ from armtriage.service.messages import (
 from armtriage.service.refusal import Refused, said
 from armtriage.service.stores import Write
 
-__all__ = ["MOST_OPEN", "Reply", "Turn", "new_id"]
+__all__ = ["MOST_OPEN", "MOST_ORPHANS", "MOST_STRAYS", "Reply", "Turn", "new_id"]
 
 MOST_OPEN = 1_000_000
 """The most decisions of a policy that may wait for rewards."""
+
+MOST_STRAYS = 64
+"""The most rewards of a decision that are stored without being learnt."""
+
+MOST_ORPHANS = 2**26
+"""The most bytes of rewards that a policy holds for decisions that are not known."""
 
 _NOTHING = History([], [])
 _RANDOM = 5  # bytes of an id that are random
@@ -92,12 +98,21 @@ class _Past:
                         self.filled.setdefault(names[arm], set()).add(body.reward)
                     else:
                         self.told.setdefault(names[arm], {})[body.reward] = value
-        for stray in map(unpack_stray, known.strays):
-            for name, value in stray.rewards.items():
-                if stray.hits and not value:
-                    self.filled.setdefault(name, set()).add(stray.reward)
-                else:
-                    self.stored.setdefault((name, stray.reward), value)
+        self.strays = 0
+        self.next_turn = max((one.turn for one in known.strays), default=-1) + 1
+        for stray in known.strays:
+            self.note(unpack_stray(stray))
+        decided = next((event for event in known.events if event.kind == log.DECISION), None)
+        self.decided: Decided | None = None if decided is None else unpack(decided)
+
+    def note(self, stray: StrayBody) -> None:
+        """Add rewards that are stored and not learnt."""
+        self.strays += 1
+        for name, value in stray.rewards.items():
+            if stray.hits and not value:
+                self.filled.setdefault(name, set()).add(stray.reward)
+            else:
+                self.stored.setdefault((name, stray.reward), value)
 
 
 class Turn:
@@ -111,16 +126,26 @@ class Turn:
         The time that all of the group's events have.
     found, recent : mapping
         What is known of decisions, by id: what the store has found, and what groups have done that are not stored yet.
+    room : int
+        Bytes of rewards of unknown decisions that may still be held.
     """
 
-    def __init__(self, fold: Fold, now: int, found: Mapping[str, History], recent: Mapping[str, History]) -> None:
-        self.fold, self.now = fold, now
+    def __init__(
+        self,
+        fold: Fold,
+        now: int,
+        found: Mapping[str, History],
+        recent: Mapping[str, History],
+        room: int = MOST_ORPHANS,
+    ) -> None:
+        self.fold, self.now, self.room = fold, now, room
         self._found, self._recent = found, recent
         self.own: dict[str, History] = {}  # what this turn itself adds
         self.events: list[Event] = []
         self.strays: list[Stray] = []
         self.adopted: list[str] = []
         self.counts: Counter[str] = Counter()
+        self._pasts: dict[str, _Past] = {}  # made once, though many rewards of a decision may come together
         self._spare: list[bytes] = []  # what makes ids different
         self._deadline = rfc3339(now + fold.recipe.window)
 
@@ -141,6 +166,7 @@ class Turn:
     def _log(self, event: Event) -> None:
         self.events.append(event)
         if event.key:
+            self._pasts.pop(event.key, None)
             self.own.setdefault(event.key, History([], [])).events.append(event)
 
     def decide(self, batches: Sequence[Sequence[Decide]]) -> list[Reply | Refused | list[bytes]]:
@@ -476,8 +502,8 @@ class Turn:
 
     def _late_or_orphan(self, request: Reward) -> Reply:
         """Store rewards of a decision that is closed or unknown, without learning from them."""
-        fold, known = self.fold, self.history(request.decision)
-        decided = next((unpack(event) for event in known.events if event.kind == log.DECISION), None)
+        fold, past = self.fold, self._past(request.decision)
+        decided = past.decided
         reward, hits = "" if request.id is UNSET else request.id, request.hits is not UNSET
         if decided is not None:
             values = self._values(request, decided.arms if decided.show is None else decided.show)
@@ -486,7 +512,7 @@ class Turn:
             given = dict.fromkeys(request.hits, 1.0) if request.hits is not UNSET else dict(request.rewards)  # type: ignore[arg-type]
             if not given:
                 raise Refused("unknown_decision", fates={})
-        past = _Past(fold.names, known)
+            self._values(request, self._arms(list(given)))
         fate = "orphan" if decided is None else "late"
         fates = {}
         for name, value in given.items():
@@ -495,14 +521,31 @@ class Turn:
         _refuse_conflict(fates)
         fresh = {name: value for name, value in given.items() if fates[name] == fate}
         if fresh:
-            body = StrayBody(fresh, reward, request.last is True, hits)
-            stray = Stray(request.decision, _next_turn(known), self.now, fate, log.pack(body))
-            self.strays.append(stray)
-            self.own.setdefault(request.decision, History([], [])).strays.append(stray)
+            self._keep(request.decision, past, fate, StrayBody(fresh, reward, request.last is True, hits))
         if decided is None:
             raise Refused("orphan", fates=fates)
         self.counts.update(fates.values())
         return Reply(200, encode(Fates(request.decision, fates, [], fold.head)))  # type: ignore[arg-type]
+
+    def _past(self, key: str) -> _Past:
+        """Return what is known of a decision that is closed or unknown."""
+        if key not in self._pasts:
+            self._pasts[key] = _Past(self.fold.names, self.history(key))
+        return self._pasts[key]
+
+    def _keep(self, key: str, past: _Past, fate: str, body: StrayBody) -> None:
+        """Store rewards that are not learnt, if there is room for them."""
+        if past.strays >= MOST_STRAYS:
+            raise Refused("too_many_rewards")
+        stray = Stray(key, past.next_turn, self.now, fate, log.pack(body))
+        if fate == "orphan":
+            if stray.size > self.room:
+                raise Refused("unknown_decision", "There is no such decision, and no room to hold more rewards for it.")
+            self.room -= stray.size
+        past.next_turn += 1
+        past.note(body)
+        self.strays.append(stray)
+        self.own.setdefault(key, History([], [])).strays.append(stray)
 
     def _before(self, told: Mapping[str, float], reward: str, value: float, *, filled: bool) -> float | None:
         """Return what an arm's reward with this id was before, if there was one.
@@ -594,10 +637,6 @@ def new_id(now: int, random: bytes) -> str:
 def digest_of(request: Decide) -> bytes:
     """Return a digest of what was asked, whatever the order and spacing of its text."""
     return hashlib.blake2b(_ordered(request), digest_size=16).digest()
-
-
-def _next_turn(known: History) -> int:
-    return max((one.turn for one in known.strays), default=-1) + 1
 
 
 def _refuse_conflict(fates: Mapping[str, str]) -> None:

@@ -14,7 +14,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from armtriage.service import clock
 from armtriage.service.crash import point
-from armtriage.service.events import Event, History
+from armtriage.service.events import STRAY, Event, History
 from armtriage.service.stores.store import (
     Group,
     KeyRow,
@@ -205,6 +205,12 @@ class PostgresStore:
         """Delete orphans that are older than this many microseconds, and return how many."""
         old = f"DELETE FROM stray WHERE policy = %s AND fate = 'orphan' AND at < {_NOW} - %s"
         return await self._run(old, (policy, age))
+
+    async def orphans(self, policy: int) -> int:
+        """Return how many bytes the orphans of a policy take."""
+        size = f"sum(length(key) + length(body) + {STRAY})"
+        held = f"SELECT coalesce({size}, 0)::bigint FROM stray WHERE policy = %s AND fate = 'orphan'"
+        return int((await self._all(held, (policy,)))[0][0])
 
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
         """Return the snapshots, newest first."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from armtriage.service import clock
 from armtriage.service.crash import point
-from armtriage.service.events import Event, History
+from armtriage.service.events import STRAY, Event, History
 from armtriage.service.logs import note
 from armtriage.service.stores.lock import OWNER_ONLY, FileLock
 from armtriage.service.stores.store import (
@@ -36,6 +36,7 @@ __all__ = ["SqliteStore"]
 _EVENT = "policy,seq,kind,key,turn,number,at,body"
 _MOST = 64  # rows of one INSERT; more gain nothing, and statements are kept by size
 _JOURNAL = 4000  # pages of 4 kB after which the journal goes to the file, whose sync holds a commit up for 10 to 180 ms
+_FEW = 16  # keys that are looked up at once; more are in a thread
 _LOOKED_UP = 256  # keys of one question
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOTADB)
 Job = tuple[Callable[[sqlite3.Connection], Any], "Future[Any] | Callable[[Any, BaseException | None], None]", int, int]
@@ -281,10 +282,15 @@ class SqliteStore:
 
     async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
         """Take the end of the log, which is this process's own."""
+        if len(keys) > _FEW:
+            return _SqliteGroup(self, policy, at, await self.history(policy, keys))
         return _SqliteGroup(self, policy, at, self._find(policy, keys) if keys else {})
 
-    def _find(self, policy: int, keys: Sequence[str]) -> dict[str, History]:
-        assert self._read is not None
+    def _find(
+        self, policy: int, keys: Sequence[str], connection: sqlite3.Connection | None = None
+    ) -> dict[str, History]:
+        read = self._read if connection is None else connection
+        assert read is not None
         events: list[Any] = []
         strays: list[Any] = []
         try:
@@ -293,12 +299,12 @@ class SqliteStore:
                 some += [some[-1]] * ((1 << (len(some) - 1).bit_length()) - len(some))
                 marks = ",".join("?" * len(some))
                 where = f"policy = ? AND key IN ({marks})"
-                events += self._read.execute(
+                events += read.execute(
                     f"SELECT seq,kind,key,turn,number,at,body FROM event WHERE {where} ORDER BY key, turn",
                     (policy, *some),
                 )
                 if policy in self._strayed:
-                    strays += self._read.execute(
+                    strays += read.execute(
                         f"SELECT key,turn,at,fate,body FROM stray WHERE {where} ORDER BY key, turn", (policy, *some)
                     )
         except sqlite3.Error as error:
@@ -348,8 +354,13 @@ class SqliteStore:
         )
 
     async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:
-        """Return the histories of decisions."""
-        return self._find(policy, keys)
+        """Return the histories of decisions; of many in a thread, since each may be long."""
+
+        def find() -> dict[str, History]:
+            with self._reader() as connection:
+                return self._find(policy, keys, connection)
+
+        return self._find(policy, keys) if len(keys) <= _FEW else await asyncio.to_thread(find)
 
     async def forget_orphans(self, policy: int, age: int) -> int:
         """Delete orphans that are older than this many microseconds, and return how many."""
@@ -357,6 +368,14 @@ class SqliteStore:
             return 0
         old, before = "DELETE FROM stray WHERE policy=? AND fate='orphan' AND at<?", clock.steady() - age
         return int(await self._written(lambda write: write.execute(old, (policy, before)).rowcount))
+
+    async def orphans(self, policy: int) -> int:
+        """Return how many bytes the orphans of a policy take."""
+        if policy not in self._strayed:
+            return 0
+        size = f"sum(length(key) + length(body) + {STRAY})"
+        held = f"SELECT coalesce({size}, 0) FROM stray WHERE policy=? AND fate='orphan'"
+        return int((await self._all(held, (policy,)))[0][0])
 
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
         """Return the snapshots, newest first; one that cannot be read any more is empty, and so not whole."""
@@ -469,7 +488,7 @@ class _SqliteGroup:
 
     async def find(self, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions."""
-        return self._store._find(self._policy, keys)
+        return await self._store.history(self._policy, keys)
 
     async def stay(self) -> None:
         """Nothing can be lost."""

@@ -152,6 +152,9 @@ class Store(Protocol):
     async def forget_orphans(self, policy: int, age: int) -> int:
         """Delete orphans that are older than this many microseconds by the store's clock, and return how many."""
 
+    async def orphans(self, policy: int) -> int:
+        """Return how many bytes the orphans of a policy take, as `Stray.size` counts them."""
+
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
         """Return the snapshots, newest first; one that cannot be read any more is empty, and so not whole."""
 
