@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from armtriage import __version__
 from armtriage.catalogue import POLICIES
 from armtriage.cli import app
-from armtriage.kernels.jit import cache_folder
+from armtriage.kernels.disk import cache_folder
 
 
 def warm(*arguments):

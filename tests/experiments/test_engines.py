@@ -279,7 +279,7 @@ def script(folder: Path, end: str, *how: str) -> subprocess.CompletedProcess[str
 def test_script_can_define_what_is_played(end: str, how: tuple[str, ...], tmp_path: Path) -> None:
     done = script(tmp_path, end, *how)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["None", "None"], done.stderr
-    assert done.stderr == ""
+    assert [line for line in done.stderr.splitlines() if not line.startswith("armtriage: compiling ")] == []
 
 
 def test_process_that_cannot_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
+import pickle
+import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numba
@@ -16,9 +18,11 @@ import pytest
 
 import armtriage
 from armtriage import CombUCB1, ConstrainedElimination, FeedbackGraph, GuardedThompson, Matchings, ThompsonSampling
-from armtriage.kernels import jit
+from armtriage.kernels import jit, sources
+from armtriage.kernels.disk import cache_folder, keep, kept
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import stream
+from armtriage.kernels.sources import Sources
 
 OWN_POLICY = """
 import numba, numpy as np
@@ -178,7 +182,8 @@ def test_installations_note_their_sources_apart(edited: Path, tmp_path: Path) ->
 
 
 COMPILED = """
-from armtriage.kernels import jit
+from armtriage.kernels import jit, sources
+from armtriage.kernels.disk import cache_folder, keep, kept
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import stream
 from armtriage import FeedbackGraph, UniformRandom
@@ -228,28 +233,94 @@ def test_nothing_is_compiled_after_the_first_ask_and_tell() -> None:
         assert jit.compilations() == before, policy
 
 
-def test_whoever_waits_is_told_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    wait = jit._Wait()
-    monkeypatch.setattr(jit, "_PATIENCE", 0.0)
-    with caplog.at_level(logging.INFO, "armtriage"):
-        wait.tell()
-        assert caplog.records == []
-        wait.begin()
-        wait.tell()
-        wait.tell()
-    assert len(caplog.records) == 1
-    assert "compiling kernels for their first use" in caplog.text
+def test_what_does_not_load_is_compiled_again_and_replaced(tmp_path: Path) -> None:
+    where = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    first, arms = run(COMPILED, tmp_path, **where).split(" ", 1)
+    flipped, no_pair, wrong = sorted((tmp_path / "cache").rglob("*.code"))
+    damaged = bytearray(flipped.read_bytes())
+    damaged[len(damaged) // 2] ^= 16
+    flipped.write_bytes(damaged)
+    keep(no_pair, pickle.dumps(7))
+    key, (_, *rest) = pickle.loads(kept(wrong) or b"")
+    keep(wrong, pickle.dumps((key, (None, *rest))))
+    assert run(COMPILED, tmp_path, **where) == f"{first} {arms}"
+    assert run(COMPILED, tmp_path, **where) == f"0 {arms}"
 
 
-def test_whoever_waits_at_a_terminal_is_told_there(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(jit, "_PATIENCE", 0.0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+def test_kernels_are_kept_where_the_clock_is_behind_the_dates_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = "armtriage.kernels.order", "kth_largest"
+    usual = Sources().digest(*asked)
+    assert usual is not None
+    monkeypatch.setattr(sources, "_BEGAN", 0.0)
+    assert Sources().digest(*asked) is None, "a file that was written after the process began"
+    monkeypatch.setattr(time, "time", lambda: 1.0)
+    assert Sources().digest(*asked) == usual
+
+
+def test_the_person_who_waits_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     wait = jit._Wait()
-    wait.begin()
-    wait.tell()
-    assert capsys.readouterr().err.startswith("armtriage: compiling kernels")
+    wait.begin("greedy", 80)
+    assert caplog.records == [], "a second is not worth a word"
+    wait.begin("GuardedThompson", 820)
+    wait.begin("ThompsonSampling", 400)
+    assert caplog.messages == [
+        f"armtriage: compiling GuardedThompson, about 10 s, once: it is kept in {cache_folder()}"
+    ]
+    assert wait.compiled == 3
+
+
+TOLD = """
+import json, sys
+from armtriage import CombUCB1, StochasticEnvironment, simulate
+policy = CombUCB1(5, budget=2, seed=1)
+if sys.stdin.read():
+    simulate(policy, StochasticEnvironment([0.5] * 5, policy.graph, seed=1), horizon=3)
+policy.tell(policy.ask(), [0, 1])
+print(json.dumps(None))
+"""
+
+
+@pytest.mark.skipif(not jit.JIT, reason="nothing is compiled")
+@pytest.mark.parametrize("given", ["", "simulated"])
+def test_the_person_who_waits_is_told_on_standard_error_whatever_that_is(given: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TOLD],
+        input=given,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "null\n"
+    (line,) = done.stderr.splitlines()
+    assert re.match(r"armtriage: compiling CombUCB1, about \d+ s, once: it is kept in ", line)
+
+
+INTERRUPTED = """
+import os, signal
+from numba.core.typing.context import BaseContext
+from armtriage import UniformRandom
+policy = UniformRandom(5, budget=2, seed=1)
+usual, calls = BaseContext.insert_attributes, []
+
+def insert(self, attributes):
+    if type(attributes).__name__ == "_RecordAttribute" and not calls:
+        calls.append(attributes)
+        os.kill(os.getpid(), signal.SIGINT)
+    usual(self, attributes)
+
+BaseContext.insert_attributes = insert
+try:
+    policy.ask()
+except KeyboardInterrupt:
+    print("interrupted", policy.ask().arms.size)
+"""
+
+
+@pytest.mark.skipif(not jit.JIT or os.name == "nt", reason="nothing is compiled, or there are no such signals")
+def test_after_an_interrupt_kernels_can_be_compiled(tmp_path: Path) -> None:
+    """Numba that was stopped while it loaded lost a type, and could compile nothing more in that process."""
+    assert run(INTERRUPTED, tmp_path, NUMBA_CACHE_DIR=str(tmp_path)) == "interrupted 2"
 
 
 @numba.njit

@@ -15,7 +15,7 @@ from armtriage import __version__
 from armtriage.catalogue import POLICIES, make_instance, make_policy, policy_kinds, unknown
 from armtriage.cli.terminal import refusing, say
 from armtriage.environments import LinearEnvironment
-from armtriage.kernels.jit import cache_folder
+from armtriage.kernels.disk import cache_folder
 from armtriage.policies import Policy
 from armtriage.simulation import simulate
 

@@ -1,4 +1,4 @@
-"""How kernels become machine code: numba is imported here and in `shortcuts` only, and only to compile something.
+"""How kernels become machine code: made of numba's inner parts, and imported only to compile something.
 
 Numba compiles every function by itself, optimises it with all that it calls, and does so again for each caller: a
 policy of a hundred small functions took most of a minute. Here only what Python calls is optimised and becomes
@@ -13,35 +13,55 @@ import hashlib
 import os
 import pickle
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numba
-from llvmlite import ir
 from llvmlite.binding import Linkage, parse_assembly
-from numba.core import caching, cgutils, codegen, compiler, sigutils, typed_passes, untyped_passes
+from numba.core import caching, codegen, compiler, dispatcher, sigutils, typed_passes, untyped_passes
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
-from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
+from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import NativeValue, intrinsic, models, register_model, unbox
-from numba.np.arrayobj import populate_array
 
-from armtriage.kernels.jit import WAIT, cache_folder
-from armtriage.kernels.record import RecordLayout
-from armtriage.kernels.shortcuts import load_arrays, shortcuts
+from armtriage.kernels.disk import cache_folder, keep, kept, prune
+from armtriage.kernels.interrupts import hold_interrupts
+from armtriage.kernels.shortcuts import PATCHES, Patch, load_arrays, shortcuts
 
-__all__ = ["inner_function", "kind_of", "opener", "outer_function", "trailing_zeros"]
+__all__ = ["inner_function", "outer_function"]
 
 _types: Any = numba.types
 
 # Measured with GuardedThompson: 10 percent less time for 6 MB more memory; with no collection 100 MB more.
 _RARE_COLLECTIONS = (20_000, 10, 1000)
 
-_KEEP_SECONDS = 30 * 24 * 3600
+
+_RELIED_ON = [
+    *PATCHES,
+    Patch(codegen.JITCodeLibrary, "finalize", "self"),
+    Patch(codegen.JITCodeLibrary, "serialize_using_object_code", "self"),
+    Patch(codegen.JITCodeLibrary, "get_pointer_to_function", "self name"),
+    Patch(codegen.JITCodeLibrary, "_optimize_functions", "self ll_module"),
+    Patch(codegen.JITCodeLibrary, "_get_module_for_linking", "self"),
+    Patch(codegen.JITCodeLibrary, "_get_compiled_object", "self"),
+    Patch(codegen.JITCodeLibrary, "_finalize_dynamic_globals", "self"),
+    Patch(codegen.JITCodeLibrary, "_raise_if_finalized", "self"),
+    Patch(codegen.JITCodeLibrary, "_ensure_finalized", "self"),
+    Patch(caching.FunctionCache, "load_overload", "self sig target_context"),
+    Patch(caching.FunctionCache, "save_overload", "self sig data"),
+    Patch(caching.FunctionCache, "_index_key", "self sig codegen"),
+    Patch(caching.CompileResultCacheImpl, "rebuild", "self target_context payload"),
+    Patch(caching.CompileResultCacheImpl, "reduce", "self cres"),
+    Patch(caching.CompileResultCacheImpl, "check_cachable", "self cres"),
+    Patch(compiler.CompilerBase, "define_pipelines", "self"),
+    Patch(dispatcher.Dispatcher, "compile", "self sig"),
+    Patch(dispatcher.Dispatcher, "add_overload", "self cres"),
+    Patch(dispatcher._FunctionCompiler, "compile", "self args return_type"),  # type: ignore[attr-defined]
+]
+for _one in _RELIED_ON:
+    if not _one.fits():
+        raise ImportError(f"{_one.owner.__name__}.{_one.name} of numba is not as it was")
 
 
 class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
@@ -132,7 +152,7 @@ class _ChooseLibrary(LoweringPass):  # type: ignore[misc]
         state.library = kind(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         state.flags.noalias = getattr(state.func_id.func, "__apart__", False)
-        WAIT.tell()
+        state.flags.forceinline = getattr(state.func_id.func, "__inlined__", False)
         return False
 
 
@@ -156,6 +176,14 @@ class _Pipeline(compiler.CompilerBase):  # type: ignore[misc]
             passes.add_pass(one, one.__name__)
         passes.finalize()
         return [passes]
+
+
+@functools.cache
+def _make_ready() -> None:
+    """Load what compiling needs, of which half would leave numba unusable: Ctrl+C waits for it."""
+    with hold_interrupts():
+        load_arrays()
+        cpu_target.target_context.refresh()
 
 
 class _Locator:
@@ -198,45 +226,29 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
         # what allocates memory.
         rtsys.initialize(target_context)
         key = repr(self._index_key(sig, target_context.codegen()))
-        try:
-            kept, payload = pickle.loads(self._path(key).read_bytes())
-            os.utime(self._path(key))
-        except (OSError, EOFError, ValueError, pickle.UnpicklingError):
-            kept = None
-        if kept == key:
-            return self._impl.rebuild(target_context, payload)
-        WAIT.begin()
-        load_arrays()
+        path = self._path(key)
+        content = kept(path)
+        if content is not None:
+            try:
+                made_for, payload = pickle.loads(content)
+                if made_for == key:
+                    made = self._impl.rebuild(target_context, payload)
+                    os.utime(path)
+                    return made
+            except Exception:  # whatever is wrong with a file, it is made again, and replaced
+                path.unlink(missing_ok=True)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        WAIT.began = None
-        if not self._impl.check_cachable(data):
-            return
-        key = repr(self._index_key(sig, data.codegen))
-        path = self._path(key)
-        passing = path.with_name(f"{path.name}.{os.getpid()}")
-        try:
-            passing.write_bytes(caching.dumps((key, self._impl.reduce(data))))
-            os.replace(passing, path)
-        except OSError:
-            passing.unlink(missing_ok=True)
-        _prune(path.parent)
+        if self._impl.check_cachable(data):
+            key = repr(self._index_key(sig, data.codegen))
+            path = self._path(key)
+            keep(path, caching.dumps((key, self._impl.reduce(data))))
+            prune(path.parent)
 
     def _path(self, key: str) -> Path:
         digest = hashlib.sha256(f"{numba.__version__} {key}".encode()).hexdigest()[:16]
         return Path(self._cache_path) / f"{self._impl.filename_base}-{digest}.code"
-
-
-def _prune(folder: Path) -> None:
-    """Remove machine code that nobody has used for a month, and what was noted of sources as long ago."""
-    oldest = time.time() - _KEEP_SECONDS
-    for one in (*folder.glob("*.code*"), *folder.glob("sources*.json*")):
-        try:
-            if one.stat().st_mtime < oldest:
-                one.unlink()
-        except OSError:
-            continue
 
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "pipeline_class": _Pipeline}
@@ -272,14 +284,24 @@ def _widened(kind: Any) -> Any:
     return _types.int64 if isinstance(kind, _types.Integer) and kind.signed else kind
 
 
-def outer_function(function: Callable[..., Any], digest: str | None) -> Any:
-    """Return what Python calls; its machine code is kept under the digest, unless that is None."""
+def outer_function(function: Callable[..., Any], digest: str | None, tell: Callable[[], None]) -> Any:
+    """Return what Python calls; its machine code is kept under the digest, unless that is None.
+
+    `tell` is called when it must be compiled, before it is.
+    """
     made = numba.njit(no_cfunc_wrapper=True, **_OPTIONS)(function)
     if digest is not None:
         function.__armtriage_digest__ = digest  # type: ignore[attr-defined]
         made._cache = _Cache(function)
     made.compile = functools.partial(_compile_outer, made.compile)
+    made._compiler.compile = functools.partial(_tell_and_compile, tell, made._compiler.compile)
     return made
+
+
+def _tell_and_compile(tell: Callable[[], None], compile_one: Callable[..., Any], args: Any, result: Any) -> Any:
+    tell()
+    _make_ready()
+    return compile_one(args, result)
 
 
 def _compile_outer(compile_one: Callable[[Any], Any], signature: Any) -> Any:
@@ -292,122 +314,3 @@ def _compile_outer(compile_one: Callable[[Any], Any], signature: Any) -> Any:
                 return compile_one(signature)
         finally:
             gc.set_threshold(*usual)
-
-
-def kind_of(one: Any) -> Any:
-    """Return the type of a number by its class, of an array, or of a record's layout."""
-    if isinstance(one, type):
-        return {int: _types.int64, float: _types.float64, bool: _types.boolean}[one]
-    return _record_type(one) if isinstance(one, RecordLayout) else numba.typeof(one).copy(readonly=False)
-
-
-@functools.cache
-def _record_type(layout: RecordLayout) -> _RecordType:
-    places = {}
-    for name, kind, place in layout.places:
-        if isinstance(kind, type | RecordLayout):
-            places[name] = kind_of(kind), place
-        else:
-            dtype, dimensions, order = kind
-            places[name] = _types.Array(numba.from_dtype(dtype), dimensions, order), place
-    return _RecordType(layout.name, places, layout.frozen)
-
-
-class _RecordType(_types.Type):  # type: ignore[misc]
-    """A record as the compiler sees it: each field's type and its place in a block of 64-bit words."""
-
-    def __init__(self, name: str, places: dict[str, tuple[Any, int]], frozen: bool) -> None:
-        self.places, self.frozen = places, frozen
-        super().__init__(name=name)
-
-
-@register_model(_RecordType)
-class _RecordModel(models.OpaqueModel):  # type: ignore[misc]
-    pass
-
-
-@unbox(_RecordType)  # type: ignore[untyped-decorator]
-def _unbox_record(kind: Any, obj: Any, c: Any) -> Any:
-    address = c.pyapi.object_getattr_string(obj, "address")
-    pointer = c.pyapi.long_as_voidptr(address)
-    c.pyapi.decref(address)
-    return NativeValue(pointer, is_error=cgutils.is_not_null(c.builder, c.pyapi.err_occurred()))
-
-
-@infer_getattr
-class _RecordAttribute(AttributeTemplate):  # type: ignore[misc]
-    key = _RecordType
-
-    def generic_resolve(self, kind: Any, name: str) -> Any:
-        return kind.places[name][0] if name in kind.places else None
-
-
-def _word(builder: Any, record: Any, place: int, fixed: bool) -> Any:
-    """Load a word; one that never changes may stay in a register whatever else is written."""
-    word = builder.load(_at(builder, record, place, ir.IntType(64)))
-    if fixed:
-        word.set_metadata("invariant.load", builder.module.add_metadata([]))
-    return word
-
-
-def _at(builder: Any, record: Any, place: int, kind: Any) -> Any:
-    return builder.gep(builder.bitcast(record, kind.as_pointer()), [ir.Constant(ir.IntType(64), place)])
-
-
-@lower_getattr_generic(_RecordType)  # type: ignore[untyped-decorator]
-def _get_field(context: Any, builder: Any, kind: Any, record: Any, name: str) -> Any:
-    field, place = kind.places[name]
-    if isinstance(field, _RecordType):
-        return builder.inttoptr(_word(builder, record, place, True), cgutils.voidptr_t)
-    if isinstance(field, _types.Array):
-        return _array_at(context, builder, field, record, place)
-    word = _word(builder, record, place, kind.frozen)
-    if field == _types.float64:
-        return builder.bitcast(word, ir.DoubleType())
-    return cgutils.is_not_null(builder, word) if field == _types.boolean else word
-
-
-def _array_at(context: Any, builder: Any, kind: Any, record: Any, place: int) -> Any:
-    """Return an array that owns nothing: the record keeps it alive, and no reference to it is ever counted."""
-    words = [_word(builder, record, place + i, True) for i in range(1 + 2 * kind.ndim)]
-    item = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-    shape, strides = words[1 : 1 + kind.ndim], words[1 + kind.ndim :]
-    if kind.layout == "C":
-        strides = [context.get_constant(_types.intp, item)]
-        for size in shape[:0:-1]:
-            strides.insert(0, builder.mul(strides[0], size))
-    array = context.make_array(kind)(context, builder)
-    data = builder.inttoptr(words[0], context.get_data_type(kind.dtype).as_pointer())
-    populate_array(array, data, shape, strides, item, None)
-    return array._getvalue()
-
-
-@lower_setattr_generic(_RecordType)  # type: ignore[untyped-decorator]
-def _set_field(context: Any, builder: Any, signature: Any, args: Any, name: str) -> None:
-    field, place = signature.args[0].places[name]
-    value = builder.zext(args[1], ir.IntType(64)) if field == _types.boolean else args[1]
-    builder.store(value, _at(builder, args[0], place, value.type))
-
-
-def opener(layout: RecordLayout) -> Any:
-    """Return a function for kernels that finds a record of this layout by its address."""
-    kind = _record_type(layout)
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def open_record(typingctx: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-        return kind(_types.int64), codegen
-
-    return open_record
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def trailing_zeros(typingctx: Any, word: Any) -> Any:
-    """Return how many bits below the lowest that is set are not, in a 64-bit word other than 0."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.cttz(args[0], cgutils.true_bit)
-
-    return _types.int64(_types.uint64), codegen

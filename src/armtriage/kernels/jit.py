@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import functools
 import gc
+import importlib
 import logging
 import os
-import sys
-import tempfile
-import time
 import types
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
 
+from armtriage.kernels.disk import cache_folder
+from armtriage.kernels.interrupts import hold_interrupts
 from armtriage.kernels.sources import Sources
 
 __all__ = [
@@ -28,9 +29,10 @@ __all__ = [
     "Opener",
     "apart",
     "bind",
-    "cache_folder",
     "compilations",
     "compile_now",
+    "compiling_for",
+    "inlined",
     "kernel",
     "lowest_bit",
 ]
@@ -40,39 +42,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 JIT: bool = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """Whether kernels are compiled; False under ``NUMBA_DISABLE_JIT=1``, where they run as plain Python."""
 
-_PATIENCE = 2.0
-
-
-@functools.cache
-def cache_folder() -> Path | None:
-    """Return the folder of machine code, which is made if need be; None if there is no place for one.
-
-    It stands in ``NUMBA_CACHE_DIR``, the user's cache folder, or the one for passing files, whichever is the first that
-    can be used. Nobody else may write into it, since what lies there will be executed.
-    """
-    own = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    for base in (os.environ.get("NUMBA_CACHE_DIR"), own, os.path.join(tempfile.gettempdir(), f"armtriage-{user}")):
-        if not base:
-            continue
-        folder = Path(base) / "armtriage" / "kernels"
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder.mkdir(exist_ok=True, mode=0o700)
-            usable = _is_ours(folder) and _is_ours(folder.parent) and os.access(folder, os.W_OK)
-        except OSError:
-            continue
-        if usable:
-            return folder
-    return None
-
-
-def _is_ours(folder: Path) -> bool:
-    """Whether nobody else can write into the folder."""
-    if not hasattr(os, "getuid"):
-        return True
-    status = folder.stat()
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+# Definitions that are compiled in a second, by the CPU time of six policies' first decisions: right within a third.
+_DEFINITIONS_A_SECOND = 80
 
 
 @functools.cache
@@ -81,30 +52,37 @@ def _sources() -> Sources:
 
 
 class _Wait:
-    """Tells whoever waits for a compilation why, once, when it has taken some time."""
+    """Tells the person who waits for a compilation why, once a process, if it takes more than a moment."""
 
     def __init__(self) -> None:
-        self.began: float | None = None
         self.told = False
         self.compiled = 0
 
-    def begin(self) -> None:
+    def begin(self, what: str, definitions: int) -> None:
+        """Note that something is compiled which reaches so many definitions."""
         self.compiled += 1
-        if self.began is None:
-            self.began = time.monotonic()
-
-    def tell(self) -> None:
-        if self.told or self.began is None or time.monotonic() - self.began < _PATIENCE:
+        seconds = round(definitions / _DEFINITIONS_A_SECOND)
+        if self.told or seconds < 2:
             return
         self.told = True
-        text = f"compiling kernels for their first use, which are then kept in {cache_folder() or 'memory'}"
-        if sys.stderr is not None and sys.stderr.isatty():
-            print(f"armtriage: {text}", file=sys.stderr)
-        else:
-            logging.getLogger("armtriage").info(text)
+        folder = cache_folder()
+        often = f"once: it is kept in {folder}" if folder else "in every process: there is no folder to keep it safely"
+        # A warning is what reaches standard error wherever logging is not set up otherwise.
+        logging.getLogger("armtriage").warning("armtriage: compiling %s, about %d s, %s", what, seconds, often)
 
 
 WAIT = _Wait()
+_COMPILED_FOR: ContextVar[str | None] = ContextVar("compiled_for", default=None)
+
+
+@contextmanager
+def compiling_for(what: object) -> Iterator[None]:
+    """Name what compiles in this block to the person who waits for it, by the class of an object."""
+    token = _COMPILED_FOR.set(type(what).__name__)
+    try:
+        yield
+    finally:
+        _COMPILED_FOR.reset(token)
 
 
 def compilations() -> int:
@@ -115,10 +93,10 @@ def compilations() -> int:
 @functools.cache
 def _compiler_digest() -> str | None:
     """Return what compilation itself is made of."""
-    names = ("inner_function", "opener", "outer_function", "trailing_zeros")
-    digests = [_sources().digest("armtriage.kernels.compiler", name) for name in names]
-    known = [one for one in digests if one is not None]
-    return _sources().combine(known) if len(known) == len(names) else None
+    module = _load_compiler().__name__
+    names = [(module, "inner_function"), (module, "outer_function")]
+    names += [("armtriage.kernels.record_types", name) for name in ("kind_of", "opener", "trailing_zeros")]
+    return _sources().combine_known(_sources().digest(*one) for one in names)
 
 
 class Kernel:
@@ -146,21 +124,25 @@ class Kernel:
         names = {name: value.made() if hasattr(value, "made") else value for name, value in self._names.items()}
         copy = types.FunctionType(own.__code__, {**own.__globals__, **names}, own.__name__, own.__defaults__)
         copy.__qualname__, copy.__module__ = own.__qualname__, own.__module__
+        vars(copy).update(vars(own))
         return copy
 
     @functools.cached_property
     def digest(self) -> str | None:
         """What the kernel is made of; None if a part of it is from outside the package, and may change unseen."""
         own = _sources().digest(self.py_func.__module__, self.py_func.__code__.co_name)
-        digests = [_compiler_digest(), own, *(getattr(value, "digest", None) for value in self._names.values())]
-        known = [one for one in digests if one is not None]
-        return _sources().combine(known) if len(known) == len(digests) else None
+        return _sources().combine_known(
+            [_compiler_digest(), own, *(getattr(value, "digest", None) for value in self._names.values())]
+        )
+
+    def reached(self) -> set[tuple[str, str]]:
+        """Return the definitions that the kernel is made of: the more, the longer compiling it takes."""
+        found = set(_sources().reached(self.py_func.__module__, self.py_func.__code__.co_name))
+        return found.union(*(value.reached() for value in self._names.values() if isinstance(value, Kernel)))
 
     @functools.cached_property
     def _inner(self) -> Any:
-        from armtriage.kernels.compiler import inner_function
-
-        return inner_function(self._compiled if self._names else self.py_func)
+        return _load_compiler().inner_function(self._compiled if self._names else self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
@@ -169,10 +151,13 @@ class Kernel:
     @functools.cached_property
     def outer(self) -> Any:
         """The function for calls from Python."""
-        from armtriage.kernels.compiler import outer_function
-
         function = self._compiled if self._names else self.py_func
-        return outer_function(function, self.digest if cache_folder() is not None else None)
+        return _load_compiler().outer_function(
+            function, self.digest if cache_folder() is not None else None, self._tell
+        )
+
+    def _tell(self) -> None:
+        WAIT.begin(_COMPILED_FOR.get() or self.py_func.__name__, len(self.reached()))
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function from Python."""
@@ -190,7 +175,7 @@ class Opener:
 
     def made(self) -> Any:
         """Return the function as the compiler knows it."""
-        from armtriage.kernels.compiler import opener
+        from armtriage.kernels.record_types import opener
 
         return opener(self.layout)
 
@@ -213,6 +198,12 @@ def apart(function: F) -> F:
     return function
 
 
+def inlined(function: F) -> F:
+    """Have a kernel, below `kernel`, become part of each of its callers: for what runs once an arm, and is short."""
+    function.__inlined__ = True  # type: ignore[attr-defined]
+    return function
+
+
 def bind(template: F, name: str, **names: Any) -> F:
     """Compile a copy of `template` in which the given global names mean the given objects.
 
@@ -222,27 +213,49 @@ def bind(template: F, name: str, **names: Any) -> F:
     copy = types.FunctionType(template.__code__, {**template.__globals__, **names}, name)
     copy.__qualname__, copy.__module__ = name, template.__module__
     copy.__defaults__, copy.__kwdefaults__ = template.__defaults__, template.__kwdefaults__
+    vars(copy).update(vars(template))
     return Kernel(copy, **names) if JIT else copy  # type: ignore[return-value]
 
 
 def compile_now(function: Any, *arguments: Any) -> None:
     """Compile a kernel, or fetch it from disk, for arguments of these classes, or of the types of these arrays."""
     if JIT:
-        kind_of = _load_compiler().kind_of
+        _load_compiler()
+        from armtriage.kernels.record_types import kind_of
+
         function.outer.compile(tuple(kind_of(one) for one in arguments))
 
 
 @functools.cache
 def _load_compiler() -> types.ModuleType:
-    """Import the compiler without searching its modules for garbage, which was a tenth of a first decision."""
+    """Import what compiles: our own way where it fits the numba that is installed, else numba's.
+
+    Modules are not searched for garbage meanwhile, which was a tenth of a first decision.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
-        from armtriage.kernels import compiler
+        with hold_interrupts():
+            return _own_compiler() or importlib.import_module("armtriage.kernels.usual")
     finally:
         if collecting:
             gc.enable()
-    return compiler
+
+
+def _own_compiler() -> types.ModuleType | None:
+    """Return the compiler that is made of numba's inner parts, or None, with a warning, where one of them differs."""
+    try:
+        return importlib.import_module("armtriage.kernels.compiler")
+    except Exception as error:
+        from importlib.metadata import version
+
+        logging.getLogger("armtriage").warning(
+            "armtriage: numba %s is newer or older than what is tested (%s); kernels are compiled in its own way, "
+            "several times as slowly, and otherwise equal",
+            version("numba"),
+            error,
+        )
+        return None
 
 
 class _TrailingZeros:
@@ -251,7 +264,7 @@ class _TrailingZeros:
     digest = "trailing zeros"
 
     def made(self) -> Any:
-        from armtriage.kernels.compiler import trailing_zeros
+        from armtriage.kernels.record_types import trailing_zeros
 
         return trailing_zeros
 

@@ -121,7 +121,7 @@ class Record:
 
     @property
     def _numba_type_(self) -> Any:
-        from armtriage.kernels.compiler import kind_of
+        from armtriage.kernels.record_types import kind_of
 
         return kind_of(self.layout)
 

@@ -7,10 +7,11 @@ what others compile with numba in the same process goes its usual way.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba.core import base, errors, postproc, transforms
@@ -18,7 +19,21 @@ from numba.core.types import functions
 from numba.core.typing import templates
 from numba.np import arrayobj
 
-__all__ = ["load_arrays", "shortcuts"]
+__all__ = ["PATCHES", "Patch", "load_arrays", "shortcuts"]
+
+
+class Patch(NamedTuple):
+    """A function of numba's that is replaced or relied on, with the parameters that it must have."""
+
+    owner: Any
+    name: str
+    parameters: str
+
+    def fits(self) -> bool:
+        """Whether the numba that is installed has it so."""
+        found = getattr(self.owner, self.name, None)
+        return callable(found) and " ".join(inspect.signature(found).parameters) == self.parameters
+
 
 _types: Any = numba.types
 _PLAIN_KINDS = (_types.Number, _types.Boolean, _types.Array, _types.UniTuple)
@@ -80,6 +95,16 @@ def _unpainted(scheme: Any, message: str, *_: Any) -> str:
     return message
 
 
+PATCHES = [
+    Patch(functions.BaseFunction, "get_call_type", "self context args kws"),
+    Patch(arrayobj, "make_array", "array_type"),
+    Patch(base.BaseContext, "get_abi_sizeof", "self ty"),
+    Patch(postproc.PostProcessor, "run", "self emit_dels extend_lifetimes"),
+    Patch(templates._OverloadFunctionTemplate, "_build_impl", "self cache_key args kws"),
+]
+"""What the shortcuts replace; where one does not fit, none is taken, and kernels are compiled as numba does."""
+
+
 @contextmanager
 def shortcuts(inner: Callable[..., Any]) -> Iterator[None]:
     """Take the shortcuts; `inner` compiles simple functions of numba's own as if they were kernels."""
@@ -93,19 +118,14 @@ def shortcuts(inner: Callable[..., Any]) -> Iterator[None]:
         finally:
             del template._get_jit_decorator
 
-    ways = [
-        (functions.BaseFunction, "get_call_type", _known_call),
-        (arrayobj, "make_array", _known_proxy),
-        (base.BaseContext, "get_abi_sizeof", _known_size),
-        (postproc.PostProcessor, "run", _process_once),
-        (templates._OverloadFunctionTemplate, "_build_impl", build),
-    ]
+    replacements = (_known_call, _known_proxy, _known_size, _process_once, build)
+    ways = [(one.owner, one.name, way) for one, way in zip(PATCHES, replacements, strict=True)]
     if hasattr(errors, "HighlightColorScheme"):
         ways.append((errors.HighlightColorScheme, "_markup", _unpainted))
     usual = [getattr(owner, name) for owner, name, _ in ways]
-    for owner, name, way in ways:
-        setattr(owner, name, way)
     try:
+        for owner, name, way in ways:
+            setattr(owner, name, way)
         yield
     finally:
         for (owner, name, _), way in zip(ways, usual, strict=True):

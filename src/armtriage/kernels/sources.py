@@ -10,17 +10,19 @@ import ast
 import functools
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from armtriage.kernels.disk import keep, kept
 
 __all__ = ["Sources"]
 
 _PACKAGE = "armtriage"
 _ROOT = Path(__file__).parents[1]
 _BEGAN = time.time()
+_CLOCKS_DIFFER = 3600.0
 
 _MAKERS = {("armtriage.kernels.jit", "kernel"), ("armtriage.kernels.jit", "bind")}
 """Not part of what a kernel is made of: how it is compiled has a digest of its own, of `kernels.compiler`."""
@@ -62,7 +64,7 @@ class Sources:
         self._modules: dict[str, _Module] = {}
         self._known: dict[tuple[str, str], tuple[str, list[tuple[str, str]]]] = {}
         self._changed = False
-        self._newest = 0.0
+        self._edited = False
 
     def digest(self, module: str, name: str) -> str | None:
         """Return the digest of all that a definition reaches; None for one that is not of this package.
@@ -71,6 +73,16 @@ class Sources:
         """
         if not _is_ours(module):
             return None
+        reached = self.reached(module, name)
+        if self._edited:
+            return None
+        parts = sorted(f"{where}:{what}:{one}" for (where, what), one in reached.items())
+        return _hash("\n".join(parts))
+
+    def reached(self, module: str, name: str) -> dict[tuple[str, str], str]:
+        """Return the definitions of this package that one reaches, itself included, with a digest of each alone."""
+        if not _is_ours(module):
+            return {}
         reached: dict[tuple[str, str], str] = {}
         waiting = [(module, name)]
         while waiting:
@@ -79,15 +91,13 @@ class Sources:
                 reached[one], others = self._found(*one)
                 waiting += others
         self._remember()
-        if self._newest > _BEGAN:
-            return None
-        parts = sorted(f"{where}:{what}:{one}" for (where, what), one in reached.items())
-        return _hash("\n".join(parts))
+        return reached
 
     @staticmethod
-    def combine(digests: Iterable[str]) -> str:
-        """Return one digest for several."""
-        return _hash("\n".join(digests))
+    def combine_known(digests: Iterable[str | None]) -> str | None:
+        """Return one digest for several, or None if one of them is."""
+        known = list(digests)
+        return None if None in known else _hash("\n".join(map(str, known)))
 
     def _found(self, module: str, name: str) -> tuple[str, list[tuple[str, str]]]:
         """Return a name's own digest and where it leads; one that no module defines is one of Python's own."""
@@ -123,7 +133,8 @@ class Sources:
         if path is None:
             return _Module({}, {})
         status = path.stat()
-        self._newest = max(self._newest, status.st_mtime)
+        # A date far ahead is that of a clock that is wrong, and says nothing of what this process has loaded.
+        self._edited |= _BEGAN < status.st_mtime < time.time() + _CLOCKS_DIFFER
         stamp = [str(path), status.st_mtime_ns, status.st_size]
         if self._remembered is None:
             self._remembered = _read(self._memory)
@@ -139,12 +150,7 @@ class Sources:
     def _remember(self) -> None:
         if self._changed and self._memory is not None:
             self._changed = False
-            passing = self._memory.with_name(f"{self._memory.name}.{os.getpid()}")
-            try:
-                passing.write_text(json.dumps(self._remembered), encoding="utf-8")
-                os.replace(passing, self._memory)
-            except OSError:
-                passing.unlink(missing_ok=True)
+            keep(self._memory, json.dumps(self._remembered).encode())
 
 
 def _is_ours(module: str) -> bool:
@@ -162,9 +168,10 @@ def _file_of(module: str) -> Path | None:
 
 
 def _read(memory: Path | None) -> dict[str, Any]:
+    content = None if memory is None else kept(memory)
     try:
-        read = json.loads(memory.read_text(encoding="utf-8")) if memory is not None else {}
-    except (OSError, ValueError):
+        read = json.loads(content or b"{}")
+    except ValueError:
         read = {}
     return read if isinstance(read, dict) else {}
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from armtriage.decisions import Decision, TopS
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import Opener, bind, compile_now, kernel
+from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, kernel
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import row, row_of, stream
 from armtriage.kernels.record import Record, RecordLayout
@@ -309,7 +309,8 @@ class CompiledPolicy(_Compiled):
 
     @cached_property
     def _entries(self) -> _Entries:
-        return _entries(self.kernels, self._seat.layout)
+        with compiling_for(self):
+            return _entries(self.kernels, self._seat.layout)
 
     @cached_property
     def _asks_at_once(self) -> bool:
@@ -609,7 +610,8 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
 
     @cached_property
     def _entries(self) -> _LinearEntries:
-        return _linear_entries(self.kernels, self._seat.layout)
+        with compiling_for(self):
+            return _linear_entries(self.kernels, self._seat.layout)
 
     def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
         size = min(self.budget, contexts.shape[0])

@@ -14,6 +14,7 @@ from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.environments.availability import eligible_in
 from armtriage.environments.tables import REPLAY, loss
+from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import replication_seed, row_of, stream
 from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
@@ -110,7 +111,8 @@ class Run(NamedTuple):
         chunk = 1 + _FIRST_CHUNK // effort
         while (first := int(desk.round)) < self.horizon:
             began = time.perf_counter()
-            go(first, min(first + min(chunk, most), self.horizon))
+            with compiling_for(self.policy):
+                go(first, min(first + min(chunk, most), self.horizon))
             if time.perf_counter() - began < _CHUNK_SECONDS:
                 chunk *= 2
             if not track(replication, desk):
