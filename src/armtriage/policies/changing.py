@@ -202,6 +202,8 @@ class ChangingPolicy:
     def retire_arms(self, arms: Iterable[Any]) -> None:
         """Let arms be in no decision from now on; rewards that are on their way still count.
 
+        Over a decision set, some decision must be left without them.
+
         Examples
         --------
         >>> from armtriage import ThompsonSampling
@@ -210,7 +212,15 @@ class ChangingPolicy:
         >>> policy.ask().names
         ('tea',)
         """
-        found = self._roster.numbers(arms, "arms").tolist()
+        found, gone = self._roster.numbers(arms, "arms").tolist(), self._roster.retired
+        nothing, decisions = np.zeros(self.n_arms), self.decisions
+        if decisions is not None and found and decisions.maximise(nothing, exclude=[*gone.union(found)]) is None:
+            named, beside = list(map(self._roster.name, found)), f" beside {len(gone)} retired ones" if gone else ""
+            raise ValueError(f"arms must leave a decision of {decisions!r}, got {named}{beside}")
+        self._retire(found)
+
+    def _retire(self, found: list[int]) -> None:
+        """Retire arms by number, though no decision may be left: logs of earlier versions have such retirements."""
         for arm in self._roster.retired.intersection(found):
             raise ValueError(f"arms has {self._roster.said(arm)}, which is retired already")
         if found:

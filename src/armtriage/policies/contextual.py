@@ -284,6 +284,7 @@ class ContextualPolicy(Policy):
 
     def _ask_with(self, contexts: ArrayLike, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
         among = self._eligible(eligible)
+        self._check_some(among)
         rows = self._rows(contexts, eligible, among)
         if given is not None:
             self._check_decision(given, among)

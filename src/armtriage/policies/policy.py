@@ -214,6 +214,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         if eligible is None and self._crowd is None and not (self._roster.extra or self._roster.retired):
             return self._ask_all()
         among = self._eligible(eligible)
+        self._check_some(among)
         return self._ask_all() if among is None else self._ask_among(among)
 
     @locked
@@ -261,10 +262,16 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         if contexts is not None:
             raise TypeError(f"contexts are for policies with contexts, got {contexts!r}")
         among = self._eligible(eligible)
+        self._check_some(among)
         order = self._roster.numbers(arms, "arms")
         given = np.sort(order)
         self._check_decision(given, among)
         return in_order(self._ask_all(given) if among is None else self._ask_among(among, given), order)
+
+    def _check_some(self, among: NDArray[np.int64] | None) -> None:
+        """Refuse a request where there is no arm that could be chosen."""
+        if among is not None and not among.size:
+            raise ValueError(f"all {self.n_arms} arms are retired: restore or add some before the next decision")
 
     def _check_decision(self, arms: NDArray[np.int64], among: NDArray[np.int64] | None) -> None:
         """Refuse arms that are no decision."""

@@ -64,6 +64,8 @@ class SavedPolicy:
         @property
         def tally(self) -> Tally: ...  # noqa: D102
         def _gather(self) -> Crowd: ...
+        @property
+        def _may_change(self) -> bool: ...
         def _new_crowd(self) -> Crowd: ...
         def start_window(self) -> int: ...  # noqa: D102
 
@@ -462,6 +464,7 @@ class SavedPolicy:
         policy._id, policy._asked = own, asked
         policy._roster = Roster.from_arrays(parts["arms"], graph.n_arms, asked)
         if parts["rows"]:
+            require(policy._may_change, "there must be no rows of arms that can differ")
             policy._crowd = policy._new_crowd()
             policy._crowd.share_all(policy._roster, policy.n_arms)
         policy._reopen(parts["open"])

@@ -220,7 +220,7 @@ class Fold:
         if body.restore:
             self.policy.restore_arms(body.restore)
         if body.retire:
-            self.policy.retire_arms(body.retire)
+            self.policy._retire([self.index[name] for name in body.retire])
         self.meta |= body.meta
         self._name_arms()
 

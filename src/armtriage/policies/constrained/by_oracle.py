@@ -210,13 +210,12 @@ class OracleElimination:
         require(
             np.diff(check_arms(self.incumbent, self.status.size, "incumbent")) > 0, "the incumbent's arms must rise"
         )
-        if progress.opened:
+        if progress.opened or (self.status != UNDECIDED).any():
+            # Rewards of decisions among eligible arms may decide before the first question about all.
             require(self.decisions.contains(self.incumbent), "the incumbent must be a decision")
             inside = np.isin(np.arange(self.status.size), self.incumbent)
             require(inside[self.status == CONFIRMED], "the incumbent must have the confirmed arms")
             require(~inside[self.status == ELIMINATED], "the incumbent must not have eliminated arms")
-        else:
-            require(self.status == UNDECIDED, "nothing is decided before the first question")
         self._refresh()
 
     @property

@@ -253,7 +253,7 @@ class GuardedPolicy(Policy):
         if self._over is not None:
             book_of = self._decision_book()
             self._check_tallied(book_of.counts, book_of.sums)
-            check_book(self._decision_params, book_of, self._over, self.tally.pulls, self._asked)
+            check_book(self._decision_params, book_of, self._over, self._asked)
             return
         (sets, book), n = self._guard(), self.n_arms
         self._check_tallied(sets.counts[:n], sets.sums[:n])
@@ -399,7 +399,9 @@ class GuardedPolicy(Policy):
             book.lower[empty], book.upper[empty] = bounds.lower[empty] + offset, bounds.upper[empty] + offset
             book.failures += int(empty.sum())
         if next_decision is None and eligible is None and book.n_committed >= 0:
-            next_decision = self._roster.named(book.committed[: book.n_committed])
+            committed = book.committed[: book.n_committed]
+            if self._roster.retired.isdisjoint(committed.tolist()):
+                next_decision = self._roster.named(committed)
         return self._certified(
             eligible=eligible,
             delta=self.delta,
