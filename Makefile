@@ -21,7 +21,7 @@ install: .venv/.all
 demo: .venv/.all
 	$(BIN)/armtriage demo
 
-# The decision service with a simulated audience, for a minute; it says where its dashboard is.
+# The decision service with simulated visitors, for a minute; it says where its dashboard is.
 serve-demo: .venv/.all
 	$(BIN)/python examples/serve_an_audience.py
 

@@ -23,8 +23,8 @@ _GRAPH_HELP = f"graph is one of {', '.join(GRAPHS)}"
 _INSTANCE_HELP = f"NAME:key=value,... with NAME one of {', '.join(INSTANCES)}; where it is asked for, {_GRAPH_HELP}."
 _POLICY_HELP = (
     f"NAME or NAME:key=value,... with NAME one of {', '.join(names('budget'))} (by default "
-    f"{' '.join(DEFAULT_POLICIES['budget'])}), on linear instances {', '.join(names('contexts'))} (by default all "
-    f"three), or with sets of decisions {', '.join(names('decisions'))} (by default "
+    f"{' '.join(DEFAULT_POLICIES['budget'])}), on linear instances {', '.join(names('contexts'))} (by default "
+    f"{' '.join(DEFAULT_POLICIES['contexts'])}), or with sets of decisions {', '.join(names('decisions'))} (by default "
     f"{' '.join(DEFAULT_POLICIES['decisions'])})."
 )
 
