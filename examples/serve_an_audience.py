@@ -1,4 +1,4 @@
-"""The decision service with simulated visitors: visits, clicks that come late or never, and articles that come and go."""
+"""The decision service with simulated visitors: clicks that come late or never, and articles that come and go."""
 
 from __future__ import annotations
 
