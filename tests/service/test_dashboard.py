@@ -86,6 +86,18 @@ def test_every_page_fits_and_says_nothing_in_the_console(chromium, server, width
         context.close()
 
 
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_shows_the_whole_names_of_the_pages(server, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in PAGES.values():
+        open_page(page, server.url + path)
+        page.evaluate("document.getElementById('sign-out').hidden = false")
+        links = page.locator("nav a:visible")
+        assert links.all_inner_texts() == ["Policies", "Keys", "System"]
+        assert links.evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
+        assert sideways(page) == 0
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(chromium, server, theme):
     # axe makes markup of its own in the page, which the policy of the page forbids.
