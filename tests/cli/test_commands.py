@@ -1,6 +1,5 @@
 """The command line as a whole."""
 
-import os
 import re
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from armtriage import Experiment, __version__
+from armtriage.catalogue import DEFAULT_POLICIES
 from armtriage.cli import app
 
 COMMANDS = ["demo", "simulate", "run", "report", "graph", "reproduce", "warm", "serve", "dashboard", "key", "store"]
@@ -52,12 +52,29 @@ def test_module_is_the_command():
     assert done.stdout.startswith("Usage: armtriage [OPTIONS] COMMAND")
 
 
-@pytest.mark.parametrize(("typed", "offered"), [("armtriage si", "simulate"), ("armtriage run --dr", "--dry-run")])
-def test_shells_complete_commands_and_options(typed, offered):
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("armtriage si", ["simulate"]),
+        ("armtriage run --dr", ["--dry-run"]),
+        ("armtriage simulate hidden_p", ["hidden_pairs", "hidden_parts"]),
+        ("armtriage simulate random guarded_", ["guarded_thompson", "guarded_linear"]),
+        ("armtriage warm guarded_thompson kl", ["kl_ucb"]),
+        ("armtriage run x.toml --engine p", ["processes"]),
+        ("armtriage reproduce --engine r", ["ray"]),
+        ("armtriage reproduce --only guarded", ["guarded", "guarded-sets"]),
+    ],
+)
+def test_shells_complete_commands_options_and_values(typed, offered):
     asked = {"_ARMTRIAGE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-    command = [sys.executable, "-m", "armtriage"]
-    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True)
-    assert done.stdout.split() == [offered]
+    done = CliRunner().invoke(app, [], prog_name="armtriage", env=asked)
+    assert done.stdout.split() == offered
+
+
+def test_the_help_of_simulate_names_the_policies_that_play_by_default():
+    text = " ".join(shown("simulate", "-h").split())
+    for kind in ("budget", "decisions", "contexts"):
+        assert f"(by default {' '.join(DEFAULT_POLICIES[kind])})" in text
 
 
 def test_start_up_imports_nothing_heavy():

@@ -13,8 +13,9 @@ from rich.table import Table
 
 from armtriage import __version__
 from armtriage._files import write_whole
-from armtriage.cli.terminal import plain_warnings, progress_bar, refusing, say, stopping
+from armtriage.cli.terminal import offering, plain_warnings, progress_bar, refusing, say, stopping
 from armtriage.experiments import Results
+from armtriage.experiments.engines import ENGINES
 from armtriage.experiments.manifest import MAX_CELLS
 
 if TYPE_CHECKING:
@@ -49,15 +50,24 @@ def report(
     say(f"The page is {page}")
 
 
+def _studies(incomplete: str) -> list[str]:
+    from armtriage.reproduce import STUDIES
+
+    return offering(STUDIES)(incomplete)
+
+
 def reproduce(
     full: Annotated[bool, typer.Option("--full/--quick", help="Within an hour, or within minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the page, figures, tables and runs.")] = Path(
         "armtriage-reproduce"
     ),
     only: Annotated[
-        list[str] | None, typer.Option(help="One study, by name; can be given several times.", metavar="STUDY")
+        list[str] | None,
+        typer.Option(help="One study, by name; can be given several times.", metavar="STUDY", autocompletion=_studies),
     ] = None,
-    engine: Annotated[str, typer.Option(help="Where cells are played; see armtriage run.")] = "auto",
+    engine: Annotated[
+        str, typer.Option(help="Where cells are played; see armtriage run.", autocompletion=offering(ENGINES))
+    ] = "auto",
     workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one for each processor.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:

@@ -18,7 +18,7 @@ from rich.table import Table
 from armtriage import __version__
 from armtriage._arguments import check_choice, check_count
 from armtriage._numbers import short, spread
-from armtriage.cli.terminal import plain_warnings, refusing, say, stopping
+from armtriage.cli.terminal import offering, plain_warnings, refusing, say, stopping
 from armtriage.experiments.engines import ENGINES, processors
 from armtriage.experiments.experiment import Experiment, read_file
 from armtriage.experiments.folder import Folder
@@ -36,7 +36,9 @@ def run(
     folder: Annotated[
         Path | None, typer.Option(help="Where the results are kept; by default beside FILE, without its ending.")
     ] = None,
-    engine: Annotated[str, typer.Option(help=f"Where cells are played: {', '.join(ENGINES)}.")] = "auto",
+    engine: Annotated[
+        str, typer.Option(help=f"Where cells are played: {', '.join(ENGINES)}.", autocompletion=offering(ENGINES))
+    ] = "auto",
     workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one for each processor.")] = None,
     shard: Annotated[str | None, typer.Option(help="Play the i-th of n parts only.", metavar="I/N")] = None,
     seed: Annotated[int | None, typer.Option(help="The root of all seeds, instead of the one in FILE.")] = None,

@@ -10,8 +10,17 @@ import typer
 from rich.console import Console
 
 from armtriage import __version__
-from armtriage.catalogue import DEFAULT_POLICIES, INSTANCES, Refusal, kind_of, make_instance, make_policy, names
-from armtriage.cli.terminal import progress_bar, refusing, say
+from armtriage.catalogue import (
+    DEFAULT_POLICIES,
+    INSTANCES,
+    POLICIES,
+    Refusal,
+    kind_of,
+    make_instance,
+    make_policy,
+    names,
+)
+from armtriage.cli.terminal import offering, progress_bar, refusing, say
 from armtriage.environments import LinearEnvironment
 from armtriage.instances import GRAPHS
 from armtriage.kernels.random import check_seed
@@ -30,8 +39,12 @@ _POLICY_HELP = (
 
 
 def simulate(
-    instance: Annotated[str, typer.Argument(help=_INSTANCE_HELP, metavar="INSTANCE")],
-    policies: Annotated[list[str] | None, typer.Argument(help=_POLICY_HELP, metavar="POLICY...")] = None,
+    instance: Annotated[
+        str, typer.Argument(help=_INSTANCE_HELP, metavar="INSTANCE", autocompletion=offering(INSTANCES))
+    ],
+    policies: Annotated[
+        list[str] | None, typer.Argument(help=_POLICY_HELP, metavar="POLICY...", autocompletion=offering(POLICIES))
+    ] = None,
     horizon: Annotated[int, typer.Option(help="Rounds in a replication.")] = 10_000,
     replications: Annotated[int, typer.Option(help="Independent repetitions.")] = 16,
     seed: Annotated[int | None, typer.Option(help="Fixes instance, rewards and policies; fresh by default.")] = None,

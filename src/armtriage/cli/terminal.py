@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import typer
@@ -12,7 +12,7 @@ from rich.console import Console
 from armtriage.errors import ExperimentError
 from armtriage.simulation import progress
 
-__all__ = ["plain_warnings", "progress_bar", "refusing", "say", "stopping"]
+__all__ = ["offering", "plain_warnings", "progress_bar", "refusing", "say", "stopping"]
 
 
 @contextmanager
@@ -52,6 +52,16 @@ def progress_bar() -> Iterator[Callable[[str, float], None]]:
     """Yield what shows a label and the share that is done, where there is a terminal."""
     with progress.progress_bar() as show:
         yield lambda label, share: show(share, before=label)
+
+
+def offering(values: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return what completes an argument in a shell, to one of some values."""
+    known = list(values)
+
+    def complete(incomplete: str) -> list[str]:
+        return [one for one in known if one.startswith(incomplete)]
+
+    return complete
 
 
 def say(text: str) -> None:

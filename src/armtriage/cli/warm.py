@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from armtriage import __version__
 from armtriage.catalogue import POLICIES, make_instance, make_policy, policy_kinds, unknown
-from armtriage.cli.terminal import refusing, say
+from armtriage.cli.terminal import offering, refusing, say
 from armtriage.environments import LinearEnvironment
 from armtriage.kernels.disk import cache_folder
 from armtriage.policies import Policy
@@ -33,7 +33,11 @@ _INSTANCES = {
 def warm(
     policies: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Any of {', '.join(POLICIES)}; by default all.", metavar="POLICY..."),
+        typer.Argument(
+            help=f"Any of {', '.join(POLICIES)}; by default all.",
+            metavar="POLICY...",
+            autocompletion=offering(POLICIES),
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
