@@ -28,7 +28,7 @@ def report(
     folder: Annotated[Path, typer.Argument(help="The folder of an experiment.", metavar="FOLDER")],
     out: Annotated[Path | None, typer.Option(help="The page; by default report.html in FOLDER.")] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="Policy that others are held against; by default the best of each environment.")
+        str | None, typer.Option(help="Policy to compare the others with; by default the best of each environment.")
     ] = None,
     max_cells: Annotated[int, typer.Option(help="Refuse an experiment of more cells.")] = MAX_CELLS,
 ) -> None:

@@ -69,8 +69,8 @@ def run(
     budget = 5
 
     Ctrl+C stops it, and the same command goes on. For a batch queue, give each job --shard 1/8 to --shard 8/8 and
-    one --folder, or copy their folders together afterwards. A dry run plays some rounds to tell the time, but runs no
-    code that FILE names.
+    one --folder, or copy their folders together afterwards. A dry run plays some rounds to estimate the time, but runs
+    no code that FILE names.
     """  # noqa: D301 - the character \b keeps the lines of the example apart
     with refusing(), plain_warnings():
         check_choice("engine", engine, ENGINES)
