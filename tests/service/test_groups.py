@@ -228,3 +228,109 @@ def test_a_policy_whose_snapshots_cannot_be_read_is_served_from_its_log(sqlite_a
     run(work)
     if whole:
         assert "snapshot" in [getattr(one, "facts", {}).get("during") for one in caplog.records]
+
+
+def test_open_decisions_are_limited_by_what_they_take(address, monkeypatch):
+    """A million of them may be little, or more than there is: those with eligible arms take more than plain ones."""
+    from armtriage.service import turn
+    from armtriage.service.fold import PLAIN
+
+    async def work():
+        names = [f"arm-{number}" for number in range(20_000)]
+        async with served(address) as call:
+            await call.make(arms=names)
+            fold = call.service.loops["slate"].fold
+            path = "/v1/policies/slate/decisions/batch"
+            assert (await call.post(path, json={"requests": [{}] * 20})).status_code == 200
+            assert fold.held < 20 * 2 * PLAIN
+            few = fold.held
+            some = {"requests": [{"exclude": names[:1], "id": f"e{number}"} for number in range(20)]}
+            assert (await call.post(path, json=some)).status_code == 200
+            each = (fold.held - few) // 20
+            assert each > 20_000 // 8
+            monkeypatch.setattr(turn, "MOST_HELD", fold.held + 30_000)
+            many = {"requests": [{"exclude": names[:1]} for _ in range(20)]}
+            refused = await call.post(path, json=many)
+            assert (refused.status_code, refused.json()["error"]) == (503, "too_many_open")
+            assert len(fold.open) == 40
+            for number in range(20):
+                assert (await call.reward(f"e{number}", {}, last=True)).status_code == 200
+            assert fold.held == few
+            assert (await call.post(path, json=some | {"requests": many["requests"][:1]})).status_code == 200
+            held = fold.held
+            for slow in (5.0, 0.0):  # from the log, and from a snapshot
+                monkeypatch.setattr(loops, "_SLOW", slow)
+                store, row = call.service.store, call.service.loops["slate"].row
+                assert (await load(store, row)).held == held
+
+    run(work)
+
+
+def test_work_that_took_long_is_not_done_again_after_a_crash(address, monkeypatch):
+    """A few decisions may take longer than ten thousand others: a snapshot comes by the work, too."""
+    monkeypatch.setattr(loops, "_SLOW", 0.0)
+
+    async def work():
+        async with served(address) as call:
+            await call.make()
+            loop = call.service.loops["slate"]
+            for number in range(3):
+                await call.decide(id=f"v{number}")
+                if loop._saving is not None:
+                    await loop._saving
+            assert loop._snapshot_at >= 1  # the next comes after ten times the work that this one was
+            assert (await call.service.store.snapshots(loop.row.id))[0].seq >= 1
+
+    run(work)
+
+
+def test_large_events_are_read_in_pages_of_bytes(address):
+    from armtriage.service.events import DECISION, Event
+    from armtriage.service.stores import Write
+
+    async def work():
+        store = open_store(address)
+        await store.open()
+        try:
+            row = await store.create("large", b"{}", 0)
+            large = [Event(seq, DECISION, f"d{seq}", 0, seq - 1, 0, bytes(9_000_000)) for seq in (1, 2, 3)]
+            await (await store.begin(row.id, 0, [])).commit(Write(large, [], [], {}, 0))
+            sizes, seq = [], 0
+            while some := await store.read(row.id, seq, 1000):
+                sizes.append(len(some))
+                seq = some[-1].seq
+            assert sizes == [2, 1]
+            group = await store.begin(row.id, 3 if address.startswith("/") else 0, [])
+            assert (group.head, len(group.missed)) == (3, 0 if address.startswith("/") else 2)
+            await group.leave()
+        finally:
+            await store.close()
+
+    run(work)
+
+
+def test_exports_have_pages_of_bytes(sqlite_address, monkeypatch):
+    import io
+
+    from armtriage.service import parquet
+
+    pl = pytest.importorskip("polars")
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            for number in range(40):
+                await call.decide(id=f"v{number}", **({"exclude": ["tea"]} if number % 2 else {}))
+            path = "/v1/policies/slate/export.parquet"
+            whole = pl.read_parquet(io.BytesIO((await call.get(path)).content))
+            monkeypatch.setattr(parquet, "_PAGE", 2_000)
+            pages, after = [], -1
+            while len(page := pl.read_parquet(io.BytesIO((await call.get(f"{path}?after={after}")).content))):
+                pages.append(page)
+                after = page["number"][-1]
+            assert [len(page) for page in pages[:-1]] == [len(pages[0])] * (len(pages) - 1)
+            assert 1 < len(pages[0]) < 15
+            numbers = [number for page in pages for number in page["number"]]
+            assert numbers == whole["number"].to_list() == list(range(40))
+
+    run(work)

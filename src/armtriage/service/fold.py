@@ -22,7 +22,7 @@ from armtriage.service.messages import RewardRule
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
 
-__all__ = ["Fold", "Open", "bits", "learnt", "unbits"]
+__all__ = ["PLAIN", "Fold", "Open", "bits", "learnt", "unbits"]
 
 
 class Open(Struct, array_like=True, frozen=True, gc=False):
@@ -52,6 +52,10 @@ class _Saved(Struct, array_like=True):
 _SAVED = msgspec.msgpack.Decoder(_Saved)
 _PIECE = msgspec.msgpack.Decoder(list[tuple[str, Open]])
 _SLACK = 1000  # ids of closed decisions that are kept, beyond as many as there are open ones
+PLAIN = 1_200
+"""Bytes that an open decision takes without what its request brought, as measured."""
+
+_LIGHT = 512  # bytes of arrays that are counted in that
 _PIECES = (
     500  # open decisions of a piece: they are packed in a thread, which holds all others up for half a millisecond
 )
@@ -73,6 +77,8 @@ class Fold:
         self.head = self.closed_before = self.decided = 0
         self.status = "running"
         self.open: dict[str, Open] = {}  # by id, oldest first
+        self._more: dict[str, int] = {}  # bytes that open decisions take beyond what each does
+        self._more_of_all = 0
         self._queue: deque[str] = deque()  # their ids, among others that are closed: a dict finds its first one slowly
         self.course = Course()
         self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
@@ -118,6 +124,7 @@ class Fold:
 
     def opened(self, key: str, decision: Decision, at: int) -> Open:
         """Note a decision that was just made."""
+        self._weigh(key, decision)
         one = Open(decision.number, at, tuple(decision.revealed.tolist()))
         self.open[key] = one
         self._queue.append(key)
@@ -129,6 +136,23 @@ class Fold:
         if self.decided >= self.course.next:
             self.course.note(self.policy, at)
         return one
+
+    @property
+    def held(self) -> int:
+        """About how many bytes of memory the open decisions take."""
+        return PLAIN * len(self.open) + self._more_of_all
+
+    def _weigh(self, key: str, decision: Decision) -> None:
+        """Count what an open decision keeps: its arms, who was eligible, and contexts."""
+        kept = sum(value.nbytes for value in vars(decision).values() if isinstance(value, np.ndarray))
+        if kept > _LIGHT:
+            self._more[key] = kept
+            self._more_of_all += kept
+
+    def _closed(self, key: str) -> None:
+        """Forget a decision whose rewards have come, or whose time has passed."""
+        del self.open[key]
+        self._more_of_all -= self._more.pop(key, 0)
 
     def next_event(self, kind: int, key: str, turn: int, number: int | None, at: int, body: Struct) -> Event:
         """Return the event that comes next in the log."""
@@ -150,7 +174,7 @@ class Fold:
             whole = body.last or len(told) == len(one.show)
             self.policy.tell(one.number, given, last=whole)
             if whole:
-                del self.open[key]
+                self._closed(key)
             else:
                 self.open[key] = Open(one.number, one.at, one.show, one.turn + 1, told)
             return
@@ -160,7 +184,7 @@ class Fold:
         one = Open(one.number, one.at, one.show, one.turn + 1, gathered=gathered)
         if body.last:
             self._tell_gathered(one, last=True)
-            del self.open[key]
+            self._closed(key)
         else:
             self.open[key] = one
 
@@ -204,7 +228,7 @@ class Fold:
         while (one := self.oldest()) is not None and one.number < before:
             if one.gathered:
                 self._tell_gathered(one, last=False)
-            del self.open[self._queue.popleft()]
+            self._closed(self._queue.popleft())
         self.policy.close_before(before, default=self.default)
         self.closed_before = max(self.closed_before, before)
 
@@ -309,6 +333,10 @@ class Fold:
         for piece in saved.open:
             fold.open.update(_PIECE.decode(piece))
         fold._queue.extend(fold.open)
+        decisions = {decision.number: decision for decision in fold.policy.open_decisions}
+        for key, one in fold.open.items():
+            if one.number in decisions:
+                fold._weigh(key, decisions[one.number])
         return fold
 
 

@@ -47,6 +47,7 @@ _TURN, _LONG_TURN = 0.001, 0.005  # seconds that a busy thread keeps the others 
 _BESIDE: list[None] = []  # one for each piece of long work that runs in a thread
 PORTION = 1000  # decisions whose time has passed that one group closes: so many take about 50 ms
 _LONG = 0.02  # seconds of work that are done beside other policies; a thread costs a tenth of a millisecond
+_SLOW = 5.0  # seconds of work after which there is a snapshot, however few the events: a replay takes about as long
 _RECOUNT = 600.0  # seconds between two counts of what is held for decisions that are not known
 _SIGN = 0.5  # seconds after which a group that is at work shows the store that it lives
 _ARM = 1e-7  # seconds that a decision takes for each arm, until it has been measured; more with contexts
@@ -99,6 +100,7 @@ class Loop:
         self._counted = float("-inf")  # when those were counted
         self._counting: asyncio.Task[None] | None = None
         self._overdue = False  # whether more decisions wait to be closed than one group closes
+        self._spent = self._saved_in = 0.0  # seconds of work since the last snapshot, and those that it took
         self._pace = 0.0  # seconds that a decision or reward takes
         self._wanted = time.monotonic()  # when somebody last asked for the policy here
         self._unwritten_since, self._probed = 0.0, 0  # when writing failed, and how often it succeeded since
@@ -308,7 +310,8 @@ class Loop:
             if time.monotonic() - self._counted > _RECOUNT:
                 self._counted = time.monotonic()
                 self._counting = asyncio.create_task(self._recount())
-            if self.lag >= self._worth and (self._saving is None or self._saving.done()):
+            slow = self._spent > max(_SLOW, 10.0 * self._saved_in)
+            if (self.lag >= self._worth or (slow and self.lag)) and (self._saving is None or self._saving.done()):
                 self._saving = asyncio.create_task(self._save(*self._frozen()))
         while self._flying:
             await self._landed()
@@ -397,6 +400,7 @@ class Loop:
                 await asyncio.wait([task])  # whatever happens, the state is the thread's until then
             done, spent = task.result()
         self._pace = max(spent / max(size, 1), 0.9 * self._pace)
+        self._spent += spent
         return done
 
     async def _caught_up(self, works: Sequence[Work]) -> tuple[Group, Fold]:
@@ -541,7 +545,7 @@ class Loop:
     def _frozen(self) -> tuple[int, Callable[[], bytes], Sequence[asyncio.Future[None]]]:
         """Return the state as it is now: its last event, what makes its snapshot, and the groups it stands on."""
         assert self.fold is not None
-        self._snapshot_at = self.fold.head
+        self._snapshot_at, self._spent = self.fold.head, 0.0
         return self.fold.head, self.fold.freeze(), list(self._flying)
 
     async def _save(self, seq: int, make: Callable[[], bytes], before: Sequence[asyncio.Future[None]]) -> None:
@@ -551,7 +555,7 @@ class Loop:
         except Exception as error:
             self.metrics.fault(self.name, error)
             return
-        self._worth = max(EVERY, int(10.0 * spent / _REPLAY))
+        self._worth, self._saved_in = max(EVERY, int(10.0 * spent / _REPLAY)), spent
         if any(await asyncio.gather(*before, return_exceptions=True)):
             return  # a group failed, so that the state was never stored
         point("before-snapshot")

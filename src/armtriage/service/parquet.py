@@ -19,6 +19,7 @@ from armtriage.service.stores import PolicyRow, Store
 __all__ = ["State", "export"]
 
 _CHUNK = 500  # events that are read at a time: others wait while their decisions are looked up
+_PAGE = 2**26  # bytes of a page, about: names of eligible arms may be a hundred thousand for each decision
 _PROBE = 64  # events of a look for a place in the log
 
 
@@ -38,18 +39,24 @@ class State(NamedTuple):
 async def export(store: Store, row: PolicyRow, state: State, after: int, limit: int) -> bytes:
     """Return a Parquet file of decisions after a number: a page, whose cost does not depend on the rest of the log.
 
+    It has `limit` decisions at most, and fewer where they are so large that memory would be short.
     The columns are explained in ``docs/serve.md``.
     """
     try:
         import polars as pl
     except ImportError:
         raise Refused("not_installed", "Parquet needs pip install 'armtriage[tables]'.") from None
-    rows_of, left = _Rows(Recipe.read(row.config), state), limit
+    rows_of, left, room = _Rows(Recipe.read(row.config), state), limit, _PAGE
     seq, parts = await _place_of(store, row, state.head, after + 1), [_frame(pl, [])]
-    while left > 0 and (events := await store.read(row.id, seq, min(_CHUNK, state.head - seq))):
+    while min(left, room) > 0 and (events := await store.read(row.id, seq, min(_CHUNK, state.head - seq))):
         decided = [event for event in events if event.kind == log.DECISION][:left]
         histories = await store.history(row.id, [event.key for event in decided])
-        rows = [rows_of.row(event, histories[event.key].events) for event in decided]
+        rows = []
+        for event in decided:
+            if room <= 0:
+                break
+            rows.append(rows_of.row(event, histories[event.key].events))
+            room -= _size(rows[-1])
         parts.append(await asyncio.to_thread(_frame, pl, rows))
         left, seq = left - len(decided), events[-1].seq
     return await asyncio.to_thread(_write, pl.concat(parts), row)
@@ -132,6 +139,13 @@ class _Rows:
 
     def _named(self, arms: Iterable[int]) -> list[str]:
         return [self._names[arm] for arm in arms]
+
+
+def _size(row: Mapping[str, Any]) -> int:
+    """Return about how many bytes a row takes in a table."""
+    lists = sum(len(row[name] or ()) for name in ("eligible", "arms", "observed", "rewards"))
+    contexts = sum(map(len, row["contexts"] or ()))
+    return 128 + len(row["id"]) + 16 * lists + 8 * contexts
 
 
 def _frame(pl: Any, rows: Sequence[Mapping[str, Any]]) -> Any:

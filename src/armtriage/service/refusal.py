@@ -37,7 +37,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "busy": (503, "More requests wait than can be answered soon; try again."),
     "starting": (503, "The policy is being loaded; try again."),
     "store": (503, "The store failed; repeat with the same id to learn what happened."),
-    "too_many_open": (503, "A million decisions wait for rewards."),
+    "too_many_open": (503, "Decisions that wait for rewards take all the memory that a policy's may."),
     "disk_full": (507, "The disk is full; repeat with the same id when it is not."),
 }
 """Each code of an error, its HTTP status, and what it means."""

@@ -29,7 +29,7 @@ from armtriage.service.events import (
     unpack,
     unpack_stray,
 )
-from armtriage.service.fold import Fold, Open, bits
+from armtriage.service.fold import PLAIN, Fold, Open, bits
 from armtriage.service.messages import (
     ODD,
     UNKNOWN,
@@ -45,10 +45,10 @@ from armtriage.service.messages import (
 from armtriage.service.refusal import Refused, said
 from armtriage.service.stores import Write
 
-__all__ = ["MOST_OPEN", "MOST_ORPHANS", "MOST_STRAYS", "Reply", "Turn", "new_id"]
+__all__ = ["MOST_HELD", "MOST_ORPHANS", "MOST_STRAYS", "Reply", "Turn", "new_id"]
 
-MOST_OPEN = 1_000_000
-"""The most decisions of a policy that may wait for rewards."""
+MOST_HELD = 2**31
+"""The most bytes of memory that the open decisions of a policy may take: more than a million, if they are plain."""
 
 MOST_STRAYS = 64
 """The most rewards of a decision that are stored without being learnt."""
@@ -81,6 +81,11 @@ class _Asked(NamedTuple):
     @property
     def plain(self) -> bool:
         return self.mask is None and self.contexts is None
+
+    @property
+    def weight(self) -> int:
+        """Bytes that the decision may take until it is closed."""
+        return PLAIN + sum(one.nbytes for one in (self.mask, self.contexts) if one is not None)
 
 
 class _Past:
@@ -173,15 +178,18 @@ class Turn:
         """Answer requests for decisions; each batch of several is answered whole, or refused whole."""
         plans: list[Refused | list[bytes | str]] = []
         asked: dict[str, _Asked] = {}
+        held = self.fold.held
         for requests in batches:
             mine: dict[str, _Asked] = {}
+            more = held
             plan: list[bytes | str] = []
             try:
                 for request in requests:
                     known = self._repeated(request, asked, mine)
                     if known is None:
-                        one = self._checked(request, len(asked) + len(mine))
+                        one = self._checked(request, more)
                         mine[one.id] = one
+                        more += one.weight
                         known = one.id
                     plan.append(known)
             except Refused as refused:
@@ -190,6 +198,7 @@ class Turn:
             if len(plan) > len(mine):
                 self.counts["repeated"] += len(plan) - len(mine)
             asked |= mine
+            held = more
             plans.append(plan)
         made = self._make(list(asked.values()))
         fresh = set(made)
@@ -223,12 +232,12 @@ class Turn:
                 return answer
         return None
 
-    def _checked(self, request: Decide, waiting: int) -> _Asked:
+    def _checked(self, request: Decide, held: int) -> _Asked:
         """Return the request in the policy's terms; after this it cannot fail."""
         fold = self.fold
         if fold.status != "running":
             raise Refused(fold.status)
-        if len(fold.open) + waiting >= MOST_OPEN:
+        if held >= MOST_HELD:
             raise Refused("too_many_open")
         mask, contexts, odd = self._eligible(request), None, dict[str, int]()
         if fold.contextual:
@@ -380,7 +389,7 @@ class Turn:
         """
         if any(event.kind == log.DECISION for event in self.history(str(request.id)).events):
             return None
-        asked, fold = self._checked(request, 0), self.fold
+        asked, fold = self._checked(request, self.fold.held), self.fold
         mask = None if asked.mask is None or (asked.mask == ~fold.retired).all() else asked.mask
         arms = self._arms(names)
         self._values(rewards, arms)

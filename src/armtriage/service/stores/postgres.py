@@ -16,6 +16,7 @@ from armtriage.service import clock
 from armtriage.service.crash import point
 from armtriage.service.events import STRAY, Event, History
 from armtriage.service.stores.store import (
+    PAGE,
     Group,
     KeyRow,
     PolicyGone,
@@ -41,11 +42,16 @@ _LATELY = 6_000_000  # microseconds after which a server that says nothing is ta
 _DURABLE = """SELECT set_config('synchronous_commit', CASE said WHEN 'off' THEN 'on' ELSE said END, false)
 FROM current_setting('synchronous_commit') AS said"""
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+# The room that events leave on a page is counted in the order in which they are read.
+_PAGED = f"""SELECT {_EVENTS} FROM (
+  SELECT {_EVENTS}, sum(octet_length(body)) OVER (ORDER BY seq) - octet_length(body) AS before
+  FROM (SELECT {_EVENTS} FROM event WHERE policy = %s AND seq > %s ORDER BY seq LIMIT %s) AS following
+) AS counted WHERE before < {PAGE} ORDER BY seq"""
 _GROUP = {  # what a group says, by name
     "begin": "BEGIN",
     "lock": f"SELECT head, {_NOW} FROM policy WHERE id = $1 FOR NO KEY UPDATE",
     # Each statement sees what was committed when it began, so this one sees all that the lock waited for.
-    "missed": f"SELECT {_EVENTS} FROM event WHERE policy = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+    "missed": _PAGED % ("$1", "$2", "$3"),
     "events": f"SELECT {_EVENTS} FROM event WHERE policy = $1 AND key = ANY($2) ORDER BY key, turn",
     "strays": "SELECT key, turn, at, fate, body FROM stray WHERE policy = $1 AND key = ANY($2) ORDER BY key, turn",
     "insert": f"""INSERT INTO event(policy, {_EVENTS}) SELECT $1, * FROM unnest(
@@ -191,9 +197,7 @@ class PostgresStore:
 
     async def read(self, policy: int, after: int, limit: int) -> Sequence[Event]:
         """Return events after a place in the log, oldest first."""
-        rows = await self._all(
-            f"SELECT {_EVENTS} FROM event WHERE policy = %s AND seq > %s ORDER BY seq LIMIT %s", (policy, after, limit)
-        )
+        rows = await self._all(_PAGED, (policy, after, limit))
         return [Event._make(row) for row in rows]
 
     async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:

@@ -20,6 +20,7 @@ from armtriage.service.events import STRAY, Event, History
 from armtriage.service.logs import note
 from armtriage.service.stores.lock import OWNER_ONLY, FileLock
 from armtriage.service.stores.store import (
+    PAGE,
     Group,
     KeyRow,
     PolicyGone,
@@ -347,11 +348,19 @@ class SqliteStore:
 
     async def read(self, policy: int, after: int, limit: int) -> Sequence[Event]:
         """Return events after a place in the log, oldest first."""
-        return await self._all(
-            "SELECT seq,kind,key,turn,number,at,body FROM event WHERE policy=? AND seq>? ORDER BY seq LIMIT ?",
-            (policy, after, limit),
-            Event._make,
-        )
+        statement = "SELECT seq,kind,key,turn,number,at,body FROM event WHERE policy=? AND seq>? ORDER BY seq LIMIT ?"
+
+        def fetch() -> list[Event]:
+            found, room = [], PAGE
+            with self._reader() as connection:
+                for row in connection.execute(statement, (policy, after, limit)):
+                    found.append(Event._make(row))
+                    room -= len(found[-1].body)
+                    if room <= 0:
+                        break
+            return found
+
+        return await asyncio.to_thread(fetch)
 
     async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions; of many in a thread, since each may be long."""

@@ -11,7 +11,22 @@ from typing import NamedTuple, Protocol
 from armtriage.errors import ArmtriageError
 from armtriage.service.events import Event, History, Stray
 
-__all__ = ["Group", "KeyRow", "PolicyGone", "PolicyRow", "Snapshot", "Store", "StoreError", "Write", "migrations"]
+__all__ = [
+    "PAGE",
+    "Group",
+    "KeyRow",
+    "PolicyGone",
+    "PolicyRow",
+    "Snapshot",
+    "Store",
+    "StoreError",
+    "Write",
+    "migrations",
+]
+
+
+PAGE = 2**24
+"""Bytes of events after which no more are read at once: a single one may have millions."""
 
 
 class StoreError(ArmtriageError, RuntimeError):
@@ -144,7 +159,7 @@ class Store(Protocol):
         """Delete a policy with all that belongs to it."""
 
     async def read(self, policy: int, after: int, limit: int) -> Sequence[Event]:
-        """Return events after a place in the log, oldest first."""
+        """Return events after a place in the log, oldest first: `limit` at most, and about `PAGE` bytes."""
 
     async def history(self, policy: int, keys: Sequence[str]) -> Mapping[str, History]:
         """Return the histories of decisions."""
