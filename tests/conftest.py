@@ -173,7 +173,6 @@ POLICIES: dict[str, Entry] = {
     "GuardedLinear-strict": Entry(GuardedLinear, {"factor": 0.02, "delta": 0.5}, "contexts"),
     "GuardedLinear-free": Entry(GuardedLinear, {"certificate": False, "noise_scale": 0.3}, "contexts"),
     "GuardedLinear-disjoint": Entry(GuardedLinear, {"model": "disjoint", "factor": 0.02, "delta": 0.5}, "contexts"),
-    "GuardedLinear-staged": Entry(GuardedLinear, {"fallback": "hierarchical", "factor": 0.001}, "contexts"),
     "GuardedLinear-hybrid": Entry(GuardedLinear, {"model": "hybrid"}, "contexts"),
     "C2UCB": Entry(C2UCB, {}, "contexts"),
     "C2UCB-width": Entry(C2UCB, {"width": 0.5}, "contexts"),

@@ -38,7 +38,7 @@ from armtriage import (
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row_of, stream
 from armtriage.policies.guard.guarded import GuardedPolicy
-from armtriage.policies.linear import GuardedByArm, GuardedHierarchical
+from armtriage.policies.linear import GuardedByArm
 from conftest import POLICIES, Entry
 from twins import index, sampling, saved
 from twins.cases import SETS
@@ -416,26 +416,6 @@ class GuardingByArm(Guarding):
             np.testing.assert_allclose(own.base[arm], expected @ moment, rtol=1e-6, atol=1e-8)
 
 
-class GuardingStaged(Guarding):
-    """The sums have the rewards of admitted rounds only."""
-
-    everything = None
-
-    def homes_of(self, arms: np.ndarray) -> list[int]:
-        return self.policy._notes[self.policy._asked - 1].tolist()  # type: ignore[no-any-return]
-
-    def check(self) -> None:
-        Regressing.check(self)
-        policy = self.policy
-        waiting = [one.arms.size for one in policy.open_decisions if not policy._notes[one.number].any()]
-        assert policy._state.fit.pending == sum(waiting)
-        stages = policy._state.staged.ridge
-        for h in range(3):
-            x, r, home = self.columns
-            moment = stages.moment[h] + stages.moment_carry[h]
-            np.testing.assert_allclose(moment, x[home == h + 1].T @ r[home == h + 1], rtol=1e-12, atol=1e-12)
-
-
 MODELS: dict[type[Policy], Any] = {
     CombUCB1: indexed,
     CombinatorialUCB: indexed,
@@ -447,7 +427,6 @@ MODELS: dict[type[Policy], Any] = {
     C2UCB: Bounding,
     GuardedLinear: Guarding,
     GuardedByArm: GuardingByArm,
-    GuardedHierarchical: GuardingStaged,
     LinearThompsonSampling: Drawing,
     HierarchicalElimination: Staged,
 }

@@ -405,11 +405,6 @@ def test_bounds_of_guards_with_contexts_by_hand():
     sizes = {"dimension": 4, "budget": 3, "horizon": 2**20}
     assert bounds.guarded_linear_upper(**sizes, factor=0.5).value == pytest.approx(1.5 * expected)
     assert bounds.guarded_linear_upper(**{**sizes, "horizon": 2}).value == 2 * 2 * 3 * 2
-    # H = ceil(log2 sqrt(3 * 2^20)) = 11 stages; a union over 2 K H T (T + 1).
-    a = 4 * math.log2(1 + pulls / 4)
-    multiple = math.sqrt(2 * math.log(2 * 7 * 11 * 2**20 * (2**20 + 1) / 0.01)) + 1
-    expected = 12 * (3 / math.sqrt(2) * multiple * math.sqrt(a * pulls) + 3 * a + math.sqrt(pulls))
-    assert bounds.guarded_hierarchical_upper(n_arms=7, **sizes, factor=0.0).value == pytest.approx(expected)
 
 
 def test_the_bound_by_counting_is_below_the_one_by_stages():
@@ -474,7 +469,6 @@ def test_arrays_of_horizons_give_the_values_of_each():
         (bounds.full_information_lower, {"n_arms": 40, "budget": 3, "gap": 0.1}),
         (bounds.linear_upper, linear),
         (bounds.guarded_linear_upper, {"budget": 3, "dimension": 4}),
-        (bounds.guarded_hierarchical_upper, linear),
         (bounds.guarded_by_arm_upper, linear),
         (bounds.linear_lower, linear),
         (bounds.constrained_upper, {"n_arms": 40, "budget": 3, "cover": 5, "gap": 0.1}),

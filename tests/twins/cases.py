@@ -293,7 +293,6 @@ def _guard_medium_case(kind: str) -> Case:
 VARIANTS = ("paper", "repaired", "tight")
 LINEAR = (*VARIANTS, "C2UCB", "LinearThompsonSampling", "GuardedLinear")
 BY_ARM = ("disjoint", "hybrid")
-OTHERS = (*BY_ARM, "staged-fallback")
 RICH = 10_000  # linear problems from this number on let all variants confirm arms
 RANGES = ((-1.0, 1.0), (-3.0, 2.0), (0.0, 1.0))
 CONTEXTS = ("array", "fixed", "callable", "cube", "copies", "zeros", "short", "sphere")
@@ -387,18 +386,14 @@ def linear_case(name: str, number: int, rounds: int, how: str) -> Case:
         options["noise_scale"] = noise if width is None else None
         policy = C2UCB(*sizes, delta=delta, width=width, ridge=ridge, **options)
         make = partial(linear.C2UCBTwin, *sizes[1:], delta, width, ridge, sigma)
-    elif name in ("GuardedLinear", *OTHERS):
+    elif name in ("GuardedLinear", *BY_ARM):
         # A small factor and a large delta make the account full within the few rounds of a case.
         more = {"delta": delta, "factor": (1.0, 0.05, 0.3, 0.0)[number // 2 % 4], "norm_bound": (1.0, 3.0)[number % 2]}
-        certified = number % 9 != 8 or name == "staged-fallback"
+        certified = number % 9 != 8
         model = name if name in BY_ARM else "shared"
-        if name == "staged-fallback":
-            options["fallback"], more["factor"] = "hierarchical", more["factor"] / 20.0
         policy = GuardedLinear(*sizes, certificate=certified, model=model, **more, **options)
         about = {"sigma": sigma, "certified": certified, "ends": (low / unit, high / unit), **more}
         make = partial(linear.GuardedTwin, *sizes[1:], seed=seed, replication=replication, **about)
-        if name == "staged-fallback":
-            make = partial(linear.StagedFallbackTwin, *sizes, seed=seed, replication=replication, **about)
         if name in BY_ARM:
             hybrid = name == "hybrid"
             make = partial(linear.ByArmTwin, *sizes, hybrid=hybrid, seed=seed, replication=replication, **about)

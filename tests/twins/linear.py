@@ -207,20 +207,11 @@ class HierarchicalTwin(LinearTwin):
         t: int,
         contexts: np.ndarray,
         played: Collection[int] | None = None,
-        start: tuple[Numbers, Numbers] | None = None,
-        order: Numbers | None = None,
     ) -> list[int]:
         contexts = np.array(contexts, float)
         active, stages, margin = list(range(self.n_arms)), list[Stage](), math.inf
         slate: list[int] = []
         lower, upper = dict.fromkeys(active, -math.inf), dict.fromkeys(active, math.inf)
-        if start is not None:
-            # What others know for certain decides before the first stage, which may learn from what it confirms.
-            lower, upper = dict(start[0]), dict(start[1])
-            rule = interval_rule(lower, upper, self.budget)
-            slate, active = rule.verdict()
-            margin = rule.margin()
-            self.home |= {(t, a): 1 for a in slate}
         for h in range(1, self.stages + 1):
             if len(slate) == self.budget:
                 break
@@ -265,8 +256,8 @@ class HierarchicalTwin(LinearTwin):
             active = stage.kept
         filled = []
         if len(slate) < self.budget:
-            by = {a: order[a] for a in active} if order is not None else {a: stages[-1].est[a] for a in active}
-            if self.variant == "tight" and order is None:
+            by = {a: stages[-1].est[a] for a in active}
+            if self.variant == "tight":
                 by = self.everything.estimates(contexts, active)
             filled = top(by, self.budget - len(slate), played)
             margin = min(margin, split(by, len(filled)) if played is None else math.inf)
@@ -566,44 +557,3 @@ class ByArmTwin(GuardedTwin):
             self.ridges[1],
             *([self.ridges[0]] if self.shared else []),
         ]
-
-
-class StagedFallbackTwin(GuardedTwin):
-    """The same, with rounds of elimination where the account is full, whose rewards nobody else learns from."""
-
-    def __init__(self, n_arms: int, dimension: int, budget: int, **about: Any) -> None:
-        super().__init__(dimension, budget, **about)
-        self.staged = HierarchicalTwin(n_arms, dimension, budget, 4**20, 0.5, "tight")
-
-    def scale(self, rounds: int) -> tuple[int, float]:
-        """Stages, and the multiple of the norm that is their width, after so many rounds."""
-        stages = max(1, math.ceil(math.log2(math.sqrt(self.budget * rounds))))
-        union = 2 * self.staged.n_arms * stages * rounds * (rounds + 1)
-        return stages, self.sigma * math.sqrt(2 * math.log(union / self.delta)) + self.norm_bound
-
-    def allowed(self, rounds: int) -> float:
-        pulls = self.budget * rounds
-        most, m = self.d * math.log(1 + pulls / self.d), self.scale(rounds)[1]
-        staged = 30.6 * m * math.sqrt(most * pulls) + 17.4 * most * self.budget + 12 * math.sqrt(pulls)
-        return min((self.high - self.low) * pulls, staged)
-
-    def forced_slate(
-        self, t: int, x: np.ndarray, lower: Numbers, upper: Numbers, played: Collection[int] | None
-    ) -> tuple[list[int], float]:
-        self.staged.stages, self.staged.scale = self.scale(self.forced)
-        order = self.fixed.estimates(x, range(len(x)))
-        return self.staged.select(t, x, played, (lower, upper), order), self.staged.margin(t)
-
-    def beliefs(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
-        forced = {t: self.open.pop(t) for t in list(self.open) if t in self.staged.rounds}
-        found = super().beliefs(x)
-        self.open |= forced
-        return found
-
-    def update(self, t: int, rewards: Numbers) -> None:
-        if t not in self.staged.rounds:
-            super().update(t, rewards)
-            return
-        del self.open[t]
-        self.staged.unit = self.unit
-        self.staged.update(t, rewards)

@@ -16,7 +16,7 @@ import pytest
 
 from armtriage import FeedbackGraph, HierarchicalElimination, StochasticEnvironment, Trace
 from twins import cases
-from twins.cases import INDEX, LARGE, LINEAR, LISTED, MEDIUM, OTHERS, OVER_SETS, RANGES, RICH, SETS, VARIANTS, case_of
+from twins.cases import BY_ARM, INDEX, LARGE, LINEAR, LISTED, MEDIUM, OVER_SETS, RANGES, RICH, SETS, VARIANTS, case_of
 from twins.harness import Played, decisions_of, first_difference, play, regret_of, simulated
 from twins.linear import HierarchicalTwin
 
@@ -39,9 +39,9 @@ GUARDED += ["guard-medium/quiet", *(f"{name}/40" for name in MIDDLE[-3:])]
 # The printed width is so large that it takes long to learn enough for the later stages.
 SCALED = linear(range(32), 120, "scaled") + linear(range(353, 378, 24), 120, "scaled", VARIANTS)
 SCALED += linear(range(0, 21, 7), 800, "scaled", VARIANTS)
-SCALED += linear(range(0, 32, 5), 60, "scaled", OTHERS)
+SCALED += linear(range(0, 32, 5), 60, "scaled", BY_ARM)
 RAW = linear(range(100, 124), 120, "raw") + linear(range(RICH, RICH + 2), 1500, "raw", VARIANTS)
-RAW += linear(range(100, 124, 5), 60, "raw", OTHERS)
+RAW += linear(range(100, 124, 5), 60, "raw", BY_ARM)
 ORACLE = [f"oracle/{i}" for i in range(80)]
 HARDER = [f"exchange/{i}" for i in range(16)] + [f"wide/{i}" for i in range(44, 52)]
 LISTS = {kind: [f"listed/{kind[0]}/{kind[1]}/{i}" for i in range(24)] for kind in LISTED}
@@ -53,7 +53,7 @@ SORTED = [*BIG, *PRINTED, *REDUCED, "drift/printed", "drift/reduced", *GUARDED]
 CASES = [*SORTED, *INDEXED, *SCALED, *RAW, *ORACLE, *HARDER, *LISTED_CASES, *OVER, *GUARD_SETS]
 
 LATE = linear(range(200, 212), 120, "scaled") + linear(range(RICH, RICH + 1), 1500, "scaled", VARIANTS)
-LATE += linear(range(205, 217, 2), 60, "scaled", OTHERS)
+LATE += linear(range(205, 217, 2), 60, "scaled", BY_ARM)
 LATE += ORACLE[::2] + HARDER[::2] + LISTED_CASES[::2] + GUARD_SETS[::2]
 LATE += [f"over-set/{policy}/{family}/bernoulli" for policy in OVER_SETS for family in SETS if family != "top"]
 LATE += [f"index/{name}/{i}" for name in INDEX for i in range(1, 18, 4)]
@@ -63,7 +63,7 @@ LATE += [*PRINTED[::3], *REDUCED[::4], "drift/printed", "drift/reduced", *GUARD[
 SMALL = {"gap", "default/0", "guard-hubs/1", "exchange/0", "wide/44", *(f"printed/{i}" for i in range(12))}
 SMALL |= {f"reduced/{i}" for i in range(16)} | {f"guard/{i}" for i in range(12)} | {f"oracle/{i}" for i in range(8)}
 SMALL |= {f"index/{name}/{i}" for name in INDEX for i in range(4)} | set(linear(range(100, 106), 120, "raw"))
-SMALL |= set(linear(range(100, 106, 5), 60, "raw", OTHERS))
+SMALL |= set(linear(range(100, 106, 5), 60, "raw", BY_ARM))
 SMALL |= {names[i] for names in LISTS.values() for i in range(4)}
 SMALL |= {f"over-set/{one}/{family}/beta" for one in OVER_SETS for family in ("trees", "paths", "knapsack")}
 

@@ -4,7 +4,6 @@ from armtriage.policies.linear.c2ucb import C2UCB
 from armtriage.policies.linear.certificate import ContextualCertificate
 from armtriage.policies.linear.contextual_guard import ContextualGuard
 from armtriage.policies.linear.guarded_by_arm import GuardedByArm
-from armtriage.policies.linear.guarded_hierarchical import GuardedHierarchical
 from armtriage.policies.linear.guarded_linear import GuardedLinear
 from armtriage.policies.linear.hierarchical import HierarchicalElimination, StageTriage
 from armtriage.policies.linear.linear_thompson import LinearThompsonSampling
@@ -14,7 +13,6 @@ __all__ = [
     "ContextualCertificate",
     "ContextualGuard",
     "GuardedByArm",
-    "GuardedHierarchical",
     "GuardedLinear",
     "HierarchicalElimination",
     "LinearThompsonSampling",

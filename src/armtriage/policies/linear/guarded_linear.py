@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any, Unpack
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from armtriage._arguments import (
 from armtriage.arms import Name
 from armtriage.certificate import Account, Exchange
 from armtriage.decisions import Decision
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.random import uniform
@@ -67,7 +68,6 @@ from armtriage.policies.options import Options
 __all__ = ["GuardedLinear"]
 
 _MODELS = ("shared", "disjoint", "hybrid")
-_FALLBACKS = ("optimistic", "hierarchical")
 _OWN, _SURE = 1, 2
 _FAR = 1e100
 _ROUNDING = 1e-13
@@ -256,10 +256,6 @@ class GuardedLinear(CompiledContextualPolicy):
     model : {"shared", "disjoint", "hybrid"}
         One theta for all arms; one of its own, of norm at most `norm_bound`, for each; or its own around one that is
         shared, from which a new arm starts. What is certified then goes by each arm's own rewards.
-    fallback : {"optimistic", "hierarchical"}
-        What is played where the account is full. The second has regret of order sqrt(d S T) up to logarithms, with
-        probability 1 - 2 delta, if contexts do not depend on rewards, in place of d sqrt(S T): a larger number for d
-        below some thousands, and more regret; see `armtriage.theory.guarded_hierarchical_upper`.
     certificate : bool
         Without, nothing is priced and nothing guaranteed, and a round costs half as much.
     names, reward_range, direction, sleepers_seen, context_bound, features
@@ -302,7 +298,6 @@ class GuardedLinear(CompiledContextualPolicy):
         norm_bound: float | None = None,
         noise_scale: float | None = None,
         model: str = "shared",
-        fallback: str = "optimistic",
         certificate: bool = True,
         context_bound: float = 1.0,
         features: Any = None,
@@ -310,15 +305,11 @@ class GuardedLinear(CompiledContextualPolicy):
     ) -> None:
         super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self.model = check_choice("model", model, _MODELS)
-        self.fallback = check_choice("fallback", fallback, _FALLBACKS)
-        if fallback == "hierarchical" and (model != "shared" or not certificate):
-            raise ValueError("fallback must be 'optimistic' without a certificate, and where model is not 'shared'")
-        if type(self) is GuardedLinear and (model, fallback) != ("shared", "optimistic"):
+        if type(self) is GuardedLinear and model != "shared":
             from armtriage.policies.linear.guarded_by_arm import GuardedByArm
-            from armtriage.policies.linear.guarded_hierarchical import GuardedHierarchical
 
             # Not by __new__, whose signature would hide this one from all who read it.
-            self.__class__ = GuardedHierarchical if model == "shared" else GuardedByArm
+            self.__class__ = GuardedByArm
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
         if norm_bound is None:
@@ -332,6 +323,11 @@ class GuardedLinear(CompiledContextualPolicy):
             raise ValueError(f"noise_scale must be {most}, got {noise_scale!r}")
         self.certified = check_flag("certificate", certificate)
         self._chosen = np.empty(0, np.int64)  # the candidates of its own choice in the last round
+
+    @classmethod
+    def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
+        # Earlier files name the fallback, since there were two; those with the other one are of another class.
+        return super()._make(graph, {name: value for name, value in config.items() if name != "fallback"})
 
     @property
     def config(self) -> dict[str, Any]:

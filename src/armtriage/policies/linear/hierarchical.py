@@ -185,16 +185,6 @@ def _fill(params: Params, state: State, contexts: NDArray[np.float64], n: int, f
 
 
 @kernel
-def fill_by(state: State, estimates: NDArray[np.float64], n: int, free: int) -> None:
-    """Choose the rest of the decision by the estimates of others."""
-    for i in range(n):
-        state.values[i], state.order[i] = estimates[state.active[i]], state.active[i]
-    top_first(state.values, state.order, n, free)
-    for i in range(free):
-        _put(state, state.order[i], FILLED, 0, _NOWHERE)
-
-
-@kernel
 def begin(state: State, n: int) -> None:
     """Let all arms be open, with nothing known of them."""
     for arm in range(n):

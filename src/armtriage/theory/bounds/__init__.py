@@ -6,7 +6,6 @@ from armtriage.theory.bounds.for_environment import bounds_for, tie_gap
 from armtriage.theory.bounds.graph import gap_upper, instance_upper, minimax_upper, ucb_full_information_upper
 from armtriage.theory.bounds.linear import (
     guarded_by_arm_upper,
-    guarded_hierarchical_upper,
     guarded_linear_upper,
     linear_lower,
     linear_upper,
@@ -23,7 +22,6 @@ __all__ = [
     "gap_lower",
     "gap_upper",
     "guarded_by_arm_upper",
-    "guarded_hierarchical_upper",
     "guarded_linear_upper",
     "instance_upper",
     "layer_size",

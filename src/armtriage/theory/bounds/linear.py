@@ -20,7 +20,6 @@ from armtriage.theory.bounds.bound import (
 
 __all__ = [
     "guarded_by_arm_upper",
-    "guarded_hierarchical_upper",
     "guarded_linear_upper",
     "linear_lower",
     "linear_upper",
@@ -175,51 +174,6 @@ def guarded_by_arm_upper(
     law = (delta, factor, norm_bound, noise_scale, width)
     limits = _guarded(d, n_arms, times, parts, budget, times, *law)
     return make_bound("guarded_by_arm_upper", "upper", "repaired", words, *limits)
-
-
-def guarded_hierarchical_upper(
-    *,
-    n_arms: int,
-    dimension: int,
-    budget: int,
-    horizon: ArrayLike,
-    delta: float = 0.01,
-    factor: float = 1.0,
-    noise_scale: float = 1.0,
-) -> Bound:
-    """Return the bound for a guard that falls back on hierarchical elimination, of order sqrt(d S T) ln(K S T).
-
-    It is what ``GuardedLinear(fallback="hierarchical")`` promises for contexts that do not depend on rewards. Forced
-    rounds are those of `HierarchicalElimination`, with stages that learn from forced rounds alone and an account that
-    never looks at them: 1 + `factor` times ``30.6 m sqrt(L S T) + 17.4 L S + 12 sqrt(S T)``. Below some d = 5,000 it
-    is larger than `guarded_linear_upper` wherever that is below the trivial bound. It holds with probability
-    1 - 2 `delta`.
-
-    Parameters
-    ----------
-    n_arms, dimension, budget : int
-        K, d and S.
-    horizon : int or array of int
-        T; several give an array of values.
-    delta, factor, noise_scale
-        As for `guarded_linear_upper`.
-
-    Examples
-    --------
-    >>> sizes = {"dimension": 10, "budget": 5, "horizon": 20_000, "factor": 0.0}
-    >>> guarded_hierarchical_upper(n_arms=100, **sizes).value > 10 * guarded_linear_upper(**sizes).value
-    True
-    """
-    n_arms, budget = check_budget(n_arms, budget)
-    d, times = check_count("dimension", dimension, 1), as_horizons(horizon)
-    delta, noise = check_probability("delta", delta), check_number("noise_scale", noise_scale)
-    share = 1.0 + check_number("factor", factor)
-    stages = np.maximum(1.0, np.ceil(0.5 * np.log2(budget * times)))
-    union = np.log(2.0 * n_arms * stages) + np.log(times) + np.log(times + 1.0)
-    multiple = noise * np.sqrt(2.0 * (union - math.log(delta))) + 1.0
-    value = share * _SPREAD["tight"] * _staged(multiple, _potential(d, budget * times, 1.0), budget, times)
-    words = "with probability 1 - 2 delta, the regret of a guard with this fallback is at most this, at all times"
-    return make_bound("guarded_hierarchical_upper", "upper", "repaired", words, value, 2.0 * budget * times)
 
 
 def _potential(dimension: int, pulls: Floats, ridge: float) -> Floats:
