@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import subprocess
 import sys
 
 import pytest
 
+from conftest import score
 from service.calls import run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops a server by a signal")
@@ -76,6 +78,16 @@ async def _said(port, *pieces, eof=False, pause=0.0):
             return await reader.read()
         finally:
             writer.close()
+
+
+async def _heard(port, *pieces, **more):
+    """Return the same, or nothing where the server has closed the connection before all was sent."""
+    try:
+        return await _said(port, *pieces, **more)
+    except TimeoutError:
+        raise
+    except OSError:
+        return b""
 
 
 def _statuses(said):
@@ -189,5 +201,83 @@ def test_clients_that_leave_at_once_leave_nothing_behind(port):
         said = [await _said(port, _post(DECIDE, b'{"id": "gone-%d"}' % number), eof=True) for number in range(30)]
         assert {status for one in said for status in _statuses(one)} <= {200, 201}
         assert len({re.search(rb'"number":(\d+)', one)[1] for one in said}) == 30
+
+    run(work)
+
+
+WHOLE = [
+    _post(CREATE, SLATE, b"connection: close\r\n"),
+    _post(DECIDE, b'{"id": "m:1", "exclude": ["tea"]}', b"connection: close\r\n"),
+    _post(
+        b"/v1/policies/slate/rewards", b'{"decision": "m:1", "hits": ["jam"], "last": false}', b"connection: close\r\n"
+    ),
+    _chunked(DECIDE, b"2\r\n{}\r\n0\r\nx: y\r\nhost: evil\r\n\r\n"),
+    _post(
+        b"/dashboard/session", b'{"key": "x"}', b"x-armtriage: 1\r\nx-forwarded-for: 1.2.3.4\r\nconnection: close\r\n"
+    ),
+    _get(b"/dashboard/page?path=/policies/slate&page=1"),
+    _get(b"/v1/policies/slate/export.parquet?after=-1&limit=3"),
+]
+PARTS = [b"\r\n", b"\r\n\r\n", b" ", b":", b"\x00", b"\xff", b"0", b"-1", b"%", b"{", b'"', b"content-length: 5\r\n",
+         b"transfer-encoding: chunked\r\n", b"host: evil\r\n", b"expect: 100-continue\r\n", b"a" * 70_000]  # fmt: skip
+
+
+def _mutated(chance):
+    """Return a request that has lost, doubled or got something somewhere, in pieces."""
+    text = chance.choice(WHOLE)
+    for _ in range(chance.randrange(1, 4)):
+        start = chance.randrange(len(text))
+        stop = min(start + chance.choice([0, 0, 1, 2, 20]), len(text))
+        text = text[:start] + chance.choice([*PARTS, b"", text[start:stop] * 2]) + text[stop:]
+    cuts = sorted(chance.randrange(len(text) + 1) for _ in range(chance.randrange(3)))
+    return [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+def _play_mutated(port, many, seed):
+    async def work():
+        chance = random.Random(seed)
+        for _ in range(0, many, 100):
+            some = [_mutated(chance) for _ in range(100)]
+            for pieces, said in zip(
+                some, await asyncio.gather(*(_heard(port, *one, eof=True) for one in some)), strict=True
+            ):
+                assert set(_statuses(said)) <= {100, 200, 201, 400, 401, 403, 404, 405, 408, 409, 413, 422, 429}, pieces
+            assert _statuses(await _said(port, _get(HEALTH))) == [200]
+
+    run(work)
+
+
+def test_requests_that_were_damaged_have_an_answer_or_an_end(port):
+    _play_mutated(port, 200, 7)
+
+
+@pytest.mark.long
+def test_requests_that_were_damaged_have_an_answer_or_an_end_for_long(port):
+    _play_mutated(port, 20_000, 11)
+    score("damaged requests as bytes", 20_000, "an answer below 500 or an end")
+
+
+CUT = [
+    "pipelined", "chunked", "no size", "chunks and a length", "two lengths", "a head of 70 kB at once",
+    "a head of 60 kB", "a trailer that names another host", "trailers of 200 kB", "a host from elsewhere",
+    "lines without returns",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_request_means_the_same_however_it_is_cut(port, name):
+    """What one read has and the next has not must decide nothing: limits and trailers once did."""
+    pieces, statuses = RAW[name]
+    text, chance = b"".join(pieces), random.Random(name)
+
+    async def work():
+        cuts = [sorted(chance.randrange(1, len(text)) for _ in range(3)) for _ in range(10)]
+        cut = [[text[a:b] for a, b in zip([0, *some], [*some, len(text)], strict=True)] for some in cuts]
+        for said in await asyncio.gather(*(_heard(port, *one, pause=0.01) for one in cut)):
+            # The same id again is 200; a refusal can be lost to a client that goes on writing.
+            found = [201 if status == 200 and 201 in statuses else status for status in _statuses(said)]
+            assert found == [201 if status == 200 and 201 in statuses else status for status in statuses] or (
+                statuses == [400] and not said
+            )
 
     run(work)
