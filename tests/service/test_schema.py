@@ -20,8 +20,8 @@ from armtriage.service.openapi import document
 from conftest import score
 from service.journal import make_slate, serving
 
-# A stream never ends, and a file for a whole log is not JSON.
-_APART = ("stream", "export", "events", "metrics")
+ARMS = [f"item-{arm}" for arm in range(8)]
+_APART = ("stream",)  # it never ends
 CHECKS = (
     not_a_server_error,
     status_code_conformance,
@@ -39,6 +39,8 @@ def url(tmp_path_factory):
             async with server.client() as call:
                 await make_slate(call)
                 await server.ready(call)
+                for number in range(5):
+                    await call.post("/v1/policies/slate/decisions", json={"id": f"visit-{number}"})
 
         asyncio.run(begin())
         yield server.url
@@ -52,16 +54,40 @@ def _operations():
 OPERATIONS = {one.definition.raw["operationId"]: one for one in _operations()}
 
 
+def _knowing(body, draw):
+    """Return a body in which some names are those of the decisions and arms that are there."""
+    if isinstance(body, list):
+        return [_knowing(one, draw) for one in body]
+    if not isinstance(body, dict):
+        return body
+    arms, found = st.sampled_from(ARMS), {}
+    for key, value in body.items():
+        if key in ("decision", "id") and isinstance(value, str):
+            found[key] = draw(st.sampled_from([value, "visit-1", "visit-2"]))
+        elif key in ("hits", "exclude", "eligible", "retire", "restore", "add") and isinstance(value, list):
+            found[key] = [draw(st.one_of(st.just(one), arms)) for one in value]
+        elif key in ("rewards", "meta", "contexts", "rows") and isinstance(value, dict):
+            found[key] = {draw(arms): one for one in value.values()}
+        else:
+            found[key] = _knowing(value, draw)
+    return found
+
+
 def _fuzz(url: str, name: str, examples: int) -> None:
     @settings(
         max_examples=examples, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
-    @given(case=OPERATIONS[name].as_strategy(), known=st.booleans())
-    def fuzz(case, known: bool) -> None:
-        if known and "name" in (case.path_parameters or {}):
-            case.path_parameters["name"] = "slate"
-        case.call_and_validate(base_url=url, checks=CHECKS, timeout=20)
+    @given(case=OPERATIONS[name].as_strategy(), known=st.booleans(), data=st.data())
+    def fuzz(case, known: bool, data: st.DataObject) -> None:
+        if known:
+            for where, value in {"name": "slate", "id": "visit-1"}.items():
+                if where in (case.path_parameters or {}):
+                    case.path_parameters[where] = value
+            case.body = _knowing(case.body, data.draw)
+        # A body that was wrong may have become right.
+        checks = [one for one in CHECKS if not (known and one is negative_data_rejection)]
+        case.call_and_validate(base_url=url, checks=checks, timeout=20)
 
     fuzz()
 
