@@ -16,6 +16,8 @@ __all__ = ["ReplayEnvironment"]
 class ReplayEnvironment:
     """Plays a recorded table of outcomes, with regret against the best fixed decision in hindsight.
 
+    All replications have this one record: they differ by the policy's own randomness only.
+
     Parameters
     ----------
     outcomes : array_like
