@@ -13,6 +13,7 @@ from armtriage.certificate.bounds import (
 from armtriage.certificate.certificate import Account, Certificate, Exchange, certificate_of, in_json, listed
 from armtriage.certificate.certify import certify
 from armtriage.certificate.eligible import DecisionWatch, PatternBook
+from armtriage.certificate.informative import Stake, caveat
 from armtriage.certificate.over_decisions import (
     DecisionCertificate,
     certificate_of_decisions,
@@ -30,9 +31,11 @@ __all__ = [
     "DecisionWatch",
     "Exchange",
     "PatternBook",
+    "Stake",
     "Tally",
     "Watch",
     "by_exposure",
+    "caveat",
     "cert_among",
     "certificate_of",
     "certificate_of_decisions",

@@ -7,7 +7,7 @@ pulled, bounds the loss of a whole log, and today's intervals price yesterday's 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,7 @@ def cert_among(
     return float(exchanges(arms, eligible, Bounds(lower, upper))[2].sum())
 
 
-def log_bound(pulls: NDArray[np.int64], rounds: int, budget: int, bounds: Bounds) -> float:
+def log_bound(pulls: NDArray[Any], rounds: float, budget: int, bounds: Bounds) -> float:
     """Return the largest sum over V' of (R - m) U inside and -m L outside: the retrospective certificate."""
     kept = pulls * bounds.lower
     gains = (rounds - pulls) * bounds.upper + kept
@@ -122,7 +122,7 @@ def log_bound(pulls: NDArray[np.int64], rounds: int, budget: int, bounds: Bounds
     return float(best.sum() - kept.sum())
 
 
-def by_exposure(bounds: Bounds, pulls: NDArray[np.int64], exposures: NDArray[np.int64], slots: int) -> float:
+def by_exposure(bounds: Bounds, pulls: NDArray[Any], exposures: NDArray[Any], slots: float) -> float:
     """Return what decisions among eligible arms have lost at most: the best use of `slots` places, by today's bounds.
 
     An arm that was to be played x times gains at most the share x / e of what it gains if it is played in all the

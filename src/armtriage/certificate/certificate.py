@@ -26,6 +26,7 @@ from armtriage.certificate.bounds import (
     intervals_of,
     log_bound,
 )
+from armtriage.certificate.informative import Stake, caveat
 from armtriage.triage import Triage, triage_among
 
 __all__ = [
@@ -119,6 +120,13 @@ class Certificate:
         What they seem to have lost in all, were each mean what it is so far: no bound, and nothing is promised of it.
     intervals : Bounds or None
         Lower and upper bounds on the mean of each arm, in the units of rewards: those that all of this is read from.
+    informative : bool
+        False while `regret_bound` is no smaller than what doing nothing would have lost: all that was earned, or what
+        the best decision certainly would have earned; with costs, all that was paid above the least that is possible.
+    needed : int or None
+        About how many more decisions make it informative: 0 if it is, None if that cannot be foreseen.
+    earned : float
+        What the decisions seem to have earned in all, or with costs to have paid, by the means so far.
 
     Examples
     --------
@@ -150,6 +158,9 @@ class Certificate:
     by_pattern: float | None = None
     estimate: float | None = None
     intervals: Bounds | None = None
+    informative: bool = False
+    needed: int | None = None
+    earned: float = 0.0
 
     def __str__(self) -> str:
         if self.contradictions:
@@ -162,7 +173,8 @@ class Certificate:
             f"All this takes an arm's mean to be constant, whatever was known when it was chosen, and {self._told} to "
             "be told whatever they are."
         )
-        return " ".join([self._of_past(), self._of_next(), self._of_arms(), *self._of_silent(), assumed])
+        empty = [] if self.informative or not self.rounds else [self._of_nothing()]
+        return " ".join([self._of_past(), *empty, self._of_next(), self._of_arms(), *self._of_silent(), assumed])
 
     @property
     def _costs(self) -> bool:
@@ -188,6 +200,9 @@ class Certificate:
         if self._costs:
             return f"{sure}, {made} cost at most {most} more in all, {each} each, than {best}."
         return f"{sure}, {made} lost at most {most} in all, {each} each, against {best}."
+
+    def _of_nothing(self) -> str:
+        return caveat(self.regret_bound, self.earned, self.needed, self._told)
 
     def _of_silent(self) -> list[str]:
         if not self.silent:
@@ -304,8 +319,8 @@ def certificate_of(
     width = reward_range[1] - reward_range[0]
     delta = check_probability("delta", delta)
     unit = np.clip(tally.sums, 0.0, tally.counts)
+    shares = tally.counts.size if divisors is None else divisors
     if bounds is None:
-        shares = tally.counts.size if divisors is None else divisors
         bounds = intervals_of(tally, shares, delta)
     live = np.arange(tally.counts.size) if arms is None else arms
     open_to = live if eligible is None else eligible
@@ -321,22 +336,28 @@ def certificate_of(
             raise ValueError(f"next_decision must be arms that may be played, got {next_decision!r}")
     outside, inside, amounts = exchanges(chosen, open_to, bounds)
     pulled = int(tally.pulls.sum())
-    exact = Bounds(means, means)
-    if exposures is None:
-        slots = budget * rounds
-        past, seeming = (log_bound(tally.pulls, rounds, budget, one) for one in (bounds, exact))
-    else:
-        slots = pulled if slots is None else slots
-        past, seeming = (by_exposure(one, tally.pulls, exposures, slots) for one in (bounds, exact))
+    slots = budget * rounds if exposures is None else pulled if slots is None else slots
+    places = slots
+
+    def lost(pulls: NDArray[Any], times: float, by: Bounds) -> float:
+        if exposures is None:
+            return log_bound(pulls, times * rounds, budget, by)
+        return by_exposure(by, pulls, times * exposures, times * places)
+
+    past, seeming = (lost(tally.pulls, 1, one) for one in (bounds, Bounds(means, means)))
     past *= width
     if unplayed := slots - pulled:
         past += unplayed * (-reward_range[1] if direction == "minimize" else reward_range[0])
     past, gap = max(past, 0.0), gap_of(bounds, live, budget)
+    most = min(one for one in (past, sum_of_certificates, by_pattern) if one is not None)
+    stake = Stake(lost, rounds, slots, reward_range, direction)
+    worth = stake.worth(tally, bounds)
+    informative = most < worth.at_stake
     certificate = Certificate(
         confidence=max(1.0 - 2.0 * delta, 0.0) if later else 1.0 - delta,
         rounds=rounds,
         budget=budget,
-        regret_bound=min(one for one in (past, sum_of_certificates, by_pattern) if one is not None),
+        regret_bound=most,
         retrospective=past,
         sum_of_certificates=sum_of_certificates,
         next_decision=chosen,
@@ -354,6 +375,9 @@ def certificate_of(
         by_pattern=by_pattern,
         estimate=width * max(seeming, 0.0),
         intervals=in_units(bounds, reward_range, direction),
+        informative=informative,
+        needed=0 if informative else stake.needed(tally, bounds, delta, shares),
+        earned=worth.earned,
     )
     if contradictions:
         certificate = withdrawn(certificate)
@@ -373,6 +397,8 @@ def withdrawn(certificate: C) -> C:
         exchanges=(),
         triage=Triage(none, np.sort(np.concatenate(certificate.triage)), none),
         gap=(0.0, np.inf),
+        informative=False,
+        needed=None,
         account=None if certificate.account is None else certificate.account._replace(spent=np.inf),
     )
 

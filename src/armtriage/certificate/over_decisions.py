@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from armtriage._numbers import at_most
 from armtriage.arms import Name
 from armtriage.certificate.bounds import Bounds, Tally, in_units, intervals_of
 from armtriage.certificate.certificate import Account, Certificate, are, listed, name_all, named, withdrawn
+from armtriage.certificate.informative import Stake
 from armtriage.decisions import DecisionSet
 from armtriage.triage import Triage
 
@@ -144,7 +145,9 @@ def _excess(rival: Ints, arms: Ints, bounds: Bounds) -> float:
     return more - less if more - less > _ROUNDING * (abs(more) + abs(less)) else 0.0
 
 
-def log_bound_over(decisions: DecisionSet, pulls: Ints, rounds: int, bounds: Bounds, exclude: Ints = _NONE) -> float:
+def log_bound_over(
+    decisions: DecisionSet, pulls: NDArray[Any], rounds: float, bounds: Bounds, exclude: Ints = _NONE
+) -> float:
     """Return what `rounds` decisions with these pulls lost at most, by intervals of today: one question, and exact.
 
     They are compared with the best decision without the arms of `exclude`, which none of them has either.
@@ -233,7 +236,7 @@ def certificate_of_decisions(
     unit = np.clip(tally.sums, 0.0, tally.counts)
     if bounds is None:
         bounds = intervals_of(tally, n_arms, delta)
-    intervals = in_units(bounds, reward_range, direction)
+    intervals, own = in_units(bounds, reward_range, direction), bounds
     bounds = Bounds(bounds.lower + offset, bounds.upper + offset)
     means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0) + offset
     if next_decision is None:
@@ -249,11 +252,21 @@ def certificate_of_decisions(
     triage, apart = decided_by(decisions, arms, bounds, exclude)
     # If this decision is not a best one, the best beats it, by the gap or more.
     nearest = max(amount, _nearest(decisions, arms, bounds, exclude))
+
+    def lost(pulls: NDArray[Any], times: float, by: Bounds) -> float:
+        return log_bound_over(decisions, pulls, times * rounds, Bounds(by.lower + offset, by.upper + offset))
+
+    most = past if by_pattern is None else min(past, by_pattern)
+    stake = Stake(
+        lost, rounds, decisions.size * rounds, reward_range, direction, same_size=decisions.same_size, offset=offset
+    )
+    worth = stake.worth(tally, own)
+    informative = most < worth.at_stake
     certificate = DecisionCertificate(
         confidence=1.0 - delta,
         rounds=rounds,
         budget=decisions.size,
-        regret_bound=past if by_pattern is None else min(past, by_pattern),
+        regret_bound=most,
         retrospective=past,
         sum_of_certificates=None,
         next_decision=arms,
@@ -274,6 +287,9 @@ def certificate_of_decisions(
         by_pattern=by_pattern,
         estimate=width * log_bound_over(decisions, tally.pulls, rounds, Bounds(means, means)),
         intervals=intervals,
+        informative=informative,
+        needed=0 if informative else stake.needed(tally, own, delta, n_arms),
+        earned=worth.earned,
     )
     certificate = withdrawn(certificate) if contradictions else certificate
     if names is None:

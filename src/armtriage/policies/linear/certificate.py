@@ -7,7 +7,7 @@ from typing import Any
 
 from armtriage._numbers import at_most
 from armtriage.arms import Name
-from armtriage.certificate import Account, Exchange, in_json, listed
+from armtriage.certificate import Account, Exchange, caveat, in_json, listed
 
 __all__ = ["ContextualCertificate"]
 
@@ -48,6 +48,12 @@ class ContextualCertificate:
         Whether theta is one for all arms, or each arm has its own.
     direction : {"maximize", "minimize"}
         Whether rewards or costs are told; with costs, what is lost is what was paid too much.
+    informative : bool
+        False while `regret_bound` is no smaller than `earned`.
+    needed : int or None
+        0 if it is informative, else None: with contexts it cannot be foreseen how many more decisions are needed.
+    earned : float
+        What the rewards so far, or costs, seem to sum up to at most, by the means that were fitted.
 
     Examples
     --------
@@ -74,6 +80,9 @@ class ContextualCertificate:
     account: Account
     model: str = "shared"
     direction: str = "maximize"
+    informative: bool = False
+    needed: int | None = None
+    earned: float = 0.0
 
     def __str__(self) -> str:
         if self.contradictions:
@@ -95,6 +104,8 @@ class ContextualCertificate:
                 else f"lost at most {most} in all, {each} each, against"
             )
             parts = [f"{sure}, {made} {lost} {best} of every round."]
+            if not self.informative:
+                parts.append(caveat(self.regret_bound, self.earned, self.needed, told))
         whose = "" if self.model == "shared" else " for each arm"
         assumed = (
             f"All this takes mean {told} to be linear in the contexts, with a theta of norm at most "

@@ -24,7 +24,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.kernels.ridge import Ridge, add, forms_of_two, forms_with, new_ridge, refit, shrink
+from armtriage.kernels.ridge import TOTAL, Ridge, add, forms_of_two, forms_with, new_ridge, refit, shrink
 from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
 from armtriage.policies.facts import arrays_of, require, restore_arrays, within
 from armtriage.policies.linear.adaptive import (
@@ -464,6 +464,8 @@ class GuardedLinear(CompiledContextualPolicy):
         joint = np.inf if withdrawn else self._joint_bound(state)
         total = np.inf if withdrawn else unit * float(state.book.total)
         bound = None if arms is None else float(sum(one.amount for one in pairs))
+        earned = self._earned(state)
+        informative = min(joint, total) < earned
         return ContextualCertificate(
             confidence=1.0 - self.delta,
             rounds=self._asked,
@@ -480,7 +482,17 @@ class GuardedLinear(CompiledContextualPolicy):
             account=self.account._replace(spent=np.inf) if withdrawn else self.account,
             model=self.model,
             direction=self.direction,
+            informative=informative,
+            needed=0 if informative else None,
+            earned=earned,
         )
+
+    def _earned(self, state: Any) -> float:
+        """Return what the rewards so far seem to sum up to at most: n times the root mean square of fitted means."""
+        ridge, centres = state.ridge, self._ellipsoids(state).centres
+        models = centres.shape[0]
+        squares = float((centres * (ridge.moment[:models] + ridge.moment_carry[:models])).sum())
+        return self.reward_unit * float(np.sqrt(max(squares, 0.0) * ridge.counts[:models, TOTAL].sum()))
 
     def _joint_bound(self, state: Any) -> float:
         """Return what the slates of a state can have lost, by all its rewards and one theta for all of them."""
