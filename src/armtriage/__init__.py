@@ -55,6 +55,7 @@ from armtriage.instances import (
     ucb_failure,
 )
 from armtriage.intervals import confidence_interval
+from armtriage.plan import Plan, plan
 from armtriage.policies import (
     C2UCB,
     KLUCB,
@@ -122,6 +123,7 @@ __all__ = [
     "PartitionMatroid",
     "Paths",
     "Patterns",
+    "Plan",
     "Policy",
     "RandomRounds",
     "ReplayEnvironment",
@@ -151,6 +153,7 @@ __all__ = [
     "linear_one_dimension",
     "long_decisions",
     "partition",
+    "plan",
     "random_bernoulli",
     "random_constrained",
     "random_linear",

@@ -12,7 +12,20 @@ from armtriage import Experiment, __version__
 from armtriage.catalogue import DEFAULT_POLICIES
 from armtriage.cli import app
 
-COMMANDS = ["demo", "simulate", "run", "report", "graph", "reproduce", "warm", "serve", "dashboard", "key", "store"]
+COMMANDS = [
+    "demo",
+    "simulate",
+    "plan",
+    "run",
+    "report",
+    "graph",
+    "reproduce",
+    "warm",
+    "serve",
+    "dashboard",
+    "key",
+    "store",
+]
 
 
 def shown(*arguments: str) -> str:

@@ -9,6 +9,7 @@ from armtriage.cli.dashboard import dashboard
 from armtriage.cli.demo import demo
 from armtriage.cli.graph import graph
 from armtriage.cli.pages import report, reproduce
+from armtriage.cli.plan import plan
 from armtriage.cli.run import run
 from armtriage.cli.serve import key, serve, store
 from armtriage.cli.simulate import simulate
@@ -23,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for _command in (demo, simulate, run, report, graph, reproduce, warm, serve, dashboard):
+for _command in (demo, simulate, plan, run, report, graph, reproduce, warm, serve, dashboard):
     app.command(_command.__name__)(_command)
 for _name, _group in (("key", key), ("store", store)):
     app.add_typer(_group, name=_name)

@@ -2,6 +2,7 @@
 
 from armtriage.plots.curves import regret_curves
 from armtriage.plots.heatmap import heat_map
+from armtriage.plots.plan import plan_chart
 from armtriage.plots.rows import final_regret, paired_differences
 from armtriage.plots.scaling import scaling
 from armtriage.plots.style import (
@@ -26,6 +27,7 @@ __all__ = [
     "heat_map",
     "new_axes",
     "paired_differences",
+    "plan_chart",
     "regret_curves",
     "require",
     "save",

@@ -56,6 +56,7 @@ class Run(NamedTuple):
     seed: int
     record: bool
     delta: float = 0.0  # of the certificates, 0 without
+    watcher: Watch | None = None  # certifies the one replication that is played with it, instead of a watch of its own
 
     def desk(self) -> Desk:
         """Return an empty desk."""
@@ -81,6 +82,8 @@ class Run(NamedTuple):
 
     def watch(self) -> Watch | DecisionWatch | None:
         """Return what certifies the regret, if it is asked for and nothing but counts and sums is needed."""
+        if self.watcher is not None:
+            return self.watcher
         if not self.delta or isinstance(self.policy, ContextualPolicy):
             return None
         if self.policy.decisions is not None:

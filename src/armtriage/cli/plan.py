@@ -1,0 +1,74 @@
+"""The command `plan`: how many decisions it takes until something is known, as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from armtriage import __version__
+from armtriage.cli.terminal import progress_bar, refusing, say
+from armtriage.plan import plan as make_plan
+
+__all__ = ["plan"]
+
+
+def plan(
+    arms: Annotated[int, typer.Option(help="Arms to choose from.")],
+    slots: Annotated[int, typer.Option(help="Arms in a decision, fewer than there are.")],
+    rate: Annotated[float, typer.Option(help="Mean reward of an ordinary arm, as a click rate of 0.02.")],
+    gap: Annotated[float, typer.Option(help="By how much the best ones are better.")],
+    horizon: Annotated[int, typer.Option(help="Decisions after which a run ends.")] = 1_000_000,
+    replications: Annotated[int, typer.Option(help="Independent runs of each strategy.")] = 8,
+    confidence: Annotated[float, typer.Option(help="Confidence of the certificates.")] = 0.99,
+    seed: Annotated[int | None, typer.Option(help="Fixes rewards and policies; fresh by default.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads; by default one for each processor.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write a picture to this .png, .svg or .pdf file.")] = None,
+) -> None:
+    """Say how many decisions it takes until something is known.
+
+    That is when the certificate begins to speak, and when the best arms are known for certain, with what is lost by
+    then. It plays GuardedThompson, ThompsonSampling and equal shares, which is what an A/B/n test does, where the best
+    arms are better than all others by the gap. An example:
+
+    armtriage plan --arms 30 --slots 3 --rate 0.02 --gap 0.005 --out plan.png
+    """
+    with refusing():
+        if not 0.0 < confidence < 1.0:
+            raise ValueError(f"confidence must be a number strictly between 0 and 1, got {confidence!r}")
+        if out:
+            from armtriage import plots
+
+            plots.check_path(out)
+        with progress_bar() as progress:
+            found = make_plan(
+                arms,
+                slots,
+                rate=rate,
+                gap=gap,
+                horizon=horizon,
+                replications=replications,
+                delta=1.0 - confidence,
+                seed=seed,
+                workers=workers,
+                progress=progress,
+            )
+        if out:
+            plots.save(plots.plan_chart(found), out)
+    if as_json:
+        typer.echo(json.dumps({"version": __version__, **found.to_dict()}, indent=2))
+        return
+    say(found.title)
+    shown = Table()
+    for place, column in enumerate(found.columns):
+        shown.add_column(column, justify="right" if place else "left")
+    for row in found.rows():
+        shown.add_row(*row)
+    Console().print(shown)
+    if out:
+        say(f"Picture: {out}")
