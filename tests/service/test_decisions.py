@@ -62,7 +62,8 @@ def test_the_answer_has_what_the_log_has(sqlite_address):
         async with served(sqlite_address) as call:
             await call.make(join_window="30m")
             made = await call.decide(id="a", exclude=["tea"], tags={"page": "home"})
-            assert set(made) == {"id", "seq", "number", "arms", "show", "propensity", "version", "deadline"}
+            assert set(made) == {"id", "seq", "number", "arms", "show", "propensity", "version", "deadline", "ranked"}
+            assert sorted(made["ranked"]) == sorted(made["arms"])
             assert (made["seq"], made["number"], made["version"]) == (1, 0, 0)
             assert made["propensity"] == {"kind": "unknown"}
             assert "tea" not in made["arms"]

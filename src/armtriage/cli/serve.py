@@ -170,7 +170,7 @@ def key_revoke(
     which: Annotated[str, typer.Argument(help="The key's id, as `key list` shows it.", metavar="ID")],
     address: StoreOption = _DEFAULT,
 ) -> None:
-    """Let a key open nothing any more; running servers know within 5 seconds."""
+    """Revoke a key; running servers refuse it within 5 seconds."""
 
     async def work(one: Store) -> bool:
         from armtriage.service import clock

@@ -14,7 +14,7 @@ from armtriage.service.dashboard import session
 from armtriage.service.dashboard.site import Site
 from armtriage.service.logs import note, note_refusal
 from armtriage.service.peers import HANDED, named
-from armtriage.service.refusal import Refused
+from armtriage.service.refusal import Refused, quoted
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
@@ -136,10 +136,11 @@ class App:
                 key, parts[5:] = "/".join(parts[5:]), ["{id}"]  # ids may have slashes
         found = self._by_parts.get(tuple(parts))
         if found is None:
-            raise Refused("not_found", "There is no such address.")
+            raise Refused("not_found", "There is no such address; /openapi.json lists them all.")
         route = found.get(scope["method"])
         if route is None:
-            raise Refused("method")
+            text = f"This address takes {', '.join(sorted(found))}, not {quoted(scope['method'])}."
+            raise Refused("method", text)
         return route, name, key
 
     def _admit(self, route: Route, scope: Scope) -> tuple[bool, bytes | None]:
@@ -212,11 +213,13 @@ def _query(route: Route, text: bytes) -> Mapping[str, int]:
     found = {name: one.default for name, one in route.query.items()}
     for name, value in parse_qsl(text.decode("ascii", "replace"), keep_blank_values=True):
         if name not in found:
-            raise Refused("invalid", f"the address takes {', '.join(found)}")
+            raise Refused("invalid", f"the address takes {', '.join(found)}, not {quoted(name)}")
         one = route.query[name]
         digits = value.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) < 20 and one.least <= int(value) <= one.most):
-            raise Refused("invalid", f"{name} must be a whole number from {one.least} to {one.most}")
+            raise Refused(
+                "invalid", f"{name} must be a whole number from {one.least} to {one.most}, got {quoted(value)}"
+            )
         found[name] = int(value)
     return found
 

@@ -39,7 +39,7 @@ class Unavailable(ServiceError):
 
 
 class ServedDecision(NamedTuple):
-    """A decision of the service: show `arms`, and tell what came of `show`.
+    """A decision of the service: show `arms`, of which `ranked` has the best first, and tell what came of `show`.
 
     `logged` is False for a fallback, of which the service knows nothing, and whose rewards are not sent.
     """
@@ -49,6 +49,7 @@ class ServedDecision(NamedTuple):
     show: list[str]
     number: int = -1
     logged: bool = True
+    ranked: Sequence[str] = ()
 
 
 class Client:
@@ -70,7 +71,8 @@ class Client:
     --------
     >>> client = Client("http://127.0.0.1:1", deadline=0.2)
     >>> client.decide("front-page", fallback=["tea", "milk"])  # nobody is there
-    ServedDecision(id='...', arms=['tea', 'milk'], show=['tea', 'milk'], number=-1, logged=False)
+    ServedDecision(id='...', arms=['tea', 'milk'], show=['tea', 'milk'], number=-1, logged=False,
+    ranked=['tea', 'milk'])
     """
 
     def __init__(self, url: str, key: str | None = None, *, deadline: float = 5.0) -> None:
@@ -150,8 +152,9 @@ class Client:
             if fallback is None:
                 raise
             arms = list(fallback() if callable(fallback) else fallback)
-            return ServedDecision(key, arms, arms, logged=False)
-        return ServedDecision(made["id"], made["arms"], made["show"], made["number"])
+            return ServedDecision(key, arms, arms, logged=False, ranked=arms)
+        ranked = made.get("ranked", made["arms"])  # a decision of an earlier version has none
+        return ServedDecision(made["id"], made["arms"], made["show"], made["number"], ranked=ranked)
 
     def reward(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from collections import Counter
@@ -48,6 +49,12 @@ def new_key(scopes: Iterable[str], label: str = "", rate: float = RATE) -> tuple
     return text, KeyRow(name, _hash(text.encode()), ",".join(wanted), label, rate, clock.wall(), None)
 
 
+def _named(header: bytes) -> str:
+    """Return the id of a key in a header, without its secret."""
+    found = re.match(rb"Bearer (at_[0-9a-f]{8}_)", header)
+    return f"{found[1].decode()}..." if found else "of the header Authorization (Bearer at_...)"
+
+
 def _hash(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
 
@@ -63,7 +70,7 @@ class Doorman:
     >>> doorman.admit(f"Bearer {text}".encode(), "read", "127.0.0.1")
     >>> doorman.admit(f"Bearer {text}".encode(), "admin", "127.0.0.1")
     Traceback (most recent call last):
-    armtriage.service.refusal.Refused: forbidden: The key may not do this.
+    armtriage.service.refusal.Refused: forbidden: The key may not do this: at_..._... has read, not admin.
     """
 
     def __init__(self) -> None:
@@ -85,14 +92,16 @@ class Doorman:
             return
         row, scopes = self._known(header, address)
         if scope not in scopes:
-            raise Refused("forbidden")
+            has = f"has {' and '.join(sorted(scopes))}, not {scope}"
+            raise Refused("forbidden", f"The key may not do this: at_{row.id}_... {has}.")
         if row.rate:
             now = time.monotonic()
             most = max(row.rate, 1.0)
             left, since = self._allowed.get(row.id, (most, now))
             left = min(left + (now - since) * row.rate, most)
             if left < 1.0:
-                raise Refused("too_many", retry=ceil(min((1.0 - left) / row.rate, 3600.0)))
+                text = f"The key at_{row.id}_... may make {row.rate:g} requests a second; try again later."
+                raise Refused("too_many", text, retry=ceil(min((1.0 - left) / row.rate, 3600.0)))
             self._allowed[row.id] = left - 1.0, now
 
     def holds(self, header: bytes | None, scope: str) -> bool:
@@ -116,7 +125,10 @@ class Doorman:
         if found is not None:
             return found
         self._count_guess(address)
-        raise Refused("unauthorized")
+        # Whether there is a key of this id is not said.
+        if header is None:
+            raise Refused("unauthorized")
+        raise Refused("unauthorized", f"The key {_named(header)} is not known; it may have been revoked.")
 
     def _count_guess(self, address: str) -> None:
         now = time.monotonic()

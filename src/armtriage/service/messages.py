@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
-from armtriage.service.refusal import Refused
+from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 
 __all__ = [
     "BATCH",
@@ -230,7 +232,10 @@ UNKNOWN = Propensity()
 
 
 class Answer(Struct):
-    """A decision: show `arms`, and tell the rewards of `show` before the deadline."""
+    """A decision: show `arms`, and tell the rewards of `show` before the deadline.
+
+    `ranked` has the arms, best first; one that an earlier version made has none.
+    """
 
     id: str
     seq: int
@@ -240,6 +245,7 @@ class Answer(Struct):
     propensity: Propensity
     version: int
     deadline: str
+    ranked: list[str] = []
 
 
 class Fates(Struct):
@@ -318,11 +324,18 @@ def read(kind: type[Read], body: bytes | Raw) -> Read:
     >>> read(Reward, b'{"decision": "visit-1", "rewards": {"tea": NaN}}')
     Traceback (most recent call last):
     armtriage.service.refusal.Refused: malformed: The body is not JSON.
+    >>> read(Reward, b'{"decision": "visit-1", "reward": {"tea": 1}}')
+    Traceback (most recent call last):
+    armtriage.service.refusal.Refused: invalid: Object contains unknown field `reward`; known are decision, rewards,
+    hits, id, last
+    >>> read(Reward, b'{"decision": "visit 1", "rewards": {"tea": 1}}')
+    Traceback (most recent call last):
+    armtriage.service.refusal.Refused: invalid: Expected `str` matching regex ... - at `$.decision`, got "visit 1"
     """
     try:
         message: Read = _DECODERS[kind].decode(body)
     except msgspec.ValidationError as error:
-        raise Refused("invalid", str(error)[:300].encode("ascii", "replace").decode()) from None
+        raise Refused("invalid", _explained(kind, bytes(body), str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Refused("malformed") from None
     # Every key has a colon, so a body with as many colons as keys has no key twice; in others one must look.
@@ -333,6 +346,41 @@ def read(kind: type[Read], body: bytes | Raw) -> Read:
     return message
 
 
+def _explained(kind: type[Message], body: bytes, text: str) -> str:
+    """Return what msgspec says of a body, with what is accepted where it does not say that, and the wrong value."""
+    steps = re.findall(r"\.(\w+)|\[(\d+|\.\.\.)\]", text.rpartition(" - at ")[2])
+    types = _types_at(msgspec.inspect.type_info(kind), steps)
+    safe = said(ValueError(text))
+    if text.startswith("Object contains unknown field"):
+        known = [one.encode_name for about in types for one in getattr(about, "fields", ())]
+        return f"{safe}; known are {', '.join(known)}"
+    if text.startswith("Invalid enum value"):
+        accepted = [value for about in types for value in getattr(about, "values", ())]
+        return f"{safe}; accepted are {', '.join(map(str, accepted))}"
+    if "`key` in" in text or not text.startswith("Expected"):
+        return safe
+    try:
+        value = json.loads(body)
+        for field, place in steps:
+            value = value[field] if field else value[int(place)]
+    except (ValueError, LookupError, TypeError, RecursionError):  # which of an object's values it is, is not said
+        return safe
+    return f"{safe}{':' if ', got ' in text else ', got'} {quoted(value)}"
+
+
+def _types_at(about: Any, steps: Sequence[tuple[str, str]]) -> list[Any]:
+    """Return the types to which some steps lead from a type."""
+    if isinstance(about, msgspec.inspect.UnionType):
+        return [found for one in about.types for found in _types_at(one, steps)]
+    if isinstance(about, msgspec.inspect.Metadata):
+        return _types_at(about.type, steps)
+    if not steps:
+        return [about]
+    inner = [one.type for one in getattr(about, "fields", ()) if one.encode_name == steps[0][0]]
+    inner += [getattr(about, part) for part in ("item_type", "value_type") if steps[0][1] and hasattr(about, part)]
+    return [found for one in inner for found in _types_at(one, steps[1:])]
+
+
 def plain(body: bytes) -> Any:
     """Return what a body holds; refuse one that is not JSON, or has a key twice, which parsers resolve differently.
 
@@ -340,7 +388,7 @@ def plain(body: bytes) -> Any:
     --------
     >>> plain(b'{"label": "web", "label": "app"}')
     Traceback (most recent call last):
-    armtriage.service.refusal.Refused: duplicate_key: An object has the same key twice.
+    armtriage.service.refusal.Refused: duplicate_key: An object has the key "label" twice.
     """
     try:
         return json.loads(body, object_pairs_hook=_different)
@@ -351,7 +399,8 @@ def plain(body: bytes) -> Any:
 def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Refused("duplicate_key")
+        twice = some_of(repeated(key for key, _ in pairs))
+        raise Refused("duplicate_key", f"An object has the key {twice} twice.")
     return found
 
 

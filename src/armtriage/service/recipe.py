@@ -24,7 +24,7 @@ from armtriage.decisions import (
 from armtriage.graphs import FeedbackGraph
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.service.messages import Arm, Create, DecisionFamily, FeatureFacts, Feedback
-from armtriage.service.refusal import Refused, said
+from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 
 if TYPE_CHECKING:
     from armtriage.features import Features
@@ -73,18 +73,17 @@ class Recipe:
         self.options = {key: value for key, value in create.policy.items() if key != "kind"}
         self.window = _seconds(create.join_window) * 1_000_000
         if len(set(self.names)) < len(self.names):
-            raise Refused("invalid", "arms has the same id twice")
+            raise Refused("invalid", f"arms has the same id twice: {some_of(repeated(self.names))}")
         if not isinstance(self.kind, str) or self.kind not in POLICIES:
-            raise Refused("invalid", f"policy.kind must be one of {', '.join(POLICIES)}")
+            raise Refused("invalid", f"policy.kind must be one of {', '.join(POLICIES)}, got {quoted(self.kind)}")
         accepted = [one for one in policy_parameters(self.kind) if one not in _GIVEN]
-        if any(key not in accepted for key in self.options):
-            raise Refused(
-                "invalid", f"policy has an option that {self.kind} has not; accepted are {', '.join(accepted)}"
-            )
+        if odd := [key for key in self.options if key not in accepted]:
+            text = f"policy has an option that {self.kind} has not: {some_of(odd)}; accepted are {', '.join(accepted)}"
+            raise Refused("invalid", text)
         low, high = create.reward.range
         default = create.reward.default
         if default is not None and not low <= default <= high:
-            raise Refused("invalid", "reward.default must lie in reward.range")
+            raise Refused("invalid", f"reward.default must lie in [{low:g}, {high:g}], got {default!r}")
         self._check_fit()
 
     def _take_features(self) -> None:
@@ -93,7 +92,7 @@ class Recipe:
         if create.dimension is not UNSET and create.dimension != made.dimension:
             raise Refused("invalid", f"dimension must be left out beside features, which make {made.dimension} numbers")
         if made.dimension > _MOST_DIMENSIONS:
-            raise Refused("invalid", f"features must make at most {_MOST_DIMENSIONS} numbers, not {made.dimension}")
+            raise Refused("invalid", f"features must make at most {_MOST_DIMENSIONS} numbers, got {made.dimension}")
         policy = dict(create.policy)
         if "norm_bound" in policy_parameters(str(self.kind)):
             policy.setdefault("norm_bound", made.norm_bound)
@@ -128,11 +127,13 @@ class Recipe:
         if contextual and create.feedback.kind != "semi_bandit":
             raise Refused("invalid", "feedback must be semi_bandit for policies with contexts")
         if (create.budget is UNSET) == (create.decisions is UNSET):
-            raise Refused("invalid", "give either budget, how many arms a decision has, or decisions")
+            raise Refused(
+                "invalid", "give either budget, how many arms a decision has, or decisions; not both, and not neither"
+            )
         if create.decisions is not UNSET and "decisions" not in kinds:
-            raise Refused("invalid", f"{self.kind} takes no decisions")
+            raise Refused("invalid", f"decisions must be left out: {self.kind} takes none")
         if create.budget is not UNSET and "decisions" in kinds and "budget" not in kinds:
-            raise Refused("invalid", f"{self.kind} takes decisions, and no budget")
+            raise Refused("invalid", f"budget must be left out: {self.kind} takes decisions instead")
 
     @classmethod
     def read(cls, config: bytes) -> Recipe:
@@ -182,7 +183,7 @@ def _facts(given: FeatureFacts) -> dict[str, Any]:
 def _seconds(text: str) -> int:
     seconds = int(text[:-1]) * _UNITS[text[-1]]
     if seconds > _LONGEST:
-        raise Refused("invalid", "join_window must be at most 30d")
+        raise Refused("invalid", f"join_window must be at most 30d, got {text}")
     return seconds
 
 
@@ -193,15 +194,17 @@ def _graph(feedback: Feedback, names: list[str]) -> FeedbackGraph:
     if (feedback.edges is not UNSET) != (feedback.kind == "edges"):
         raise Refused("invalid", "feedback.edges must be given for edges, and for nothing else")
     if feedback.kind == "cliques":
-        if sum(feedback.sizes) != n:  # type: ignore[arg-type]
-            raise Refused("invalid", f"feedback.sizes must sum to the {n} arms")
-        return FeedbackGraph.cliques(feedback.sizes)  # type: ignore[arg-type]
+        sizes: list[int] = feedback.sizes  # type: ignore[assignment]
+        if sum(sizes) != n:
+            raise Refused("invalid", f"feedback.sizes must sum to the {n} arms, got {sum(sizes)}")
+        return FeedbackGraph.cliques(sizes)
     if feedback.kind == "edges":
         index = {name: arm for arm, name in enumerate(names)}
         try:
             pairs = [(index[one], index[other]) for one, other in feedback.edges]  # type: ignore[union-attr]
-        except KeyError:
-            raise Refused("unknown_arm", "feedback.edges has an arm that is not among arms") from None
+        except KeyError as error:
+            text = f"feedback.edges has {quoted(error.args[0])}, which is not among arms"
+            raise Refused("unknown_arm", text) from None
         return FeedbackGraph.from_edges(n, np.array(pairs, np.int64).reshape(-1, 2))
     return FeedbackGraph.full_information(n) if feedback.kind == "full_information" else FeedbackGraph.semi_bandit(n)
 
@@ -213,8 +216,8 @@ def _family(family: DecisionFamily, n_arms: int) -> DecisionSet:
         for name in family.__struct_fields__
         if name != "kind" and getattr(family, name) is not UNSET
     }
-    if any(name not in accepted for name in given):
-        raise Refused("invalid", f"decisions of kind {family.kind} take {', '.join(accepted)}")
+    if odd := [name for name in given if name not in accepted]:
+        raise Refused("invalid", f"decisions of kind {family.kind} take {', '.join(accepted)}, got {', '.join(odd)}")
     if family.kind == "explicit":
         given["n_arms"] = n_arms
     made = kind(**given)

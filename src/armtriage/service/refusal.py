@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
-__all__ = ["CODES", "Refused", "said"]
+__all__ = ["CODES", "Refused", "quoted", "repeated", "said", "some_of"]
+
+_FEW = 5  # names that are listed
+_LONGEST = 60  # characters of a value that are repeated
+_UNSAFE = re.compile(r"[<>&](?!= )")  # "at least" may stay
 
 CODES: Mapping[str, tuple[int, str]] = {
     "malformed": (400, "The body is not JSON."),
     "duplicate_key": (400, "An object has the same key twice."),
-    "unauthorized": (401, "A key is needed, and none that is known was given."),
+    "unauthorized": (
+        401,
+        "A key is needed: send the header Authorization: Bearer at_..., as `armtriage key new` printed it.",
+    ),
     "forbidden": (403, "The key may not do this."),
     "not_found": (404, "There is nothing of this name."),
     "orphan": (404, "There is no such decision; its rewards are held for a day, in case it comes."),
     "unknown_decision": (404, "There is no such decision."),
-    "method": (405, "This address takes other methods."),
+    "method": (405, "This address does not take the method; the header Allow names those that it takes."),
     "slow": (408, "The body did not arrive in time."),
-    "id_taken": (409, "The id belongs to a decision that was asked for in other words."),
+    "id_taken": (409, "The id belongs to a decision that was asked for with another body."),
     "name_taken": (409, "There is a policy of this name."),
     "conflict": (409, "A reward with this id has another value; nothing was changed."),
     "paused": (409, "The policy is paused, and makes no decisions."),
@@ -70,12 +79,55 @@ class Refused(Exception):
         return json.dumps(said).encode("ascii")
 
 
-def said(error: Exception) -> str:
-    """Return what the library says of bad input, without the input.
+def quoted(value: object) -> str:
+    r"""Return a value of a request as JSON writes it, cut where it is long, with nothing in it that a page would obey.
 
     Examples
     --------
-    >>> said(ValueError("budget must be at most 5, got '<script>'"))
-    'budget must be at most 5'
+    >>> print(quoted("<b>tea"), quoted([0.5, None]), quoted("x" * 1000)[-8:])
+    "\u003cb\u003etea" [0.5, null] xxxxx...
     """
-    return str(error).partition(", got ")[0][:300].encode("ascii", "replace").decode()
+    return _cut(json.dumps(value, default=repr))
+
+
+def some_of(names: Iterable[str]) -> str:
+    """Return the first of some names, and how many more there are.
+
+    Examples
+    --------
+    >>> some_of(f"arm-{number}" for number in range(100))
+    '"arm-0", "arm-1", "arm-2", "arm-3", "arm-4" and 95 more'
+    """
+    every = list(names)
+    rest = f" and {len(every) - _FEW:,} more" if len(every) > _FEW else ""
+    return ", ".join(map(quoted, every[:_FEW])) + rest
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Return the names that are there more than once.
+
+    Examples
+    --------
+    >>> repeated(["tea", "milk", "tea"])
+    ['tea']
+    """
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def said(error: Exception) -> str:
+    r"""Return what the library says of bad input; what the input was is cut where it is long, and does no harm.
+
+    Examples
+    --------
+    >>> print(said(ValueError("budget must be at most 5, got '<script>'")))
+    budget must be at most 5, got '\u003cscript\u003e'
+    """
+    accepted, got, value = str(error).partition(", got ")
+    return _cut(accepted, 300) + (f"{got}{_cut(value)}" if got else "")
+
+
+def _cut(text: str, longest: int = _LONGEST) -> str:
+    safe = text.encode("ascii", "backslashreplace").decode()
+    safe = safe if safe.isprintable() else json.dumps(safe)[1:-1]
+    safe = _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", safe)
+    return safe if len(safe) <= longest else f"{safe[:longest]}..."

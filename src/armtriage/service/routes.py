@@ -31,7 +31,7 @@ from armtriage.service.messages import (
     read,
 )
 from armtriage.service.metrics import write_text
-from armtriage.service.refusal import Refused
+from armtriage.service.refusal import Refused, quoted
 from armtriage.service.service import Service
 from armtriage.service.turn import Reply
 
@@ -126,11 +126,12 @@ async def decide_batch(call: Call) -> Reply:
 async def decision(call: Call) -> Reply:
     """Show a decision and what came of it."""
     loop = call.service.loop(call.name)
+    unknown = Refused("unknown_decision", f"There is no decision {quoted(call.id)}.")
     if not is_id(call.id):
-        raise Refused("unknown_decision")
+        raise unknown
     known = (await call.service.store.history(loop.row.id, [call.id])).get(call.id)
     if known is None or not any(event.kind == DECISION for event in known.events):
-        raise Refused("unknown_decision")
+        raise unknown
     return Reply(200, encode(await loop.look(lambda fold: views.decision(fold, known))))
 
 

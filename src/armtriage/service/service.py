@@ -20,7 +20,7 @@ from armtriage.service.messages import FATES, ODD, Create
 from armtriage.service.metrics import Metrics, Sample
 from armtriage.service.peers import Peers
 from armtriage.service.recipe import Recipe
-from armtriage.service.refusal import Refused
+from armtriage.service.refusal import Refused, quoted
 from armtriage.service.stores import PolicyRow, Store, StoreError
 
 __all__ = ["Service"]
@@ -145,7 +145,7 @@ class Service:
         if name in self._unread:
             raise Refused("starting", "This server cannot read the policy; one of another version may.")
         if found is None:
-            raise Refused("not_found", "There is no policy of this name.")
+            raise Refused("not_found", f"There is no policy {quoted(name)}; GET /v1/policies lists them.")
         found.want()
         return found
 
@@ -156,7 +156,7 @@ class Service:
         recipe = await asyncio.to_thread(Recipe, create)  # features take seconds to import
         await asyncio.to_thread(recipe.make)  # whatever it refuses is refused now
         if create.name in self.loops or create.name in self._making:
-            raise Refused("name_taken")
+            raise Refused("name_taken", f"There is a policy {quoted(create.name)} already.")
         self._making.add(create.name)
         try:
             row = await self.store.create(create.name, recipe.to_json(), clock.wall())
@@ -166,7 +166,7 @@ class Service:
         finally:
             self._making.discard(create.name)
         if row is None:
-            raise Refused("name_taken")
+            raise Refused("name_taken", f"There is a policy {quoted(create.name)} already.")
         return self._begin(row)
 
     def readiness(self) -> tuple[bool, dict[str, Any]]:
@@ -226,21 +226,36 @@ class Service:
             ("armtriage_expired_total", "counter", "Decisions closed when their time had passed.", single("expired")),
             ("armtriage_odd_values_total", "counter", "Values of raw rows that were odd.", odd()),
             ("armtriage_handed_total", "counter", "Requests that another server answered.", single("handed")),
-            ("armtriage_shed_total", "counter", "Requests refused since too many waited.", single("shed")),
+            ("armtriage_shed_total", "counter", "Requests refused because too many waited.", single("shed")),
             ("armtriage_answers_total", "counter", "Answers, by status and by what was asked for.", answers),
             ("armtriage_store_failures_total", "counter", "Failures of the store, by kind.", failures),
             ("armtriage_faults_total", "counter", "Faults of the program itself.", single("fault")),
-            ("armtriage_replay_divergence_total", "counter", "States that were not their log.", single("diverged")),
-            ("armtriage_verified_head", "gauge", "Events to which it was.", gauge(lambda loop, _: loop.verified)),
+            (
+                "armtriage_replay_divergence_total",
+                "counter",
+                "Checks in which the state differed from its log.",
+                single("diverged"),
+            ),
+            (
+                "armtriage_verified_head",
+                "gauge",
+                "Last event up to which state and log agree.",
+                gauge(lambda loop, _: loop.verified),
+            ),
             ("armtriage_request_seconds", "histogram", "From receipt to answer.", histogram(one.seconds)),
             ("armtriage_commit_seconds", "histogram", "From decision to stored.", histogram(one.commits)),
             ("armtriage_group_size", "histogram", "Requests that shared a commit.", histogram(one.sizes)),
-            ("armtriage_queue", "gauge", "Requests that wait.", gauge(lambda loop, fold: loop.queued)),
+            ("armtriage_queue", "gauge", "Requests waiting.", gauge(lambda loop, fold: loop.queued)),
             ("armtriage_open_decisions", "gauge", "Decisions whose rewards may come.", gauge(lambda _, f: len(f.open))),
             ("armtriage_head", "gauge", "Events in the log.", gauge(lambda _, fold: fold.head)),
             ("armtriage_snapshot_lag", "gauge", "Events since the last snapshot.", gauge(lambda loop, _: loop.lag)),
             ("armtriage_regret_bound", "gauge", "What all decisions have lost at most.", certified("regret_bound")),
             ("armtriage_next_bound", "gauge", "What the next decision loses at most.", certified("next_bound")),
-            ("armtriage_interval_failures", "gauge", "Intervals that contradict.", certified("contradictions")),
-            ("armtriage_ready", "gauge", "Whether the policy answers.", ready),
+            (
+                "armtriage_interval_failures",
+                "gauge",
+                "Intervals that contradict their past.",
+                certified("contradictions"),
+            ),
+            ("armtriage_ready", "gauge", "Whether the policy answers, and can store.", ready),
         ]

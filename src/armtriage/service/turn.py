@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -42,7 +42,7 @@ from armtriage.service.messages import (
     encode,
     rfc3339,
 )
-from armtriage.service.refusal import Refused, said
+from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 from armtriage.service.stores import Write
 
 __all__ = ["MOST_HELD", "MOST_ORPHANS", "MOST_STRAYS", "Reply", "Turn", "new_id"]
@@ -221,13 +221,13 @@ class Turn:
         same = asked.get(request.id) or mine.get(request.id)
         if same is not None:
             if same.request != digest_of(request):
-                raise Refused("id_taken")
+                raise _taken(request.id)
             return same.id
         for event in self.history(request.id).events:
             if event.kind == log.DECISION:
                 body = unpack(event)
                 if body.request != digest_of(request):
-                    raise Refused("id_taken")
+                    raise _taken(request.id)
                 answer: bytes = body.answer
                 return answer
         return None
@@ -243,7 +243,8 @@ class Turn:
         if fold.contextual:
             contexts, mask, odd = self._contexts(request, mask)
         elif request.contexts is not UNSET or request.rows is not UNSET:
-            raise Refused("invalid", "this policy takes no contexts")
+            given = "contexts" if request.contexts is not UNSET else "rows"
+            raise Refused("invalid", f"{given} must be left out: {fold.recipe.kind} takes none")
         if mask is not None:
             self._check_possible(mask)
         elif fold.stuck:
@@ -264,11 +265,12 @@ class Turn:
     def _eligible(self, request: Decide) -> NDArray[np.bool_] | None:
         fold = self.fold
         if request.eligible is not UNSET and request.exclude is not UNSET:
-            raise Refused("invalid", "give either eligible or exclude")
+            raise Refused("invalid", "give either eligible or exclude, not both")
         if request.eligible is not UNSET:
             arms = self._arms(request.eligible)
             if fold.retired[arms].any():
-                raise Refused("invalid", "eligible has an arm that is retired")
+                gone = some_of(fold.names[arm] for arm in arms if fold.retired[arm])
+                raise Refused("invalid", f"eligible must have arms that are not retired, got {gone}")
             mask = np.zeros(len(fold.names), np.bool_)
             mask[arms] = True
             return mask
@@ -283,7 +285,13 @@ class Turn:
         try:
             return [index[name] for name in names]
         except KeyError:
-            raise Refused("unknown_arm") from None
+            raise self._unknown(names) from None
+
+    def _unknown(self, names: Iterable[str]) -> Refused:
+        """Return the refusal of names of which some are no arm's."""
+        fold = self.fold
+        missing = some_of(name for name in names if name not in fold.index)
+        return Refused("unknown_arm", f"No arm is called {missing}; the arms are {some_of(fold.names)}.")
 
     def _contexts(
         self, request: Decide, mask: NDArray[np.bool_] | None
@@ -297,7 +305,7 @@ class Turn:
             raise Refused("invalid", f"{what} are missing" if given is UNSET else f"give {what} alone")
         rows: list[Any] = list(given.values()) if isinstance(given, dict) else given
         if not isinstance(given, dict) and len(rows) != len(fold.names):
-            raise Refused("invalid", f"{what} must have a row for each of the {len(fold.names)} arms")
+            raise Refused("invalid", f"{what} must have a row for each of the {len(fold.names)} arms, got {len(rows)}")
         numbers, odd = self._made_of(rows) if raw else (_numbers(rows, dimension), dict[str, int]())
         contexts = numbers
         if isinstance(given, dict):
@@ -330,8 +338,11 @@ class Turn:
     def _check_possible(self, mask: NDArray[np.bool_]) -> None:
         if self.fold.refuses_choice:
             raise Refused("invalid", self.fold.refuses_choice)
+        if not mask.any():
+            raise Refused("nothing_eligible", "No arm that is eligible is left; one or more must be.")
         if not self.fold.can_decide(mask):
-            raise Refused("nothing_eligible")
+            left = some_of(self.fold.names[arm] for arm in np.flatnonzero(mask))
+            raise Refused("nothing_eligible", f"No decision of the policy's set can be made of {left}.")
 
     def _make(self, asked: Sequence[_Asked]) -> dict[str, bytes]:
         """Let the policy decide, and return the answers; runs of plain requests take one call."""
@@ -364,7 +375,10 @@ class Turn:
         names = [fold.names[arm] for arm in arms]
         alike = tuple(arms) == opened.show
         show = names if alike else [fold.names[arm] for arm in opened.show]
-        answer = encode(Answer(one.id, fold.head + 1, decision.number, names, show, UNKNOWN, fold.head, self._deadline))
+        ranked = [str(name) for name in decision.ranked]
+        answer = encode(
+            Answer(one.id, fold.head + 1, decision.number, names, show, UNKNOWN, fold.head, self._deadline, ranked)
+        )
         body = Decided(
             arms,
             None if alike else list(opened.show),
@@ -457,7 +471,7 @@ class Turn:
 
     def _reward(self, request: Reward) -> Reply:
         if (request.rewards is UNSET) == (request.hits is UNSET):
-            raise Refused("invalid", "give either rewards or hits")
+            raise Refused("invalid", f"give either rewards or hits, got {'none' if request.hits is UNSET else 'both'}")
         if request.hits is not UNSET and request.last is False:
             # Hits that others may follow say nothing of the arms that they leave out.
             request = replace(request, hits=UNSET, rewards=dict.fromkeys(request.hits, 1.0))
@@ -480,15 +494,22 @@ class Turn:
         if request.hits is not UNSET:
             hits = set(self._arms(request.hits))
             if not hits <= shown:
-                raise Refused("not_shown")
+                raise self._not_shown(hits, show)
             values = {arm: float(arm in hits) for arm in show}
         else:
             values = dict(zip(self._arms(list(request.rewards)), request.rewards.values(), strict=True))  # type: ignore[union-attr, arg-type]
             if not shown.issuperset(values):
-                raise Refused("not_shown")
-        if any(not fold.low <= value <= fold.high for value in values.values()):
-            raise Refused("out_of_range", f"rewards must lie in [{fold.low:g}, {fold.high:g}]")
+                raise self._not_shown(values, show)
+        for arm, value in values.items():
+            if not fold.low <= value <= fold.high:
+                got = f"got {value!r} for {quoted(fold.names[arm])}"
+                raise Refused("out_of_range", f"rewards must lie in [{fold.low:g}, {fold.high:g}], {got}")
         return values
+
+    def _not_shown(self, arms: Iterable[int], show: Sequence[int]) -> Refused:
+        names, wrong = self.fold.names, sorted(set(arms) - set(show))
+        shows = some_of(names[arm] for arm in show)
+        return Refused("not_shown", f"The decision does not show {some_of(names[arm] for arm in wrong)}, but {shows}.")
 
     def _fates(self, request: Reward, one: Open) -> tuple[dict[str, str], Rewarded | None]:
         """Return what becomes of rewards of an open decision, and what is applied."""
@@ -587,30 +608,36 @@ class Turn:
             if fold.status == "archived":
                 raise Refused("archived")
             if len({*names, *fold.names}) < len(names) + len(fold.names):
-                raise Refused("invalid", "add has an arm that is there already")
+                there = some_of(repeated([*fold.names, *names]))
+                raise Refused("invalid", f"add must have new arms, each once, got {there}")
             if names and fold.policy.decisions is not None:
-                raise Refused("invalid", "a policy over a set of decisions takes no new arms")
+                raise Refused("invalid", "add must be left out: a policy over a set of decisions takes no new arms")
             if names and fold.contextual:
-                raise Refused("invalid", "a policy with contexts takes no new arms")
+                raise Refused("invalid", "add must be left out: a policy with contexts takes no new arms")
             if (names or change.retire) and fold.refuses_choice:
                 raise Refused("invalid", fold.refuses_choice)
             if names and fold.recipe.create.feedback.kind != "semi_bandit":
-                raise Refused("invalid", "arms can be added where each shows itself only")
+                kind = fold.recipe.create.feedback.kind
+                raise Refused("invalid", f"add must be left out unless feedback is semi_bandit; here it is {kind}")
             retire, restore = self._arms(change.retire), self._arms(change.restore)
             for what, arms in (("retire", retire), ("restore", restore)):
                 if len(set(arms)) < len(arms):
-                    raise Refused("invalid", f"{what} has an arm twice")
+                    twice = some_of(repeated(fold.names[arm] for arm in arms))
+                    raise Refused("invalid", f"{what} must have each arm once, got {twice} twice")
             if any(name not in fold.index and name not in names for name in change.meta):
-                raise Refused("unknown_arm")
-            if set(retire) & set(restore):
-                raise Refused("invalid", "an arm cannot be retired and restored at once")
-            if fold.retired[retire].any() or not fold.retired[restore].all():
-                raise Refused("invalid", "retire takes arms that are not retired, and restore those that are")
+                raise self._unknown(name for name in change.meta if name not in names)
+            if both := set(retire) & set(restore):
+                twice = some_of(fold.names[arm] for arm in sorted(both))
+                raise Refused("invalid", f"retire and restore must have no arm in common, got {twice} in both")
+            for what, arms, state in (("retire", retire, True), ("restore", restore, False)):
+                if wrong := [fold.names[arm] for arm in arms if fold.retired[arm] == state]:
+                    wanted = "not retired" if state else "retired"
+                    raise Refused("invalid", f"{what} must have arms that are {wanted}, got {some_of(wrong)}")
             left = ~fold.retired
             left[restore], left[retire] = True, False
             if not names and not fold.can_decide(left):
                 what = "one arm or more" if fold.policy.decisions is None else "one decision of the set or more"
-                raise Refused("invalid", f"retire must leave {what}")
+                raise Refused("invalid", f"retire must leave {what}, got {some_of(change.retire)}")
         except Refused as refused:
             return refused
         meta = {one.id: dict(one.meta) for one in added if one.meta} | {
@@ -652,11 +679,17 @@ def _refuse_conflict(fates: Mapping[str, str]) -> None:
     """Refuse a request of which a part contradicts what is known; then nothing of it is applied."""
     if "conflict" in fates.values():
         kept = {name: fate if fate in ("conflict", "duplicate") else "rejected" for name, fate in fates.items()}
-        raise Refused("conflict", fates=kept)
+        arms = some_of(name for name, fate in fates.items() if fate == "conflict")
+        text = f"The reward of {arms} has another value under this id; nothing was changed."
+        raise Refused("conflict", text, fates=kept)
+
+
+def _taken(key: str) -> Refused:
+    return Refused("id_taken", f"The id {quoted(key)} belongs to a decision that was asked for with another body.")
 
 
 def _numbers(rows: Sequence[Sequence[float]], dimension: int) -> NDArray[np.float64]:
     """Return rows of numbers as a matrix."""
-    if set(map(len, rows)) - {dimension}:
-        raise Refused("invalid", f"contexts must have {dimension} numbers for each arm")
+    if wrong := set(map(len, rows)) - {dimension}:
+        raise Refused("invalid", f"contexts must have {dimension} numbers for each arm, got a row of {min(wrong)}")
     return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * dimension).reshape(-1, dimension)

@@ -261,7 +261,7 @@ class PostgresStore:
         await self._run("INSERT INTO api_key VALUES (%s, %s, %s, %s, %s, %s, %s)", key)
 
     async def revoke_key(self, key: str, now: int) -> bool:
-        """Let a key open nothing any more; False if there is none."""
+        """Revoke a key; False if there is none."""
         return bool(await self._run("UPDATE api_key SET revoked = coalesce(revoked, %s) WHERE id = %s", (now, key)))
 
     async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:

@@ -433,7 +433,7 @@ class SqliteStore:
         await self._written(lambda write: write.execute("INSERT INTO api_key VALUES (?,?,?,?,?,?,?)", key))
 
     async def revoke_key(self, key: str, now: int) -> bool:
-        """Let a key open nothing any more; False if there is none."""
+        """Revoke a key; False if there is none."""
         statement = "UPDATE api_key SET revoked=coalesce(revoked, ?) WHERE id=?"
         return bool(await self._written(lambda write: write.execute(statement, (now, key)).rowcount))
 

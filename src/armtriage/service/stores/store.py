@@ -189,7 +189,7 @@ class Store(Protocol):
         """Add a key."""
 
     async def revoke_key(self, key: str, now: int) -> bool:
-        """Let a key open nothing any more; False if there is none."""
+        """Revoke a key; False if there is none."""
 
     async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
         """Note that a server is there, and return the names and addresses of all that have been seen of late."""

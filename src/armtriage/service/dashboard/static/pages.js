@@ -691,7 +691,7 @@ function signInPage(facts, act) {
     card(
       "",
       "sign",
-      heading("sign", "Who is it?", why),
+      heading("sign", "Sign in", why),
       form,
       h(
         "p",
