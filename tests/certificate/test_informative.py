@@ -161,7 +161,7 @@ def test_a_certificate_that_withdraws_informs_of_nothing() -> None:
     assert EMPTY not in str(made)
 
 
-@pytest.mark.parametrize("options", [{}, {"model": "disjoint"}, {"fallback": "hierarchical"}])
+@pytest.mark.parametrize("options", [{}, {"model": "disjoint"}])
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_contexts_say_it_too(options: Any, direction: str) -> None:
     rng, rows = np.random.default_rng(7), np.array([[0.5, 0.1], [0.5, 0.4]])
