@@ -274,6 +274,39 @@ def test_a_policy_has_one_server_until_that_one_is_gone(database):
     run(work)
 
 
+def test_a_request_that_two_servers_answer_is_counted_once(database):
+    """The policy's own server is stopped for a moment: the other answers, and neither counts a duplicate of it."""
+
+    async def work():
+        with _neighbour(database) as one, _neighbour(database) as other:
+            async with one.client() as call:
+                await make_slate(call)
+            for server in (one, other):
+                async with server.client() as call:
+                    await server.ready(call)
+            await asyncio.sleep(2.5)  # until both know each other, and the policy
+            async with one.client() as call:
+                made = [(await call.post("/v1/policies/slate/decisions", json={})).json() for _ in range(12)]
+            owner, guest = (other, one) if (await _counts(one))["armtriage_handed_total"] else (one, other)
+            owner.signal(signal.SIGSTOP)
+            try:
+                async with guest.client(timeout=30.0) as call:
+                    bodies = [{"decision": of["id"], "rewards": {of["arms"][0]: 1}, "id": "r"} for of in made]
+                    sent = [call.post("/v1/policies/slate/rewards", json=body) for body in bodies]
+                    answers = await asyncio.gather(*sent, call.post("/v1/policies/slate/decisions", json={}))
+                    assert {answer.status_code for answer in answers} == {200, 201}
+            finally:
+                owner.signal(signal.SIGCONT)
+            async with owner.client(timeout=30.0) as call:
+                again = await call.post("/v1/policies/slate/rewards", json=bodies[0])  # one that is a duplicate indeed
+                assert set(again.json()["fates"].values()) == {"duplicate"}
+                counts = (await call.get("/v1/policies/slate")).json()["counts"]
+            assert (counts["applied"], counts["duplicate"]) == (12, 1)
+            assert (counts["decisions"], counts.get("repeated", 0)) == (13, 0)
+
+    run(work)
+
+
 async def _loaded(call, name):
     """Ask until the policy is loaded, which a busy machine may take seconds for; it is never unknown."""
     for _ in range(200):

@@ -80,10 +80,14 @@ class App:
             if name and name not in self.service.loops:
                 await self.service.seek(name)
             reply: Reply | Stream | None = None
+            again = False
             if route.handed and not handed and name in self.service.loops:
-                body, reply = await self._hand_over(route, name, authorization, body)
+                body, reply, again = await self._hand_over(route, name, authorization, body)
             if reply is None:
-                reply = await route.handler(Call(self.service, name, key, query, body, authorization))
+                work = route.handler(Call(self.service, name, key, query, body, authorization, again))
+                reply = await (_unless_gone(work, receive) if handed else work)
+            if reply is None:
+                return
             if isinstance(reply, Stream):
                 self._count(route, 200)
                 await _send_stream(reply, receive, send)
@@ -116,15 +120,17 @@ class App:
         asked = "unknown" if route is None else route.scope or "public"
         self.service.metrics.answers[asked, status] += 1
 
-    async def _hand_over(self, route: Route, name: str, key: bytes | None, body: bytes) -> tuple[bytes, Reply | None]:
-        """Return the request, and the answer of the server that the policy has, if that is another one."""
+    async def _hand_over(
+        self, route: Route, name: str, key: bytes | None, body: bytes
+    ) -> tuple[bytes, Reply | None, bool]:
+        """Return the body, the answer of the policy's server, if that is another, and whether it may have done it."""
         service, owner = self.service, self.service.peers.owner(name)
         if owner is None or route.takes is None:
-            return body, None
+            return body, None, False
         body = named(route.takes, body)
-        reply = await service.peers.hand_over(owner, route.path.replace("{name}", name), key, body)
+        reply, again = await service.peers.hand_over(owner, route.path.replace("{name}", name), key, body)
         service.metrics.counts[name]["handed"] += reply is not None
-        return body, reply
+        return body, reply, again
 
     def _find(self, scope: Scope) -> tuple[Route, str, str]:
         """Return the route of a request, and what stands in its path."""
@@ -172,6 +178,17 @@ class App:
         if length > LARGEST:
             raise Refused("too_large")
         return handed, authorization
+
+
+async def _unless_gone(work: Awaitable[Reply | Stream], receive: Receive) -> Reply | Stream | None:
+    """Return an answer, unless the server that handed the request over is gone: it answers itself by now."""
+    answer, gone = asyncio.ensure_future(work), asyncio.ensure_future(receive())
+    try:
+        await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+        return await answer if answer.done() else None
+    finally:
+        answer.cancel()
+        gone.cancel()
 
 
 def _signed_in(scope: Scope) -> bytes | None:

@@ -9,6 +9,8 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from armtriage.service.peers import HANDED
+
 __all__ = ["WHOLE", "Door"]
 
 WHOLE = "armtriage.whole"
@@ -175,9 +177,11 @@ class Connection(HttpToolsProtocol):
             self._end = None
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answer whoever has sent a whole request and will send no more; let streams end."""
+        """Answer whoever has sent a whole request and will send no more; let streams end, and servers that gave up."""
         one = self.cycle
         if one is None or one.more_body or one.response_complete or one.scope["method"] != "POST":
+            return False
+        if any(name == HANDED for name, _ in one.scope["headers"]):
             return False
         one.keep_alive = False
         return True

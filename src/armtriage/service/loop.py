@@ -7,7 +7,7 @@ import contextlib
 import logging
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -70,6 +70,7 @@ class Work(NamedTuple):
     future: asyncio.Future[Any]
     since: float
     size: int  # decisions or rewards in it
+    again: bool = False  # another server may have done it, and counted it
 
 
 class Loop:
@@ -164,7 +165,7 @@ class Loop:
         """Note that somebody asks for the policy here: what other servers write is then followed closely."""
         self._wanted = time.monotonic()
 
-    def submit(self, kind: str, payload: Any) -> asyncio.Future[Any]:
+    def submit(self, kind: str, payload: Any, *, again: bool = False) -> asyncio.Future[Any]:
         """Let a request wait for its group; refuse it if it would have to wait for long."""
         now = time.monotonic()
         if self.gone or self._stopping:
@@ -174,7 +175,7 @@ class Loop:
             self.metrics.shed(self.name)
             raise Refused("starting" if self.problem else "busy")
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append(Work(kind, payload, future, now, size))
+        self._waiting.append(Work(kind, payload, future, now, size, again))
         self._behind += size
         self._awake.set()
         return future
@@ -348,6 +349,7 @@ class Loop:
             # Groups may be stored from now on: then they are among what is found, and are still here.
             recent = self._recent_of(works)
             group, fold = await self._caught_up(works)
+            works = [work for work in works if not work.future.cancelled()]  # the server that handed it over has gone
             found = dict(group.found)
             if group.missed and (unsure := [key for key in self._keys(works) if key not in found]):
                 found |= await group.find(unsure)
@@ -530,17 +532,18 @@ class Loop:
                 if payload.decision in asked:
                     later.append(place)
                 else:
-                    replies[place] = turn.reward(payload)
+                    replies[place] = _rewarded(turn, works[place])
             elif kind == "rewards":
                 later.append(place)
             elif kind == "rejected":
                 turn.counts["rejected"] += 1
         if decides:
-            for place, reply in zip(decides, turn.decide([works[place].payload for place in decides]), strict=True):
+            again = [works[place].again for place in decides]
+            made = turn.decide([works[place].payload for place in decides], again)
+            for place, reply in zip(decides, made, strict=True):
                 replies[place] = reply
         for place in later:
-            payload = works[place].payload
-            replies[place] = turn.reward(payload) if works[place].kind == "reward" else turn.reward_batch(payload)
+            replies[place] = _rewarded(turn, works[place])
 
     def _frozen(self) -> tuple[int, Callable[[], bytes], Sequence[asyncio.Future[None]]]:
         """Return the state as it is now: its last event, what makes its snapshot, and the groups it stands on."""
@@ -609,9 +612,9 @@ class Loop:
         else:
             self.metrics.diverged(self.name, goal.seq)
 
-    async def reward(self, request: Reward) -> Reply:
+    async def reward(self, request: Reward, *, again: bool = False) -> Reply:
         """Return the fates of rewards."""
-        reply: Reply = await self.submit("reward", request)
+        reply: Reply = await self.submit("reward", request, again=again)
         return reply
 
     async def count_rejected(self) -> None:
@@ -632,6 +635,16 @@ class Loop:
     async def look(self, what: Any) -> Any:
         """Return what a function sees in the state, between two groups; it must not change or keep it."""
         return await self.submit("look", what)
+
+
+def _rewarded(turn: Turn, work: Work) -> Any:
+    """Apply rewards; what another server has counted before is not counted as a duplicate of itself."""
+    before = turn.counts["duplicate"]
+    reply = turn.reward(work.payload) if work.kind == "reward" else turn.reward_batch(work.payload)
+    if work.again and turn.counts["duplicate"] > before:
+        turn.counts["duplicate"] = before
+        turn.counts += Counter()  # without those that are 0
+    return reply
 
 
 def _refusal_for(error: BaseException) -> Refused:

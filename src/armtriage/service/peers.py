@@ -85,17 +85,17 @@ class Peers:
             chosen = self._owners[policy] = max(self._urls, key=lambda one: _weight(policy, one))
         return None if chosen == self.id or self._shunned.get(chosen, 0.0) > time.monotonic() else chosen
 
-    async def hand_over(self, owner: str, path: str, key: bytes | None, body: bytes) -> Reply | None:
-        """Return the answer of another server; None if it has none, and this one must answer."""
+    async def hand_over(self, owner: str, path: str, key: bytes | None, body: bytes) -> tuple[Reply | None, bool]:
+        """Return the answer of another server, or None if this one must answer; and whether the other may have, too."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 reply = await self._ask(self._urls[owner], path, key, body)
-        except (OSError, EOFError, ValueError, KeyError, TimeoutError):
+        except (OSError, EOFError, ValueError, KeyError, TimeoutError) as error:
             self._shunned[owner] = time.monotonic() + _SHUNNED
-            return None
+            return None, not isinstance(error, ConnectionRefusedError)
         # One that still loads the policy, or has not seen yet that it was made, is not the one to ask.
         absent = any(reply.status == status and code in reply.body for status, code in _NOT_THERE)
-        return None if absent else reply
+        return (None, False) if absent else (reply, False)
 
     async def _ask(self, url: str, path: str, key: bytes | None, body: bytes) -> Reply:
         idle = self._idle.setdefault(url, [])

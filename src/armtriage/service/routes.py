@@ -51,6 +51,7 @@ class Call(NamedTuple):
     query: Mapping[str, int]
     body: bytes
     authorization: bytes | None = None  # the key, for what takes so long that it may be revoked
+    again: bool = False  # another server was asked before, and may have done it
 
 
 class Stream(NamedTuple):
@@ -111,14 +112,14 @@ async def status(call: Call) -> Reply:
 async def decide(call: Call) -> Reply:
     """Make a decision."""
     loop = call.service.loop(call.name)
-    reply: Reply = await loop.submit("decide", (read(Decide, call.body or b"{}"),))
+    reply: Reply = await loop.submit("decide", (read(Decide, call.body or b"{}"),), again=call.again)
     return reply
 
 
 async def decide_batch(call: Call) -> Reply:
     """Make several decisions."""
     requests = read(DecideBatch, call.body).requests
-    made = await call.service.loop(call.name).submit("decide", requests)
+    made = await call.service.loop(call.name).submit("decide", requests, again=call.again)
     bodies = [made.body] if isinstance(made, Reply) else made
     return Reply(200, b'{"decisions":[' + b",".join(bodies) + b"]}")
 
@@ -143,7 +144,7 @@ async def reward(call: Call) -> Reply:
     except Refused:
         await loop.count_rejected()
         raise
-    return await loop.reward(request)
+    return await loop.reward(request, again=call.again)
 
 
 async def reward_batch(call: Call) -> Reply:
@@ -156,7 +157,7 @@ async def reward_batch(call: Call) -> Reply:
             whole.append(read(Reward, one))
         except Refused as refused:
             whole.append(refused)
-    reply: Reply = await loop.submit("rewards", whole)
+    reply: Reply = await loop.submit("rewards", whole, again=call.again)
     return reply
 
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -174,12 +174,17 @@ class Turn:
             self._pasts.pop(event.key, None)
             self.own.setdefault(event.key, History([], [])).events.append(event)
 
-    def decide(self, batches: Sequence[Sequence[Decide]]) -> list[Reply | Refused | list[bytes]]:
-        """Answer requests for decisions; each batch of several is answered whole, or refused whole."""
+    def decide(
+        self, batches: Sequence[Sequence[Decide]], again: Sequence[bool] = ()
+    ) -> list[Reply | Refused | list[bytes]]:
+        """Answer requests for decisions; each batch of several is answered whole, or refused whole.
+
+        Where `again` is true, another server may have counted what is repeated.
+        """
         plans: list[Refused | list[bytes | str]] = []
         asked: dict[str, _Asked] = {}
         held = self.fold.held
-        for requests in batches:
+        for requests, counted in zip(batches, chain(again, repeat(False)), strict=False):
             mine: dict[str, _Asked] = {}
             more = held
             plan: list[bytes | str] = []
@@ -195,7 +200,7 @@ class Turn:
             except Refused as refused:
                 plans.append(refused)
                 continue
-            if len(plan) > len(mine):
+            if len(plan) > len(mine) and not counted:
                 self.counts["repeated"] += len(plan) - len(mine)
             asked |= mine
             held = more
