@@ -44,6 +44,11 @@ def fired(before, after):
     return {name for name, rule in RULES.items() if eval(TERM.sub(worth, rule))}
 
 
+def test_the_page_has_the_rules_of_the_file():
+    rules = (ROOT / "examples/deploy/alarms.yml").read_text(encoding="utf-8").split("\n", 1)[1]
+    assert rules in (ROOT / "docs/serve.md").read_text(encoding="utf-8")
+
+
 def test_every_alarm_is_about_metrics_that_there_are(sqlite_address):
     async def work():
         async with served(sqlite_address) as call:
