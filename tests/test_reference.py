@@ -82,10 +82,12 @@ def test_every_public_name_is_in_the_reference_once() -> None:
         assert f"::: {name}\n" in (DOCS / "api" / page).read_text(encoding="utf-8")
 
 
-def test_every_page_is_in_the_navigation_once() -> None:
+def test_every_page_is_in_the_navigation_and_in_the_list_of_tasks() -> None:
     nav = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2].partition("\nmarkdown_")[0]
     pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
     assert sorted(re.findall(r"[\w/-]+\.md", nav)) == sorted(pages)
+    start = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert [page for page in pages if "/" not in page and page != "index.md" and f"({page})" not in start] == []
 
 
 @pytest.mark.parametrize("name", ALL)
