@@ -127,9 +127,10 @@ class Decision:
         if beliefs is None:
             return self.names
         # A draw is kept as the luck and the Beta law on [x, 1] that it follows from: most are never asked for.
-        values = beliefs[0] if len(beliefs) == 1 else [x + (1 - x) * beta_quantile(u, a, b) for u, x, a, b in beliefs.T]
+        rows = beliefs.T.tolist()
+        values = [row[0] if len(row) == 1 else row[1] + (1 - row[1]) * beta_quantile(row[0], *row[2:]) for row in rows]
         names = self.names
-        return tuple(names[place] for place in np.argsort(-np.asarray(values), kind="stable"))
+        return tuple(names[place] for place in sorted(range(len(names)), key=lambda place: -values[place]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON knows it; `Policy.tell` takes the number.
