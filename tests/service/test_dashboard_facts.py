@@ -65,6 +65,66 @@ def test_reasons_of_arms_that_were_never_seen_are_retired_or_fit_anyway():
     assert "fit into one decision" in reasons(look(small), np.array([0]))[0]
 
 
+def test_an_item_that_is_eliminated_and_shown_says_why():
+    policy = GuardedThompson(3, budget=1, seed=7, names=["tea", "milk", "jam"])
+    course = Course()
+    for _ in range(600):
+        decision = policy.record(["tea"] if policy.asked % 2 else ["jam"])
+        policy.tell(decision, {decision.names[0]: float(decision.names[0] == "tea")})
+        course.note(policy, at=0)
+    [before] = reasons(look(policy, course), np.array([2]))
+    assert "it is certainly not the best. Yet it was in 50% of the last 600 decisions: some came before" in before
+    for _ in range(400):
+        policy.record(["jam"])
+    [why] = reasons(look(policy, course), np.array([2]))
+    assert "it is certainly not the best. Yet it was in 70% of the last 1,000 decisions: what is certain waits" in why
+    assert why.endswith("400 decisions with it are open.")
+    assert "Yet" not in reasons(look(policy, course), np.array([0]))[0]
+
+
+def test_a_certificate_that_says_nothing_says_so_on_the_page():
+    policy, rng = GuardedThompson(8, budget=2, seed=7), np.random.default_rng(7)
+    for _ in range(600):
+        decision = policy.ask()
+        policy.tell(decision, rng.random(2) < 0.05)
+    made = summary(look(policy))["certificate"]
+    assert made["informative"] is False
+    assert made["needed"] > 0
+    assert "nothing useful is certified yet" in made["text"]
+
+
+def test_clicks_before_a_default_count_as_told(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make(reward={"default": 0})
+            facts = dashboard_facts.Facts(call.service, Recorder(call.service))
+            for visit in range(40):
+                made = await call.decide()
+                if visit % 2:
+                    for name in made["arms"][:2]:
+                        await call.reward(made["id"], {name: 1.0})
+            loop = call.service.loop("slate")
+            assert call.service.metrics.counts["slate"]["heard"] == 20
+            assert await facts._told(loop) == 0.5
+            now = clock.wall() // 60_000_000
+            half = {"decisions": 1000, "expired": 1000, "heard": 500}
+
+            def found(minutes):
+                return {one.title: one for one in checks(loop, Recorder(call.service), 0, {"disk_free": 0.5}, minutes)}
+
+            said = found({now - 5: half, now - 300: half})["Rewards come as before"]
+            assert said.level == "ok"
+            assert "50% of the last hour's decisions have told a reward; the others end with the default" in said.detail
+            fewer = found({now - 5: half | {"heard": 100}, now - 300: half})["Missing rewards rise"]
+            assert fewer.level == "warn"
+            assert "no day before" in found({now - 5: half, now - 300: half | {"heard": 0}})["Rewards come"].detail
+            answer = (await call.get("/v1/policies/slate")).json()["certificate"]
+            known = loop.fold.policy.glance()
+            assert (answer["informative"], answer["needed"]) == (known.informative, known.needed)
+
+    run(work)
+
+
 def test_items_are_sorted_searched_and_paged():
     policy = ThompsonSampling(60, 3, seed=7, names=[f"Item {arm:02d}" for arm in range(60)])
     for _ in range(300):

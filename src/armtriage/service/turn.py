@@ -444,7 +444,7 @@ class Turn:
         except Refused:
             return False
         if rewarded is not None:
-            self._log(self.fold.reward(request.decision, rewarded, self.now))
+            self._apply(request.decision, one, rewarded)
         self.counts.update("adopted" for fate in fates.values() if fate == "applied")
         return True
 
@@ -487,7 +487,7 @@ class Turn:
             return self._late_or_orphan(request)
         fates, rewarded = self._fates(request, one)
         if rewarded is not None:
-            self._log(self.fold.reward(request.decision, rewarded, self.now))
+            self._apply(request.decision, one, rewarded)
         self.counts.update(fates.values())
         still = self.fold.open.get(request.decision)
         awaited = [] if still is None else [self.fold.names[arm] for arm in still.show if arm not in still.told]
@@ -534,6 +534,11 @@ class Turn:
             return fates, None
         fresh.sort()
         return fates, Rewarded([arm for arm, _ in fresh], [value for _, value in fresh], reward, last, hits)
+
+    def _apply(self, key: str, one: Open, rewarded: Rewarded) -> None:
+        """Learn rewards, and count the decision of which they are the first."""
+        self.counts["heard"] += not (one.told or one.gathered)
+        self._log(self.fold.reward(key, rewarded, self.now))
 
     def _late_or_orphan(self, request: Reward) -> Reply:
         """Store rewards of a decision that is closed or unknown, without learning from them."""

@@ -82,7 +82,11 @@ class Policies(Struct):
 
 
 class CertificateView(Struct):
-    """What the decisions can have lost, in numbers and in words; bounds are null where nothing can be said."""
+    """What the decisions can have lost, in numbers and in words; bounds are null where nothing can be said.
+
+    While it is not `informative`, the bound is no smaller than what doing nothing would have lost; about so many more
+    decisions are `needed`, null if that cannot be foreseen.
+    """
 
     text: str
     confidence: float | None
@@ -90,6 +94,8 @@ class CertificateView(Struct):
     regret_bound: float | None
     next_bound: float | None
     contradictions: int
+    informative: bool
+    needed: int | None
 
 
 class Full(Brief, kw_only=True):
@@ -270,6 +276,8 @@ def _look(loop: Loop, fold: Fold) -> tuple[Brief, CertificateView | None]:
         certificate.regret_bound,
         certificate.next_bound,
         certificate.contradictions,
+        certificate.informative,
+        certificate.needed,
     )
 
 

@@ -101,6 +101,13 @@ class Facts:
 
         return await self._keep(loop.row.id, "minutes", 10.0, read) or {}
 
+    async def _told(self, loop: Loop) -> float | None:
+        """Return which share of the last hour's decisions has told a reward so far; None if there were none."""
+        since = clock.wall() // 60_000_000 - 59
+        last = [of for minute, of in (await self._minutes(loop)).items() if minute >= since]
+        made = sum(of.get("decisions", 0) for of in last)
+        return round(min(sum(of.get("heard", 0) for of in last) / made, 1.0), 4) if made else None
+
     async def _totals(self, loop: Loop) -> dict[str, int]:
         """Return all counts: those of the store, read once a minute, and what this server has added since."""
         counts = loop.metrics.counts[loop.name]
@@ -131,7 +138,7 @@ class Facts:
         made = None if view is None else view.sight.certificate
         alarms = [one for one in await self._health(loop, view) if one.level in ("warn", "bad")]
         each = None
-        if made is not None and made.rounds:
+        if made is not None and made.rounds and made.informative:
             each = float(made.regret_bound) / made.rounds
         return {
             "name": loop.name,
@@ -144,6 +151,7 @@ class Facts:
             "budget": 0 if view is None else view.sight.budget,
             "each": None if each is None or each == float("inf") else each,
             "certified": made is not None,
+            "informative": made is not None and bool(made.informative or made.contradictions),
             "triage": None if view is None else triage_of(view.sight),
             "alarms": [[one.level, one.title] for one in alarms],
         }
@@ -187,6 +195,7 @@ class Facts:
             "latency": [None if one is None else round(1e3 * one, 2) for one in pulse.latency(seconds)],
             "totals": await self._totals(loop),
             "queue": loop.queued,
+            "told": await self._told(loop),
         }
         if view is None:
             return facts | {"status": "loading"}

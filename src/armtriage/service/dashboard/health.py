@@ -38,7 +38,7 @@ def checks(
     found = [
         _ready(loop),
         _drift(contradictions),
-        _missing(minutes),
+        _missing(minutes, told_by_default=loop.recipe.create.reward.default is not None),
         _replay(loop, pulse),
         _commits(loop, pulse, facts),
         _disk(facts),
@@ -69,26 +69,39 @@ def _drift(contradictions: int | None) -> Check:
     return Check("ok", "No drift seen", "No interval contradicts its past.")
 
 
-def _missing(minutes: Mapping[int, Mapping[str, int]]) -> Check:
-    """Compare the share of decisions whose time ran out in the last hour with that of the day before."""
+def _missing(minutes: Mapping[int, Mapping[str, int]], *, told_by_default: bool) -> Check:
+    """Compare the share of decisions that nothing was told of in the last hour with that of the day before.
+
+    Where what is not told has a default, running out of time is how decisions end, and no sign of anything.
+    """
     now = clock.wall() // 60_000_000
 
     def share(first: int, last: int) -> tuple[int, int]:
         some = [of for minute, of in minutes.items() if first <= minute < last]
-        return sum(of.get("expired", 0) for of in some), sum(of.get("decisions", 0) for of in some)
+        made = sum(of.get("decisions", 0) for of in some)
+        if told_by_default:
+            return made - min(sum(of.get("heard", 0) for of in some), made), made
+        return sum(of.get("expired", 0) for of in some), made
 
     (lost, made), (lost_before, made_before) = share(now - 59, now + 1), share(now - _DAY, now - 59)
     if made < _FEWEST:
         said = f"Only {made:,} decisions in the last hour." if made else "No decisions in the last hour."
         return Check("none", "Missing rewards cannot be judged", said)
-    here = f"{min(lost / made, 1.0):.0%} of the last hour's decisions ran out of time"
-    if made_before >= _FEWEST:
+    gone = min(lost / made, 1.0)
+    here = f"{gone:.0%} of the last hour's decisions ran out of time"
+    if told_by_default:
+        here = f"{1.0 - gone:.0%} of the last hour's decisions have told a reward; the others end with the default"
+    # Earlier versions did not count what was told.
+    if made_before >= _FEWEST and not (told_by_default and lost_before == made_before):
         before = lost_before / made_before
         noise = 3.0 * ((before * (1.0 - min(before, 1.0)) + 0.01) / made) ** 0.5
-        if lost / made > 1.5 * before + noise:
-            said = f"{here}, {before:.0%} in the day before. Rewards may be getting lost on their way."
-            return Check("warn", "Missing rewards rise", said)
-        return Check("ok", "Rewards come as before", f"{here}, {before:.0%} in the day before.")
+        was = f"{1.0 - before if told_by_default else before:.0%} in the day before"
+        worse = lost / made > 1.5 * before + noise
+        if told_by_default:
+            worse = 1.0 - gone < (1.0 - before) / 1.5 - noise
+        if worse:
+            return Check("warn", "Missing rewards rise", f"{here}, {was}. Rewards may be getting lost on their way.")
+        return Check("ok", "Rewards come as before", f"{here}; {was}.")
     return Check("ok", "Rewards come", f"{here}; there is no day before to compare with.")
 
 

@@ -14,6 +14,8 @@ __all__ = ["PAGE", "SORTS", "items", "reasons", "table"]
 PAGE = 25
 """Arms on a page of the table."""
 
+_RARE = 0.01  # of the latest decisions: an arm that is in fewer need not be explained
+
 SORTS = ("mean", "open", "interval", "share", "seen", "name")
 """By what the table can be sorted."""
 
@@ -169,7 +171,7 @@ def reasons(sight: Sight, arms: NDArray[np.int64]) -> list[str]:
         elif state != ACTIVE:
             why = (
                 f"Its {mean} is {at_most} {shown(most[arm])}, and {rivals} {at_least} {shown(floor)}: "
-                f"it is certainly not {place}."
+                f"it is certainly not {place}.{_still_shown(sight, arm)}"
             )
         elif not sight.counts[arm]:
             why = f"Never seen yet, so its {mean} may be anything.{_silence(sight, arm)}"
@@ -196,6 +198,21 @@ def _silence(sight: Sight, arm: int) -> str:
     return " Its last rewards did not come, so it is hardly tried." if arm in sight.silent else ""
 
 
+def _still_shown(sight: Sight, arm: int) -> str:
+    """Return why an arm is shown that is certainly not among the best."""
+    share, waiting = float(sight.shares[arm]), int(sight.waiting[arm])
+    if share < _RARE:
+        return ""
+    shown = f" Yet it was in {share:.0%} of the last {sight.lately:,} decisions: "
+    if not waiting:
+        return f"{shown}some came before this was certain, and items are chosen by what seems best."
+    which = "1 decision with it is" if waiting == 1 else f"{waiting:,} decisions with it are"
+    return (
+        f"{shown}what is certain waits until decisions are closed, while choosing also counts what open ones have "
+        f"told; {which} open."
+    )
+
+
 def _of_sets(sight: Sight, arm: int) -> str:
     state = sight.states[arm]
     if state == RETIRED:
@@ -205,4 +222,4 @@ def _of_sets(sight: Sight, arm: int) -> str:
     if state == ACTIVE:
         where = "In the best decision by the means so far" if arm in sight.chosen else "Not in the best decision so far"
         return f"{where}; some decisions that may still be the best have it, and some have not.{_silence(sight, arm)}"
-    return "In no decision that may still be the best."
+    return f"In no decision that may still be the best.{_still_shown(sight, arm)}"

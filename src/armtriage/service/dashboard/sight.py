@@ -45,6 +45,7 @@ class Sight:
     weights: NDArray[np.float64] | None
     shares: NDArray[np.float64]  # of the latest decisions, in which each arm was
     lately: int  # how many those are
+    waiting: NDArray[np.int64]  # open decisions in which each arm is
 
     @property
     def live(self) -> NDArray[np.int64]:
@@ -104,7 +105,14 @@ def look(policy: Policy, course: Course | None = None) -> Sight:
         weights=getattr(policy, "weights", None) if contextual else None,
         shares=shares,
         lately=lately,
+        waiting=_waiting(policy, n),
     )
+
+
+def _waiting(policy: Policy, n_arms: int) -> NDArray[np.int64]:
+    """Return in how many open decisions each arm is."""
+    arms = [np.zeros(0, np.int64), *(one.arms for one in policy.open_decisions)]
+    return np.bincount(np.concatenate(arms), minlength=n_arms)[:n_arms]
 
 
 def summary(sight: Sight) -> dict[str, Any]:
@@ -153,6 +161,8 @@ def _certificate(sight: Sight) -> dict[str, Any] | None:
         "estimate": finite(getattr(made, "estimate", None)),
         "next": finite(made.next_bound),
         "contradictions": made.contradictions,
+        "informative": made.informative,
+        "needed": made.needed,
         "account": None
         if account is None
         else {"spent": finite(account.spent), "allowed": finite(account.allowed), "forced": account.forced_rounds},

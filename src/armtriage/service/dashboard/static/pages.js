@@ -106,7 +106,7 @@ function policiesPage(facts, act) {
             "td",
             { class: "num" },
             one.each === null
-              ? h("span", { class: "sub" }, !one.certified ? "no certificate" : one.decisions ? "withdrawn" : "–")
+              ? h("span", { class: "sub" }, !one.certified ? "no certificate" : !one.decisions ? "–" : one.informative ? "withdrawn" : "nothing yet")
               : h("b", null, atMost(one.each)),
           ),
           h("td", { class: "wide", style: { width: "22%" } }, triageBar(one.triage)),

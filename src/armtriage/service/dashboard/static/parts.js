@@ -42,7 +42,7 @@ const lost = (p) => (p.direction === "minimize" ? "paid too much at most" : "los
 
 const OUTSTANDING = new RegExp(
   "(at most [\\d.,e+-]+\\d|the [\\d,]+ decisions|[\\d,]+ (?:is|are) certain(?: not)? to be" +
-    "|known for certain|Nothing can be certified)",
+    "|known for certain|Nothing can be certified|nothing useful is certified yet)",
 );
 
 // The certificate's own words: bounds and counts stand out, and what must be true is said below, smaller.
@@ -88,6 +88,7 @@ function verdict(p) {
       show(words, sentence(found.text));
     }
     const size = now.budget > 1 ? ` of ${whole(now.budget)}` : "";
+    const silent = found.rounds > 0 && !found.informative && !found.contradictions;
     const why = found.contradictions
       ? "nothing is certified: means have changed"
       : found.rounds
@@ -95,8 +96,17 @@ function verdict(p) {
         : "no decision yet";
     show(
       big,
-      h("div", { class: "n", id: "big" }, found.each === null ? "–" : atMost(found.each)),
+      h("div", { class: silent ? "n silent" : "n", id: "big" }, found.each === null ? "–" : atMost(found.each)),
       h("div", { class: "l" }, why),
+      silent
+        ? h(
+            "div",
+            { class: "l", id: "needed" },
+            found.needed === null
+              ? "says nothing useful yet"
+              : `says nothing useful yet; about ${whole(found.needed)} more decisions`,
+          )
+        : null,
     );
   };
   update(p, made);
@@ -114,10 +124,8 @@ function tiles(p, file) {
       h("dd", { class: "d" }, more),
     );
   const update = (now) => {
-    const t = now.totals ?? {},
-      made = now.decisions ?? 0,
+    const made = now.decisions ?? 0,
       found = now.certificate;
-    const told = made ? Math.max(0, 1 - ((now.open ?? 0) + (t.expired ?? 0)) / made) : 0;
     const best = now.direction === "minimize" ? "the cheapest seem" : "the best seem";
     const account = found?.account,
       value = now.value;
@@ -133,7 +141,7 @@ function tiles(p, file) {
             "",
             now.arms > now.live ? `${whole(now.arms - now.live)} retired` : "none retired",
           )
-        : tile("Rewards", digits(now.rates?.[1] ?? 0), " /s", made ? `${percent(told)} of decisions told` : "none yet"),
+        : tile("Rewards", digits(now.rates?.[1] ?? 0), " /s", now.told == null ? "none in the last hour" : `told of ${percent(now.told)} of the last hour's decisions`),
       file
         ? null
         : tile(
