@@ -12,7 +12,9 @@ import pytest
 
 from armtriage import (
     C2UCB,
+    KLUCB,
     CombinatorialElimination,
+    CombinatorialUCB,
     CombUCB1,
     ConstrainedElimination,
     FeedbackGraph,
@@ -234,6 +236,21 @@ def test_no_decision_is_lost_from_the_tally(name: str) -> None:
         tell_all(policy, decision)
     assert policy.tally.pulls.tolist() == pulls.tolist()
     assert policy._exposures.tolist() == exposures.tolist()
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("kind", [CombUCB1, KLUCB, CombinatorialUCB])
+def test_arms_that_a_recorded_decision_passed_over_are_asked_next(kind: Any, told: bool) -> None:
+    policy = kind(6, budget=2, seed=1, **({"horizon": 100} if kind is CombinatorialUCB else {}))
+    recorded = policy.record([2, 3])
+    if told:
+        policy.tell(recorded, [0, 1])
+    asked = []
+    for _ in range(2):
+        decision = policy.ask()
+        policy.tell(decision, [0, 1])
+        asked.append(decision.arms.tolist())
+    assert asked == [[0, 1], [4, 5]]
 
 
 @pytest.mark.parametrize("name", REPLAYED)

@@ -27,7 +27,7 @@ from armtriage.environments.tables import (
     put_in_range,
 )
 from armtriage.graphs.feedback import GraphArrays, reveal
-from armtriage.kernels.jit import Opener, bind, kernel
+from armtriage.kernels.jit import Opener, bind, inlined, kernel
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.compiled import Kernels, name_of, select, update
@@ -193,6 +193,7 @@ def _play(address: int, stop: int) -> None:
     desk.total, desk.point, desk.round = total, point, number
 
 
+@inlined
 def _turn(game: Game, number: int) -> bool:
     """Play one round without contexts; True if the decision can never change again."""
     desk, table, graph, rewards = game.desk, game.table, game.graph, game.rewards

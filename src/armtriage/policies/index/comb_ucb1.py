@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from armtriage._arguments import check_number
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import Kernels, OraclePolicy
 from armtriage.policies.eligible import Among
@@ -42,12 +42,14 @@ class Params(Record, frozen=True):
 
 
 @kernel
+@inlined
 def scale(params: Params, number: int) -> float:
     """Return sqrt(c ln t) for t = number + 1."""
     return math.sqrt(params.exploration * math.log(number + 1.0))
 
 
 @kernel
+@inlined
 def select(
     params: Params,
     state: IndexState,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import kernel, lowest_bit
+from armtriage.kernels.jit import inlined, kernel, lowest_bit
 from armtriage.kernels.order import top_first
 from armtriage.kernels.record import Record
 from armtriage.policies.compiled import CompiledPolicy
@@ -74,18 +74,21 @@ class IndexState(Record):
 
 
 @kernel
+@inlined
 def lifetime(state: IndexState, budget: int) -> int:
     """Return for how many rounds a shortlist is made: each round uses up about a decision's worth of it."""
     return 4 + 2 * state.aim // budget
 
 
 @kernel
+@inlined
 def stale(state: IndexState, scale: float) -> bool:
     """Whether the shortlist was made for smaller scales."""
     return scale > state.end
 
 
 @kernel
+@inlined
 def _is_unseen(state: IndexState, a: int) -> bool:
     return state.counts[a] == 0 and state.missed[a] < PATIENCE  # type: ignore[no-any-return]
 
@@ -107,6 +110,7 @@ def _take_waiting(state: IndexState, taken: int, arms: NDArray[np.int64]) -> int
 
 
 @kernel
+@inlined
 def take_unseen(state: IndexState, arms: NDArray[np.int64]) -> int:
     """Fill `arms` with arms of infinite index, the least asked and then the smallest first; return how many."""
     taken = 0
@@ -117,13 +121,15 @@ def take_unseen(state: IndexState, arms: NDArray[np.int64]) -> int:
                 arms[taken] = a
                 taken += 1
             a += 1
-        state.cursor = a
+        # What is chosen here may not be played: another decision may be recorded in its place.
+        state.cursor = arms[0] if taken > 0 else a
         if taken < arms.size and state.unseen > taken:
             taken = _take_waiting(state, taken, arms)
     return taken
 
 
 @kernel
+@inlined
 def _flag(
     means: NDArray[np.float64],
     radii: NDArray[np.float64],
@@ -182,6 +188,7 @@ def shorten(state: IndexState, k: int, end: float) -> None:
 
 
 @kernel
+@inlined
 def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
     """Collect the listed arms whose index reaches `level`, the k largest among them; return how many."""
     n, m, trimmed, floor = state.length, 0, 0, level
@@ -211,6 +218,7 @@ def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
 
 
 @kernel
+@inlined
 def take_top(state: IndexState, m: int, arms: NDArray[np.int64], taken: int) -> None:
     """Fill the rest of `arms` with the best of the m arms that were kept, and note the index of the last."""
     k = arms.size - taken
@@ -223,6 +231,7 @@ def take_top(state: IndexState, m: int, arms: NDArray[np.int64], taken: int) -> 
 
 
 @kernel
+@inlined
 def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -> bool:
     """Fill the rest of `arms` with the observed arms of largest index, ties to the smallest.
 
@@ -245,6 +254,7 @@ def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -
 
 
 @kernel
+@inlined
 def _rate(state: IndexState, a: int, mean: float, radius: float) -> None:
     """Note what an arm's index is made of, and list the arm if it may now be among the best."""
     state.means[a] = mean
@@ -262,6 +272,7 @@ def _rate(state: IndexState, a: int, mean: float, radius: float) -> None:
 
 
 @kernel
+@inlined
 def update(
     params: object,
     state: IndexState,
