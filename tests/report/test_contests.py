@@ -1,4 +1,4 @@
-"""Who loses least in each environment, and who cannot be told from it."""
+"""Who loses least in each environment, and who is tied with it."""
 
 import polars
 
@@ -14,6 +14,7 @@ def test_ties_are_told_by_paired_differences(swept):
         assert one.best == min(means, key=means.get)
         for row in swept.differences(one.best).filter(polars.col("environment") == one.environment).to_dicts():
             assert (row["policy"] in one.ties) == (row["low"] <= 0)
+        assert ("These runs cannot distinguish it from " in one.verdict) == bool(one.ties)
     assert {one.baseline for one in contests(swept, "random", 0.95)} == {"random"}
 
 

@@ -87,6 +87,7 @@ def test_page_has_the_numbers(swept, page):
     text = Reader(page).text
     for row in swept.summary().head(9).to_dicts():
         assert short(row["mean"]) in text
+    assert "tied with the least" in Reader(page).text
 
 
 def test_page_has_its_figures(page):
