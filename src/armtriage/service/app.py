@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
-from armtriage.service.connection import WHOLE
 from armtriage.service.dashboard import session
 from armtriage.service.dashboard.site import Site
 from armtriage.service.logs import note, note_refusal
 from armtriage.service.peers import HANDED, named
+from armtriage.service.protocol import WHOLE
 from armtriage.service.refusal import Refused, quoted
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream
 from armtriage.service.service import Service

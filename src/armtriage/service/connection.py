@@ -10,11 +10,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from armtriage.service.peers import HANDED
+from armtriage.service.protocol import WHOLE
 
-__all__ = ["WHOLE", "Door"]
-
-WHOLE = "armtriage.whole"
-"""What the scope of a request has when all of its body is there."""
+__all__ = ["Door"]
 
 _GO_ON = b"HTTP/1.1 100"
 SILENCE = 20.0

@@ -17,8 +17,8 @@ import uvicorn
 
 from armtriage import __version__
 from armtriage.service.app import App
-from armtriage.service.connection import Door
 from armtriage.service.logs import note
+from armtriage.service.protocol import protocol
 from armtriage.service.service import Service
 from armtriage.service.stores import Store
 
@@ -105,7 +105,7 @@ async def _serve(service: Service, host: str, port: int, started: Callable[[Serv
             app,
             host,
             port,
-            http=Door,
+            http=protocol(),
             lifespan="off",
             access_log=False,
             log_config=None,  # its lines are written as ours
