@@ -16,7 +16,7 @@ from service.calls import run, served
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SHELL = "\n".join(re.findall(r"^```\n(.*?)^```$", README, re.M | re.S))
+SHELL = "\n".join(text for kind, text in re.findall(r"^```(\w*)\n(.*?)^```$", README, re.M | re.S) if not kind)
 TYPED = [*re.findall(r"^armtriage [^#\n]*", SHELL, re.M), *re.findall(r"&& (armtriage [^#\n]*)", SHELL)]
 TYPED += [" ".join(one.split()) for one in re.findall(r"`(armtriage [^`]*)`", README)]
 CURL = re.compile(r"^curl -s -XPOST localhost:8000(\S+)\s+-d '(.*)'$", re.M)
