@@ -165,8 +165,8 @@ class Roster:
             raise TypeError(f"{argument} must be a sequence of arms, got {arms!r}")
         if self.names is None and isinstance(arms, np.ndarray) and arms.ndim == 1 and arms.dtype.kind in "iu":
             found = arms.astype(np.int64)
-            outside = (found < 0) | (found >= self.n_arms)
-            if outside.any():
+            if found.size and not 0 <= found.min() <= found.max() < self.n_arms:
+                outside = (found < 0) | (found >= self.n_arms)
                 raise UnknownArm(f"{argument} has arm {found[outside][0]}; arms are 0 to {self.n_arms - 1}")
         else:
             found = np.array([self.number(arm, argument) for arm in arms], dtype=np.int64)

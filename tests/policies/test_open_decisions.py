@@ -18,7 +18,7 @@ from armtriage import (
     simulate,
 )
 from armtriage._files import pack_archive
-from conftest import POLICIES, with_face
+from conftest import POLICIES, ask, with_face
 
 CHANGING = [name for name in with_face("arms") if not name.startswith("paper")]
 
@@ -158,3 +158,31 @@ def test_nothing_happens_to_what_is_closed() -> None:
     assert page.close_before(3) == 0
     assert page.tally.counts.sum() == 4
     assert page.tally.sums.sum() == 2.0
+
+
+@pytest.mark.parametrize("default", [None, 0.0, 0.5])
+@pytest.mark.parametrize("name", ["ThompsonSampling", "tight", "GuardedThompson", "Guard", "C2UCB", "GuardedLinear"])
+def test_closing_is_telling_what_is_filled_in_or_nothing(name: str, default: float | None) -> None:
+    one, other = POLICIES[name].make(), POLICIES[name].make()
+    for policy in (one, other):
+        for number in range(6):
+            decision = ask(policy, POLICIES[name].environment, number)
+            policy.tell(decision, {int(decision.arms[0]): 0.25} if number == 2 else {}, last=False)
+    assert one.close_before(6, default=default) == 6
+    for decision in other.open_decisions:
+        rest = [arm for arm in decision.revealed.tolist() if decision.number != 2 or arm != decision.arms[0]]
+        other.tell(decision, {} if default is None else dict.fromkeys(rest, default))
+    assert one.digest() == other.digest()
+
+
+def test_decisions_that_are_complete_are_settled_in_time_that_is_linear() -> None:
+    policy = ThompsonSampling(3, budget=1, seed=7)
+    decisions = policy.ask_many(3000)
+    policy.tell(decisions[-1], {int(decisions[-1].arms[0]): 1}, last=False)
+    loaded = Policy.from_bytes(policy.to_bytes())
+    for one in (policy, loaded):
+        assert one.close_before(2000, default=0) == 2000
+        assert one._oldest == 2000
+        assert one.close_before(3000) == 999
+        assert not one.open_decisions
+        assert one.tally.counts.sum() == 2001

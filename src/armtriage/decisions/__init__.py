@@ -1,5 +1,6 @@
 """Decisions, and the sets that they may be taken from."""
 
+from armtriage.decisions.arm_set import ArmSet, pack_sets, unpack_sets
 from armtriage.decisions.constraints import Constraints, Knapsack
 from armtriage.decisions.decision import Decision
 from armtriage.decisions.explicit import Explicit
@@ -10,6 +11,7 @@ from armtriage.decisions.slates import PartitionMatroid, TopS
 from armtriage.decisions.trees import SpanningTrees
 
 __all__ = [
+    "ArmSet",
     "Constraints",
     "Decision",
     "DecisionSet",
@@ -20,4 +22,6 @@ __all__ = [
     "Paths",
     "SpanningTrees",
     "TopS",
+    "pack_sets",
+    "unpack_sets",
 ]

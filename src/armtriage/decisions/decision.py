@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.arms import Name
+from armtriage.decisions.arm_set import ArmSet
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.beta import beta_quantile
 
@@ -47,9 +48,10 @@ class Decision:
 
     number: int
     arms: NDArray[np.int64]
-    eligible: NDArray[np.int64] | None
     contexts: NDArray[np.float64] | None
     policy_id: str
+    among: ArmSet | None
+    """The set of the arms that could be chosen; None for all."""
     order: NDArray[np.int64] | None
     """The arms in the order in which they were recorded; None where that is ascending."""
 
@@ -61,7 +63,7 @@ class Decision:
         policy_id: str,
         contexts: NDArray[np.float64] | None = None,
         names: list[Name] | None = None,
-        eligible: NDArray[np.int64] | None = None,
+        among: ArmSet | None = None,
         shown: NDArray[np.int64] | None = None,
         beliefs: NDArray[np.float64] | None = None,
     ) -> None:
@@ -71,7 +73,7 @@ class Decision:
             contexts.setflags(write=False)
         own = self.__dict__
         own["number"], own["arms"], own["policy_id"] = number, arms, policy_id
-        own["contexts"], own["eligible"] = contexts, eligible
+        own["contexts"], own["among"] = contexts, among
         own["_graph"], own["_names"], own["_shown"], own["_beliefs"] = graph, names, shown, beliefs
         own["order"] = None
 
@@ -103,6 +105,11 @@ class Decision:
             own["_shown"] = shown = own["_graph"].revealed_by(self.arms)
             shown.flags.writeable = False
         return shown
+
+    @property
+    def eligible(self) -> NDArray[np.int64] | None:
+        """The arms that could be chosen, ascending; None for all."""
+        return None if self.among is None else self.among.arms
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -147,7 +154,7 @@ class Decision:
             "names": list(self.names),
             "ranked": list(self.ranked),
             "revealed": self.revealed.tolist(),
-            "eligible": None if self.eligible is None else self.eligible.tolist(),
+            "eligible": None if self.among is None else self.among.arms.tolist(),
             "contexts": None if self.contexts is None else self.contexts.tolist(),
         }
 

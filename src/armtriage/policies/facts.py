@@ -17,6 +17,7 @@ from armtriage.kernels.record import Record
 __all__ = [
     "arrays_of",
     "facts_of",
+    "is_inside",
     "is_later",
     "require",
     "restore_arrays",
@@ -126,6 +127,11 @@ def require(right: Any, fact: str) -> None:
     """Refuse a state of which something is not true that always is."""
     if not np.all(right):
         raise ValueError(fact)
+
+
+def is_inside(some: NDArray[np.int64], arms: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which numbers are among others, one or more of them, that ascend: `isin`, at the cost of a search each."""
+    return np.asarray(arms[np.minimum(arms.searchsorted(some), arms.size - 1)] == some)
 
 
 def within(name: str, values: Any, low: Any, high: Any) -> None:

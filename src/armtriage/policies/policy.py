@@ -16,13 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Tally, offset_of
-from armtriage.decisions import Decision, DecisionSet
+from armtriage.decisions import ArmSet, Decision, DecisionSet
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.eligible import Crowd
+from armtriage.policies.facts import is_inside
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out
 from armtriage.policies.rewards import Told, from_array, from_mapping, paired
@@ -116,6 +117,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         self._asked = 0
         self._open: dict[int, Decision] = {}
         self._parts: dict[int, dict[int, float]] = {}  # unit rewards that were told of decisions still open
+        self._oldest = 0  # no decision before it is open
         self._complete: set[int] = set()  # open decisions of which all was told in parts, and older ones are open
         self._since = 0
         self._before: Tally | None = None
@@ -276,7 +278,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
     def _check_decision(self, arms: NDArray[np.int64], among: NDArray[np.int64] | None) -> None:
         """Refuse arms that are no decision."""
         live = self._roster.live if among is None else among
-        for arm in np.setdiff1d(arms, live)[:1]:
+        for arm in arms[~is_inside(arms, live)][:1] if among is not None else ():
             raise ValueError(f"arms has {self._roster.said(arm)}, which is not eligible")
         if self.decisions is not None:
             if not self.decisions.contains(arms):
@@ -347,7 +349,8 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         """Open the next decision."""
         number = self._asked
         shown = arms if shown is None and self._plain else shown
-        decision = Decision(number, arms, self._graph, self._id, contexts, self._roster.names, eligible, shown, beliefs)
+        among = None if eligible is None else ArmSet.of(eligible)
+        decision = Decision(number, arms, self._graph, self._id, contexts, self._roster.names, among, shown, beliefs)
         self._open[number] = decision
         self._asked = number + 1
         return decision
@@ -465,9 +468,14 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
 
     def _settle_complete(self) -> None:
         """Close decisions of which all was told in parts, as soon as no older one is open."""
-        while self._open and (oldest := next(iter(self._open))) in self._complete:
-            self._complete.remove(oldest)
-            self._close_with(oldest, {})
+        while self._open:
+            while self._oldest not in self._open:
+                # Step by step: a dict finds its first key slowly once many before it are gone.
+                self._oldest += 1
+            if self._oldest not in self._complete:
+                return
+            self._complete.remove(self._oldest)
+            self._close_with(self._oldest, {})
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Learn unit rewards of a decision that stays open."""
@@ -546,20 +554,26 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         (array([1, 1]), array([1., 0.]))
         """
         number = self._number_of(decision)
-        unit = None if default is None else self._unit_default(default)
+        rest = self._checked_default(default)
         if self._is_open(number):
-            self._close(number, unit)
+            self._close(number, rest)
 
-    def _unit_default(self, default: float) -> float:
-        """Return the reward of what was not told, in the units of `_update`."""
+    def _checked_default(self, default: float | None) -> float | None:
+        """Return the reward of what was not told, if it may be one."""
+        if default is None:
+            return None
         values = np.array([float(as_numbers("default", default))])
-        return float(self._to_unit(self._check_rewards(values, np.zeros(1, np.int64), "default"))[0])
+        return float(self._check_rewards(values, np.zeros(1, np.int64), "default")[0])
 
-    def _close(self, number: int, unit: float | None) -> None:
-        told = self._parts.get(number, {})
-        self._close_with(
-            number, {} if unit is None else {arm: unit for arm in self._still_shown(number) if arm not in told}
-        )
+    def _close(self, number: int, rest: float | None) -> None:
+        shown = self._open[number].shown
+        told = self._parts.get(number)
+        if told:
+            shown = np.array([arm for arm in shown.tolist() if arm not in told], np.int64)
+        if rest is None:
+            self._tell(number, _NONE, np.empty(0), shown, True)
+        else:
+            self._tell(number, shown, np.full(shown.size, rest), _NONE, True)
 
     @locked
     def close_before(self, number: int, *, default: float | None = None) -> int:
@@ -574,10 +588,10 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         (2, 1)
         """
         limit = check_count("number", number)
-        unit = None if default is None else self._unit_default(default)
+        rest = self._checked_default(default)
         old = [one for one in self._open if one < limit and one not in self._complete]
         for one in old:
-            self._close(one, unit)
+            self._close(one, rest)
         return len(old)
 
     def _learn(
@@ -675,7 +689,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
 
 def in_order(decision: Decision, order: NDArray[np.int64]) -> Decision:
     """Return a decision, of which lists of rewards have the order in which it was recorded."""
-    if np.any(order[1:] < order[:-1]):
+    if order.tobytes() != decision.arms.tobytes():
         order.setflags(write=False)
         vars(decision)["order"] = order
     return decision

@@ -16,10 +16,10 @@ from armtriage._arguments import LONGEST, check_arms, check_count
 from armtriage._files import pack_archive, read_archive, unpack_archive, write_archive
 from armtriage.arms import Roster
 from armtriage.certificate import Tally
-from armtriage.decisions import Decision, DecisionSet
+from armtriage.decisions import ArmSet, Decision, DecisionSet, pack_sets, unpack_sets
 from armtriage.errors import DamagedFile
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.policies.facts import require, restore_arrays, with_later, within, without_squares
+from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
 from armtriage.policies.lock import locked
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class SavedPolicy:
     _id: str
     _lock: Any
     _missed: NDArray[np.int64] | None
+    _oldest: int
     _open: dict[int, Decision]
     _parts: dict[int, dict[int, float]]
     _plain: bool
@@ -206,9 +207,19 @@ class SavedPolicy:
         header, arrays = self._contents()
         text = json.dumps({**header, "id": None}, sort_keys=True, default=str)
         total = hashlib.sha256(text.encode())
+        shapes: dict[str, tuple[int, ...]] = {}
+        if "open.set_of" in arrays:
+            # As lists one behind the other, which no file has any more: what is known has the same name as before.
+            arrays = {name: array for name, array in arrays.items() if not name.startswith("open.set")}
+            sizes = np.array([0 if one.among is None else one.among.size for one in self._open.values()], np.int64)
+            arrays |= {"open.eligible": _NONE, "open.eligible_sizes": sizes}
+            shapes["open.eligible"] = (int(sizes.sum()),)
         for name, array in sorted(arrays.items()):
-            total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            total.update(f"{name} {array.dtype.str} {shapes.get(name, array.shape)}".encode())
             total.update(np.ascontiguousarray(array).tobytes())
+            for one in self._open.values() if name in shapes else ():
+                if one.among is not None:
+                    total.update(one.among.arms.tobytes())
         return total.hexdigest()
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
@@ -219,11 +230,9 @@ class SavedPolicy:
             "sizes": np.array([one.arms.size for one in decisions], dtype=np.int64),
             "arms": _joined([one.arms for one in decisions]),
         }
-        if any(one.eligible is not None for one in decisions):
-            among = [_NONE if one.eligible is None else one.eligible for one in decisions]
-            arrays["eligible_sizes"] = np.array([one.size for one in among], np.int64)
-            arrays["eligible"] = _joined(among)
-        if not self._plain and (self._crowd is not None or "eligible" in arrays):
+        if any(one.among is not None for one in decisions):
+            arrays |= pack_sets([one.among for one in decisions])
+        if not self._plain and (self._crowd is not None or "set_of" in arrays):
             arrays["shown_sizes"] = np.array([one.shown.size for one in decisions], np.int64)
             arrays["shown"] = _joined([one.shown for one in decisions])
         if ordered := [one for one in decisions if one.order is not None]:
@@ -241,24 +250,25 @@ class SavedPolicy:
         """Take back what `_open_arrays` returned."""
         given = dict(arrays)
         for name, array in given.items():
-            kind = np.float64 if name == "told_rewards" else np.int64
+            kind = {"told_rewards": np.float64, "sets": np.uint8}.get(name, np.int64)
             require(array.ndim == 1 and array.dtype == kind, f"{name} of open decisions must be a list of numbers")
         numbers = given.pop("numbers")
         within("numbers of open decisions", numbers, 0, self._asked - 1)
         require(np.diff(numbers) > 0, "numbers of open decisions must rise")
         everybody: list[Any] = [None] * numbers.size
         arms = self._lists(given, "sizes", "arms", numbers.size)
-        among = self._lists(given, "eligible_sizes", "eligible", numbers.size) if "eligible" in given else everybody
+        eligible = self._sets(given, numbers.size)
         shown = self._lists(given, "shown_sizes", "shown", numbers.size) if "shown" in given else everybody
-        eligible: list[Any] = [None if one is None or not one.size else one for one in among]
         most = np.array([self.n_arms if one is None else one.size for one in eligible], np.int64)
         most = np.minimum(most, self.budget)
         least = most if self._crowd is None else 1
         sizes = np.array([one.size for one in arms], np.int64)
         within("sizes of open decisions", sizes, 0 if self.decisions is not None else least, most)
+        inside = _NONE
         for i, number in enumerate(numbers.tolist()):
-            if eligible[i] is not None:
-                require(np.isin(arms[i], eligible[i]).all(), "arms of open decisions must be eligible")
+            if (among := eligible[i]) is not None:
+                inside = inside if i and among is eligible[i - 1] else among.arms
+                require(is_inside(arms[i], inside), "arms of open decisions must be eligible")
             if self.decisions is not None:
                 require(self.decisions.contains(arms[i]), f"{arms[i]} is no decision of the set")
             seen = shown[i]
@@ -270,11 +280,23 @@ class SavedPolicy:
             self._open[number] = Decision(
                 number, arms[i], self.graph, self._id, None, self._roster.names, eligible[i], seen
             )
+        self._oldest = int(numbers[0]) if numbers.size else self._asked
         if "ordered" in given:
             self._reopen_orders(given.pop("ordered"), given.pop("orders"))
         if "told_numbers" in given:
             self._reopen_parts(given)
         require(not given, f"open decisions must have no {', '.join(given)}")
+
+    def _sets(self, given: dict[str, NDArray[Any]], count: int) -> list[ArmSet | None]:
+        """Return the set of eligible arms of each open decision."""
+        if "set_of" in given:
+            names = ("set_of", "set_bits", "set_bytes", "sets")
+            found = unpack_sets({name: given.pop(name) for name in names}, self.n_arms)
+            require(len(found) == count, "sets of eligible arms must be as many as open decisions")
+            return found
+        # Files of before have a list for each decision.
+        listed = self._lists(given, "eligible_sizes", "eligible", count) if "eligible" in given else [_NONE] * count
+        return [ArmSet.of(one) if one.size else None for one in listed]
 
     def _reopen_orders(self, numbers: NDArray[np.int64], members: NDArray[np.int64]) -> None:
         """Take back the orders in which decisions were recorded."""
