@@ -106,14 +106,22 @@ def test_proposers_see_contexts_as_they_were_given_and_name_arms() -> None:
     ("returned", "says"),
     [([0, 0], "2 different"), ([0], "2 different"), ([0, 7], "rows from 0 to 3"), ([0.5, 1.0], "rows"), (None, "rows")],
 )
-def test_what_is_no_slate_is_refused_and_changes_nothing(returned: Any, says: str) -> None:
-    policy = Guard(lambda contexts: returned, dimension=2, budget=2, seed=1)
-    before = policy.digest()
-    with pytest.raises(ValueError, match=says):
-        policy.ask(np.full((4, 2), 0.5))
-    policy.proposer = lambda contexts: [0, 1]
-    policy.tell(policy.ask(np.full((2, 2), 0.5)), [1.0, 1.0])
-    assert policy.digest() != before
+def test_what_is_no_slate_is_replaced_logged_and_counted(
+    returned: Any, says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = Guard(lambda contexts: returned, dimension=2, budget=2, seed=1, reward_range=(0, 1))
+    rows = np.array([[0.1, 0.1], [0.5, 0.1], [0.3, 0.2], [0.9, 0.3]])
+    for _ in range(40):
+        decision = policy.ask(rows)
+        policy.tell(decision, decision.contexts[:, 0])
+    assert decision.arms.tolist() == [1, 3]
+    assert policy.proposer_failures == 40
+    assert says in caplog.records[0].getMessage()
+
+
+def test_a_function_without_an_argument_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="proposer must take the contexts of the candidates as its argument, got"):
+        Guard(lambda: [0], dimension=2, budget=1)
 
 
 def test_a_policy_is_no_function() -> None:

@@ -234,13 +234,44 @@ def test_policy_that_proposes_is_not_changed() -> None:
         (None, TypeError, "the arms that proposer returns must be a list of whole numbers, got None"),
     ],
 )
-def test_bad_proposals_are_refused_and_change_nothing(proposal: Any, error: type[Exception], message: str) -> None:
+def test_bad_proposals_are_replaced_logged_and_counted(
+    proposal: Any, error: type[Exception], message: str, caplog: pytest.LogCaptureFixture
+) -> None:
     answers = [proposal, [4, 2]]
     policy = Guard(lambda number: answers.pop(0), GRAPHS["star"], budget=2, seed=7)
-    with pytest.raises(error, match=re.escape(message)):
-        policy.ask()
-    assert not policy.open_decisions
+    assert policy.ask().arms.tolist() == [0, 1]
+    assert policy.proposer_failures == 1
+    (line,) = caplog.records
+    assert line.getMessage() == (
+        f"proposer failed at decision 0, and the guard chose instead (failures so far: 1): {error(message)!r}"
+    )
     assert policy.ask().arms.tolist() == [2, 4]
+    assert policy.proposer_failures == 1
+
+
+@pytest.mark.parametrize("eligible", [None, [0, 2, 3, 5, 7]])
+def test_a_recommender_that_is_down_costs_no_request(eligible: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def down(number: int) -> Any:
+        raise ConnectionError("no route to the recommender")
+
+    means = np.linspace(0.1, 0.9, 8)
+    env = StochasticEnvironment(means, FeedbackGraph.semi_bandit(8), seed=5)
+    policy = Guard(down, 8, budget=2, seed=7)
+    for number in range(600):
+        decision = policy.ask(eligible=eligible)
+        policy.tell(decision, env.rewards(number, decision.revealed))
+    assert policy.proposer_failures == 600
+    assert [one.args[1] for one in caplog.records if one.args] == [2**k for k in range(10)]
+    assert caplog.records[0].exc_info is not None
+    assert decision.arms.tolist() == ([6, 7] if eligible is None else [5, 7])
+    loaded = Policy.from_bytes(policy.to_bytes())
+    assert loaded.digest() == policy.digest()
+
+
+def test_a_function_without_an_argument_is_refused_at_once() -> None:
+    for wrong in (lambda: [0, 1], lambda *, number: [0, 1]):
+        with pytest.raises(TypeError, match="proposer must take the number of the decision as its argument, got"):
+            Guard(wrong, 8, budget=2)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -191,14 +192,14 @@ def test_all_slates_are_guarded_as_without_a_set() -> None:
 
 
 @pytest.mark.parametrize("given", [[0, 1], [0, 0, 5, 10], [0, 5, 10, 99], [0, 5, 10]])
-def test_proposals_that_are_no_decision_are_refused(given: Any) -> None:
+def test_proposals_that_are_no_decision_are_replaced(given: Any, caplog: pytest.LogCaptureFixture) -> None:
     policy = Guard(lambda number: given, SLATES.n_arms, decisions=SLATES)
-    with pytest.raises(
-        ValueError, match=r"the arms that proposer returns must lie in|proposer must return a decision of"
-    ):
-        policy.ask()
-    assert not policy.open_decisions
-    assert policy.account.spent == 0.0
+    for number in range(3):
+        decision = policy.ask()
+        assert SLATES.contains(decision.arms)
+        assert policy.proposer_failures == number + 1
+    said = r"the arms that proposer returns must lie in|proposer must return a decision of"
+    assert all(re.search(said, one.getMessage()) for one in caplog.records)
 
 
 def test_a_proposer_must_have_the_same_decisions() -> None:
@@ -350,8 +351,10 @@ def test_eligible_arms_without_a_decision_are_refused_and_nothing_has_changed() 
         assert policy.digest() == digest
         policy.tell(policy.ask(eligible=range(1, 20)), np.ones(4))
     cheat = Guard(lambda number, eligible=None: [0, 5, 10, 15], 20, decisions=SLATES)
-    with pytest.raises(ValueError, match="proposer must return eligible arms"):
-        cheat.ask(eligible=range(1, 20))
+    assert 0 not in cheat.ask(eligible=range(1, 20)).arms
+    assert cheat.proposer_failures == 1
+    with pytest.raises(ValueError, match="eligible must leave a decision of"):
+        cheat.ask(eligible=[0, 1, 2])
 
 
 def test_retired_arms_are_in_no_decision_and_their_set_has_a_page() -> None:

@@ -32,6 +32,7 @@ from armtriage.policies.linear import ContextualGuard
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
+from armtriage.policies.proposals import Proposed, check_takes
 from armtriage.policies.rewards import Told
 
 __all__ = ["Guard"]
@@ -72,7 +73,7 @@ def _await(post: Post, arms: NDArray[np.int64], more: bool) -> None:
         elimination.lose(post.state.sets, arms)
 
 
-class Guard(GuardedPolicy):
+class Guard(Proposed, GuardedPolicy):
     """Play what a proposer wants while it certainly loses little enough, and rounds of elimination otherwise.
 
     It assumes that an arm's mean is constant given all that the proposer sees: one that looks at the visitor of this
@@ -86,7 +87,8 @@ class Guard(GuardedPolicy):
         A policy with the same graph, budget and range, of which a fresh copy proposes and learns from all that is told.
         Or a function that is called with the
         number of the decision and returns `budget` different arms, or those of a decision of the set; it is not saved,
-        so set `proposer` after `load`.
+        so set `proposer` after `load`. If it raises or returns anything else, the guard chooses the arms of largest
+        upper ends in its place, logs that (logger ``armtriage``) and counts it in `proposer_failures`.
     graph, budget, decisions, names, reward_range, direction, sleepers_seen
         See `armtriage.Policy`.
     seed : int, optional
@@ -147,6 +149,8 @@ class Guard(GuardedPolicy):
         inner = self._copy_of(proposer) if isinstance(proposer, Policy) else None
         if proposer is not None and not callable(proposer) and inner is None:
             raise TypeError(f"proposer must be a Policy or a function that returns arms, got {proposer!r}")
+        if inner is None:
+            check_takes(proposer, "the number of the decision")
         self._proposer, self._inner = proposer, inner
         self.learns_at_once = inner is not None and inner.learns_at_once
         if inner is not None:
@@ -236,13 +240,37 @@ class Guard(GuardedPolicy):
     def _proposal(self, number: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return what the proposer wants, among eligible arms if they are given, checked."""
         if self._inner is None:
-            return self._called(number, among)
+            return self._called_or_hopeful(number, among)
         return self._inner._select(number) if among is None else self._inner._select_among(number, among)[0]
+
+    def _called_or_hopeful(self, number: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the arms that the function wants or, if it fails, those of largest upper ends; ascending."""
+        if self.proposer is None:
+            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
+        try:
+            return self._called(number, among)
+        except Exception as error:
+            arms = self._hopeful(among)
+            self._note_failure(number, error)
+            return arms
+
+    def _hopeful(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the decision of largest upper ends, of arms that are alike those with fewest pulls."""
+        everybody = np.arange(self.n_arms)
+        eligible = everybody if among is None else among
+        if self._over is not None:
+            asleep = np.setdiff1d(everybody, eligible, assume_unique=True)
+            arms = self._over.maximise(self._decision_book().upper, (), asleep)
+            if arms is None:
+                raise ValueError(f"eligible must leave a decision of {self._over!r}, got {eligible.size} arms")
+            return arms
+        upper = (self._guard().sets if self._crowd is None else self._crowd.rows).upper
+        order = np.lexsort((self.tally.pulls[eligible], -upper[eligible]))
+        return np.sort(eligible[order[: self.budget]])
 
     def _called(self, number: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Return the arms that the function wants, ascending."""
-        if self.proposer is None:
-            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
+        assert self.proposer is not None
         assert not isinstance(self.proposer, Policy)
         if among is None or "eligible" not in inspect.signature(self.proposer).parameters:
             given = self.proposer(number)

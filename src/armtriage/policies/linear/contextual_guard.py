@@ -13,13 +13,14 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.linear.guarded_linear import GuardedLinear
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
+from armtriage.policies.proposals import Proposed, check_takes
 
 __all__ = ["ContextualGuard"]
 
 Proposer = Callable[..., ArrayLike]
 
 
-class ContextualGuard(GuardedLinear):
+class ContextualGuard(Proposed, GuardedLinear):
     """Play what a function of the contexts wants while it certainly loses little enough, and optimism otherwise.
 
     ``Guard(proposer, dimension=..., budget=...)`` makes one. Your recommender sees the visitor, and what is guaranteed
@@ -31,7 +32,9 @@ class ContextualGuard(GuardedLinear):
     proposer : callable
         Called with the contexts of the candidates, as they were given to `ask` or made by `features`; returns the
         `budget` rows that it wants, or names if the arms have names. If it has a parameter `eligible`, that is the arms
-        that the rows belong to. It is not asked where there is no choice, and not saved: set it again after `load`.
+        that the rows belong to. It is not asked where there is no choice, and not saved: set it again after `load`. If
+        it raises or returns anything else, the rows of largest estimate are proposed, which is logged (logger
+        ``armtriage``) and counted in `proposer_failures`.
     n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, seed
         See `armtriage.GuardedLinear`.
     names, reward_range, direction, sleepers_seen, context_bound, features
@@ -90,6 +93,7 @@ class ContextualGuard(GuardedLinear):
     def proposer(self, proposer: Proposer | None) -> None:
         if isinstance(proposer, Policy) or not (proposer is None or callable(proposer)):
             raise TypeError(f"proposer must be a function that takes contexts and returns arms, got {proposer!r}")
+        check_takes(proposer, "the contexts of the candidates")
         self._proposer = proposer
 
     @property
@@ -99,13 +103,23 @@ class ContextualGuard(GuardedLinear):
 
     def _choose(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         rows, size = np.arange(len(contexts)), min(self.budget, len(contexts))
-        self._seat.arms[:size] = rows if size == rows.size else self._called(contexts, candidates)
+        self._seat.arms[:size] = rows if size == rows.size else self._proposal(number, contexts, candidates)
         return super()._choose(number, contexts, candidates)
+
+    def _proposal(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that the function wants or, if it fails, those of largest estimate; ascending."""
+        if self.proposer is None:
+            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
+        try:
+            return self._called(contexts, candidates)
+        except Exception as error:
+            self._note_failure(number, error)
+        estimates = contexts @ self.weights * (1.0 if self.direction == "maximize" else -1.0)
+        return np.sort(np.argsort(-estimates, kind="stable")[: self.budget])
 
     def _called(self, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that the function wants, ascending."""
-        if self.proposer is None:
-            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
+        assert self.proposer is not None
         more = {}
         if "eligible" in inspect.signature(self.proposer).parameters:
             more["eligible"] = self._roster.named(candidates)

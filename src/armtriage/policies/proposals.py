@@ -1,0 +1,36 @@
+"""Functions of somebody else's that propose: what they must take, and what is noted when they fail."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+
+__all__ = ["Proposed", "check_takes"]
+
+_LOG = logging.getLogger("armtriage")
+
+
+class Proposed:
+    """The part of a guard that knows how often its proposer failed."""
+
+    proposer_failures: int = 0
+    """How often the function raised, or returned no decision, and the guard chose instead; it is not saved."""
+
+    def _note_failure(self, number: int, error: Exception) -> None:
+        """Count a failure, and log it if it is the first, the second, the fourth, and so on: it may fail for ever."""
+        self.proposer_failures += 1
+        if self.proposer_failures & (self.proposer_failures - 1) == 0:
+            said = "proposer failed at decision %d, and the guard chose instead (failures so far: %d): %r"
+            _LOG.warning(said, number, self.proposer_failures, error, exc_info=error)
+
+
+def check_takes(proposer: object, what: str) -> None:
+    """Refuse a function that cannot be called with one argument."""
+    if not callable(proposer):
+        return
+    try:
+        parameters = inspect.signature(proposer).parameters.values()
+    except (TypeError, ValueError):
+        return
+    if not any(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL) for one in parameters):
+        raise TypeError(f"proposer must take {what} as its argument, got {proposer!r}, which takes none")
