@@ -174,8 +174,8 @@ __version__ = "0.1.0"
 _LATE = {"Experiment": "experiments", "Results": "experiments", "FeatureReport": "features", "Features": "features"}
 
 if importlib.util.find_spec("sklearn") is None:  # a star import must not fail for want of an extra
-    __all__.remove("Features")
-    __all__.remove("FeatureReport")
+    for _name in ("Features", "FeatureReport"):  # by name, or type checkers would take them for private
+        __all__.remove(_name)
 
 
 def __getattr__(name: str) -> typing.Any:

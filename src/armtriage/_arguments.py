@@ -245,7 +245,7 @@ def check_per_arm(name: str, values: object, n_arms: int, whole: bool = False) -
     right = (array >= 0) & (array == np.floor(array)) & (array < LONGEST) if whole else np.isfinite(array)
     for arm in np.flatnonzero(~right)[:1]:
         accepted = "whole numbers from 0" if whole else "finite"
-        raise ValueError(f"{name} must be {accepted}, got {array[arm]!r} for arm {arm}")
+        raise ValueError(f"{name} must be {accepted}, got {array[arm].item()!r} for arm {arm}")
     return array.astype(np.int64 if whole else np.float64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import io
@@ -68,9 +69,11 @@ def write_whole(target: Path, *parts: bytes | memoryview, durable: bool, through
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, FileNotFoundError) and not target.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent)) from None
         raise
     if durable:
         _sync_folder(target.parent)

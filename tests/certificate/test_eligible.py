@@ -534,7 +534,7 @@ GOOD: dict[str, Any] = {"pulls": [5, 5], "counts": [6, 5], "sums": [3.0, 2.0], "
         ({"exposures": [4, 10]}, ValueError, "exposures must be from its 5 pulls to the 10 rounds for arm 0, got 4"),
         ({"exposures": [7, 11]}, ValueError, "exposures must be from its 5 pulls to the 10 rounds for arm 1, got 11"),
         ({"exposures": [7]}, ValueError, "exposures must be a list with a number for each of 2 arms, got shape (1,)"),
-        ({"exposures": [7.5, 9]}, ValueError, "exposures must be whole numbers from 0, got np.float64(7.5) for arm 0"),
+        ({"exposures": [7.5, 9]}, ValueError, "exposures must be whole numbers from 0, got 7.5 for arm 0"),
         ({"slots": 9}, ValueError, "slots must be from the 10 pulls to 10, got 9"),
         ({"slots": 11}, ValueError, "slots must be from the 10 pulls to 10, got 11"),
         ({"slots": 18, "rounds": 20}, ValueError, "slots must be from the 10 pulls to 17, got 18"),

@@ -481,7 +481,7 @@ def test_what_any_number_of_candidates_cannot_have_is_refused() -> None:
         make("GuardedLinear", n_arms=None, names=["a", "b"])
     with pytest.raises(TypeError, match="n_arms must be a whole number"):
         make("hierarchical", n_arms=None)
-    with pytest.raises(ValueError, match="budget must be a whole number from 1"):
+    with pytest.raises(ValueError, match="budget must be given, a whole number from 1"):
         GuardedLinear(dimension=3)
     assert policy.n_arms == 2
 

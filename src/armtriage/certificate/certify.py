@@ -119,7 +119,7 @@ def certify(
     for arm in np.flatnonzero(short | long)[:1]:
         most = f"[{low * tally.counts[arm]:g}, {high * tally.counts[arm]:g}]"
         raise ValueError(
-            f"sums must lie in {most} for the {tally.counts[arm]} rewards of arm {arm}, got {tally.sums[arm]!r}"
+            f"sums must lie in {most} for the {tally.counts[arm]} rewards of arm {arm}, got {float(tally.sums[arm])}"
         )
     gained = high * tally.counts - tally.sums if direction == "minimize" else tally.sums - low * tally.counts
     unit = tally._replace(sums=gained / (high - low))

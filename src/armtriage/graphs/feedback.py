@@ -146,7 +146,9 @@ class FeedbackGraph:
         """
         counts = whole_numbers("sizes", sizes)
         if counts.ndim != 1 or counts.size == 0:
-            raise ValueError(f"sizes must be a non-empty list of whole numbers from 1, got shape {counts.shape}")
+            raise ValueError(
+                f"sizes must be a list of one or more whole numbers from 1, such as [2, 3], got {sizes!r:.100}"
+            )
         counts = check_within("sizes", counts, 1, LARGEST)
         ends = np.cumsum(counts)
         if ends[-1] > LARGEST:

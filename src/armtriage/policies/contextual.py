@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, Unpack
 
 import numpy as np
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from armtriage.features import FeatureReport
 
 __all__ = ["ContextualPolicy"]
+
+Contexts = ArrayLike | Mapping[Any, Any] | Sequence[Mapping[str, Any]]
+"""Rows of numbers, or whatever features take, one for each arm or by name; frames of pandas and polars are arrays."""
 
 _SMALL = 1024  # dimensions up to which matrices are no burden, whatever a file says
 
@@ -95,7 +98,16 @@ class ContextualPolicy(Policy):
             dimension = self.features.dimension
         self.any_number = n_arms is None and self.takes_any_number
         if self.any_number and options.get("names") is not None:
-            raise ValueError("names must be None where n_arms is: the candidates of a request are its rows")
+            raise ValueError(
+                f"names must be None where n_arms is None, got {options['names']!r:.100}: give n_arms, too, or ask "
+                "with {name: row}, which names the candidates of each request"
+            )
+        if not isinstance(budget, bool) and budget == 0:
+            raise ValueError(f"budget must be given, a whole number from 1 to {n_arms or 'any'}, got none or 0")
+        if not isinstance(dimension, bool) and dimension == 0:
+            raise ValueError(
+                "dimension must be given, a whole number from 1, where there are no features, got none or 0"
+            )
         name, room = ("budget", budget) if n_arms is None and self.any_number else ("n_arms", n_arms)
         graph = FeedbackGraph.semi_bandit(check_count(name, room, 1))  # type: ignore[arg-type]
         super().__init__(graph, budget, **{**self._own_defaults, **options})
@@ -139,7 +151,7 @@ class ContextualPolicy(Policy):
         """Note that rewards of these arms, with these contexts, will never come."""
 
     @locked
-    def ask(self, contexts: ArrayLike, eligible: ArrayLike | Iterable[Any] | None = None) -> Decision:  # type: ignore[override]
+    def ask(self, contexts: Contexts, eligible: ArrayLike | Iterable[Any] | None = None) -> Decision:  # type: ignore[override]
         """Return the next decision; it stays open, with the contexts of its arms, until it is told or closed.
 
         Parameters
@@ -162,7 +174,7 @@ class ContextualPolicy(Policy):
     def record(  # noqa: D102 - as in every policy
         self,
         arms: ArrayLike | Iterable[Any],
-        contexts: ArrayLike | None = None,
+        contexts: Contexts | None = None,
         eligible: ArrayLike | Iterable[Any] | None = None,
     ) -> Decision:
         if contexts is None:
@@ -282,7 +294,7 @@ class ContextualPolicy(Policy):
         # All arms that there are now may be few of those that there will be.
         return self._roster.live if found is None and self.any_number and self.names is not None else found
 
-    def _ask_with(self, contexts: ArrayLike, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
+    def _ask_with(self, contexts: Any, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
         among = self._eligible(eligible)
         self._check_some(among)
         rows = self._rows(contexts, eligible, among)

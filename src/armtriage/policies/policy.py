@@ -91,7 +91,13 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
         direction: str = "maximize",
         sleepers_seen: bool = False,
+        **unknown: Any,
     ) -> None:
+        for name in unknown:
+            takes = list(inspect.signature(type(self).__init__).parameters)[1:]
+            raise TypeError(
+                f"{type(self).__name__} takes no {name}, got {unknown[name]!r:.100}; it takes {', '.join(takes)}"
+            )
         graph = as_graph(graph)
         own: Any = type(self).__init__
         if decisions is not None and (own is Policy.__init__ or "decisions" not in inspect.signature(own).parameters):
@@ -235,7 +241,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
     def record(
         self,
         arms: ArrayLike | Iterable[Any],
-        contexts: ArrayLike | None = None,
+        contexts: Any = None,
         eligible: ArrayLike | Iterable[Any] | None = None,
     ) -> Decision:
         """Adopt a decision that was made elsewhere as the next one, and return it.
@@ -685,6 +691,11 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         }
         listed = ", ".join(f"{name}={value!r}" for name, value in given.items())
         return f"{type(self).__name__}({self.graph!r}, {listed})"
+
+
+# What is refused by name is no argument.
+_own = inspect.signature(Policy.__init__)
+vars(Policy.__init__)["__signature__"] = _own.replace(parameters=list(_own.parameters.values())[:-1])
 
 
 def in_order(decision: Decision, order: NDArray[np.int64]) -> Decision:
