@@ -111,10 +111,10 @@ def _grown(numbers: NDArray[np.int64], factor: float) -> NDArray[np.float64]:
 
 def caveat(bound: float, earned: float, needed: int | None, told: str) -> str:
     """Return the sentence for a bound that says nothing; `told` are rewards or costs."""
-    what = f"all {told} so far" if 0.0 < earned <= bound else f"all that {told} so far can have lost"
+    less = f"more than all {told} so far" if 0.0 <= earned <= bound else "no less than all that can have been lost"
     more = (
         "how many more decisions are needed cannot be foreseen"
         if needed is None
         else f"about {short(needed)} more decisions are needed"
     )
-    return f"This is more than {what}: nothing useful is certified yet; {more}."
+    return f"This is {less}: nothing useful is certified yet; {more}."
