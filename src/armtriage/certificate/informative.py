@@ -21,7 +21,7 @@ __all__ = ["Stake", "Worth", "caveat"]
 Loss = Callable[[NDArray[np.float64], float, Bounds], float]
 """What decisions with these pulls, a multiple of the rounds so far, lost at most by these bounds, on the unit scale."""
 
-_OCTAVES = 20  # of decisions that are looked ahead: to a million times those so far
+_OCTAVES = 10  # of decisions that are looked ahead: to a thousand times those so far
 _FEWEST = 10.0  # rewards on the unit scale, below which means are too uncertain to foresee anything
 
 

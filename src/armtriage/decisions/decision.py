@@ -122,6 +122,10 @@ class Decision:
     def ranked(self) -> tuple[Name, ...]:
         """The arms, by name or number, best first by the draw, index or mean that the policy went by.
 
+        Shown in this order where the first place gets more rewards than others, an arm's mean depends on its place, and
+        certificates are wrong: shuffle the arms, or have an arm for each item and place; see
+        `docs/what-must-be-true.md`.
+
         Examples
         --------
         >>> from armtriage import Greedy
