@@ -47,11 +47,14 @@ def test_kill_9_under_load(address, cycles):
     async def work():
         journal, starts = Journal(), []
         chance = random.Random(5)
-        for _ in range(cycles):
+        for cycle in range(cycles):
             with serving(address) as server:
                 async with server.client() as call:
                     await make_slate(call)
                     starts.append(await server.ready(call))
+                    if cycle % 2:  # while decisions are open
+                        added = await call.patch("/v1/policies/slate/arms", json={"add": [f"new-{cycle}"]})
+                        assert added.status_code == 200
                 async for _ in _visited(server, journal, chance.uniform(0.05, 0.8)):
                     server.kill()
         store = await stored(address)

@@ -1,11 +1,13 @@
 """Groups of requests: what takes long succeeds, what fails fails alone, and what is due is closed in portions."""
 
 import asyncio
+import os
 import sqlite3
 import time
 
 import pytest
 
+from armtriage.service import crash
 from armtriage.service import loop as loops
 from armtriage.service.events import EXPIRE
 from armtriage.service.loop import load
@@ -58,6 +60,41 @@ def test_many_that_are_due_are_closed_in_portions_and_requests_go_between(addres
             assert (await load(store, row, snapshots=False)).digest() == (await call.digest())["digest"]
 
     run(work)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="forks are those of POSIX")
+@pytest.mark.parametrize("count", [3, *(pytest.param(count, marks=pytest.mark.long) for count in range(1, 20, 2))])
+@pytest.mark.parametrize("point", ["after-insert", "after-commit", "after-apply"])
+def test_a_server_that_dies_between_portions_goes_on_where_it_was(sqlite_address, monkeypatch, point, count):
+    monkeypatch.setattr(loops, "PORTION", 20)
+
+    async def make():
+        async with served(sqlite_address) as call:
+            await call.make(join_window="1m", reward={"default": 0})
+            await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}] * 500})
+
+    async def close():
+        async with served(_later(sqlite_address)) as call:
+            fold = call.service.loops["slate"].fold
+            await call.digest()  # a turn, in which the loop sees the store's clock
+            async with asyncio.timeout(60):
+                while fold.open:
+                    await asyncio.sleep(0.01)
+            assert (await call.counts())["expired"] == 500
+            problems, states = await check(call.service.store)
+            assert (problems, states["slate"]["head"]) == ([], 525)
+            assert (await call.digest())["digest"] == states["slate"]["digest"]
+
+    run(make)
+    child = os.fork()
+    if not child:
+        crash._AT, crash._left = point, count
+        try:
+            asyncio.run(close())
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 137
+    run(close)
 
 
 @pytest.mark.parametrize("slow", ["all of it", "each"])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Set
 from pathlib import Path
@@ -15,6 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from armtriage.service import loop as loops
 from armtriage.service.stores import open_store
 from conftest import score
 from service.calls import SLATE, Caller, new_database, served
@@ -153,7 +156,8 @@ class Machine(RuleBasedStateMachine):
         if self.kind == "postgres":
             self.address = new_database(os.environ["ARMTRIAGE_MACHINE_POSTGRES"])
         self.model = Model()
-        self.ahead = 0
+        self.ahead = self.many = 0
+        self.added: list[str] = []
         self.orphans: dict[str, list[tuple[dict[str, float], str, bool, bool]]] = {}
         self.open()
 
@@ -204,7 +208,10 @@ class Machine(RuleBasedStateMachine):
             return  # one orphan for each decision keeps the model short
         if shown and made is not None:
             names = made["show"][: len(names)]
-        rewards = dict.fromkeys(names, value)
+        self.tell(key, dict.fromkeys(names, value), name, last)
+
+    def tell(self, key: str, rewards: dict[str, float], name: str, last: bool) -> None:
+        made = self.model.decisions.get(key)
         body: dict[str, Any] = {"decision": key, "rewards": rewards, "last": last} | ({"id": name} if name else {})
         answer = self.runner.run(self.call.post("/v1/policies/slate/rewards", json=body))
         if made is None and rewards:
@@ -232,10 +239,13 @@ class Machine(RuleBasedStateMachine):
             status, fates = self.model.reward(key, rewards, name, False)
         assert (answer.status_code, answer.json().get("fates")) == (status, fates), (body, answer.text)
 
-    @rule()
-    def restart(self) -> None:
+    @rule(damaged=st.booleans())
+    def restart(self, damaged: bool) -> None:
+        """Start again, from the last snapshot, or without one: then all of the log is replayed."""
         before = self.runner.run(self.call.digest())
         self.close()
+        if damaged:
+            self.damage()
         self.open()
         assert self.runner.run(self.call.digest()) == before
 
@@ -245,6 +255,35 @@ class Machine(RuleBasedStateMachine):
         if loop.lag:
             self.runner.run(loop._save(*loop._frozen()))
 
+    def damage(self) -> None:
+        """Spoil all snapshots."""
+        with contextlib.closing(sqlite3.connect(self.address)) as connection, connection:
+            connection.execute("UPDATE snapshot SET payload = sha256")
+
+    @rule(tell=st.booleans())
+    def add_arm(self, tell: bool) -> None:
+        """Add an arm while decisions are open; perhaps the next that comes is a reward of the oldest of them."""
+        if len(self.added) < 3:
+            self.added.append(f"new-{len(self.added)}")
+            answer = self.runner.run(self.call.patch("/v1/policies/slate/arms", json={"add": self.added[-1:]}))
+            assert answer.status_code == 200
+        opened = [key for key in self.model.decisions if key not in self.model.closed]
+        if tell and opened:
+            self.tell(opened[0], dict.fromkeys(self.model.decisions[opened[0]]["show"][:1], 1.0), "", False)
+
+    @precondition(lambda self: self.model.status == "running" and self.many < 2)
+    @rule()
+    def decide_many(self) -> None:
+        """Make more decisions than one group closes."""
+        self.many += 1
+        body = {"requests": [{"id": f"{self.many}-{number}"} for number in range(20)]}
+        for _ in range(20):  # a database that is too slow for its limits refuses it
+            answer = self.runner.run(self.call.post("/v1/policies/slate/decisions/batch", json=body))
+            if answer.status_code == 200:
+                break
+        for made in answer.json()["decisions"]:
+            self.model.decisions[made["id"]] = {"body": None, "content": None, "show": made["show"]}
+
     @rule(days=st.sampled_from([1, 4000]))
     def clock_jumps(self, days: int) -> None:
         """The store's clock jumps ahead: the decisions' time has passed, and what comes for them now is late."""
@@ -252,7 +291,15 @@ class Machine(RuleBasedStateMachine):
         self.call.service.store.ahead = self.ahead  # type: ignore[attr-defined]
         # A turn of the loop, at whose end it looks at the clock; a database that is too slow for its limits refuses it.
         assert any("digest" in self.runner.run(self.call.digest()) for _ in range(20))
+        self.runner.run(self.all_closed())
         self.model.pass_time()
+
+    async def all_closed(self) -> None:
+        """Wait until what is due is closed and stored, portion after portion."""
+        loop = self.call.service.loops["slate"]
+        async with asyncio.timeout(60):
+            while loop._overdue or loop._flying and not loop._flying[-1].done():
+                await asyncio.sleep(0.001)
 
     @rule(back=st.booleans())
     def retire(self, back: bool) -> None:
@@ -286,11 +333,20 @@ class Machine(RuleBasedStateMachine):
 class PostgresMachine(Machine):
     kind = "postgres"
 
+    def damage(self) -> None:
+        """Spoil all snapshots."""
+        import psycopg
+
+        with psycopg.connect(self.address) as connection:
+            connection.execute("UPDATE snapshot SET payload = sha256")
+
 
 def _play(machine: type[Machine], examples: int, steps: int) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loops, "PORTION", 7)
+        run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
 def test_the_service_does_what_the_model_says() -> None:
