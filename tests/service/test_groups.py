@@ -281,16 +281,20 @@ def test_open_decisions_are_limited_by_what_they_take(address, monkeypatch):
             assert (await call.post(path, json={"requests": [{}] * 20})).status_code == 200
             assert fold.held < 20 * 2 * PLAIN
             few = fold.held
-            some = {"requests": [{"exclude": names[:1], "id": f"e{number}"} for number in range(20)]}
+            alike = {"requests": [{"exclude": names[:1], "id": f"a{number}"} for number in range(20)]}
+            assert (await call.post(path, json=alike)).status_code == 200
+            assert fold.held < few + 20 * 2 * PLAIN + 20_000  # they share what is eligible
+            few = fold.held
+            some = {"requests": [{"exclude": [names[number]], "id": f"e{number}"} for number in range(1, 21)]}
             assert (await call.post(path, json=some)).status_code == 200
             each = (fold.held - few) // 20
             assert each > 20_000 // 8
             monkeypatch.setattr(turn, "MOST_HELD", fold.held + 30_000)
-            many = {"requests": [{"exclude": names[:1]} for _ in range(20)]}
+            many = {"requests": [{"exclude": [names[number]]} for number in range(30, 50)]}
             refused = await call.post(path, json=many)
             assert (refused.status_code, refused.json()["error"]) == (503, "too_many_open")
-            assert len(fold.open) == 40
-            for number in range(20):
+            assert len(fold.open) == 60
+            for number in range(1, 21):
                 assert (await call.reward(f"e{number}", {}, last=True)).status_code == 200
             assert fold.held == few
             assert (await call.post(path, json=some | {"requests": many["requests"][:1]})).status_code == 200

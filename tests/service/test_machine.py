@@ -298,7 +298,7 @@ class Machine(RuleBasedStateMachine):
         """Wait until what is due is closed and stored, portion after portion."""
         loop = self.call.service.loops["slate"]
         async with asyncio.timeout(60):
-            while loop._overdue or loop._flying and not loop._flying[-1].done():
+            while loop._overdue or (loop._flying and not loop._flying[-1].done()):
                 await asyncio.sleep(0.001)
 
     @rule(back=st.booleans())

@@ -53,6 +53,11 @@ class ArmSet:
         return ArmSet._shared, (self._bits, self._kept, self.size)
 
     @property
+    def nbytes(self) -> int:
+        """How many bytes the arms take, however many decisions share them."""
+        return len(self._kept)
+
+    @property
     def arms(self) -> NDArray[np.int64]:
         """The arms, ascending, in an array of one's own."""
         if self._bits:

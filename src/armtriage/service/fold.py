@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from armtriage.decisions import Decision
+from armtriage.decisions import ArmSet, Decision
 from armtriage.policies import Policy
 from armtriage.service import events as log
 from armtriage.service.course import Course
@@ -77,7 +77,8 @@ class Fold:
         self.head = self.closed_before = self.decided = 0
         self.status = "running"
         self.open: dict[str, Open] = {}  # by id, oldest first
-        self._more: dict[str, int] = {}  # bytes that open decisions take beyond what each does
+        self._more: dict[str, tuple[int, ArmSet | None]] = {}  # what open decisions keep beyond what each does
+        self._sets: Counter[ArmSet] = Counter()  # in how many of them
         self._more_of_all = 0
         self._queue: deque[str] = deque()  # their ids, among others that are closed: a dict finds its first one slowly
         self.course = Course()
@@ -145,14 +146,23 @@ class Fold:
     def _weigh(self, key: str, decision: Decision) -> None:
         """Count what an open decision keeps: its arms, who was eligible, and contexts."""
         kept = sum(value.nbytes for value in vars(decision).values() if isinstance(value, np.ndarray))
-        if kept > _LIGHT:
-            self._more[key] = kept
+        if kept > _LIGHT or decision.among is not None:
+            self._more[key] = kept, decision.among
             self._more_of_all += kept
+            if decision.among is not None:
+                self._sets[decision.among] += 1
+                self._more_of_all += decision.among.nbytes * (self._sets[decision.among] == 1)
 
     def _closed(self, key: str) -> None:
         """Forget a decision whose rewards have come, or whose time has passed."""
         del self.open[key]
-        self._more_of_all -= self._more.pop(key, 0)
+        kept, among = self._more.pop(key, (0, None))
+        self._more_of_all -= kept
+        if among is not None:
+            self._sets[among] -= 1
+            if not self._sets[among]:
+                self._more_of_all -= among.nbytes
+                del self._sets[among]
 
     def next_event(self, kind: int, key: str, turn: int, number: int | None, at: int, body: Struct) -> Event:
         """Return the event that comes next in the log."""

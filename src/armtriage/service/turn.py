@@ -85,7 +85,11 @@ class _Asked(NamedTuple):
     @property
     def weight(self) -> int:
         """Bytes that the decision may take until it is closed."""
-        return PLAIN + sum(one.nbytes for one in (self.mask, self.contexts) if one is not None)
+        return (
+            PLAIN
+            + (0 if self.mask is None else self.mask.size // 8)
+            + (0 if self.contexts is None else self.contexts.nbytes)
+        )
 
 
 class _Past:

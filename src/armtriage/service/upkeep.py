@@ -101,7 +101,7 @@ class _OwnMind(Fold):
     def take_over(self, other: Fold) -> None:
         """Go on from another state."""
         self.policy, self.open, self._queue, self.astray = other.policy, other.open, other._queue, False
-        self._more, self._more_of_all = other._more, other._more_of_all
+        self._more, self._sets, self._more_of_all = other._more, other._sets, other._more_of_all
 
 
 def _compare(fold: Fold, own: _OwnMind, events: Sequence[Event]) -> None:
