@@ -62,7 +62,7 @@ def test_report_does_not_write_through_a_link_in_the_folder(played: Path, tmp_pa
     [
         (["nowhere"], "nowhere is no folder of an experiment"),
         (["{played}", "--baseline", "ucb"], "baseline must be one of greedy, c2ucb, got 'ucb'"),
-        (["{played}", "--out", "{played}/no/where.html"], "No such file or directory"),
+        (["{played}", "--out", "{played}/no/where.html"], "There is no such folder"),
     ],
 )
 def test_report_refuses(played: Path, arguments: list[str], says: str) -> None:
