@@ -306,7 +306,7 @@ class Loop:
                 continue
             if self._waiting or self._idle_work():
                 await self._turn()
-            elif self.unwritten and not self._flying:
+            elif self.unwritten and all(one.done() for one in self._flying):
                 await self._probe()
             if time.monotonic() - self._counted > _RECOUNT:
                 self._counted = time.monotonic()
