@@ -14,6 +14,7 @@ from armtriage.service.loop import load
 from armtriage.service.messages import Decide, Reward
 from armtriage.service.stores import SqliteStore, StoreError, open_store
 from armtriage.service.upkeep import check
+from conftest import score
 from service.calls import run, served
 
 WINDOW = 60_000_000
@@ -33,31 +34,33 @@ def _later(address, ahead=2 * WINDOW):
     return Later(address)
 
 
-def test_many_that_are_due_are_closed_in_portions_and_requests_go_between(address, monkeypatch):
+@pytest.mark.parametrize(("due", "portion"), [(2000, 100), pytest.param(100_000, 1000, marks=pytest.mark.long)])
+def test_many_that_are_due_are_closed_in_portions_and_requests_go_between(address, monkeypatch, due, portion):
     """A group that closed all of them would hold the log for longer than the database lets it."""
-    monkeypatch.setattr(loops, "PORTION", 100)
+    monkeypatch.setattr(loops, "PORTION", portion)
 
     async def work():
         async with served(address) as call:
             await call.make(join_window="1m", reward={"default": 0})
-            for _ in range(2):
+            for _ in range(due // 1000):
                 made = await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}] * 1000})
                 assert made.status_code == 200
         async with served(_later(address)) as call:
             fold = call.service.loops["slate"].fold
             made = await call.decide(id="between")
-            assert len(fold.open) > 1000  # it did not wait for all the others
-            async with asyncio.timeout(60):
+            assert len(fold.open) > due // 2  # it did not wait for all the others
+            async with asyncio.timeout(300):
                 while len(fold.open) > 1:
                     await asyncio.sleep(0.01)
             assert list(fold.open) == ["between"]
             told = await call.reward("between", {made["arms"][0]: 1}, last=True)
             assert told.json()["fates"] == {made["arms"][0]: "applied"}
-            assert (await call.counts())["expired"] == 2000
+            assert (await call.counts())["expired"] == due
             store, row = call.service.store, call.service.loops["slate"].row
-            portions = [one for one in await store.read(row.id, 2000, 100) if one.kind == EXPIRE]
-            assert len(portions) == 20
+            portions = [one for one in await store.read(row.id, due, 500) if one.kind == EXPIRE]
+            assert len(portions) == due // portion
             assert (await load(store, row, snapshots=False)).digest() == (await call.digest())["digest"]
+            score("decisions due at once at a start", due, "closed in portions, requests answered between them")
 
     run(work)
 
@@ -95,6 +98,7 @@ def test_a_server_that_dies_between_portions_goes_on_where_it_was(sqlite_address
             os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 137
     run(close)
+    score("servers that died between two portions of what was due", 1, "all closed once, replayed digest equal")
 
 
 @pytest.mark.parametrize("slow", ["all of it", "each"])
