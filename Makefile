@@ -35,19 +35,21 @@ lint: .venv/.dev
 check: .venv/.dev
 	@$(BIN)/ruff check -q . & $(BIN)/pytest -q -m "not long and not thorough" $(ARGS) && wait $$!
 
-# Two processes share two processors, so linear algebra needs no threads of its own.
+# Each process has a processor, so linear algebra needs no threads of its own. A third may use the time that tests of the
+# service wait: make test PROCESSES=3
+PROCESSES ?= 2
 test test-long: export OPENBLAS_NUM_THREADS = 1
 
 # A file's tests share what they make, so one process has them all; short files come last.
 test: lint .venv/.ray
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not long"
+	$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "not long"
 
 # What takes too long for every change: the long tests, and kernels and policies once more in plain Python.
 # The scoreboard of docs/reliability.md is written anew at the end.
 test-long: .venv/.dev .venv/.ray
 	rm -rf build/scores
-	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n 2 --dist loadgroup
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n 2 --dist loadgroup -m plain -W "ignore:overflow:RuntimeWarning" \
+	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n $(PROCESSES) --dist loadgroup
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n $(PROCESSES) --dist loadgroup -m plain -W "ignore:overflow:RuntimeWarning" \
 	  tests/kernels tests/twins tests/policies/test_contract.py tests/simulation/test_eligible.py
 	$(BIN)/python tests/scoreboard.py build/scores docs/reliability.md
 

@@ -281,7 +281,7 @@ print(json.dumps(None))
 
 
 @pytest.mark.skipif(not jit.JIT, reason="nothing is compiled")
-@pytest.mark.parametrize("given", ["", "simulated"])
+@pytest.mark.parametrize("given", ["", pytest.param("simulated", marks=pytest.mark.long)])
 def test_the_person_who_waits_is_told_on_standard_error_whatever_that_is(given: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", TOLD],
