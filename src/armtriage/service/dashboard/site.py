@@ -19,7 +19,7 @@ from armtriage.service.dashboard.recorder import Recorder
 from armtriage.service.keys import SCOPES, new_key
 from armtriage.service.logs import note_refusal
 from armtriage.service.messages import plain
-from armtriage.service.refusal import Refused
+from armtriage.service.refusal import Refused, quoted, said
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
 
@@ -207,14 +207,12 @@ class Site:
             or isinstance(rate, bool)
             or not isinstance(rate, int | float)
         ):
-            raise Refused("invalid", "A key has scopes, a label of up to 64 characters, and a rate.")
+            text = "a key has a list of scopes, a label of up to 64 characters, and a number as rate"
+            raise Refused("invalid", f"{text}, got {quoted([scopes, label, rate])}")
         try:
             text, row = new_key([str(one) for one in scopes], label, float(rate))
-        except (ValueError, OverflowError):
-            raise Refused(
-                "invalid",
-                "Scopes are some of decide, reward, read and admin; a label can be printed; a rate is 0 or more.",
-            ) from None
+        except (ValueError, OverflowError) as error:
+            raise Refused("invalid", said(error)) from None
         await store.put_key(row)
         self.service.doorman.update(await store.keys())
         return _json({"key": text, "id": row.id})
