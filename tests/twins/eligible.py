@@ -31,6 +31,7 @@ class Row:
     gained: float = 0.0
     wins: float = 0.0
     told_between: float = 0.0
+    unheard: float = 0.0  # least rewards that open decisions count for, see `twins.delays`
     pending: int = 0
     missed: int = 0
     credit: int = 0
@@ -57,7 +58,7 @@ class Row:
 
     @property
     def losses(self) -> float:
-        return self.learned - self.wins + self.lost_as_least
+        return self.learned - self.wins + self.lost_as_least + self.unheard
 
     def posterior(self, prior: tuple[float, float], weak: bool = False) -> Posterior:
         return posterior(self.wins, self.losses, self.told_between, prior, weak)
@@ -134,6 +135,10 @@ class Crowd:
     def teach(self, number: int, rewards: dict[int, float]) -> None:
         self.learn(number, rewards)
 
+    def weigh(self, unheard: dict[int, float]) -> None:
+        for a, row in enumerate(self.rows):
+            row.unheard = unheard.get(a, 0.0)
+
     def learn(self, number: int, rewards: dict[int, float]) -> None:
         for a, reward in rewards.items():
             row, coin = self.rows[a], float(self.luck.uniforms(number, -1 - a, 1)[0])
@@ -186,7 +191,18 @@ class Crowd:
 
     def differs(self, policy: Any) -> str | None:
         held = policy._crowd.rows
-        exact = ("learned", "gained", "wins", "told_between", "pending", "missed", "credit", "pulls", "exposures")
+        exact = (
+            "learned",
+            "gained",
+            "wins",
+            "told_between",
+            "unheard",
+            "pending",
+            "missed",
+            "credit",
+            "pulls",
+            "exposures",
+        )
         close = ("lower", "upper", "divisors") if self.interval is not None else ("divisors",)
         for a, row in enumerate(self.rows):
             if (held.counts[a], held.sums[a]) != (row.count, row.total):
@@ -204,30 +220,30 @@ class Crowd:
 class Index(Crowd):
     """The largest indices; arms never seen first, those first that were asked least."""
 
-    def __init__(self, *given: Any, index: Callable[[int, float, int, float], float], **options: Any) -> None:
+    def __init__(self, *given: Any, index: Callable[[int, float, float, float], float], **options: Any) -> None:
         super().__init__(*given, **options)
         self.index = index
 
     def choose(self, number: int, among: list[int], live: list[int]) -> list[int]:
         def rank(a: int) -> tuple[float, float, int]:
             row = self.rows[a]
-            if row.learned == 0 and row.missed < 8:
+            if row.learned + row.unheard == 0 and row.missed < 8:
                 return 0, row.pending, a
-            count = row.learned + row.lost_as_least
+            count = row.learned + row.lost_as_least + row.unheard
             return 1, -self.index(number, row.gained / count, count, row.told_between), a
 
         return sorted(among, key=rank)[: self.S]
 
 
-def comb_ucb1(number: int, mean: float, count: int, between: float) -> float:
+def comb_ucb1(number: int, mean: float, count: float, between: float) -> float:
     return mean + math.sqrt(1.5 * math.log(number + 1)) / math.sqrt(count)
 
 
-def greedy(number: int, mean: float, count: int, between: float) -> float:
+def greedy(number: int, mean: float, count: float, between: float) -> float:
     return mean
 
 
-def kl_ucb(number: int, mean: float, count: int, between: float) -> float:
+def kl_ucb(number: int, mean: float, count: float, between: float) -> float:
     return kl_index(mean, count, between, math.log(number + 1))
 
 
@@ -468,6 +484,10 @@ class GuardedPolicy(Guarded):
     def close(self, number: int, rewards: dict[int, float], taught: set[int], missing: list[int]) -> None:
         self.proposer.close(number, rewards, taught, missing)
         super().close(number, rewards, taught, missing)
+
+    def weigh(self, unheard: dict[int, float]) -> None:
+        self.proposer.weigh(unheard)
+        super().weigh(unheard)
 
     def teach(self, number: int, rewards: dict[int, float]) -> None:
         self.proposer.teach(number, rewards)

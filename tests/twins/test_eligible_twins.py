@@ -26,6 +26,7 @@ from armtriage import (
     UniformRandom,
 )
 from twins import eligible as twins
+from twins.delays import Delays
 
 GRAPHS = {
     "plain": FeedbackGraph.semi_bandit(9),
@@ -113,7 +114,8 @@ class Wanderer:
         self.parts: dict[int, dict[int, float]] = {}
         self.complete: set[int] = set()
         self.decisions: list[list[int]] = []
-        self.counts = {"adds": 0, "forgets": 0, "losses": 0, "parts": 0}
+        self.counts = {"adds": 0, "forgets": 0, "losses": 0, "parts": 0, "defaults": 0, "weighed": 0}
+        self.delays = Delays() if self.twin.learns_at_once else None
 
     def change(self) -> None:
         """Let arms come and go."""
@@ -137,6 +139,8 @@ class Wanderer:
             self.live = sorted([*self.live, arm])
             if forget:
                 twin.forget(arm)
+                if self.delays is not None:
+                    self.delays.forget(arm)
                 self.began[arm] = now
                 for part in self.parts.values():
                     part.pop(arm, None)
@@ -146,14 +150,18 @@ class Wanderer:
         """Whether an arm is still what it was when the decision was made."""
         return number >= self.began[arm]
 
-    def close(self, number: int, new: dict[int, float]) -> None:
-        """Close a decision in the twin, as a tell of `new` does in the policy."""
+    def close(self, number: int, new: dict[int, float], told: bool = True) -> None:
+        """Close a decision in the twin, as a tell of `new` does in the policy, or a close that fills them in."""
+        if self.delays is not None:
+            if told:
+                self.delays.tell(number, {a: r for a, r in new.items() if self.is_known(number, a)})
+            self.delays.close(number)
         shown = [a for a in self.open.pop(number) if self.is_known(number, a)]
-        told = {a: r for a, r in self.parts.pop(number, {}).items() if self.is_known(number, a)}
-        rewards = told | {a: r for a, r in new.items() if self.is_known(number, a)}
+        parts = {a: r for a, r in self.parts.pop(number, {}).items() if self.is_known(number, a)}
+        rewards = parts | {a: r for a, r in new.items() if self.is_known(number, a)}
         missing = [a for a in shown if a not in rewards]
         self.counts["losses"] += len(missing)
-        self.twin.close(number, rewards, set(told), missing)
+        self.twin.close(number, rewards, set(parts), missing)
         # What was completed in parts waits for older decisions.
         while self.open and (oldest := next(iter(self.open))) in self.complete:
             self.complete.remove(oldest)
@@ -166,13 +174,23 @@ class Wanderer:
         told = self.parts.get(number, {})
         rest = [a for a in self.open[number] if a not in told]
         kept = {a: reward(number, a) for a in rest if self.rng.random() < (1.0 if chance < 0.5 else 0.4)}
-        if chance < 0.75:
+        if chance > 0.9:
+            rest_value = 0.0 if chance < 0.95 else 0.25
+            self.policy.close(number, default=rest_value)
+            if self.delays is not None:
+                self.delays.activate()
+            self.close(number, dict.fromkeys(rest, rest_value), told=rest_value > 0.0)
+            self.counts["defaults"] += 1
+            return
+        if chance < 0.7:
             self.policy.tell(number, kept)
             self.close(number, kept)
             return
         self.policy.tell(number, kept, last=False)
         new = {a: r for a, r in kept.items() if self.is_known(number, a)}
-        if self.twin.learns_at_once:
+        if self.delays is not None:
+            self.delays.activate()
+            self.delays.tell(number, new)
             self.twin.teach(number, new)
         self.parts[number] = told | kept
         self.counts["parts"] += 1
@@ -189,6 +207,9 @@ class Wanderer:
                 self.change()
             some = [a for a in self.live if self.rng.random() < 0.7] or self.live[:1]
             among = self.live[:-1] if t == 0 else self.live if self.rng.random() < 0.1 else some
+            unheard = {} if self.delays is None else self.delays.ask()
+            self.counts["weighed"] += any(weight not in (0.0, 1.0) for weight in unheard.values())
+            self.twin.weigh(unheard)
             decision, expected = self.policy.ask(eligible=among), self.twin.ask(t, among, self.live)
             self.decisions.append(decision.arms.tolist())
             if self.decisions[-1] != expected:
@@ -198,6 +219,8 @@ class Wanderer:
                 return f"round {t}: reveals {decision.revealed} instead of {shown}"
             self.twin.count(among, expected, shown)
             self.open[t] = shown
+            if self.delays is not None:
+                self.delays.begin(t, shown)
             while len(self.open) - len(self.complete) > 0 and self.rng.random() < 0.55:
                 self.tell()
             if fault := self.twin.differs(self.policy):
@@ -227,7 +250,8 @@ def test_the_cases_have_everything_in_them() -> None:
     hostile, shadow = Wanderer("guard-hostile", "plain", False, 1), Wanderer("guard-shadow", "path", True, 1)
     for one in (strict, hostile, shadow):
         one.go(200)
-        assert min(one.counts.values()) > 0
+        assert min(count for name, count in one.counts.items() if name != "weighed") > 0
+        assert (one.counts["weighed"] > 0) == (one is strict)
         assert one.twin.forced > 0
         assert one.twin.offered_slots > 0
     assert strict.twin.decided > 0

@@ -17,6 +17,7 @@ from armtriage.policies.lock import locked
 if TYPE_CHECKING:
     from armtriage.certificate import Tally
     from armtriage.decisions import DecisionSet
+    from armtriage.policies.delays import Delays
     from armtriage.policies.eligible import Crowd
 
 __all__ = ["ChangingPolicy", "is_mask"]
@@ -31,6 +32,7 @@ class ChangingPolicy:
     _before: Tally | None
     _since: int
     _crowd: Crowd | None
+    _delays: Delays | None
     _graph: FeedbackGraph
     _lock: Any
     _missed: NDArray[np.int64] | None
@@ -264,6 +266,8 @@ class ChangingPolicy:
             for part in self._parts.values():
                 for arm in found:
                     part.pop(arm, None)
+            if self._delays is not None:
+                self._delays.forget(found)
         self._roster.restore(found, self._asked if forget else None)
         if forget and found:
             self._forget(found)

@@ -8,12 +8,22 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from itertools import takewhile
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
+from armtriage._arguments import (
+    DIRECTIONS,
+    LONGEST,
+    as_numbers,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    check_range,
+)
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Tally, offset_of
 from armtriage.decisions import ArmSet, Decision, DecisionSet
@@ -22,6 +32,7 @@ from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.changing import ChangingPolicy
+from armtriage.policies.delays import Delays
 from armtriage.policies.eligible import Crowd
 from armtriage.policies.facts import is_inside
 from armtriage.policies.lock import locked, new_lock
@@ -129,6 +140,8 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         self._before: Tally | None = None
         self._missed: NDArray[np.int64] | None = None  # rewards in a row that did not come, once one did not
         self._crowd: Crowd | None = None  # what is known of the arms, once requests have differed
+        self._delays: Delays | None = None  # of rewards, once they have been told in parts
+        self._clock: int | None = None  # milliseconds
         self._lock = new_lock()
 
     def __init_subclass__(cls) -> None:
@@ -219,6 +232,9 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         >>> policy.ask(eligible=["jam"]).names
         ('jam',)
         """
+        if self._delays is not None or self._clock is not None:
+            self._eligible(eligible)  # what is refused has changed nothing
+            self._grow_older()
         if eligible is None and self._crowd is None and not (self._roster.extra or self._roster.retired):
             return self._ask_all()
         among = self._eligible(eligible)
@@ -274,6 +290,9 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         order = self._roster.numbers(arms, "arms")
         given = np.sort(order)
         self._check_decision(given, among)
+        if self._delays is not None or self._clock is not None:
+            self._grow_older()
+            among = self._eligible(eligible)
         return in_order(self._ask_all(given) if among is None else self._ask_among(among, given), order)
 
     def _check_some(self, among: NDArray[np.int64] | None) -> None:
@@ -359,6 +378,8 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         decision = Decision(number, arms, self._graph, self._id, contexts, self._roster.names, among, shown, beliefs)
         self._open[number] = decision
         self._asked = number + 1
+        if self._delays is not None:
+            self._delays.begin(number, decision.shown.tolist())
         return decision
 
     @locked
@@ -435,6 +456,9 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         """Learn rewards of arms, ascending."""
         if last and number not in self._parts and not self._roster.extra:
             self._learn(number, seen, values, missing)
+            if self._delays is not None:
+                self._delays.tell(number, dict(zip(seen.tolist(), self._to_unit(values).tolist(), strict=True)))
+                self._delays.close(number)
             if missing.size or self._missed is not None:
                 self._count_missed(seen, missing)
             if self._complete:
@@ -463,14 +487,88 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         new = dict(zip(seen[counts].tolist(), scaled[counts].tolist(), strict=True))
         ignored = set(seen[~counts].tolist())
         if last:
+            if self._delays is not None:
+                self._delays.tell(number, new)
             self._close_with(number, new)
             return
+        self._follow_delays()
+        if self._delays is not None:
+            self._delays.tell(number, new)
         if new and self.learns_at_once:
             self._teach(number, np.array(list(new), np.int64), np.array(list(new.values())))
         self._parts[number] = told | new | dict.fromkeys(ignored, 0.0)
         if set(self._still_shown(number)) <= set(self._parts[number]):
             self._complete.add(number)
             self._settle_complete()
+
+    @property
+    @locked
+    def clock(self) -> float | None:
+        """The time of what happens next, in seconds, by which open decisions age; None, unless it is set.
+
+        Without it their age is the number of decisions since. Set it before every `ask`, or never. It is not saved, and
+        time that runs backwards stands still.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1)
+        >>> policy.clock = 1_700_000_000.5
+        >>> policy.clock
+        1700000000.5
+        """
+        return None if self._clock is None else self._clock / 1000
+
+    @clock.setter
+    @locked
+    def clock(self, seconds: float) -> None:
+        now = 1000.0 * check_number("clock", seconds)
+        if not 0.0 <= now < LONGEST:
+            raise ValueError(f"clock must be seconds from 0 to {LONGEST // 1000}, got {seconds!r}")
+        self._clock = int(now)
+
+    @property
+    def _weighs_open(self) -> bool:
+        """Whether what is open, and of which nothing has been told, counts as a part of a least reward."""
+        return self.learns_at_once and self.decisions is None and self._may_change
+
+    def _follow_delays(self) -> None:
+        """Learn from now on how long rewards take, where whoever chooses can make use of it."""
+        if self._weighs_open:
+            if self._delays is None:
+                self._start_delays(timed=False)
+            assert self._delays is not None
+            self._delays.activate()
+
+    def _start_delays(self, *, timed: bool) -> None:
+        """Begin with the decisions that are open; of time, nobody knows when they were made."""
+        self._delays = Delays(timed=timed)
+        for number in self._open:
+            self._delays.advance(self._clock if timed else number)  # type: ignore[arg-type]
+            self._delays.begin(number, self._waiting(number))
+
+    def _grow_older(self) -> None:
+        """Let open decisions count by their age: in the rows of arms, which have a place for it."""
+        if self._clock is not None and self._weighs_open and (self._delays is None or not self._delays.timed):
+            active = self._delays is not None and self._delays.active
+            self._start_delays(timed=True)
+            if active:
+                self._follow_delays()
+        if self._delays is None:
+            return
+        now = self._clock if self._delays.timed else self._asked
+        if now is not None:
+            self._delays.advance(now)
+        if self._delays.active and (self._crowd is not None or self._delays.open):
+            self._gather()
+            arms, weights = self._delays.changes()
+            if arms:
+                self._weigh(np.array(arms), np.array(weights))
+
+    def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Let arms count so many least rewards beside those that were told."""
+        assert self._crowd is not None
+        self._crowd.weigh(arms, weights)
 
     def _settle_complete(self) -> None:
         """Close decisions of which all was told in parts, as soon as no older one is open."""
@@ -496,6 +594,8 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         arms = np.array([*old, *new], np.int64)
         rewards = np.array([*old.values(), *new.values()])
         missing = np.array([arm for arm in self._still_shown(number) if arm not in old and arm not in new], np.int64)
+        if self._delays is not None:
+            self._delays.close(number)
         self._settle(Told(number, arms, rewards, len(old), missing))
         self._count_missed(arms, missing)
         if self._complete:
@@ -572,6 +672,11 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         return float(self._check_rewards(values, np.zeros(1, np.int64), "default")[0])
 
     def _close(self, number: int, rest: float | None) -> None:
+        if rest is not None:
+            self._follow_delays()
+            if self._delays is not None and not self._to_unit(np.array(rest)):
+                # Of delays, a least reward that is filled in says nothing.
+                self._delays.close(number)
         shown = self._open[number].shown
         told = self._parts.get(number)
         if told:
@@ -595,7 +700,7 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         """
         limit = check_count("number", number)
         rest = self._checked_default(default)
-        old = [one for one in self._open if one < limit and one not in self._complete]
+        old = [one for one in takewhile(lambda one: one < limit, self._open) if one not in self._complete]
         for one in old:
             self._close(one, rest)
         return len(old)

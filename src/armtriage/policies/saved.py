@@ -19,6 +19,7 @@ from armtriage.certificate import Tally
 from armtriage.decisions import ArmSet, Decision, DecisionSet, pack_sets, unpack_sets
 from armtriage.errors import DamagedFile
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.policies.delays import Delays
 from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
 from armtriage.policies.lock import locked
 
@@ -30,7 +31,7 @@ __all__ = ["SavedPolicy", "kinds_of"]
 _FORMATS = (2, 3)
 _NONE = np.empty(0, np.int64)
 _ISOLATED = 64  # nodes that a saved network may have for each of its links: most have fewer than two
-_PARTS = ("graph", "decisions", "arms", "open", "tally", "window", "rows", "features", "state")
+_PARTS = ("graph", "decisions", "arms", "open", "tally", "window", "rows", "features", "state", "delays")
 
 
 class SavedPolicy:
@@ -44,6 +45,7 @@ class SavedPolicy:
     _before: Tally | None
     _exposed_before: NDArray[np.int64]
     _crowd: Crowd | None
+    _delays: Delays | None
     _id: str
     _lock: Any
     _missed: NDArray[np.int64] | None
@@ -114,8 +116,15 @@ class SavedPolicy:
             arrays |= {f"window.{name}": array for name, array in window.items()}
         arrays |= {f"features.{name}": array for name, array in self._feature_arrays().items()}
         if with_open:
-            arrays |= {f"open.{name}": array for name, array in self._open_arrays().items()}
+            arrays |= self._all_of_open()
         return header, arrays
+
+    def _all_of_open(self) -> dict[str, NDArray[Any]]:
+        """Return what a file keeps of open decisions, and of how long their rewards take."""
+        arrays = {f"open.{name}": array for name, array in self._open_arrays().items()}
+        if self._delays is not None:
+            arrays |= {f"delays.{name}": array for name, array in self._delays.arrays().items()}
+        return arrays
 
     def _arrays_among(self) -> dict[str, NDArray[Any]]:
         """Return the state that `save` keeps beside the rows, once requests have differed."""
@@ -170,17 +179,17 @@ class SavedPolicy:
         shared = object.__new__(type(self))
         vars(shared).update(vars(self))
         # Decisions, notes and parts are never changed, but replaced.
-        vars(shared).update({name: kept.copy() for name, kept in vars(self).items() if name in self._of_open})
+        copies = {name: vars(self).get(name) for name in self._of_open}
+        vars(shared).update({name: kept.copy() for name, kept in copies.items() if kept is not None})
         header, arrays = self._contents(with_open=False)
         copied = {name: array.copy() for name, array in arrays.items()}
 
         def later() -> bytes:
-            own = {f"open.{name}": array for name, array in shared._open_arrays().items()}
-            return pack_archive(header, copied | own)
+            return pack_archive(header, copied | shared._all_of_open())
 
         return later
 
-    _of_open: ClassVar[tuple[str, ...]] = ("_open", "_parts", "_complete", "_notes")
+    _of_open: ClassVar[tuple[str, ...]] = ("_open", "_parts", "_complete", "_notes", "_delays")
     """What belongs to open decisions: containers of things that do not change."""
 
     @locked
@@ -356,6 +365,11 @@ class SavedPolicy:
         newer = self._roster.is_newer
         return [arm for arm in self._open[number].shown.tolist() if not newer(arm, number)]
 
+    def _waiting(self, number: int) -> list[int]:
+        """Return those of them of which nothing has been told."""
+        told = self._parts.get(number, {})
+        return [arm for arm in self._still_shown(number) if arm not in told]
+
     _signed = False
     """Whether unit rewards may be negative."""
 
@@ -497,6 +511,9 @@ class SavedPolicy:
             require(not parts["tally"], "there must be no tally beside the rows")
             early = policy._early() if policy.learns_at_once else np.zeros(policy.n_arms, np.int64)
             policy._crowd.restore(parts["rows"], asked, policy._awaited(), early)
+        if parts["delays"]:
+            waiting = {number: policy._waiting(number) for number in policy._open}
+            policy._delays = Delays.from_arrays(parts["delays"], waiting)
         if parts["window"]:
             policy._restore_window(check_count("since", header["since"], 0, asked), parts["window"])
         (policy._restore if policy._crowd is None else policy._restore_among)(parts["state"])

@@ -43,7 +43,7 @@ _WAITING = 1e200  # far above every index: what an arm counts whose first reward
 
 @kernel
 def _losses(rows: Rows, arm: int) -> float:
-    return rows.learned[arm] - rows.wins[arm] + as_least(rows.missed[arm])  # type: ignore[no-any-return]
+    return rows.learned[arm] - rows.wins[arm] + as_least(rows.missed[arm]) + rows.unheard[arm]  # type: ignore[no-any-return]
 
 
 @kernel
@@ -223,15 +223,15 @@ def scale(params: Any, number: int) -> float:
 
 
 @kernel
-def counted(rows: Rows, arm: int) -> int:
-    """Return how many rewards an arm has had, with what lost ones count for."""
-    return rows.learned[arm] + as_least(rows.missed[arm])  # type: ignore[no-any-return]
+def counted(rows: Rows, arm: int) -> float:
+    """Return how many rewards an arm has had, with what those count for that are lost or on their way."""
+    return rows.learned[arm] + as_least(rows.missed[arm]) + rows.unheard[arm]  # type: ignore[no-any-return]
 
 
 @kernel
 def is_unseen(rows: Rows, arm: int) -> bool:
     """Whether nothing is known of an arm, and no more than a few of its rewards were lost."""
-    return rows.learned[arm] == 0 and rows.missed[arm] < PATIENCE  # type: ignore[no-any-return]
+    return rows.learned[arm] + rows.unheard[arm] == 0.0 and rows.missed[arm] < PATIENCE  # type: ignore[no-any-return]
 
 
 @kernel
@@ -336,7 +336,7 @@ def kl_index(rows: Rows, arm: int, bonus: float) -> float:
     if is_unseen(rows, arm):
         return value_unseen(rows, arm)
     count = counted(rows, arm)
-    return kl_index_of(float(count), rows.gained[arm] / count, rows.told_between[arm], bonus)
+    return kl_index_of(count, rows.gained[arm] / count, rows.told_between[arm], bonus)
 
 
 @kernel

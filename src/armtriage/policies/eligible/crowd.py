@@ -28,7 +28,7 @@ __all__ = ["Among", "Crowd", "Rules", "decide", "decider", "name_among"]
 
 _COVERED = 20_000  # arms up to which a cover is counted, which looks at all of them for each pick
 _SCRATCH = {"pending", "divisors", "out", "cut", "skipped", "marks", "values", "keys", "chosen", "open", "ceiling"}
-_SCRATCH |= {"best", "degrees", "flags", "hashes"}
+_SCRATCH |= {"best", "degrees", "flags", "hashes", "unheard"}
 _KEPT = tuple(name for name in COLUMNS if name not in _SCRATCH)
 
 
@@ -380,6 +380,13 @@ class Crowd:
         request, n = self.request, arms.size
         request.among[:n], request.rewards[:n] = arms, rewards
         self._calls.teach(request.handle, number, n)
+
+    def weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Let arms count so many least rewards beside those that were told, for whoever chooses."""
+        rows = self.rows
+        # More of them lower a draw, and the old bound on it stays safe.
+        rows.cut[arms[weights < rows.unheard[arms]]] = 0
+        rows.unheard[arms] = weights
 
     def close(self, told: Told) -> None:
         """Close a decision with its rewards, of which those that are known were taught before."""

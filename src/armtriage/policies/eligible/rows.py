@@ -68,6 +68,7 @@ class Rows(Record):
     gained: NDArray[np.float64]
     wins: NDArray[np.float64]  # what those count for in draws, and the sum of r (1 - r) of that
     told_between: NDArray[np.float64]
+    unheard: NDArray[np.float64]  # least rewards that open decisions count for, see `policies.delays`
     pending: NDArray[np.int64]  # rewards on their way
     missed: NDArray[np.int64]  # rewards in a row that did not come
     credit: NDArray[np.int64]  # tries that lost rewards count for, see `policies.lost`
@@ -160,7 +161,7 @@ _ZEROS: dict[str, Any] = {
     for dtype, names in (
         (np.int64, "counts learned pending missed credit due pulls exposures admitted offered cut marks chosen open"),
         (np.int64, "degrees ceiling best"),
-        (np.float64, "sums between gained wins told_between lower upper divisors out values keys"),
+        (np.float64, "sums between gained wins told_between unheard lower upper divisors out values keys"),
         (np.uint8, "skipped flags"),
         (np.uint64, "hashes"),
     )

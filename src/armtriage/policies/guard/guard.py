@@ -341,6 +341,10 @@ class Guard(Proposed, GuardedPolicy):
         for crowd in self._crowds:
             crowd.close(told)
 
+    def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        for crowd in self._crowds:
+            crowd.weigh(arms, weights)
+
     def _forget(self, arms: list[int]) -> None:
         super()._forget(arms)
         if self._inner is not None:
