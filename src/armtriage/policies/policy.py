@@ -16,12 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import (
     DIRECTIONS,
-    LONGEST,
     as_numbers,
     check_choice,
     check_count,
     check_flag,
-    check_number,
     check_range,
 )
 from armtriage.arms import Name, Roster
@@ -30,9 +28,9 @@ from armtriage.decisions import ArmSet, Decision, DecisionSet
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
+from armtriage.policies.ageing import AgeingPolicy
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.changing import ChangingPolicy
-from armtriage.policies.delays import Delays
 from armtriage.policies.eligible import Crowd
 from armtriage.policies.facts import is_inside
 from armtriage.policies.lock import locked, new_lock
@@ -47,7 +45,7 @@ _NONE = np.empty(0, np.int64)
 Rewards = Mapping[Any, float] | ArrayLike
 
 
-class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
+class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
     """Chooses some arms each round, `budget` of them or a decision of a set, and learns from what they reveal.
 
     Any number of decisions may be open. Rewards come late, in any order, in parts, or never: exploration goes by
@@ -140,8 +138,8 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         self._before: Tally | None = None
         self._missed: NDArray[np.int64] | None = None  # rewards in a row that did not come, once one did not
         self._crowd: Crowd | None = None  # what is known of the arms, once requests have differed
-        self._delays: Delays | None = None  # of rewards, once they have been told in parts
-        self._clock: int | None = None  # milliseconds
+        self._delays = None
+        self._clock = None
         self._lock = new_lock()
 
     def __init_subclass__(cls) -> None:
@@ -500,75 +498,6 @@ class Policy(ChangingPolicy, SavedPolicy, CertifiedPolicy):
         if set(self._still_shown(number)) <= set(self._parts[number]):
             self._complete.add(number)
             self._settle_complete()
-
-    @property
-    @locked
-    def clock(self) -> float | None:
-        """The time of what happens next, in seconds, by which open decisions age; None, unless it is set.
-
-        Without it their age is the number of decisions since. Set it before every `ask`, or never. It is not saved, and
-        time that runs backwards stands still.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(3, budget=1)
-        >>> policy.clock = 1_700_000_000.5
-        >>> policy.clock
-        1700000000.5
-        """
-        return None if self._clock is None else self._clock / 1000
-
-    @clock.setter
-    @locked
-    def clock(self, seconds: float) -> None:
-        now = 1000.0 * check_number("clock", seconds)
-        if not 0.0 <= now < LONGEST:
-            raise ValueError(f"clock must be seconds from 0 to {LONGEST // 1000}, got {seconds!r}")
-        self._clock = int(now)
-
-    @property
-    def _weighs_open(self) -> bool:
-        """Whether what is open, and of which nothing has been told, counts as a part of a least reward."""
-        return self.learns_at_once and self.decisions is None and self._may_change
-
-    def _follow_delays(self) -> None:
-        """Learn from now on how long rewards take, where whoever chooses can make use of it."""
-        if self._weighs_open:
-            if self._delays is None:
-                self._start_delays(timed=False)
-            assert self._delays is not None
-            self._delays.activate()
-
-    def _start_delays(self, *, timed: bool) -> None:
-        """Begin with the decisions that are open; of time, nobody knows when they were made."""
-        self._delays = Delays(timed=timed)
-        for number in self._open:
-            self._delays.advance(self._clock if timed else number)  # type: ignore[arg-type]
-            self._delays.begin(number, self._waiting(number))
-
-    def _grow_older(self) -> None:
-        """Let open decisions count by their age: in the rows of arms, which have a place for it."""
-        if self._clock is not None and self._weighs_open and (self._delays is None or not self._delays.timed):
-            active = self._delays is not None and self._delays.active
-            self._start_delays(timed=True)
-            if active:
-                self._follow_delays()
-        if self._delays is None:
-            return
-        now = self._clock if self._delays.timed else self._asked
-        if now is not None:
-            self._delays.advance(now)
-        if self._delays.active and (self._crowd is not None or self._delays.open):
-            self._gather()
-            arms, weights = self._delays.changes()
-            if arms:
-                self._weigh(np.array(arms), np.array(weights))
-
-    def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
-        """Let arms count so many least rewards beside those that were told."""
-        assert self._crowd is not None
-        self._crowd.weigh(arms, weights)
 
     def _settle_complete(self) -> None:
         """Close decisions of which all was told in parts, as soon as no older one is open."""

@@ -169,9 +169,14 @@ class Fold:
         self.head += 1
         return Event(self.head, kind, key, turn, number, at, log.pack(body))
 
+    def tick(self, at: int) -> None:
+        """Let the policy know when the decision or reward that comes next happened, by which open decisions age."""
+        self.policy.clock = at / 1e6
+
     def reward(self, key: str, body: Rewarded, at: int) -> Event:
         """Apply rewards that have been checked, and return their event."""
         one = self.open[key]
+        self.tick(at)
         self._rewarded(key, one, body)
         return self.next_event(log.REWARD, key, one.turn + 1, one.number, at, body)
 
@@ -182,7 +187,9 @@ class Fold:
                 told[arm] = body.reward, value
             given = {self.names[arm]: value for arm, value in zip(body.arms, body.values, strict=True)}
             whole = body.last or len(told) == len(one.show)
-            self.policy.tell(one.number, given, last=whole)
+            # Where no click is told at the time-out, one that ends a decision must not make it count sooner.
+            in_turn = self.default is not None and len(told) == len(one.show)
+            self.policy.tell(one.number, given, last=whole and not in_turn)
             if whole:
                 self._closed(key)
             else:
@@ -230,6 +237,7 @@ class Fold:
 
     def expire(self, before: int, at: int) -> Event:
         """Close all decisions before a number, and return the event."""
+        self.tick(at)
         self._expired(before)
         seq = self.head + 1
         return self.next_event(log.EXPIRE, "", seq, before, at, Expired(before))
@@ -269,6 +277,8 @@ class Fold:
         if event.seq != self.head + 1:
             raise ValueError(f"the log has event {event.seq} after {self.head}")
         body = unpack(event)
+        if event.kind in (log.DECISION, log.REWARD, log.EXPIRE):
+            self.tick(event.at)
         if event.kind == log.DECISION:
             self._decided(event, body)
         elif event.kind == log.REWARD:

@@ -370,6 +370,7 @@ class Turn:
 
     def _ask(self, asked: Sequence[_Asked]) -> Sequence[Decision]:
         policy, first = self.fold.policy, asked[0]
+        self.fold.tick(self.now)
         if first.plain:
             return [policy.ask()] if len(asked) == 1 else policy.ask_many(len(asked))
         given: dict[str, Any] = {} if first.mask is None else {"eligible": first.mask}
@@ -419,6 +420,7 @@ class Turn:
         try:
             # In the order of the log, so that a replay gives the same state.
             ascending = [fold.names[arm] for arm in sorted(arms)]
+            fold.tick(self.now)
             decision = fold.policy.record(ascending, **({} if mask is None else {"eligible": mask}))
         except ValueError as error:
             raise Refused("invalid", said(error)) from None
