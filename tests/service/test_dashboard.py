@@ -272,8 +272,8 @@ def test_exports_are_what_they_say(server, page):
 def test_a_saved_policy_has_the_same_page(chromium, tmp_path):
     file = tmp_path / "crews.npz"
     policy = GuardedThompson(4, decisions=Matchings(2, 2), names=["<b>a</b>", "b", "c", "d"], seed=7)
-    for _ in range(30):
-        policy.tell_revealed(policy.ask(), [1, 0])
+    for visit in range(30):
+        policy.tell_revealed(policy.ask(), [visit % 10 == 0, 0])
     policy.save(file)
     command = [sys.executable, "-m", "armtriage", "dashboard", str(file), "--no-open"]
     shown = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -284,6 +284,8 @@ def test_a_saved_policy_has_the_same_page(chromium, tmp_path):
         page = context.new_page()
         watcher = open_page(page, url)
         assert "the 30 decisions" in page.locator(".verdict").inner_text()
+        assert "says nothing useful yet" in page.locator("#needed").inner_text()
+        assert "nothing useful is certified yet" in page.locator(".verdict b").all_inner_texts()
         assert page.locator("td.name").count() == 4
         assert page.get_by_role("button", name="Pause").count() == 0
         assert "history, traffic" in page.locator("section:has(#file)").inner_text()
