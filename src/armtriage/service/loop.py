@@ -31,6 +31,8 @@ from armtriage.service.turn import MOST_ORPHANS, Reply, Turn
 
 __all__ = ["Loop", "load", "rehearse", "usable"]
 
+STATE = f"{__version__}/2"
+"""What a state is made by: a number more whenever the same log gives another one, so that no older snapshot is used."""
 GROUP = 256  # decisions and rewards that share a commit, or one batch of them
 WAITING = 4096  # decisions and rewards that may wait, for half a second as most policies go; more are refused
 PATIENCE = 2.0  # seconds that one may wait before others are refused
@@ -554,7 +556,7 @@ class Loop:
     async def _save(self, seq: int, make: Callable[[], bytes], before: Sequence[asyncio.Future[None]]) -> None:
         """Write a snapshot, while the loop goes on; without it nothing is lost but time."""
         try:
-            snapshot, spent = await _beside(_timed, lambda: Snapshot.of(seq, __version__, make()))
+            snapshot, spent = await _beside(_timed, lambda: Snapshot.of(seq, STATE, make()))
         except Exception as error:
             self.metrics.fault(self.name, error)
             return
@@ -714,7 +716,7 @@ def _first_pace(fold: Fold) -> float:
 
 def usable(snapshot: Snapshot) -> bool:
     """Return whether a snapshot may stand for its log: another version may count otherwise, and is not trusted."""
-    return snapshot.whole and snapshot.version == __version__
+    return snapshot.whole and snapshot.version == STATE
 
 
 async def _beside(work: Callable[..., Found], *args: Any) -> Found:
