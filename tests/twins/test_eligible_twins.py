@@ -240,9 +240,9 @@ def test_policy_decides_as_its_twin(name: str, graph: str) -> None:
 @pytest.mark.plain
 @pytest.mark.parametrize("name", ["guarded", "guarded-draws"])
 def test_unseen_arms_are_believed_in_as_by_the_twin(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Wanderer(name, "many", False, 2).go(40) is None
+    assert Wanderer(name, "many", False, 2).go(100) is None
     monkeypatch.setattr(twins.Crowd, "weak", False)
-    assert Wanderer(name, "many", False, 2).go(40) is not None
+    assert Wanderer(name, "many", False, 2).go(100) is not None
 
 
 def test_the_cases_have_everything_in_them() -> None:
