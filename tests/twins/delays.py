@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-AGES = [2**k for k in range(40)]
+AGES = [4**k for k in range(20)]
 
 
 @dataclass

@@ -14,6 +14,7 @@ comes later than any decision is old is not seen; it scales all arms alike. Afte
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
@@ -27,8 +28,8 @@ from armtriage.policies.facts import require, restore_arrays, within
 
 __all__ = ["AGES", "Delays"]
 
-AGES = tuple(2**k for k in range(40))
-"""Where one class of ages ends and the next begins: decisions, or milliseconds."""
+AGES = tuple(4**k for k in range(20))
+"""Where one class of ages ends and the next begins, in decisions or milliseconds."""
 
 _STEP = 8  # weights are computed anew when there are an eighth more decisions: each time all open ones change
 _GRAIN = 2.0**20  # weights are multiples of 1 / this, so that sums of them are exact in any order
@@ -136,32 +137,34 @@ class Delays:
         if not self.active or not self.open:
             return
         first, last = next(iter(self.open)), next(reversed(self.open))
-        for k, age in enumerate(AGES):
-            number = max(self._next[k], first)
+        reached = first
+        # From the oldest class on, so that a decision that jumps over several is moved once.
+        for k in range(bisect_right(AGES, self.now - self.open[first].start) - 1, -1, -1):
+            number = max(self._next[k], reached)
             while number <= last:
                 one = self.open.get(number)
-                if one is not None and one.passed <= k:
-                    if self.now - one.start < age:
+                if one is not None:
+                    if self.now - one.start < AGES[k]:
                         break
-                    self._pass(number, one)
+                    if one.passed <= k:
+                        self._pass(number, one, k + 1)
                 number += 1
-            self._next[k] = number
-            if number == first:
-                break
+            self._next[k] = reached = number
         if self._since >= self._next_fit:
             self._fit()
 
-    def _pass(self, number: int, one: _Open) -> None:
-        """Let a decision pass the next age."""
+    def _pass(self, number: int, one: _Open, to: int) -> None:
+        """Let a decision pass the ages up to one."""
         start, k, gain, before, loss, shown, waiting = one
         if gain > before:
             self._came[k] += gain - before
         passed = self._passed
-        passed[0, k] += gain
-        passed[1, k] += loss
-        passed[2, k] += shown
-        self._move(waiting, k)
-        self.open[number] = _Open(start, k + 1, gain, gain, loss, shown, waiting)
+        for age in range(k, to):
+            passed[0, age] += gain
+            passed[1, age] += loss
+            passed[2, age] += shown
+        self._move(waiting, k, to)
+        self.open[number] = _Open(start, to, gain, gain, loss, shown, waiting)
 
     def _count(self, arms: Iterable[int], passed: int, step: int) -> None:
         counts, weight, unheard = self._counts[passed], step * self._weights[passed], self._unheard
@@ -170,10 +173,10 @@ class Delays:
             unheard[arm] = unheard.get(arm, 0.0) + weight
             self._changed.add(arm)
 
-    def _move(self, arms: Iterable[int], passed: int) -> None:
-        """Count arms that wait in the next class of ages."""
-        old, new, unheard = self._counts[passed], self._counts[passed + 1], self._unheard
-        step = self._weights[passed + 1] - self._weights[passed]
+    def _move(self, arms: Iterable[int], passed: int, to: int) -> None:
+        """Count arms that wait in a later class of ages."""
+        old, new, unheard = self._counts[passed], self._counts[to], self._unheard
+        step = self._weights[to] - self._weights[passed]
         for arm in arms:
             old[arm] -= 1
             new[arm] += 1
