@@ -18,7 +18,7 @@ PAGES = ["/", "/keys", "/system", "/policies/slate", "/policies/nobody", "/dashb
          "/dashboard/items.csv/slate", "/dashboard/nothing", "/dashboard/"]  # fmt: skip
 NAMES = st.sampled_from(["page", "path", "sort", "up", "search", "state", "policy", "x"])
 ODD = st.one_of(
-    st.sampled_from(["²", "٣", "-1", "9" * 5000, "1e9", "\x00", "\ufffd", "/keys", "//", "mean", "=", "%", "\u202e"]),
+    st.sampled_from(["²", "٣", "-1", "9" * 3000, "1e9", "\x00", "\ufffd", "/keys", "//", "mean", "=", "%", "\u202e"]),
     st.text(max_size=20).filter(lambda text: text.isprintable()),
 )
 FIELDS = st.one_of(st.lists(st.tuples(NAMES, ODD), max_size=4), st.tuples(NAMES, ODD).map(lambda one: [one] * 17)).map(
