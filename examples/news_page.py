@@ -93,8 +93,7 @@ class Page:
 def main(visits: int = 20_000, articles: int = 200, seed: int = 7, at_once: bool = False) -> Day:
     """Run the day, and print its certificate beside the truth.
 
-    With `at_once` clicks are told as they come. That is allowed, and teaches the sampler at once; but it then hears of
-    clicks before it hears of their absence, thinks too well of what was shown of late, and loses more.
+    With `at_once` clicks are told as they come, and open decisions count by their age until their absence is told.
     """
     rng = np.random.default_rng(seed)
     coming = newsroom(rng, articles)

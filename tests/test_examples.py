@@ -64,9 +64,10 @@ def test_a_news_page_is_certified_and_loses_less_than_its_certificate(capsys: py
     assert day.lost <= day.certificate.regret_bound
     assert day.lost < 0.4 * day.lost_at_random
     assert "against the best eligible 6 arms of every round" in capsys.readouterr().out
-    # Whoever hears of clicks before their absence thinks too well of what was shown of late.
-    eager = example["main"](visits=3000, at_once=True)
-    assert day.lost < eager.lost <= eager.certificate.regret_bound
+    # Clicks that are told before their absence do no harm: open decisions count by their age.
+    early = example["main"](visits=3000, at_once=True)
+    assert early.lost < 1.05 * day.lost
+    assert early.lost <= early.certificate.regret_bound
 
 
 def test_clicks_are_learned_from_raw_features(capsys: pytest.CaptureFixture[str]) -> None:

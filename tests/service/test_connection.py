@@ -97,6 +97,7 @@ def _statuses(said):
 LONG = b"10000\r\n" + b" " * 2**16 + b"\r\n"
 RAW = {
     "pipelined": ([_post(DECIDE, b"{}") * 3 + _get(HEALTH) + _get(HEALTH)], [201, 201, 201, 200]),
+    "pipelined up to the last": ([_post(DECIDE, b"{}") * 3 + _get(HEALTH)], [201, 201, 201, 200]),
     "byte by byte": ([bytes([one]) for one in _post(DECIDE, b"{}", b"connection: close\r\n")], [201]),
     "chunked": ([_chunked(DECIDE, b'5\r\n{"id"\r\n5\r\n:"c1"\r\n1\r\n}\r\n0\r\n\r\n')], [201]),
     "no size": ([_chunked(DECIDE, b"zz\r\n{}\r\n0\r\n\r\n")], [400]),
@@ -258,7 +259,7 @@ def test_requests_that_were_damaged_have_an_answer_or_an_end_for_long(port):
 
 
 CUT = [
-    "pipelined", "chunked", "no size", "chunks and a length", "two lengths", "a head of 70 kB at once",
+    "pipelined up to the last", "chunked", "no size", "chunks and a length", "two lengths", "a head of 70 kB at once",
     "a head of 60 kB", "a trailer that names another host", "trailers of 200 kB", "a host from elsewhere",
     "lines without returns",
 ]  # fmt: skip

@@ -172,7 +172,7 @@ def test_keys_decide_who_sees_and_who_changes(server, page):
     assert httpx.post(server.url + "/dashboard/keys", json={}, cookies=held).status_code == 403
 
     page.get_by_role("button", name="Sign out").click()
-    page.get_by_role("heading", name="Sign in").wait_for()
+    page.get_by_role("heading", name="Sign in", level=1).wait_for()
     page.get_by_label("Key").fill(admin)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("heading", name="Keys", exact=True).wait_for()

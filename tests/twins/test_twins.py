@@ -41,7 +41,7 @@ SCALED = linear(range(32), 120, "scaled") + linear(range(353, 378, 24), 120, "sc
 SCALED += linear(range(0, 21, 7), 800, "scaled", VARIANTS)
 SCALED += linear(range(0, 32, 5), 60, "scaled", BY_ARM)
 RAW = linear(range(100, 124), 120, "raw") + linear(range(RICH, RICH + 2), 1500, "raw", VARIANTS)
-RAW += linear(range(100, 124, 5), 60, "raw", BY_ARM)
+RAW += linear(range(101, 125, 5), 60, "raw", BY_ARM)
 ORACLE = [f"oracle/{i}" for i in range(80)]
 HARDER = [f"exchange/{i}" for i in range(16)] + [f"wide/{i}" for i in range(44, 52)]
 LISTS = {kind: [f"listed/{kind[0]}/{kind[1]}/{i}" for i in range(24)] for kind in LISTED}
@@ -63,7 +63,7 @@ LATE += [*PRINTED[::3], *REDUCED[::4], "drift/printed", "drift/reduced", *GUARD[
 SMALL = {"gap", "default/0", "guard-hubs/1", "exchange/0", "wide/44", *(f"printed/{i}" for i in range(12))}
 SMALL |= {f"reduced/{i}" for i in range(16)} | {f"guard/{i}" for i in range(12)} | {f"oracle/{i}" for i in range(8)}
 SMALL |= {f"index/{name}/{i}" for name in INDEX for i in range(4)} | set(linear(range(100, 106), 120, "raw"))
-SMALL |= set(linear(range(100, 106, 5), 60, "raw", BY_ARM))
+SMALL |= set(linear(range(101, 107, 5), 60, "raw", BY_ARM))
 SMALL |= {names[i] for names in LISTS.values() for i in range(4)}
 SMALL |= {f"over-set/{one}/{family}/beta" for one in OVER_SETS for family in ("trees", "paths", "knapsack")}
 
