@@ -227,18 +227,23 @@ async def _counts(server):
     return found
 
 
+async def _meet(one, other):
+    """Make a policy, and wait until both servers know it and each other."""
+    async with one.client() as call:
+        await make_slate(call)
+    for server in (one, other):
+        async with server.client() as call:
+            await server.ready(call)
+    await asyncio.sleep(2.5)
+
+
 def test_a_policy_has_one_server_until_that_one_is_gone(database):
     """Requests to the other are handed over; when the policy's own server is killed, the other answers itself."""
 
     async def work():
         journal = Journal()
         with _neighbour(database) as one, _neighbour(database) as other:
-            async with one.client() as call:
-                await make_slate(call)
-            for server in (one, other):
-                async with server.client() as call:
-                    await server.ready(call)
-            await asyncio.sleep(2.5)  # until both know each other, and the policy
+            await _meet(one, other)
             for server in (one, other):
                 async for _ in _visited(server, journal, 0.6, 4):
                     pass
@@ -278,12 +283,7 @@ def test_a_request_that_two_servers_answer_is_learnt_once(database):
 
     async def work():
         with _neighbour(database) as one, _neighbour(database) as other:
-            async with one.client() as call:
-                await make_slate(call)
-            for server in (one, other):
-                async with server.client() as call:
-                    await server.ready(call)
-            await asyncio.sleep(2.5)  # until both know each other, and the policy
+            await _meet(one, other)
             async with one.client() as call:
                 made = [(await call.post("/v1/policies/slate/decisions", json={})).json() for _ in range(12)]
             owner, guest = (other, one) if (await _counts(one))["armtriage_handed_total"] else (one, other)
