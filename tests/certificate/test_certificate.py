@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import armtriage
 from armtriage import (
     C2UCB,
     KLUCB,
@@ -23,6 +24,7 @@ from armtriage import (
     FeedbackGraph,
     Greedy,
     Guard,
+    GuardedLinear,
     GuardedThompson,
     Matchings,
     Policy,
@@ -34,7 +36,7 @@ from armtriage import (
     random_bernoulli,
     simulate,
 )
-from armtriage.certificate import Bounds, Certificate, Tally, certificate_of
+from armtriage.certificate import Bounds, Certificate, Log, Slates, Tally
 from armtriage.triage import triage_among
 
 ANY_POLICY = (ThompsonSampling, KLUCB, CombUCB1, Greedy, UniformRandom, CombinatorialElimination, GuardedThompson)
@@ -46,9 +48,8 @@ def of_bounds(lower: Any, upper: Any, budget: int, decisions: Any, next_decision
     pulls = np.bincount(np.ravel(decisions).astype(int), minlength=n) if len(decisions) else np.zeros(n, int)
     tally = Tally(pulls, np.zeros(n, np.int64), np.zeros(n), np.zeros(n))
     bounds = Bounds(np.array(lower, float), np.array(upper, float))
-    return certificate_of(
-        tally, len(decisions), budget, delta=0.05, reward_range=(0, 1), next_decision=next_decision, bounds=bounds
-    )
+    log = Log(Slates(budget), tally, len(decisions), 0.05, bounds=bounds, next_decision=next_decision)
+    return log.certificate()
 
 
 @st.composite
@@ -440,8 +441,10 @@ def test_certificate_is_a_dictionary_that_json_keeps(kind: type[Policy]) -> None
     made = policy.certificate()
     said = made.to_dict()
     assert json.loads(json.dumps(said, allow_nan=False)) == said
-    kept = [one.name for one in dataclasses.fields(Certificate) if one.name != "intervals"]
-    assert list(said) == [*kept, "text"]
+    kept = {one.name for one in dataclasses.fields(Certificate) if one.name != "intervals"}
+    read = {name for name, one in vars(Certificate).items() if isinstance(one, property) and not name.startswith("_")}
+    assert set(said) == {*kept, *read, "text"}
+    assert {"retrospective", "sum_of_certificates", "by_pattern", "joint"} < read
     assert said["next_decision"] == made.next_decision.tolist()
     assert said["exchanges"] == [one._asdict() for one in made.exchanges]
     assert said["triage"] == {name: arms.tolist() for name, arms in made.triage._asdict().items()}
@@ -487,7 +490,7 @@ def test_a_glance_says_the_same_and_changes_nothing(more: Any) -> None:
 
 def test_what_is_not_finite_in_a_certificate_is_none() -> None:
     made = certify(pulls=[6, 4], counts=[6, 4], sums=[3.0, 1.0], budget=1)
-    said = dataclasses.replace(made, gap=(0.0, np.inf), regret_bound=np.float64(2.0)).to_dict()
+    said = dataclasses.replace(made, gap=(0.0, np.inf), bounds={"retrospective": np.float64(2.0)}).to_dict()
     assert said["gap"] == [0.0, None]
     assert type(said["regret_bound"]) is float
 
@@ -535,3 +538,34 @@ def test_empty_slots_lose_what_the_best_arm_pays_in_its_own_units() -> None:
     one = certify([400, 0], counts, sums, budget=1, rounds=500)
     dear = certify([400, 0], counts, 2.0 * sums + 10.0 * counts, budget=1, rounds=500, reward_range=(10.0, 12.0))
     assert dear.regret_bound == pytest.approx(2.0 * one.regret_bound + 10.0 * 100)
+
+
+def test_one_class_says_the_same_of_slates_sets_and_contexts() -> None:
+    rows = np.array([[0.1, 0.2], [0.3, 0.1], [0.2, 0.4]])
+    linear = GuardedLinear(3, dimension=2, budget=1, seed=7, names=["tea", "milk", "jam"])
+    for _ in range(20):
+        linear.tell(linear.ask(rows), {linear.open_decisions[0].names[0]: 0.5})
+    made = {
+        "slates": GuardedThompson(3, budget=1, seed=7).certificate(),
+        "sets": GuardedThompson(4, decisions=Matchings(2, 2), seed=7).certificate(),
+        "contexts": linear.certificate(rows),
+    }
+    assert {type(one) for one in made.values()} == {Certificate}
+    assert armtriage.DecisionCertificate is armtriage.ContextualCertificate is Certificate
+    kept = {kind: set(one.bounds) for kind, one in made.items()}
+    assert kept == {
+        "slates": {"retrospective", "sum_of_certificates"},
+        "sets": {"retrospective"},
+        "contexts": {"joint", "sum_of_certificates"},
+    }
+    for one in made.values():
+        assert one.regret_bound == min(one.bounds.values())
+        assert set(one.entering.tolist()) == set(one.challenger.tolist()) - set(one.next_decision.tolist())
+        assert set(one.leaving.tolist()) == set(one.next_decision.tolist()) - set(one.challenger.tolist())
+        said = one.to_dict()
+        assert json.loads(json.dumps(said, allow_nan=False)) == said
+    for one in (made["slates"], made["contexts"]):
+        assert [pair.outside for pair in one.exchanges] == one.entering.tolist()
+    assert (made["sets"].family, made["slates"].family) == ("Matchings", "")
+    assert made["contexts"].assumptions == ("linear", "shared", linear.norm_bound, 1.0, linear.reward_range)
+    assert made["slates"].assumptions[::4] == ("constant", (0.0, 1.0))

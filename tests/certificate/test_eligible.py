@@ -17,12 +17,13 @@ from armtriage import UnknownArm, certify, confidence_interval
 from armtriage.certificate import (
     Bounds,
     Certificate,
+    Log,
     PatternBook,
+    Slates,
     Tally,
     Watch,
     by_exposure,
     cert_among,
-    certificate_of,
     narrowed,
 )
 from armtriage.kernels.jit import JIT
@@ -31,7 +32,7 @@ from armtriage.triage import triage_among
 Round = tuple[np.ndarray, np.ndarray]  # the eligible arms and the decision
 
 
-class Log(NamedTuple):
+class Rounds(NamedTuple):
     """Decisions among eligible arms, and intervals that are given."""
 
     bounds: Bounds
@@ -55,7 +56,7 @@ def random_box(rng: np.random.Generator, n: int) -> Bounds:
     return Bounds(ends[:, 0].copy(), ends[:, 1].copy())
 
 
-def random_log(rng: np.random.Generator, most: int = 6, sleepy: float = 0.3, length: int = 15) -> Log:
+def random_log(rng: np.random.Generator, most: int = 6, sleepy: float = 0.3, length: int = 15) -> Rounds:
     n = int(rng.integers(1, most + 1))
     budget = int(rng.integers(1, n + 1))
     sets = [one for one in (np.flatnonzero(rng.random(n) >= sleepy) for _ in range(4)) if one.size] or [np.arange(n)]
@@ -64,7 +65,7 @@ def random_log(rng: np.random.Generator, most: int = 6, sleepy: float = 0.3, len
         eligible = sets[rng.integers(len(sets))]
         rounds.append((eligible, np.sort(rng.choice(eligible, min(budget, eligible.size), replace=False))))
     pulls, exposures = (np.bincount(np.concatenate([one[i] for one in rounds]), minlength=n) for i in (1, 0))
-    return Log(random_box(rng, n), rounds, pulls, exposures, int(pulls.sum()))
+    return Rounds(random_box(rng, n), rounds, pulls, exposures, int(pulls.sum()))
 
 
 def test_no_means_in_the_box_lose_more_than_the_bounds_by_exposure_and_by_set() -> None:
@@ -107,8 +108,8 @@ def test_bound_by_exposure_is_the_usual_one_when_nothing_sleeps(scale: int) -> N
         pulls, rounds, budget = scale * log.pulls, scale * len(log.rounds), log.rounds[0][1].size
         tally = Tally(pulls, np.zeros_like(pulls), np.zeros(pulls.size), np.zeros(pulls.size))
         common: dict[str, Any] = {"delta": 0.05, "reward_range": (0.0, 1.0), "bounds": log.bounds}
-        usual = certificate_of(tally, rounds, budget, **common)
-        exposed = certificate_of(tally, rounds, budget, **common, exposures=np.full_like(pulls, rounds))
+        usual = Log(Slates(budget), tally, rounds, **common).certificate()
+        exposed = Log(Slates(budget), tally, rounds, **common, exposures=np.full_like(pulls, rounds)).certificate()
         assert exposed.retrospective == pytest.approx(usual.retrospective, abs=1e-9, rel=1e-12)
         assert (usual.per_round, exposed.per_round) == (False, True)
 
@@ -179,10 +180,8 @@ def test_forgotten_arm_keeps_a_row_for_what_it_was() -> None:
     """Arm 0 had mean 1 for 500 rounds, is forgotten, and then has mean 0; row 2 is what it was."""
     tally = Tally(np.array([30, 470, 500]), np.array([30, 470, 500]), np.array([0.0, 235.0, 500.0]), np.zeros(3))
     exposures, divisors = np.array([500, 1000, 500]), np.array([4.0, 2.0, 2.0])
-    one = certificate_of(
-        tally, 1000, 1, delta=0.01, reward_range=(0, 1), exposures=exposures, divisors=divisors, later=True,
-        arms=np.array([0, 1]), names=["tea", "milk"],
-    )  # fmt: skip
+    log = Log(Slates(1), tally, 1000, 0.01, exposures=exposures, divisors=divisors, later=True, arms=np.array([0, 1]))
+    one = log.certificate(names=["tea", "milk"])
     assert 30 * 0.5 <= one.regret_bound < 80
     assert (one.next_decision.tolist(), one.triage.active.tolist(), one.least_observed) == (["milk"], [], 30)
     assert one.confidence == 0.98
@@ -265,7 +264,7 @@ def test_bound_by_exposure_is_far_below_the_sum_when_every_round_has_its_own_set
     assert (found.refunded <= np.minimum(found.exposed, found.summed) + 1e-9).all()
 
 
-def book_of(log: Log, most: int = 64) -> PatternBook:
+def book_of(log: Rounds, most: int = 64) -> PatternBook:
     book = PatternBook(most)
     for eligible, arms in log.rounds:
         book.add(eligible, arms, cert_among(*log.bounds, arms, eligible), log.bounds)
@@ -357,7 +356,7 @@ def test_books_with_missing_or_too_many_sets_are_refused() -> None:
 
 
 def test_watch_follows_eligible_arms() -> None:
-    watch, plain = Watch(3, 1, 0.05), Watch(3, 1, 0.05)
+    watch, plain = Watch(3, Slates(1), 0.05), Watch(3, Slates(1), 0.05)
     tally = Tally(np.array([50, 30, 20]), np.array([50, 30, 20]), np.array([40.0, 15.0, 2.0]), np.zeros(3))
     exposures = np.array([60, 90, 100])
     expected = certify(*tally[:3], budget=1, exposures=exposures)
@@ -374,21 +373,11 @@ def test_shares_of_delta_are_each_arms_own() -> None:
     for arm in range(3):
         alone = confidence_interval(int(counts[arm]), sums[arm], n_arms=int(divisors[arm]), delta=0.01)
         assert (bounds.lower[arm], bounds.upper[arm]) == alone
-    watch = Watch(3, 1, 0.01, divisors)
+    watch = Watch(3, Slates(1), 0.01, divisors)
     watch.bound(Tally(counts, counts, sums, np.zeros(counts.size)), 125)
     assert np.array_equal(watch.bounds, bounds)
-    one = certificate_of(
-        Tally(counts, counts, sums, np.zeros(counts.size)),
-        125,
-        1,
-        delta=0.01,
-        reward_range=(0, 1),
-        divisors=divisors,
-        later=True,
-    )
-    other = certificate_of(
-        Tally(counts, counts, sums, np.zeros(counts.size)), 125, 1, delta=0.01, reward_range=(0, 1), bounds=bounds
-    )
+    one = Log(Slates(1), tally, 125, 0.01, divisors=divisors, later=True).certificate()
+    other = Log(Slates(1), tally, 125, 0.01, bounds=bounds).certificate()
     assert one.next_bound == other.next_bound
     assert (one.confidence, other.confidence) == (0.98, 0.99)
     assert str(one).startswith("With 98% confidence, ")
@@ -397,7 +386,9 @@ def test_shares_of_delta_are_each_arms_own() -> None:
 def of_arms(**options: Any) -> Certificate:
     tally = Tally(np.array([40, 30, 20, 10]), np.array([40, 30, 20, 10]), np.array([30.0, 15.0, 8.0, 1.0]), np.zeros(4))
     common: dict[str, Any] = {"delta": 0.05, "reward_range": (0.0, 1.0), "exposures": np.array([50, 45, 40, 45])}
-    return certificate_of(tally, 50, 2, **{**common, **options})
+    given = {name: options.pop(name) for name in ("names", "contradictions") if name in options}
+    kept = {name: options.pop(name) for name in ("sum_of_certificates", "by_pattern") if name in options}
+    return Log(Slates(2), tally, 50, kept=kept, **{**common, **options}).certificate(**given)
 
 
 def test_retired_arms_count_in_the_past_alone() -> None:

@@ -1,32 +1,15 @@
-"""What intervals of means say of slates: the most that one can lose, and that a log of them can have lost.
-
-With every mean inside its interval, no decision beats V by more than the largest sum of upper bounds outside V minus
-lower bounds inside it that an exchange of arms can reach. The same exchange, weighted by how often each arm was
-pulled, bounds the loss of a whole log, and today's intervals price yesterday's decisions.
-"""
+"""Intervals of the means of arms, from how often each was pulled and observed, and the sums of its rewards."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.intervals import confidence_interval
 
-__all__ = [
-    "Bounds",
-    "Tally",
-    "Watch",
-    "by_exposure",
-    "cert_among",
-    "exchanges",
-    "gap_of",
-    "in_units",
-    "intervals_of",
-    "log_bound",
-    "narrowed",
-]
+__all__ = ["Bounds", "Tally", "in_units", "intervals_of", "narrowed"]
 
 
 class Tally(NamedTuple):
@@ -81,93 +64,3 @@ def narrowed(
     both = np.maximum(lower, bounds.lower), np.minimum(upper, bounds.upper)
     kept = both[0] <= both[1]
     return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), ~kept
-
-
-# The guard has kernels for the next two sums (policies/guard/account), above this room in the layers: they look only
-# at the arms that its sets leave open, every round. Here any tally is read once, and a line of NumPy is clearer.
-def exchanges(
-    arms: NDArray[np.int64], eligible: NDArray[np.int64], bounds: Bounds
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return who enters V, who leaves it, and the gain: the largest upper bound outside for the least lower inside."""
-    outside = np.setdiff1d(eligible, arms, assume_unique=True)
-    size = min(outside.size, arms.size)
-    if outside.size > size > 0:
-        outside = outside[np.argpartition(-bounds.upper[outside], size - 1)[:size]]
-    outside = outside[np.argsort(-bounds.upper[outside], kind="stable")]
-    inside = arms[np.argsort(bounds.lower[arms], kind="stable")][:size]
-    gains = bounds.upper[outside] - bounds.lower[inside]
-    pays = gains > 0.0
-    return outside[pays], inside[pays], gains[pays]
-
-
-def cert_among(
-    lower: NDArray[np.float64], upper: NDArray[np.float64], arms: NDArray[np.int64], eligible: NDArray[np.int64]
-) -> float:
-    """Return what a decision among eligible arms can lose at most against the best of its size among them.
-
-    Examples
-    --------
-    >>> lower, upper = np.array([0.4, 0.3, 0.2]), np.array([0.6, 0.7, 0.5])
-    >>> round(cert_among(lower, upper, np.array([0]), np.array([0, 2])), 3)
-    0.1
-    """
-    return float(exchanges(arms, eligible, Bounds(lower, upper))[2].sum())
-
-
-def log_bound(pulls: NDArray[Any], rounds: float, budget: int, bounds: Bounds) -> float:
-    """Return the largest sum over V' of (R - m) U inside and -m L outside: the retrospective certificate."""
-    kept = pulls * bounds.lower
-    gains = (rounds - pulls) * bounds.upper + kept
-    best = np.partition(gains, gains.size - budget)[gains.size - budget :]
-    return float(best.sum() - kept.sum())
-
-
-def by_exposure(bounds: Bounds, pulls: NDArray[Any], exposures: NDArray[Any], slots: float) -> float:
-    """Return what decisions among eligible arms have lost at most: the best use of `slots` places, by today's bounds.
-
-    An arm that was to be played x times gains at most the share x / e of what it gains if it is played in all the
-    rounds in which it was eligible: the gain is convex in x. So the largest gains per round are taken, whole but for
-    the last.
-
-    Examples
-    --------
-    >>> bounds = Bounds(np.array([0.4, 0.3]), np.array([0.6, 0.7]))
-    >>> by_exposure(bounds, np.array([5, 5]), np.array([10, 5]), slots=10)  # in five rounds there was a choice
-    1.5
-    """
-    shown = np.flatnonzero(exposures)
-    most, kept = ((exposures - pulls) * bounds.upper)[shown], (pulls * bounds.lower)[shown]
-    order = np.argsort(-(most + kept) / exposures[shown], kind="stable")
-    units = exposures[shown[order]]
-    before = np.cumsum(units) - units
-    # Gains of what is taken less what is left of the others: sums of all gains would cancel, and lose digits.
-    taken = np.clip((slots - before) / units, 0.0, 1.0)
-    return max(float(taken @ most[order] - (1.0 - taken) @ kept[order]), 0.0)
-
-
-def gap_of(bounds: Bounds, arms: NDArray[np.int64], budget: int) -> tuple[float, float]:
-    """Return bounds on the distance between the S-th and the next best mean; infinite if there is no next."""
-    if arms.size <= budget:
-        return np.inf, np.inf
-    lower, upper = np.sort(bounds.lower[arms])[::-1], np.sort(bounds.upper[arms])[::-1]
-    return max(0.0, float(lower[budget - 1] - upper[budget])), max(0.0, float(upper[budget - 1] - lower[budget]))
-
-
-class Watch:
-    """Bounds on the loss of a run as it goes on, with the intersection of each arm's intervals so far."""
-
-    def __init__(self, n_arms: int, budget: int, delta: float, divisors: NDArray[np.float64] | None = None) -> None:
-        self.budget, self.delta, self.divisors = budget, delta, divisors
-        self.bounds = Bounds(np.zeros(n_arms), np.ones(n_arms))
-
-    def bound(
-        self, tally: Tally, rounds: int, exposures: NDArray[np.int64] | None = None, slots: int | None = None
-    ) -> float:
-        """Return what `rounds` decisions have lost at most, on the unit scale of the rewards.
-
-        With `exposures`, against the best arms that were eligible in each round, `slots` in all.
-        """
-        self.bounds = narrowed(self.bounds, tally, self.delta, self.divisors)[0]
-        if exposures is not None:
-            return by_exposure(self.bounds, tally.pulls, exposures, int(tally.pulls.sum()) if slots is None else slots)
-        return max(log_bound(tally.pulls, rounds, self.budget, self.bounds), 0.0)

@@ -1,4 +1,4 @@
-"""Certificate: what the decisions so far, and one to come, can have lost, from pulls and rewards alone.
+"""Certificate: what the decisions so far, and one to come, can have lost, and the one function that makes it.
 
 Which rule made the decisions does not matter, if it saw nothing that moves the rewards of the round.
 """
@@ -6,51 +6,26 @@ Which rule made the decisions does not matter, if it saw nothing that moves the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from armtriage._arguments import check_arms, check_probability
-from armtriage._numbers import at_most
+from armtriage._numbers import at_most, short
 from armtriage.arms import Name
-from armtriage.certificate.bounds import (
-    Bounds,
-    Tally,
-    by_exposure,
-    exchanges,
-    gap_of,
-    in_units,
-    intervals_of,
-    log_bound,
+from armtriage.certificate.bounds import Bounds
+from armtriage.certificate.slates import Exchange
+from armtriage.triage import Triage
+
+__all__ = ["Account", "Assumptions", "Certificate", "certificate_of"]
+
+# Attributes that are read from other columns, and have names of their own in JSON, too.
+_ALSO = (
+    *("regret_bound", "retrospective", "sum_of_certificates", "by_pattern", "joint"),
+    *("entering", "leaving", "noise_scale", "norm_bound", "model"),
 )
-from armtriage.certificate.informative import Stake, caveat
-from armtriage.triage import Triage, triage_among
-
-__all__ = [
-    "Account",
-    "Certificate",
-    "Exchange",
-    "are",
-    "certificate_of",
-    "in_json",
-    "listed",
-    "name_all",
-    "named",
-    "withdrawn",
-]
-
-C = TypeVar("C", bound="Certificate")
-
-
-class Exchange(NamedTuple):
-    """An arm that may be better than one in the decision, and by how much at most."""
-
-    outside: Name
-    inside: Name
-    amount: float
 
 
 class Account(NamedTuple):
@@ -66,14 +41,65 @@ class Account(NamedTuple):
     revealing_pulls: int = 0
 
 
+class Assumptions(NamedTuple):
+    """What a certificate takes to be true, beside rewards in `reward_range` that are told whatever they are.
+
+    `means` are ``"constant"``, or ``"linear"`` in the contexts: then with a theta of norm at most `norm_bound` after
+    scaling, one for all arms if `model` is ``"shared"``, and noise of scale at most `noise_scale`, in units of rewards.
+    """
+
+    means: str = "constant"
+    model: str | None = None
+    norm_bound: float | None = None
+    noise_scale: float | None = None
+    reward_range: tuple[float, float] = (0.0, 1.0)
+
+    def sentence(self, told: str) -> str:
+        """Return what is assumed; `told` are rewards or costs."""
+        if self.means == "constant":
+            kept = f"an arm's mean to be constant, whatever was known when it was chosen, and {told}"
+            return f"All this takes {kept} to be told whatever they are."
+        whose = "" if self.model == "shared" else " for each arm"
+        return (
+            f"All this takes mean {told} to be linear in the contexts, with a theta of norm at most "
+            f"{self.norm_bound:g}{whose} after scaling, noise of scale at most {self.noise_scale:g} that is "
+            f"independent over the arms of a round, and {told} to be told whatever they are."
+        )
+
+    def broken(self, contradictions: int, told: str) -> str:
+        """Return what a contradiction says of the assumptions."""
+        times = "once" if contradictions == 1 else f"{contradictions:,} times"
+        if self.means == "constant":
+            return (
+                f"Nothing can be certified: new intervals contradicted earlier ones, {times}, so an arm's mean has "
+                f"changed, or {told} are not what they are taken for. Decisions to come can be: see start_window."
+            )
+        return (
+            f"Nothing can be certified: the rewards so far left an arm no mean, {times}, so rewards are not linear "
+            "in the contexts, or their noise or theta is larger than assumed."
+        )
+
+
+def _part(column: str, name: str, doc: str) -> Any:
+    """Return an attribute that is part of a column; None where it has no such part."""
+
+    def part(certificate: Certificate) -> Any:
+        whole = getattr(certificate, column)
+        return whole.get(name) if isinstance(whole, dict) else getattr(whole, name)
+
+    return property(part, doc=doc)
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """What is known for certain, but for the stated confidence, about what was and will be lost.
 
-    All statements hold together and at all times, so they may be read as often as one likes. They need rewards inside
-    `reward_range`, a mean for each arm that is constant given all that whoever chose could see, and rewards that are
-    told whatever their values. Where intervals contradict each other that is not so, and the certificate withdraws:
-    bounds are infinite, so that no comparison with them succeeds, the gap may be anything, and every arm is open.
+    All statements hold together and at all times, so they may be read as often as one likes. They need what
+    `assumptions` says: rewards inside `reward_range` that are told whatever their values, and a mean for each arm that
+    is constant given all that could be seen when it was chosen; or with contexts, which may have been chosen in any
+    way, means that are linear in them. Where intervals contradict each other that is not so, and the certificate
+    withdraws: bounds are infinite, so that no comparison with them succeeds, the gap may be anything, and every arm is
+    open.
 
     Where arms have names, they are called by them. Arms that are retired count in what was lost, and nowhere else.
 
@@ -82,27 +108,30 @@ class Certificate:
     confidence : float
         Probability with which every certificate of the run holds.
     rounds, budget : int
-        Decisions made so far, and arms in each.
-    regret_bound : float
-        Bound on what they lost in all, against always playing the best arms, or with `per_round` the best that were
-        eligible in each round: the smallest of `retrospective`, `sum_of_certificates` and `by_pattern`.
-    retrospective : float
-        The bound by today's intervals.
-    sum_of_certificates : float or None
-        The bound by what was known at each decision, if the policy kept it.
-    next_decision : ndarray
-        A decision to come: by default the arms of largest mean so far, of those that are eligible.
-    next_bound : float
+        Decisions made so far, and arms in each, at most.
+    bounds : dict
+        Bounds on what they lost in all, by name: ``"retrospective"`` by today's intervals, ``"sum_of_certificates"`` by
+        what was known at each decision, ``"by_pattern"`` by today's intervals for each eligible set by itself, and with
+        contexts ``"joint"`` by all rewards so far and one theta. Those that the policy kept are there, and each is an
+        attribute, too, which is None where there is none.
+    next_decision : ndarray or None
+        A decision to come: by default the arms of largest mean so far, of those that are eligible. With contexts one
+        for those that were given, if any.
+    next_bound : float or None
         Bound on what playing it loses in a round; 0 says that it is a best one.
+    challenger : ndarray or None
+        The decision that may be better than `next_decision` by most; the same one if none may.
     exchanges : tuple of Exchange
-        The pairs of arms that keep `next_bound` open; their amounts sum to it.
-    triage : Triage
-        Arms that certainly belong to the best, are open, and certainly do not.
-    gap : tuple of float
-        Bounds on the distance between the last of the best arms and the first of the others.
+        The pairs of arms that keep `next_bound` open; their amounts sum to it. Empty over a decision set.
+    triage : Triage or None
+        Arms that certainly belong to the best, are open, and certainly do not; None with contexts.
+    gap : tuple of float or None
+        Bounds on the distance between the last of the best arms and the first of the others; over a decision set,
+        between the best decision and the next.
     contradictions : int
-        Intervals that excluded their own past: if not 0, means are not constant, and the certificate is withdrawn.
-    least_observed : int
+        Intervals that excluded their own past, or with contexts left an arm no mean: if not 0, an assumption is wrong,
+        and the certificate is withdrawn.
+    least_observed : int or None
         Observations of the arm that has fewest.
     account : Account or None
         The guard's book, for policies inside one.
@@ -114,8 +143,6 @@ class Certificate:
         ``"minimize"`` if what is told are costs: all bounds are then on what was paid too much.
     per_round : bool
         Whether each round is compared with the best of the arms that were eligible in it.
-    by_pattern : float or None
-        The bound by today's intervals for each eligible set by itself, if the policy kept it.
     estimate : float or None
         What they seem to have lost in all, were each mean what it is so far: no bound, and nothing is promised of it.
     intervals : Bounds or None
@@ -126,55 +153,86 @@ class Certificate:
     needed : int or None
         About how many more decisions make it informative: 0 if it is, None if that cannot be foreseen.
     earned : float
-        What the decisions seem to have earned in all, or with costs to have paid, by the means so far.
+        What the decisions seem to have earned in all, or with costs to have paid, by the means so far; with contexts at
+        most, by the means that were fitted.
+    family : str
+        The class of the decision set; empty for slates.
+    assumptions : Assumptions
+        What all of this takes to be true.
 
     Examples
     --------
-    >>> from armtriage import certify
+    >>> from armtriage import Matchings, certify
     >>> print(certify(pulls=[900, 80, 20], counts=[900, 80, 20], sums=[720.0, 24.0, 3.0], budget=1))
     With 95% confidence, the 1,000 decisions so far have lost at most 73.4 in all, 0.0734 each, against always playing
     the best arm. Playing arm 0 next is a best decision. The best arm is known for certain. All this takes an arm's mean
     to be constant, whatever was known when it was chosen, and rewards to be told whatever they are.
+    >>> jobs = Matchings(2, 2)
+    >>> print(certify(pulls=[90, 10, 10, 90], counts=[90, 10, 10, 90], sums=[72.0, 5.0, 4.0, 63.0], decisions=jobs))
+    With 95% confidence, the 100 decisions so far have lost at most 58.6 in all, 0.586 each, against always playing the
+    best decision. Playing arms 0 and 3 next loses at most 0.651, because arms 1 and 2 may still be better than arms 0
+    and 3. Of the 4 arms, none is certain to be in the best decision, none is certain not to be, and 4 are still open.
+    All this takes an arm's mean to be constant, whatever was known when it was chosen, and rewards to be told whatever
+    they are.
     """
 
     confidence: float
     rounds: int
     budget: int
-    regret_bound: float
-    retrospective: float
-    sum_of_certificates: float | None
-    next_decision: NDArray[Any]
-    next_bound: float
-    exchanges: tuple[Exchange, ...]
-    triage: Triage
-    gap: tuple[float, float]
-    contradictions: int
-    least_observed: int
+    bounds: dict[str, float]
+    # Not all kinds of problem have these; which they are stands above.
+    next_decision: Any = None
+    next_bound: Any = None
+    challenger: Any = None
+    triage: Any = None
+    gap: Any = None
+    least_observed: Any = None
+    exchanges: tuple[Exchange, ...] = ()
+    contradictions: int = 0
     account: Account | None = None
     since: int = 0
     silent: tuple[Name, ...] = ()
     direction: str = "maximize"
     per_round: bool = False
-    by_pattern: float | None = None
     estimate: float | None = None
     intervals: Bounds | None = None
     informative: bool = False
     needed: int | None = None
     earned: float = 0.0
+    family: str = ""
+    assumptions: Assumptions = field(default_factory=Assumptions)
+
+    @property
+    def regret_bound(self) -> float:
+        """Bound on what the decisions lost in all: the smallest of `bounds`.
+
+        They are compared with always playing the best arms, or with `per_round` the best that were eligible in each.
+        """
+        return min(self.bounds.values())
+
+    retrospective = _part("bounds", "retrospective", "The bound by today's intervals.")
+    sum_of_certificates = _part("bounds", "sum_of_certificates", "The bound by what was known at each decision.")
+    by_pattern = _part("bounds", "by_pattern", "The bound by today's intervals for each eligible set by itself.")
+    joint = _part("bounds", "joint", "With contexts, the bound by all rewards so far and one theta for all rounds.")
+    model = _part("assumptions", "model", "With contexts, whether theta is one for all arms, or each has its own.")
+    norm_bound = _part("assumptions", "norm_bound", "With contexts, the norm of theta after scaling, at most.")
+    noise_scale = _part("assumptions", "noise_scale", "With contexts, the scale of the noise in units of a reward.")
+
+    @property
+    def entering(self) -> Any:
+        """The arms of the challenger that are not in `next_decision`."""
+        return _without(self.challenger, self.next_decision)
+
+    @property
+    def leaving(self) -> Any:
+        """The arms of `next_decision` that are not in the challenger."""
+        return _without(self.next_decision, self.challenger)
 
     def __str__(self) -> str:
         if self.contradictions:
-            times = "once" if self.contradictions == 1 else f"{self.contradictions:,} times"
-            return (
-                f"Nothing can be certified: new intervals contradicted earlier ones, {times}, so an arm's mean has "
-                f"changed, or {self._told} are not what they are taken for. Decisions to come can be: see start_window."
-            )
-        assumed = (
-            f"All this takes an arm's mean to be constant, whatever was known when it was chosen, and {self._told} to "
-            "be told whatever they are."
-        )
-        empty = [] if self.informative or not self.rounds else [self._of_nothing()]
-        return " ".join([self._of_past(), *empty, self._of_next(), self._of_arms(), *self._of_silent(), assumed])
+            return self.assumptions.broken(self.contradictions, self._told)
+        parts = [self._of_past(), *self._of_nothing(), *self._of_next(), *self._of_arms(), *self._of_silent()]
+        return " ".join([*parts, self.assumptions.sentence(self._told)])
 
     @property
     def _costs(self) -> bool:
@@ -184,8 +242,14 @@ class Certificate:
     def _told(self) -> str:
         return "costs" if self._costs else "rewards"
 
+    @property
+    def _contextual(self) -> bool:
+        return self.assumptions.means != "constant"
+
     def _best(self, which: str = "") -> str:
         best = f"the {'cheapest' if self._costs else 'best'}{which}"
+        if self.family:
+            return f"{best} decision"
         return f"{best} arm" if self.budget == 1 else f"{best} {self.budget:,} arms"
 
     def _of_past(self) -> str:
@@ -196,50 +260,75 @@ class Certificate:
         when = f"since number {self.since:,}" if self.since else "so far"
         made = "the first decision has" if self.rounds == 1 else f"the {self.rounds:,} decisions {when} have"
         most, each = at_most(self.regret_bound), at_most(self.regret_bound / self.rounds)
-        best = f"{self._best(' eligible')} of every round" if self.per_round else f"always playing {self._best()}"
+        which = "" if self._contextual else " eligible"
+        best = f"{self._best(which)} of every round" if self.per_round else f"always playing {self._best()}"
         if self._costs:
             return f"{sure}, {made} cost at most {most} more in all, {each} each, than {best}."
         return f"{sure}, {made} lost at most {most} in all, {each} each, against {best}."
 
-    def _of_nothing(self) -> str:
-        return caveat(self.regret_bound, self.earned, self.needed, self._told)
+    def _of_nothing(self) -> list[str]:
+        """Return the sentence for a bound that says nothing."""
+        if self.informative or not self.rounds:
+            return []
+        within = 0.0 <= self.earned <= self.regret_bound
+        less = f"more than all {self._told} so far" if within else "no less than all that can have been lost"
+        more = "how many more decisions are needed cannot be foreseen"
+        if self.needed is not None:
+            more = f"about {short(self.needed)} more decisions are needed"
+        return [f"This is {less}: nothing useful is certified yet; {more}."]
+
+    def _of_next(self) -> list[str]:
+        if self.next_decision is None:
+            return []
+        if not self.next_decision.size and not self.family:
+            return ["No arm may be played next."]
+        playing = f"Playing {_listed(self.next_decision)} next{', with these contexts,' if self._contextual else ''}"
+        if self.next_bound == 0.0:
+            return [f"{playing} is a {'cheapest' if self._costs else 'best'} decision."]
+        most, better = at_most(self.next_bound), "cheaper" if self._costs else "better"
+        loses = f"costs at most {most} more than need be" if self._costs else f"loses at most {most}"
+        if self.exchanges:
+            widest = max(self.exchanges, key=lambda one: one.amount)
+            why = f"mostly because arm {widest.outside!r} may still be {better} than arm {widest.inside!r}"
+            return [f"{playing} {loses}, {why}, by up to {at_most(widest.amount)}."]
+        if not self.entering.size:
+            why = f"it may be {better} without {_listed(self.leaving)}"
+        elif not self.leaving.size:
+            why = f"it may be {better} with {_listed(self.entering)}"
+        else:
+            why = f"{_listed(self.entering)} may still be {better} than {_listed(self.leaving)}"
+        return [f"{playing} {loses}, because {why}."]
+
+    def _of_arms(self) -> list[str]:
+        if self.triage is None:
+            return []
+        confirmed, active, eliminated = (arms.size for arms in self.triage)
+        best, arms = self._best(), f"Of the {sum(one.size for one in self.triage):,} arms, "
+        if self.family:
+            if not active:
+                return [f"{best[0].upper()}{best[1:]} is known for certain."]
+            return [
+                f"{arms}{_are(confirmed)} certain to be in {best}, {_are(eliminated)} certain not to be, and "
+                f"{_are(active)} still open."
+            ]
+        if confirmed + active < self.budget:
+            return ["All arms that may be played fit into one decision."]
+        if confirmed + active == self.budget:
+            return [f"{best[0].upper()}{best[1:]} {'is' if self.budget == 1 else 'are'} known for certain."]
+        if self.budget == 1:
+            one = best.removesuffix(" arm")
+            return [f"{arms}{_are(eliminated)} certain not to be {one}, and {_are(active)} still open."]
+        return [
+            f"{arms}{_are(confirmed)} certain to be among {best}, {_are(eliminated)} certain not to be, and "
+            f"{_are(active)} still open."
+        ]
 
     def _of_silent(self) -> list[str]:
         if not self.silent:
             return []
         its = "its" if len(self.silent) == 1 else "their"
-        arms = listed(list(self.silent))
+        arms = _listed(_as_array(self.silent))
         return [f"Nothing has been heard of {arms} for some time: {its} last {self._told} did not come."]
-
-    def _of_next(self) -> str:
-        if not self.next_decision.size:
-            return "No arm may be played next."
-        arms = listed(self.next_decision.tolist())
-        if self.next_bound == 0.0:
-            return f"Playing {arms} next is a {'cheapest' if self._costs else 'best'} decision."
-        widest = max(self.exchanges, key=lambda one: one.amount)
-        most = at_most(self.next_bound)
-        loses = f"costs at most {most} more than need be" if self._costs else f"loses at most {most}"
-        return (
-            f"Playing {arms} next {loses}, mostly because arm {widest.outside!r} may still be "
-            f"{'cheaper' if self._costs else 'better'} than arm {widest.inside!r}, by up to {at_most(widest.amount)}."
-        )
-
-    def _of_arms(self) -> str:
-        confirmed, active, eliminated = (arms.size for arms in self.triage)
-        best = self._best()
-        if confirmed + active < self.budget:
-            return "All arms that may be played fit into one decision."
-        if confirmed + active == self.budget:
-            return f"{best[0].upper()}{best[1:]} {'is' if self.budget == 1 else 'are'} known for certain."
-        arms = f"Of the {confirmed + active + eliminated:,} arms, "
-        if self.budget == 1:
-            one = best.removesuffix(" arm")
-            return f"{arms}{are(eliminated)} certain not to be {one}, and {are(active)} still open."
-        return (
-            f"{arms}{are(confirmed)} certain to be among {best}, {are(eliminated)} certain not to be, and "
-            f"{are(active)} still open."
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as JSON knows them, with the sentences of `print` under ``"text"``.
@@ -254,170 +343,111 @@ class Certificate:
         (100, [0], ['active', 'confirmed', 'eliminated'])
         """
         names = [one.name for one in fields(self) if one.name != "intervals"]
-        return {**{name: in_json(getattr(self, name)) for name in names}, "text": str(self)}
+        return {**{name: _in_json(getattr(self, name)) for name in (*names, *_ALSO)}, "text": str(self)}
+
+    def _withdrawn(self) -> Certificate:
+        """Return the certificate without what it can no longer promise."""
+        none, triage, account = np.empty(0, np.int64), self.triage, self.account
+        return replace(
+            self,
+            bounds=dict.fromkeys(self.bounds, np.inf),
+            next_bound=None if self.next_bound is None else np.inf,
+            exchanges=(),
+            triage=None if triage is None else Triage(none, np.sort(np.concatenate(triage)), none),
+            gap=None if self.gap is None else (0.0, np.inf),
+            informative=False,
+            needed=None,
+            account=None if account is None else account._replace(spent=np.inf),
+        )
+
+    def _named(self, names: Sequence[Name]) -> Certificate:
+        """Return the certificate with the names of arms instead of their numbers, which are what it has."""
+        called: Any = names
+
+        def all_of(arms: NDArray[np.int64]) -> NDArray[Any]:
+            return _as_array([names[arm] for arm in arms.tolist()])
+
+        return replace(
+            self,
+            next_decision=None if self.next_decision is None else all_of(self.next_decision),
+            challenger=None if self.challenger is None else all_of(self.challenger),
+            exchanges=tuple(Exchange(called[a], called[b], amount) for a, b, amount in self.exchanges),
+            triage=None if self.triage is None else Triage(*map(all_of, self.triage)),
+            silent=tuple(called[arm] for arm in self.silent),
+        )
 
 
-def in_json(value: Any) -> Any:
+def certificate_of(
+    *,
+    bounds: dict[str, float],
+    at_stake: float,
+    needed: Callable[[], int | None],
+    names: Sequence[Name] | None = None,
+    **columns: Any,
+) -> Certificate:
+    """Return a certificate: `bounds` say something if the least of them is below what was `at_stake`.
+
+    The other columns are those of `armtriage.Certificate`, with numbers of arms, which become their `names`. Without a
+    `challenger`, it is what all exchanges make of the next decision.
+
+    Examples
+    --------
+    >>> pair = Exchange(outside=2, inside=0, amount=0.25)
+    >>> given = {"confidence": 0.95, "rounds": 50, "budget": 2, "next_decision": np.array([0, 1]), "exchanges": (pair,)}
+    >>> made = certificate_of(bounds={"retrospective": 4.0}, at_stake=9.0, needed=lambda: None, **given)
+    >>> made.informative, made.challenger
+    (True, array([1, 2]))
+    """
+    informative = min(bounds.values()) < at_stake
+    made = Certificate(bounds=bounds, informative=informative, needed=0 if informative else needed(), **columns)
+    if made.challenger is None and made.next_decision is not None:
+        outside, inside = ([one[side] for one in made.exchanges] for side in (0, 1))
+        rival = np.union1d(np.setdiff1d(made.next_decision, inside), outside).astype(np.int64)
+        made = replace(made, challenger=rival)
+    if made.contradictions:
+        made = made._withdrawn()
+    return made if names is None else made._named(names)
+
+
+def _as_array(names: Sequence[Name]) -> NDArray[Any]:
+    """Return names as an array of objects, tuples among them, too."""
+    found = np.empty(len(names), object)
+    for place, name in enumerate(names):
+        found[place] = name
+    return found
+
+
+def _without(arms: Any, others: Any) -> Any:
+    """Return the arms that are not among others; None if there are none of either."""
+    if arms is None or others is None:
+        return None
+    left = set(others.tolist())
+    return arms[np.array([one not in left for one in arms.tolist()], np.bool_)]
+
+
+def _in_json(value: Any) -> Any:
     """Return a value as JSON knows it."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: in_json(one) for name, one in value._asdict().items()}
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _in_json(one) for name, one in value.items()}
     if isinstance(value, tuple | list):
-        return [in_json(one) for one in value]
+        return [_in_json(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def are(number: int) -> str:
+def _are(number: int) -> str:
     """Return a number with the verb that follows it."""
     return "none is" if number == 0 else f"{number:,} {'is' if number == 1 else 'are'}"
 
 
-def listed(arms: list[Name], most: int = 10) -> str:
+def _listed(arms: NDArray[Any], most: int = 10) -> str:
     """Return arms as a sentence names them."""
-    if len(arms) == 1:
-        return f"arm {arms[0]!r}"
-    if len(arms) > most:
-        return f"arms {', '.join(map(repr, arms[:most]))} and {len(arms) - most:,} more"
-    return f"arms {', '.join(map(repr, arms[:-1]))} and {arms[-1]!r}"
-
-
-def certificate_of(
-    tally: Tally,
-    rounds: int,
-    budget: int,
-    *,
-    delta: float,
-    reward_range: tuple[float, float],
-    next_decision: ArrayLike | None = None,
-    bounds: Bounds | None = None,
-    sum_of_certificates: float | None = None,
-    by_pattern: float | None = None,
-    contradictions: int = 0,
-    account: Account | None = None,
-    since: int = 0,
-    silent: tuple[int, ...] = (),
-    exposures: NDArray[np.int64] | None = None,
-    slots: int | None = None,
-    divisors: NDArray[np.float64] | None = None,
-    later: bool = False,
-    arms: NDArray[np.int64] | None = None,
-    eligible: NDArray[np.int64] | None = None,
-    names: Sequence[Name] | None = None,
-    direction: str = "maximize",
-) -> Certificate:
-    """Return the certificate of a tally, with sums and `bounds`, if a policy has better ones, on the unit scale.
-
-    All is computed there and mapped once: a range far from 0 would swallow its own width. There more is always better:
-    with direction ``"minimize"`` it is the distance from the largest cost.
-
-    The tally has a row for each arm that ever was, and one for what each forgotten arm was before. With `exposures`,
-    rounds are compared with the best that was eligible, `slots` arms in all, by default as many as were pulled.
-    `divisors` are 1 / share of delta of each row, and with `later` some have a share of a second delta. `arms` are
-    those that are not retired, and `eligible` those of the next decision, both ascending; by default all.
-    """
-    width = reward_range[1] - reward_range[0]
-    delta = check_probability("delta", delta)
-    unit = np.clip(tally.sums, 0.0, tally.counts)
-    shares = tally.counts.size if divisors is None else divisors
-    if bounds is None:
-        bounds = intervals_of(tally, shares, delta)
-    live = np.arange(tally.counts.size) if arms is None else arms
-    open_to = live if eligible is None else eligible
-    means = np.where(tally.counts > 0, unit / np.maximum(tally.counts, 1), 0.0)
-    if next_decision is None:
-        chosen = np.sort(open_to[np.argsort(-means[open_to], kind="stable")[:budget]])
-    else:
-        chosen = np.sort(check_arms(next_decision, tally.counts.size, "next_decision"))
-        size = min(budget, open_to.size)
-        if chosen.size != size or np.any(np.diff(chosen) == 0):
-            raise ValueError(f"next_decision must be {size} different arms, got {next_decision!r}")
-        if not np.isin(chosen, open_to).all():
-            raise ValueError(f"next_decision must be arms that may be played, got {next_decision!r}")
-    outside, inside, amounts = exchanges(chosen, open_to, bounds)
-    pulled = int(tally.pulls.sum())
-    slots = budget * rounds if exposures is None else pulled if slots is None else slots
-    places = slots
-
-    def lost(pulls: NDArray[Any], times: float, by: Bounds) -> float:
-        if exposures is None:
-            return log_bound(pulls, times * rounds, budget, by)
-        return by_exposure(by, pulls, times * exposures, times * places)
-
-    past, seeming = (lost(tally.pulls, 1, one) for one in (bounds, Bounds(means, means)))
-    past *= width
-    if unplayed := slots - pulled:
-        past += unplayed * (-reward_range[1] if direction == "minimize" else reward_range[0])
-    past, gap = max(past, 0.0), gap_of(bounds, live, budget)
-    most = min(one for one in (past, sum_of_certificates, by_pattern) if one is not None)
-    stake = Stake(lost, rounds, slots, reward_range, direction)
-    worth = stake.worth(tally, bounds)
-    informative = most < worth.at_stake
-    certificate = Certificate(
-        confidence=max(1.0 - 2.0 * delta, 0.0) if later else 1.0 - delta,
-        rounds=rounds,
-        budget=budget,
-        regret_bound=most,
-        retrospective=past,
-        sum_of_certificates=sum_of_certificates,
-        next_decision=chosen,
-        next_bound=float(sum((width * amounts).tolist())),
-        exchanges=tuple(map(Exchange, outside.tolist(), inside.tolist(), (width * amounts).tolist())),
-        triage=triage_among(*bounds, live, budget),
-        gap=(width * gap[0], width * gap[1]),
-        contradictions=contradictions,
-        least_observed=int(tally.counts[live].min(initial=tally.counts.max())),
-        account=account,
-        since=since,
-        silent=tuple(np.intersect1d(silent, live).tolist()) if silent else (),
-        direction=direction,
-        per_round=exposures is not None,
-        by_pattern=by_pattern,
-        estimate=width * max(seeming, 0.0),
-        intervals=in_units(bounds, reward_range, direction),
-        informative=informative,
-        needed=0 if informative else stake.needed(tally, bounds, delta, shares),
-        earned=worth.earned,
-    )
-    if contradictions:
-        certificate = withdrawn(certificate)
-    return certificate if names is None else named(certificate, names)
-
-
-def withdrawn(certificate: C) -> C:
-    """Return the certificate without what it can no longer promise."""
-    none = np.empty(0, np.int64)
-    return replace(
-        certificate,
-        regret_bound=np.inf,
-        retrospective=np.inf,
-        sum_of_certificates=None if certificate.sum_of_certificates is None else np.inf,
-        by_pattern=None if certificate.by_pattern is None else np.inf,
-        next_bound=np.inf,
-        exchanges=(),
-        triage=Triage(none, np.sort(np.concatenate(certificate.triage)), none),
-        gap=(0.0, np.inf),
-        informative=False,
-        needed=None,
-        account=None if certificate.account is None else certificate.account._replace(spent=np.inf),
-    )
-
-
-def name_all(arms: NDArray[np.int64], names: Sequence[Name]) -> NDArray[Any]:
-    """Return the names of arms."""
-    found = np.empty(arms.size, object)
-    for place, arm in enumerate(arms.tolist()):
-        found[place] = names[arm]
-    return found
-
-
-def named(certificate: C, names: Sequence[Name]) -> C:
-    """Return the certificate with the names of arms instead of their numbers, which are what it has."""
-    called: Any = names
-    return replace(
-        certificate,
-        next_decision=name_all(certificate.next_decision, names),
-        exchanges=tuple(Exchange(called[a], called[b], amount) for a, b, amount in certificate.exchanges),
-        triage=Triage(*(name_all(arms, names) for arms in certificate.triage)),
-        silent=tuple(called[arm] for arm in certificate.silent),
-    )
+    called = [repr(arm) for arm in arms.tolist()]
+    if len(called) <= 1:
+        return f"arm {called[0]}" if called else "no arm"
+    if len(called) > most:
+        return f"arms {', '.join(called[:most])} and {len(called) - most:,} more"
+    return f"arms {', '.join(called[:-1])} and {called[-1]}"

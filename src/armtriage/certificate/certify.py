@@ -1,4 +1,4 @@
-"""certify: the certificate of anybody's log."""
+"""certify: the certificate of any log."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from armtriage._arguments import (
 )
 from armtriage.arms import Name, Roster
 from armtriage.certificate.bounds import Tally
-from armtriage.certificate.certificate import Certificate, certificate_of
-from armtriage.certificate.over_decisions import certificate_of_decisions
+from armtriage.certificate.certificate import Certificate
+from armtriage.certificate.log import Log
+from armtriage.certificate.sets import Sets
+from armtriage.certificate.slates import Slates
 from armtriage.decisions import DecisionSet
 
 __all__ = ["certify"]
@@ -47,9 +49,9 @@ def certify(
     Where not all arms could be played in all rounds, `exposures` says how often each could, and every round is compared
     with the best `budget` of the arms that were eligible in it.
 
-    It assumes that an arm's mean is constant given all that whoever chose could see: a recommender that personalises
-    breaks it, and its log must be certified for each segment of visitors by itself. When a reward was recorded, and
-    whether, must not depend on its value. See `docs/what-must-be-true.md`.
+    It assumes that an arm's mean is constant given all that could be seen when it was chosen: a recommender that
+    personalises breaks it, and its log must be certified for each segment of visitors by itself. When a reward was
+    recorded, and whether, must not depend on its value. See `docs/what-must-be-true.md`.
 
     Parameters
     ----------
@@ -62,7 +64,7 @@ def certify(
     budget : int
         How many arms a decision has.
     decisions : DecisionSet
-        Which decisions are allowed, instead of `budget`; the answer then is an `armtriage.DecisionCertificate`.
+        Which decisions are allowed, instead of `budget`.
     squares : array_like of float, optional
         The sums of the squared rewards: the certificate is narrower then, the more the smaller their variance is. Where
         all rewards are ends of `reward_range` it is the same.
@@ -125,29 +127,18 @@ def certify(
     unit = tally._replace(sums=gained / (high - low))
     if squares is not None:
         unit = unit._replace(between=_between(check_per_arm("squares", squares, n_arms), tally, unit.sums, low, high))
-    if decisions is not None:
-        return certificate_of_decisions(
-            unit,
-            made,
-            decisions,
-            delta=delta,
-            reward_range=(low, high),
-            next_decision=next_decision,
-            names=roster.names,
-            direction=direction,
-        )
-    return certificate_of(
+    log = Log(
+        Slates(size) if decisions is None else Sets(decisions, (low, high), direction),
         unit,
         made,
-        size,
-        delta=delta,
-        reward_range=(low, high),
-        next_decision=next_decision,
-        exposures=shown,
+        delta,
+        (low, high),
+        direction,
+        exposures=shown if decisions is None else None,
         slots=units,
-        names=roster.names,
-        direction=direction,
+        next_decision=next_decision,
     )
+    return log.certificate(names=roster.names)
 
 
 def _check_size(budget: int | None, decisions: DecisionSet | None, n_arms: int) -> int:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_count
-from armtriage.certificate.bounds import Bounds, Tally, log_bound, narrowed
-from armtriage.certificate.over_decisions import log_bound_over, offset_of
+from armtriage.certificate.bounds import Bounds, Tally, narrowed
+from armtriage.certificate.sets import Sets, log_bound_over
+from armtriage.certificate.slates import Slates, log_bound
 from armtriage.decisions import DecisionSet
 
-__all__ = ["DecisionWatch", "PatternBook"]
+__all__ = ["PatternBook", "Watch"]
 
 
 @dataclass
@@ -152,34 +153,44 @@ class PatternBook:
         return book
 
 
-class DecisionWatch:
-    """Bounds on the loss of a run over a decision set as it goes on, with the intersection of each arm's intervals."""
+class Watch:
+    """Bounds on the loss of a run as it goes on, with the intersection of each arm's intervals so far.
+
+    Examples
+    --------
+    >>> watch = Watch(2, Slates(1), delta=0.05)
+    >>> tally = Tally(np.array([60, 40]), np.array([60, 40]), np.array([30.0, 10.0]), np.zeros(2))
+    >>> round(watch.bound(tally, rounds=100), 1)
+    25.5
+    """
 
     def __init__(
-        self, decisions: DecisionSet, reward_range: tuple[float, float], delta: float, direction: str = "maximize"
+        self, n_arms: int, rivals: Slates | Sets, delta: float, divisors: NDArray[np.float64] | None = None
     ) -> None:
-        self.decisions, self.delta = decisions, delta
-        self.offset = offset_of(decisions, reward_range, direction)
-        self.bounds = Bounds(np.zeros(decisions.n_arms), np.ones(decisions.n_arms))
-        self.sets = PatternBook(decisions=decisions)
-
-    @property
-    def _here(self) -> Bounds:
-        return Bounds(self.bounds.lower + self.offset, self.bounds.upper + self.offset)
+        self.rivals, self.delta, self.divisors = rivals, delta, divisors
+        self.bounds = Bounds(np.zeros(n_arms), np.ones(n_arms))
+        self.sets = PatternBook(decisions=rivals.decisions) if isinstance(rivals, Sets) else None
 
     def note(self, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
-        """Book a decision of a round in which not all arms were eligible."""
-        self.sets.add(among, arms, np.inf, self._here)
+        """Book a decision of a round in which not all arms were eligible, where exposures do not tell enough."""
+        if isinstance(self.rivals, Sets) and self.sets is not None:
+            self.sets.add(among, arms, np.inf, self.rivals.shifted(self.bounds))
 
-    def bound(self, tally: Tally, rounds: int, exposures: NDArray[np.int64] | None = None) -> float:
-        """Return what `rounds` decisions have lost at most, each against the best eligible, on the unit scale."""
-        self.bounds = narrowed(self.bounds, tally, self.delta)[0]
-        here, sets = self._here, self.sets
-        best = log_bound_over(self.decisions, tally.pulls, rounds, here)
-        if not sets.rounds:
+    def bound(
+        self, tally: Tally, rounds: int, exposures: NDArray[np.int64] | None = None, slots: int | None = None
+    ) -> float:
+        """Return what `rounds` decisions have lost at most, on the unit scale of the rewards.
+
+        With `exposures`, against the best arms that were eligible in each round, `slots` in all.
+        """
+        self.bounds = narrowed(self.bounds, tally, self.delta, self.divisors)[0]
+        rivals, sets = self.rivals, self.sets
+        places = int(tally.pulls.sum()) if slots is None else slots
+        best = max(rivals.lost(tally.pulls, rounds, self.bounds, exposures, places), 0.0)
+        if not isinstance(rivals, Sets) or sets is None or not sets.rounds:
             return best
-        whole = log_bound_over(self.decisions, tally.pulls - sets.pulls, rounds - sets.rounds, here)
-        return min(best, whole + sets.bound(here))
+        whole = rivals.lost(tally.pulls - sets.pulls, rounds - sets.rounds, self.bounds, None, 0)
+        return min(best, whole + sets.bound(rivals.shifted(self.bounds)))
 
 
 def _require(right: Any, fact: str) -> None:

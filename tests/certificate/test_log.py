@@ -23,7 +23,7 @@ from armtriage import (
     UniformRandom,
     certify,
 )
-from armtriage.certificate import Certificate, Tally, Watch, certificate_of
+from armtriage.certificate import Certificate, Log, Slates, Tally, Watch
 from armtriage.simulation.players import Run, player_for
 
 RANGES = ((0.0, 1.0), (1.0, 5.0), (-1.0, 1.0), (-3.0, 0.0), (-3.0, -1.0), (0.0, 10.0))
@@ -156,7 +156,7 @@ def test_what_cannot_be_foreseen_is_not() -> None:
 
 def test_a_certificate_that_withdraws_informs_of_nothing() -> None:
     tally = Tally(*(np.array([500, 500]),) * 2, np.array([400.0, 100.0]), np.zeros(2))
-    made = certificate_of(tally, 1000, 1, delta=0.05, reward_range=(0.0, 1.0), contradictions=1)
+    made = Log(Slates(1), tally, 1000, 0.05).certificate(contradictions=1)
     assert (made.informative, made.needed) == (False, None)
     assert EMPTY not in str(made)
 
@@ -190,13 +190,12 @@ class Diary(Watch):
     """Keeps the certificate of every look."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run.policy.n_arms, run.policy.budget, run.delta)
+        super().__init__(run.policy.n_arms, Slates(run.policy.budget), run.delta)
         self.made: list[Certificate] = []
 
     def bound(self, tally: Tally, rounds: int, exposures: Any = None, slots: Any = None) -> float:
         bound = super().bound(tally, rounds)
-        given = {"delta": self.delta, "reward_range": (0.0, 1.0), "bounds": self.bounds}
-        self.made.append(certificate_of(tally, rounds, self.budget, **given))
+        self.made.append(Log(self.rivals, tally, rounds, self.delta, bounds=self.bounds).certificate())
         return bound
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from armtriage import (
+    Certificate,
     CombUCB1,
     ConstrainedElimination,
-    DecisionCertificate,
     Explicit,
     FeedbackGraph,
     Knapsack,
@@ -26,7 +26,7 @@ from armtriage import (
     certify,
     simulate,
 )
-from armtriage.certificate import Bounds, DecisionWatch, Tally, certificate_of_decisions, challenge, log_bound_over
+from armtriage.certificate import Bounds, Log, Sets, Tally, Watch, challenge, log_bound_over
 
 
 def of_bounds(family: Any, lower: Any, upper: Any, played: Any, reward_range: Any = (0.0, 1.0), **more: Any) -> Any:
@@ -35,8 +35,10 @@ def of_bounds(family: Any, lower: Any, upper: Any, played: Any, reward_range: An
     pulls = np.bincount(np.concatenate([np.empty(0, int), *played]).astype(int), minlength=n)
     tally = Tally(pulls, np.full(n, 4), np.full(n, 2.0), np.zeros(n))
     bounds = Bounds(np.array(lower), np.array(upper))
-    given_ = {"delta": 0.05, "reward_range": reward_range, "bounds": bounds, **more}
-    return certificate_of_decisions(tally, len(played), family, **given_)
+    names, contradictions = more.pop("names", None), more.pop("contradictions", 0)
+    rivals = Sets(family, reward_range, more.get("direction", "maximize"))
+    log = Log(rivals, tally, len(played), **{"delta": 0.05, "reward_range": reward_range, "bounds": bounds, **more})
+    return log.certificate(names=names, contradictions=contradictions)
 
 
 @st.composite
@@ -126,7 +128,7 @@ def test_slates_have_the_certificate_that_they_have_without_a_set() -> None:
     pulls, counts, sums = [30, 20, 25, 25], [30, 20, 25, 25], [28.0, 4.0, 20.0, 9.0]
     one = certify(pulls, counts, sums, budget=2, reward_range=(-1.0, 2.0))
     other = certify(pulls, counts, sums, decisions=PartitionMatroid([0, 0, 0, 0], 2), reward_range=(-1.0, 2.0))
-    assert isinstance(other, DecisionCertificate)
+    assert isinstance(other, Certificate)
     assert other.next_bound == pytest.approx(one.next_bound)
     assert other.retrospective == pytest.approx(one.retrospective)
     assert other.gap[0] == pytest.approx(one.gap[0])
@@ -142,7 +144,7 @@ def test_shorter_decisions_than_allowed_are_priced_by_what_they_left_out() -> No
 
 def test_certain_decision_is_said_to_be_best() -> None:
     one = certify([9, 0, 0, 9], [900] * 4, [880.0, 8.0, 4.0, 880.0], decisions=Matchings(2, 2))
-    assert isinstance(one, DecisionCertificate)
+    assert isinstance(one, Certificate)
     assert one.next_bound == 0.0
     np.testing.assert_array_equal(one.next_decision, one.challenger)
     assert one.gap[0] > 1.0
@@ -196,7 +198,7 @@ def test_policies_certify_their_own_runs(kind: Any) -> None:
         lost += env.regret(decision.arms)
         if number % 50 == 49:
             one = policy.certificate()
-            assert isinstance(one, DecisionCertificate)
+            assert isinstance(one, Certificate)
             assert one.rounds == number + 1
             assert lost <= one.regret_bound
             assert env.regret(one.next_decision) <= one.next_bound + 1e-12
@@ -210,7 +212,7 @@ def test_simulate_keeps_certificates_over_decision_sets(kind: Any) -> None:
     trace = simulate(kind(ARMS, decisions=ROUTES, seed=3), env, horizon=200, replications=3, certificate=0.1)
     assert trace.certificate is not None
     assert (trace.regret <= trace.certificate).all()
-    policy, watch = kind(ARMS, decisions=ROUTES, seed=3), DecisionWatch(ROUTES, (0.0, 1.0), 0.1)
+    policy, watch = kind(ARMS, decisions=ROUTES, seed=3), Watch(6, Sets(ROUTES), 0.1)
     bounds = []
     for number in range(200):
         decision = policy.ask()
