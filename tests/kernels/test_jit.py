@@ -63,11 +63,13 @@ print(trace.decisions[0, 0].tolist(), own.Fixed(graph, 2, seed=1).ask().arms.tol
 
 
 def run(code: str, folder: Path, given: str = "", **environment: str) -> str:
+    # Python takes bytecode for that of a file which was edited in the same second without a change of its length.
+    usual = {"NUMBA_DISABLE_JIT": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code],
         input=given,
         cwd=folder,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0", **environment},
+        env={**os.environ, **usual, **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -103,7 +105,7 @@ def edit(path: Path, old: str, new: str) -> None:
 DIGESTS = """
 import json, sys
 from pathlib import Path
-from armtriage.policies import compiled
+from armtriage.policies import compiled, slate
 from armtriage.kernels import jit, sources
 from armtriage import *
 sources._BEGAN = float("inf")  # as if a process began after each edit: what it has loaded is never called
@@ -120,8 +122,13 @@ def digests():
     for policy in policies:
         for one in policy.kernels:
             vars(one).pop("digest", None) if one is not None else None
-        one = compiled.bind(compiled._ask, "ask", select=policy.kernels.select)
-        two = compiled.bind(compiled._tell, "tell", update=policy.kernels.update)
+        if isinstance(policy, slate.SlatePolicy):
+            chosen = slate.bind(slate.decide, "decide", choose=policy.kernels.choose)
+            one = slate.bind(slate._ask, "ask", decide=chosen)
+            two = slate.bind(slate._tell, "tell", learn=policy.kernels.learn)
+        else:
+            one = compiled.bind(compiled._ask, "ask", select=policy.kernels.select)
+            two = compiled.bind(compiled._tell, "tell", update=policy.kernels.update)
         made[type(policy).__name__] = [one.digest, two.digest]
     return made
 
@@ -138,11 +145,11 @@ print(json.dumps(changed))
 """
 
 
-WINS = "    sure, n, n_arms = 0, 0, state.wins.size\n"
-SCALE = "        current = scale(params, number)\n"
-EVERYBODY = {"CombUCB1", "KLUCB", "ThompsonSampling", "CombinatorialElimination", "GuardedThompson"}
+DRAW = "    draw_best(params, evidence, own, request)\n"
+SCALE = "        current = scale(params, request.number)\n"
+EVERYBODY = {"CombUCB1", "KLUCB", "ThompsonSampling", "UniformRandom", "CombinatorialElimination", "GuardedThompson"}
 EDITS = [
-    ("policies/sampling/thompson.py", WINS, "    # Why.\n" + WINS, set()),
+    ("policies/sampling/thompson.py", DRAW, "    # Why.\n" + DRAW, set()),
     ("policies/index/comb_ucb1.py", "Return sqrt(c ln t)", "Return the root of c ln t", set()),
     ("policies/changing.py", "class ChangingPolicy:\n", "UNUSED = 1\n\n\nclass ChangingPolicy:\n", set()),
     (
@@ -152,8 +159,8 @@ EDITS = [
         set(),
     ),
     ("kernels/jit.py", "        return self.outer(*arguments)\n", "        return self.outer(*arguments[:])\n", set()),
-    ("policies/index/comb_ucb1.py", SCALE, "        number += 0\n" + SCALE, {"CombUCB1"}),
-    ("policies/index/shortlist.py", "    taken = 0\n", "    taken = 0 + 0\n", {"CombUCB1", "KLUCB"}),
+    ("policies/index/comb_ucb1.py", SCALE, "        taken += 0\n" + SCALE, {"CombUCB1"}),
+    ("policies/index/shortlist.py", "    taken, size = 0, r", "    taken, size = 0 + 0, r", {"CombUCB1", "KLUCB"}),
     ("policies/sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),
     ("policies/guard/account.py", "_REFUND = 64", "_REFUND = 65", {"GuardedThompson"}),
     ("kernels/order.py", "    low, high = 0, n\n", "    low, high = 0, n + 0\n", EVERYBODY),
@@ -199,10 +206,10 @@ def test_only_an_edit_of_the_syntax_compiles_anew(edited: Path, tmp_path: Path) 
     first, arms = run(COMPILED, tmp_path, **where).split(" ", 1)
     assert int(first) > 0
     assert run(COMPILED, tmp_path, **where) == f"0 {arms}"
-    edit(policy, "    for i in range(arms.size):\n", "    # A comment.\n    for i in range(arms.size):\n")
+    edit(policy, "    if request.epoch == ALL:\n", "    # A comment.\n    if request.epoch == ALL:\n")
     edit(edited / "policies" / "sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03")
     assert run(COMPILED, tmp_path, **where) == f"0 {arms}"
-    edit(policy, "        arms[i] = state.order[i]\n", "        arms[i] = i\n")
+    edit(policy, "            request.arms[i] = own.order[i]\n", "            request.arms[i] = i\n")
     assert run(COMPILED, tmp_path, **where) == "1 [0, 1]"
 
 
@@ -300,6 +307,7 @@ INTERRUPTED = """
 import os, signal
 from numba.core.typing.context import BaseContext
 from armtriage import UniformRandom
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
 policy = UniformRandom(5, budget=2, seed=1)
 usual, calls = BaseContext.insert_attributes, []
 

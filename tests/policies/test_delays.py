@@ -81,7 +81,7 @@ def test_whole_decisions_are_learned_as_ever() -> None:
     policy.tell(2, [1.0])
     policy.close(3)
     assert "delays.weights" not in policy._contents()[1]
-    assert policy._crowd is None
+    assert not policy._evidence.unheard.any()
 
 
 def test_a_request_that_is_refused_changes_nothing() -> None:

@@ -38,7 +38,6 @@ from armtriage import (
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row_of, stream
 from armtriage.policies.guard.guarded import GuardedPolicy
-from armtriage.policies.linear import GuardedByArm
 from conftest import POLICIES, Entry
 from twins import index, sampling, saved
 from twins.cases import SETS
@@ -380,9 +379,9 @@ class Guarding(Regressing):
         super().check()
         policy, fit = self.policy, self.policy._state.fit
         waiting = [one.contexts / policy.context_bound for one in policy.open_decisions]
-        assert fit.pending == sum(map(len, waiting))
+        assert fit.pending.tolist() == [sum(map(len, waiting))]
         gram = self.batch()[0] + (fit.ridge - self.prior) * np.eye(policy.dimension)
-        kept = [(fit.inverse, gram)]
+        kept = [(fit.inverse[0], gram)]
         if waiting and not fit.stale:
             kept.append((fit.open_inverse, gram + np.vstack(waiting).T @ np.vstack(waiting)))
         for inverse, whole in kept:
@@ -406,7 +405,7 @@ class GuardingByArm(Guarding):
 
     def check(self) -> None:
         Regressing.check(self)
-        policy, own = self.policy, self.policy._state.own
+        policy, own = self.policy, self.policy._state.fit
         waiting = np.concatenate([np.empty(0, np.int64), *(one.arms for one in policy.open_decisions)])
         assert own.pending.tolist() == np.bincount(waiting, minlength=policy.n_arms).tolist()
         for arm in range(policy.n_arms):
@@ -414,6 +413,10 @@ class GuardingByArm(Guarding):
             expected = np.linalg.inv(gram + (own.ridge - self.prior) * np.eye(policy.dimension))
             np.testing.assert_allclose(own.inverse[arm], expected, rtol=1e-7, atol=1e-9 * expected.max())
             np.testing.assert_allclose(own.base[arm], expected @ moment, rtol=1e-6, atol=1e-8)
+
+
+def guarding(policy: Any) -> Guarding:
+    return Guarding(policy) if policy.model == "shared" else GuardingByArm(policy)
 
 
 MODELS: dict[type[Policy], Any] = {
@@ -425,8 +428,7 @@ MODELS: dict[type[Policy], Any] = {
     UniformRandom: shuffled,
     CombinatorialElimination: Eliminating,
     C2UCB: Bounding,
-    GuardedLinear: Guarding,
-    GuardedByArm: GuardingByArm,
+    GuardedLinear: guarding,
     LinearThompsonSampling: Drawing,
     HierarchicalElimination: Staged,
 }

@@ -24,7 +24,7 @@ from armtriage import (
     ThompsonSampling,
     simulate,
 )
-from armtriage.certificate import Watch
+from armtriage.certificate import Slates, Watch
 from armtriage.simulation.players import by_ask_and_tell, player_for
 from conftest import GRAPH, POLICIES, Plain, with_face
 
@@ -89,7 +89,7 @@ def test_every_policy_that_can_is_played_in_compiled_code() -> None:
 def test_certificates_are_those_of_the_tally_and_the_exposures(availability: str) -> None:
     env, policy = world(availability), ThompsonSampling(GRAPH, 3, seed=7)
     trace = run(policy, env, certificate=0.05)
-    one, watch = policy.fresh(), Watch(10, 3, 0.05)
+    one, watch = policy.fresh(), Watch(10, Slates(3), 0.05)
     for t in range(ROUNDS):
         decision = one.ask(eligible=env.eligible(t))
         one.tell(decision, env.rewards(t, decision.revealed))

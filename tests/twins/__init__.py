@@ -91,6 +91,8 @@ def saved(policy: Any) -> dict[str, np.ndarray]:
     for name in ("_state", "_book_state"):
         if hasattr(policy, name):
             held |= arrays_of(getattr(policy, name))
+    if hasattr(policy, "_evidence"):
+        held |= {name: array[: policy.n_arms] for name, array in arrays_of(policy._evidence).items()}
     return held
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from armtriage import FeedbackGraph
+from armtriage.policies.slate import SlatePolicy
 from twins import reveals_of
 from twins.elimination import bounds
 from twins.index import kl_index
@@ -190,6 +191,8 @@ class Crowd:
         return row.posterior(self.prior, self.weak).draw(float(self.luck.uniforms(number, a, 1)[0]))
 
     def differs(self, policy: Any) -> str | None:
+        if isinstance(policy, SlatePolicy):
+            return self.knows_less(policy)
         held = policy._crowd.rows
         exact = (
             "learned",
@@ -215,6 +218,26 @@ class Crowd:
                 if abs(getattr(held, name)[a] - mine) > 1e-9 * max(1.0, mine):
                     return f"{name} {getattr(held, name)[a]} instead of {mine} for arm {a}"
         return None if held.failures == self.failures else "other failures"
+
+    def knows_less(self, policy: SlatePolicy) -> str | None:
+        """What the evidence of a policy has that the rows have not."""
+        held, tally, exposures = policy._evidence, policy.tally, policy._evidence.exposures + policy._evidence.rounds
+        divisors = policy._roster.divisors()
+        for a, row in enumerate(self.rows):
+            facts = {
+                "settled": (tally.counts[a], tally.sums[a], row.count, row.total),
+                "told": (held.counts[a], held.sums[a], row.learned, row.gained),
+                "draws": (held.wins[a], held.doubts[a], row.wins, row.told_between),
+                "lost": (held.missed[a], held.credit[a], row.missed, row.credit),
+                "open": (held.pending[a], held.unheard[a], row.pending, row.unheard),
+                "played": (tally.pulls[a], exposures[a], row.pulls, row.exposures),
+            }
+            for name, (one, two, mine, own) in facts.items():
+                if (one, two) != (mine, own):
+                    return f"{name} {one, two} instead of {mine, own} for arm {a}"
+            if abs(divisors[a] - row.divisor) > 1e-9 * row.divisor:
+                return f"divisor {divisors[a]} instead of {row.divisor} for arm {a}"
+        return None
 
 
 class Index(Crowd):
@@ -255,11 +278,19 @@ class Thompson(Crowd):
 
 
 class Random(Crowd):
-    """The most luck."""
+    """The most luck; of all arms, the first steps of a Fisher-Yates shuffle of an order that persists."""
 
     learns_at_once = False
+    order: tuple[int, ...] = ()
 
     def choose(self, number: int, among: list[int], live: list[int]) -> list[int]:
+        if len(among) == len(self.rows):
+            order = [*self.order, *range(len(self.order), len(self.rows))]
+            for i, u in enumerate(self.luck.uniforms(number, 0, self.S).tolist()):
+                j = i + int(u * (len(order) - i))
+                order[i], order[j] = order[j], order[i]
+            self.order = tuple(order)
+            return order[: self.S]
         return self.best(among, lambda a: float(self.luck.uniforms(number, a, 1)[0]), self.S)
 
 

@@ -152,22 +152,24 @@ class Thompson(Twin):
     ) -> None:
         self.budget, self.luck = budget, Luck(seed, replication)
         self.prior, self.coin = prior, fractional == "coin"
-        self.wins, self.losses, self.between, self.missed = np.zeros((4, graph.n_arms))
+        self.counts, self.wins, self.between, self.missed = np.zeros((4, graph.n_arms))
         self.reveals = graph.to_sparse().toarray().astype(bool)
         self.shown: dict[int, np.ndarray] = {}
 
+    @property
+    def losses(self) -> np.ndarray:
+        """What rewards lack of as many wins; from the eighth in a row on, every four lost ones count as a loss."""
+        return self.counts - self.wins + np.where(self.missed < 8, 0, self.missed // 4)
+
     def weights(self, t: int, size: int) -> np.ndarray:
-        # From the eighth in a row on, every four lost rewards count as a loss.
-        losses = np.where(self.missed < 8, self.losses, self.losses + self.missed // 4)
         luck = self.luck.uniforms(t, 0, self.wins.size)
-        arms = zip(self.wins, losses, self.between, luck, strict=True)
+        arms = zip(self.wins, self.losses, self.between, luck, strict=True)
         return np.array([posterior(w, m, d, self.prior).draw(u) for w, m, d, u in arms])
 
     def draws(self, t: int, size: int) -> np.ndarray:
         """Draw by two Gamma numbers for each arm, as over a decision set."""
-        losses = np.where(self.missed < 8, self.losses, self.losses + self.missed // 4)
         starts = bits(bits(self.luck.start, np.array([t]))[0], np.arange(self.wins.size))
-        arms = [posterior(w, m, d, self.prior) for w, m, d in zip(self.wins, losses, self.between, strict=True)]
+        arms = [posterior(w, m, d, self.prior) for w, m, d in zip(self.wins, self.losses, self.between, strict=True)]
         return np.array([one.least + (1 - one.least) * beta(s, one) for s, one in zip(starts, arms, strict=True)])
 
     def select(self, t: int) -> list[int]:
@@ -180,8 +182,8 @@ class Thompson(Twin):
 
     def differs(self, policy: Any) -> str | None:
         held = saved(policy)
-        for name in ("wins", "losses", "between"):
-            if not np.array_equal(held[name], getattr(self, name)):
+        for name, mine in (("counts", self.counts), ("wins", self.wins), ("doubts", self.between)):
+            if not np.array_equal(held[name], mine):
                 return f"other {name}"
         return None
 
@@ -192,8 +194,8 @@ class Thompson(Twin):
         for arm, reward in rewards.items():
             if self.coin and reward not in (0, 1):
                 reward = float(coins[arm] < reward)
+            self.counts[arm] += 1
             self.wins[arm] += reward
-            self.losses[arm] += 1 - reward
             self.between[arm] += reward * (1 - reward)
 
 

@@ -237,6 +237,28 @@ def test_policy_decides_as_its_twin(name: str, graph: str) -> None:
         assert wanderer.go(200) is None
 
 
+@pytest.mark.parametrize("name", ["CombUCB1", "KLUCB", "Greedy", "Thompson", "Thompson-coin"])
+def test_caches_hold_for_any_candidates(name: str) -> None:
+    """Of 400 arms few are looked at: decisions are those of a full scan, whichever arms the last requests had."""
+    pair, rng = PAIRS[name], np.random.default_rng(5)
+    policy = pair.policy(400, 6, seed=7, **pair.both)
+    twin = pair.twin(FeedbackGraph.semi_bandit(400), 6, seed=7, **pair.both, **pair.twins)
+    everybody, sets = list(range(400)), [np.flatnonzero(rng.random(400) < 0.5).tolist() for _ in range(4)]
+    for t in range(300):
+        kind = rng.integers(5)
+        half = np.flatnonzero(rng.random(400) < 0.5).tolist()
+        few = np.sort(rng.choice(400, 15, replace=False)).tolist()
+        among = (everybody, everybody, half, few, sets[t % 4])[kind]
+        expected = twin.ask(t, among, everybody)
+        decision = policy.ask(eligible=among)
+        assert decision.arms.tolist() == expected, t
+        twin.count(among, expected, expected)
+        told = {arm: reward(t, arm) for arm in expected}
+        policy.tell(decision, told)
+        twin.close(t, told, set(), [])
+    assert twin.differs(policy) is None
+
+
 @pytest.mark.plain
 @pytest.mark.parametrize("name", ["guarded", "guarded-draws"])
 def test_unseen_arms_are_believed_in_as_by_the_twin(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ KEPT = Path(__file__).parent / "b83ea6a"
 FACTS = json.loads((KEPT / "facts.json").read_text(encoding="utf-8"))
 ANOTHER_FORM = frozenset(
     {"GuardedLinear", "GuardedLinear-disjoint", "GuardedLinear-hybrid", "raw", "page", "sums", "sampler"}
+    | {"KLUCB", "CombUCB1", "CombUCB1-set", "CombinatorialUCB", "Greedy", "UniformRandom", "Guard"}
+    | {"ThompsonSampling", "ThompsonSampling-names", "ThompsonSampling-costs"}
 )
 """Policies whose state has another form since, so that its digest is another; what they decide is the same."""
 GONE = {"GuardedLinear-staged": "holds a GuardedHierarchical, not a Policy"}

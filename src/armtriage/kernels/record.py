@@ -130,6 +130,11 @@ class Record:
         """What a bound kernel is called with: the address, or the record itself where nothing is compiled."""
         return self.address if JIT else self
 
+    def raw(self, name: str) -> Any:
+        """Return a field as it is kept: of a flag the whole number."""
+        number = self._numbers.get(name)
+        return getattr(self, name) if number is None else getattr(self, number.bag)[number.place]
+
     @classmethod
     def is_fact(cls, name: str) -> bool:
         """Whether a file keeps the field."""

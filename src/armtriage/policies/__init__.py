@@ -7,7 +7,6 @@ from armtriage.policies.guard import Guard, GuardedThompson
 from armtriage.policies.index import KLUCB, CombinatorialUCB, CombUCB1, Greedy
 from armtriage.policies.linear import (
     C2UCB,
-    ContextualCertificate,
     ContextualGuard,
     GuardedLinear,
     HierarchicalElimination,
@@ -25,7 +24,6 @@ __all__ = [
     "CombinatorialElimination",
     "CombinatorialUCB",
     "ConstrainedElimination",
-    "ContextualCertificate",
     "ContextualGuard",
     "ContextualPolicy",
     "Greedy",

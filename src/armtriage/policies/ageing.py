@@ -34,7 +34,7 @@ class AgeingPolicy:
 
         @property
         def _may_change(self) -> bool: ...
-        def _gather(self) -> Crowd: ...
+        def _take_in_arms(self) -> None: ...
         def _waiting(self, number: int) -> list[int]: ...
 
     @property
@@ -84,7 +84,7 @@ class AgeingPolicy:
             self._delays.begin(number, self._waiting(number))
 
     def _grow_older(self) -> None:
-        """Let open decisions count by their age: in the rows of arms, which have a place for it."""
+        """Let open decisions count by their age."""
         if self._clock is not None and self._weighs_open and (self._delays is None or not self._delays.timed):
             active = self._delays is not None and self._delays.active
             self._start_delays(timed=True)
@@ -95,11 +95,16 @@ class AgeingPolicy:
         now = self._clock if self._delays.timed else self._asked
         if now is not None:
             self._delays.advance(now)
-        if self._delays.active and (self._crowd is not None or self._delays.open):
-            self._gather()
+        if self._delays.active and (self._weighed or self._delays.open):
+            self._take_in_arms()
             arms, weights = self._delays.changes()
             if arms:
                 self._weigh(np.array(arms), np.array(weights))
+
+    @property
+    def _weighed(self) -> bool:
+        """Whether open decisions may have been counted by their age."""
+        return self._crowd is not None
 
     def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         """Let arms count so many least rewards beside those that were told."""

@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage.arms import Roster
-from armtriage.certificate import Bounds, Certificate, Tally, certificate_of, certificate_of_decisions, intervals_of
+from armtriage.certificate import (
+    Account,
+    Bounds,
+    Certificate,
+    Log,
+    Sets,
+    Slates,
+    Tally,
+    intervals_of,
+)
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import PATIENCE
@@ -98,12 +107,13 @@ class CertifiedPolicy(ABC):
         >>> policy.triage_of(["jam"]).confirmed
         array(['jam'], dtype=object)
         """
-        if self.decisions is not None and not isinstance(self.decisions, TopS):
-            return self.certificate(eligible=eligible).triage
+        if isinstance(self._rivals, Sets):
+            found: Triage = self.certificate(eligible=eligible).triage
+            return found
         among = self._eligible(eligible)
         lower, upper = self._bounds()
-        found = triage_among(lower, upper, self._roster.live if among is None else among, self.budget)
-        return Triage(*(self._roster.named(arms) for arms in found))
+        sorted_ = triage_among(lower, upper, self._roster.live if among is None else among, self.budget)
+        return Triage(*(self._roster.named(arms) for arms in sorted_))
 
     def _bounds(self, delta: float = 0.05) -> Bounds:
         """Return bounds on the means of all arms, on the unit scale."""
@@ -111,8 +121,16 @@ class CertifiedPolicy(ABC):
         if self._crowd is not None and self._crowd.rules.interval >= 0:
             rows, n = self._crowd.rows, self._roster.n_arms
             return Bounds(rows.lower[:n].copy(), rows.upper[:n].copy())
-        divisors = self._roster.n_arms if self._crowd is None else self._crowd.rows.divisors[: self._roster.n_arms]
-        return intervals_of(tally, divisors, delta)
+        return intervals_of(tally, self._roster.n_arms if self._exposures is None else self._divisors, delta)
+
+    @property
+    def _divisors(self) -> NDArray[np.float64]:
+        """What delta is divided by for each arm, once arms have come or requests have differed."""
+        return self._gather().rows.divisors[: self._roster.n_arms]
+
+    def _forgotten(self) -> dict[str, NDArray[Any]]:
+        """Return what was known of arms that have begun again, column by column."""
+        return self._gather().ghosts()
 
     @locked
     def start_window(self) -> int:
@@ -193,9 +211,11 @@ class CertifiedPolicy(ABC):
         next_decision: Any,
         since: int = 0,
         bounds: Bounds | None = None,
-        **more: Any,
+        contradictions: int = 0,
+        account: Account | None = None,
+        **kept: float | None,
     ) -> Certificate:
-        """Return the certificate of the tally, or of a window of it."""
+        """Return the certificate of the tally, or of a window of it; `kept` are bounds on what was lost, by name."""
         among, roster, tally = self._eligible(eligible), self._roster, self.tally
         if since:
             if since != self._since or self._before is None:
@@ -203,45 +223,44 @@ class CertifiedPolicy(ABC):
             tally = Tally(*(_without(now, then) for now, then in zip(tally, self._before, strict=True)))
         exposures, divisors = self._exposures, None
         if exposures is not None:
-            assert self._crowd is not None
-            divisors = self._crowd.rows.divisors[: roster.n_arms]
+            divisors = self._divisors
             if since:
                 exposures = _without(exposures, self._exposed_before)
             else:
                 # What forgotten arms were counts on: their pulls were part of what was lost.
-                old = self._crowd.ghosts()
+                old = self._forgotten()
                 tally = Tally(*(np.append(one, old[name]) for one, name in zip(tally, Tally._fields, strict=True)))
                 exposures, divisors = np.append(exposures, old["exposures"]), np.append(divisors, old["divisors"])
                 if bounds is not None:
                     bounds = Bounds(np.append(bounds.lower, old["lower"]), np.append(bounds.upper, old["upper"]))
         if next_decision is not None:
             next_decision = roster.numbers(next_decision, "next_decision")
-        rounds = self._asked - since
-        common: dict[str, Any] = {
-            "delta": delta,
-            "reward_range": self.reward_range,
-            "next_decision": next_decision,
-            "bounds": bounds,
-            "since": since,
-            "silent": self._silent,
-            "eligible": among,
-            "names": roster.names,
-            "direction": self.direction,
-            **more,
-        }
-        if self.decisions is not None and not isinstance(self.decisions, TopS):
-            return certificate_of_decisions(tally, rounds, self.decisions, **common)
-        return certificate_of(
+        rivals = self._rivals
+        log = Log(
+            rivals,
             tally,
-            rounds,
-            self.budget,
-            exposures=exposures,
-            slots=None if exposures is None else int(tally.pulls.sum()),
+            self._asked - since,
+            delta,
+            self.reward_range,
+            self.direction,
+            bounds,
+            exposures if isinstance(rivals, Slates) else None,
             divisors=divisors,
             later=roster.extra > 0,
-            arms=None if self._crowd is None and not roster.retired else roster.live,
-            **common,
+            arms=None if self._exposures is None and not roster.retired else roster.live,
+            eligible=among,
+            next_decision=next_decision,
+            silent=self._silent,
+            kept=kept,
         )
+        return log.certificate(contradictions=contradictions, account=account, since=since, names=roster.names)
+
+    @property
+    def _rivals(self) -> Slates | Sets:
+        """What decisions are compared with."""
+        if self.decisions is None or isinstance(self.decisions, TopS):
+            return Slates(self.budget)
+        return Sets(self.decisions, self.reward_range, self.direction)
 
 
 def _without(now: NDArray[Any], then: NDArray[Any]) -> NDArray[Any]:

@@ -176,10 +176,12 @@ class ChangingPolicy:
         if edges:
             self._new_edges += edges
             self._plain = False
-        if self._crowd is None:
-            # Rewards of decisions that are open now may come before the next ask: both must go to the rows.
-            self._gather()
+        self._take_in_arms()
         return new
+
+    def _take_in_arms(self) -> None:
+        """Have rows for arms that were added, whose rewards may come before the next ask."""
+        self._gather()
 
     def _graph_before(self, n_arms: int) -> FeedbackGraph:
         """Return the graph of the first `n_arms` arms, of which some may just have been added."""
@@ -260,7 +262,7 @@ class ChangingPolicy:
                 raise ValueError(f"arms has {self._roster.said(arm)}, which is not retired")
         if forget and found:
             self._check_change()
-            self._gather()
+            self._take_in_arms()
             # A window would compare what the arm was with what it is.
             self._since, self._before = 0, None
             for part in self._parts.values():
@@ -268,14 +270,19 @@ class ChangingPolicy:
                     part.pop(arm, None)
             if self._delays is not None:
                 self._delays.forget(found)
+            self._forget(found)
         self._roster.restore(found, self._asked if forget else None)
         if forget and found:
-            self._forget(found)
+            self._share_again(found)
 
     def _forget(self, arms: list[int]) -> None:
-        """Let arms begin anew."""
+        """Let nothing be known of arms."""
         assert self._crowd is not None
         self._crowd.forget(arms)
+
+    def _share_again(self, arms: list[int]) -> None:
+        """Let arms have the shares of delta that they have been given."""
+        assert self._crowd is not None
         self._crowd.share(np.array(arms), np.array([self._roster.divisor(arm) for arm in arms]))
 
 

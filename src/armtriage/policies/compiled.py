@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from typing import Any, ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.decisions import Decision, TopS
+from armtriage.decisions import ArmSet, Decision, TopS
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, kernel
 from armtriage.kernels.order import sort_arms
@@ -19,16 +19,14 @@ from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.eligible import Among, Crowd, Rules
 from armtriage.policies.eligible.rows import Rows
-from armtriage.policies.facts import arrays_of, facts_of, restore_arrays, take_facts, within
+from armtriage.policies.facts import arrays_of, facts_of, restore_arrays, take_facts
 from armtriage.policies.lock import locked
-from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.policies.rewards import Told
 from armtriage.triage import TriageLog
 
 __all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "OraclePolicy", "name_of"]
 
-_FAR = 1e100
 _NONE = np.empty(0, np.int64)
 
 
@@ -43,7 +41,6 @@ class Kernels(NamedTuple):
     update: Callable[..., None]
     schedule: Callable[..., None] | None = None
     release: Callable[..., None] | None = None
-    weigh: Callable[..., None] | None = None
     believe: Callable[..., None] | None = None
     teach: Callable[..., None] | None = None  # for rewards in parts, where `update` has more to do than to learn
 
@@ -350,7 +347,7 @@ class CompiledPolicy(_Compiled):
         if self._crowd is None:
             self._check_eligible_allowed()
         arms, beliefs = self._gather().choose(self._asked, among, own=True)
-        return self._begin(arms, eligible=among, beliefs=beliefs)
+        return self._begin(arms, among=ArmSet.of(among), beliefs=beliefs)
 
     def _leave_fixed(self) -> None:
         for name in ("_cached_state", "_seat", "_entries"):
@@ -422,57 +419,21 @@ class CompiledPolicy(_Compiled):
 
 
 class OraclePolicy(CompiledPolicy):
-    """A policy with a kernel `weigh`, whose weights the decision of largest sum is played by.
-
-    ``weigh(params, state, number, luck, size, offset, weights)`` writes a weight for each arm. Without a
-    decision set, and with `TopS`, the kernel `select` chooses by the same rule in less time; random numbers may differ.
-    """
+    """A policy whose decisions of a set are chosen with questions to the set's oracle, between which kernels run."""
 
     @property
     def in_loop(self) -> bool:
         """Whether the kernels choose decisions, and not an oracle."""
         return self.decisions is None or isinstance(self.decisions, TopS)
 
+    @abstractmethod
+    def choose(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.int64]:
+        """Return the decision of round `number` of a set, as `simulate` also asks for it."""
+
     def _select(self, number: int) -> NDArray[np.int64]:
         if self.in_loop:
             return super()._select(number)
         return self.choose(self._params, self._state, number, row_of(self._stream, number))
-
-    def _beliefs(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        if self.in_loop:
-            return super()._beliefs(number, arms)
-        # Nothing has changed since they were chosen.
-        return self._weights(self._params, self._state, number, row_of(self._stream, number))[None, arms]
-
-    def choose(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.int64]:
-        """Return the decision of round `number` that the oracle finds best, as `simulate` also asks for it."""
-        arms = self._best(self._weights(params, state, number, luck))
-        assert arms is not None
-        return arms
-
-    def _weights(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.float64]:
-        assert self.kernels.weigh is not None
-        weights = np.empty(self.n_arms)
-        self.kernels.weigh(params, state, number, luck, self.budget, self._offset, weights)
-        if self.decisions is not None and self.decisions.needs_costs:
-            # Nothing costs less than the least of reward_range, however optimistic an index is.
-            np.minimum(weights, 1.0 + self._offset, out=weights)
-        return weights
-
-    def _best(self, weights: NDArray[np.float64], exclude: NDArray[np.int64] = _NONE) -> NDArray[np.int64] | None:
-        assert self.decisions is not None
-        return self.decisions.maximise(weights, (), exclude)
-
-    def _select_among(
-        self, number: int, among: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-        if self.decisions is None:
-            return super()._select_among(number, among)
-        weights = self._weights(self._params, self._state, number, row_of(self._stream, number))
-        arms = self._best(weights, np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True))
-        if arms is None:
-            raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
-        return arms, weights[None, arms]
 
 
 class LinearSeat(Record):
@@ -508,11 +469,6 @@ def _tell_linear(address: int, contexts: NDArray[np.float64], told: int) -> None
 
 
 @kernel
-def _nothing_scheduled(params: Any, state: Any, contexts: NDArray[np.float64]) -> None:
-    pass
-
-
-@kernel
 def _nothing_released(params: Any, state: Any, contexts: NDArray[np.float64], told: int) -> None:
     pass
 
@@ -521,7 +477,7 @@ class _LinearEntries(NamedTuple):
     """What Python calls: kernels that take the address of a seat."""
 
     ask: Callable[..., None]
-    note: Callable[..., None]
+    note: Callable[..., None] | None
     tell: Callable[..., None]
 
 
@@ -529,18 +485,15 @@ class _LinearEntries(NamedTuple):
 def _linear_entries(kernels: Kernels, kind: RecordLayout) -> _LinearEntries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
     name, open_one = name_of(kernels), Opener(kind)
-    schedule, release = kernels.schedule or _nothing_scheduled, kernels.release or _nothing_released
-    entries = _LinearEntries(
-        bind(_ask_linear, f"ask_{name}", open_seat=open_one, select=kernels.select),
-        bind(_note_linear, f"note_{name}", open_seat=open_one, schedule=schedule),
-        bind(_tell_linear, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release),
-    )
-    contexts = np.zeros((1, 1))
-    compile_now(entries.ask, int, contexts, int)
-    if kernels.schedule is not None:
-        compile_now(entries.note, int, contexts)
-    compile_now(entries.tell, int, contexts, int)
-    return entries
+    schedule, release, contexts = kernels.schedule, kernels.release or _nothing_released, np.zeros((1, 1))
+    ask = bind(_ask_linear, f"ask_{name}", open_seat=open_one, select=kernels.select)
+    compile_now(ask, int, contexts, int)
+    note = schedule and bind(_note_linear, f"note_{name}", open_seat=open_one, schedule=schedule)
+    if note is not None:
+        compile_now(note, int, contexts)
+    tell = bind(_tell_linear, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release)
+    compile_now(tell, int, contexts, int)
+    return _LinearEntries(ask, note, tell)
 
 
 class CompiledContextualPolicy(ContextualPolicy, _Compiled):
@@ -552,61 +505,31 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     ``release(params, state, contexts, told)`` that the first `told` rewards have come and the others will not.
     """
 
-    def __init__(
-        self,
-        n_arms: int | None,
-        dimension: int,
-        budget: int,
-        *,
-        context_bound: float = 1.0,
-        features: Any = None,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
-        self._notes: dict[int, NDArray[np.int64]] = {}
+    @cached_property
+    def _notes(self) -> dict[int, NDArray[np.int64]]:
+        """What `select` wrote for the arms of each open decision."""
+        return {}
 
     @cached_property
     def _seat(self) -> LinearSeat:
         arms, notes = np.zeros((2, self.budget), np.int64)
         return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
 
-    _largest_note: ClassVar[int | None] = None  # as many as there are regressions, if it is None
     in_loop: ClassVar[bool] = True
     """Whether the kernels choose decisions without asking anybody."""
-
-    @property
-    @locked
-    def weights(self) -> NDArray[np.float64]:
-        """The estimate of theta by all rewards so far: what a context's number adds to the mean reward, for each of d.
-
-        It is a ridge regression's, shrunk towards 0, and comes without any promise.
-
-        Examples
-        --------
-        >>> from armtriage import C2UCB
-        >>> policy = C2UCB(2, dimension=2, budget=1, ridge=0.01)
-        >>> for _ in range(50):
-        ...     policy.tell(policy.ask([[1.0, 0.0], [0.0, 1.0]]), [0.5])
-        >>> policy.weights.round(2)
-        array([0.5, 0.5])
-        """
-        ridge = self._state.ridge
-        gram, moment = ridge.gram + ridge.carry + ridge.recent, ridge.moment + ridge.moment_carry
-        theta = np.linalg.solve(gram.sum(axis=0), moment.sum(axis=0))
-        sign = -1.0 if self.direction == "minimize" else 1.0
-        return np.asarray(sign * self.reward_unit / self.context_bound * theta)
 
     def _grow(self) -> None:
         super()._grow()
         if self._cached_state is not None:
-            # What was learned stays where it is; scratch is for each candidate.
-            old, new = self._state, self.new_state()
-            kept = {name: getattr(old, name) for name in self._learned}
-            self._cached_state = new._replace(**kept)
-        vars(self).pop("_seat", None)
+            self._enlarge()
 
-    _learned: ClassVar[tuple[str, ...]] = ()
-    """The records of the state that do not depend on the number of arms."""
+    def _enlarge(self) -> None:
+        """Have a state with room for all arms that there are, which begins with the facts of the present one."""
+        facts, self._cached_state = facts_of(self._state), self.new_state()
+        own = arrays_of(self._state)
+        for name, array in facts.items():
+            own[name][tuple(map(slice, array.shape))] = array
+        vars(self).pop("_seat", None)
 
     @cached_property
     def _entries(self) -> _LinearEntries:
@@ -629,8 +552,8 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         self._entries.tell(seat.handle, contexts, n)
 
     def _schedule(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
-        if self.kernels.schedule is not None:
-            self._entries.note(self._seat.handle, contexts)
+        if (note := self._entries.note) is not None:
+            note(self._seat.handle, contexts)
 
     def _release(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
         if self.kernels.release is not None:
@@ -639,26 +562,6 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     def _settle(self, told: Told) -> None:
         super()._settle(told)
         del self._notes[told.number]
-
-    @locked
-    def unsound(self) -> str:  # noqa: D102 - as in every policy
-        ridge = self._state.ridge
-        for name in ("gram", "recent", "inverse", "moment", "weights", "log_det"):
-            if not np.isfinite(getattr(ridge, name)).all():
-                return f"{name} of a regression"
-        return "" if (ridge.inverse.diagonal(axis1=1, axis2=2) > 0.0).all() else "inverse of a regression"
-
-    def _check_ridge(self) -> None:
-        """Check regressions that were loaded."""
-        ridge = self._state.ridge
-        for name, array in ridge._asdict().items():
-            if ridge.is_fact(name) and name != "counts":
-                # So far from the largest number that no sum or product of a few overflows.
-                within(name, array, -_FAR, _FAR)
-        within("rewards in a regression", ridge.counts[:, 0], 0, self.budget * self._asked)
-        within("whether a regression is stale", ridge.counts[:, 1], 0, 1)
-        for notes in self._notes.values():
-            within("notes", notes, -1, self._largest_note or ridge.counts.shape[0] - 1)
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
         notes = [self._notes[number] for number in self._open]

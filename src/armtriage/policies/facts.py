@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from armtriage.kernels.record import Record
 
 __all__ = [
+    "FAR",
     "arrays_of",
+    "check_facts",
     "facts_of",
     "is_inside",
     "is_later",
@@ -28,6 +30,9 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, NDArray[Any]]
+
+FAR = 1e100
+"""So far from the largest number that no sum or product of a few overflows."""
 
 
 def arrays_of(record: Record) -> dict[str, NDArray[Any]]:
@@ -54,6 +59,15 @@ def facts_of(record: Record) -> dict[str, NDArray[Any]]:
             facts[bag] = np.zeros_like(getattr(record, bag))
             facts[bag][places] = getattr(record, bag)[places]
     return facts
+
+
+def check_facts(record: Record, limits: Mapping[str, tuple[Any, Any]], prefix: str = "") -> None:
+    """Refuse facts that are outside of their limits, by dotted names: without any, these are -FAR and FAR."""
+    for name, value in record._asdict().items():
+        if isinstance(value, Record):
+            check_facts(value, limits, f"{prefix}{name}.")
+        elif record.is_fact(name):
+            within(name, record.raw(name), *limits.get(prefix + name, (-FAR, FAR)))
 
 
 def take_facts(record: Record, arrays: Arrays) -> None:

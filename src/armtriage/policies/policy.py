@@ -154,7 +154,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
     def __getstate__(self) -> dict[str, Any]:
         """Return a copy of all that is known, for pickle and copy: nobody changes it any more."""
         if self._roster.extra:
-            self._gather()
+            self._take_in_arms()
         memo = {id(one): one for one in (self._graph, self.decisions)}
         return {
             name: copy.deepcopy(value, memo) for name, value in vars(self).items() if name not in self._of_this_process
@@ -336,7 +336,8 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         if given is not None and not np.array_equal(own, given):
             self._adopt(number, own, given, among)
             arms, beliefs = given, None
-        decision = self._begin(arms, eligible=among, shown=self._shown_among(arms, among), beliefs=beliefs)
+        shown = self._shown_among(arms, among)
+        decision = self._begin(arms, among=ArmSet.of(among), shown=shown, beliefs=beliefs)
         self._count_among(among, arms, decision.shown)
         return decision
 
@@ -365,14 +366,13 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         arms: NDArray[np.int64],
         *,
         contexts: NDArray[np.float64] | None = None,
-        eligible: NDArray[np.int64] | None = None,
+        among: ArmSet | None = None,
         shown: NDArray[np.int64] | None = None,
         beliefs: NDArray[np.float64] | None = None,
     ) -> Decision:
         """Open the next decision."""
         number = self._asked
         shown = arms if shown is None and self._plain else shown
-        among = None if eligible is None else ArmSet.of(eligible)
         decision = Decision(number, arms, self._graph, self._id, contexts, self._roster.names, among, shown, beliefs)
         self._open[number] = decision
         self._asked = number + 1

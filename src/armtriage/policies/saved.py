@@ -26,12 +26,26 @@ from armtriage.policies.lock import locked
 if TYPE_CHECKING:
     from armtriage.policies.eligible import Crowd
 
-__all__ = ["SavedPolicy", "kinds_of"]
+__all__ = ["SavedPolicy", "kinds_of", "part_of"]
 
-_FORMATS = (2, 3)
+_FORMATS = (2, 3, 4)
 _NONE = np.empty(0, np.int64)
+_RENAMED = {"GuardedByArm": "GuardedLinear"}  # classes of before that are part of another one
 _ISOLATED = 64  # nodes that a saved network may have for each of its links: most have fewer than two
-_PARTS = ("graph", "decisions", "arms", "open", "tally", "window", "rows", "features", "state", "delays")
+_PARTS = (
+    "graph",
+    "decisions",
+    "arms",
+    "open",
+    "evidence",
+    "ghosts",
+    "tally",
+    "window",
+    "rows",
+    "features",
+    "state",
+    "delays",
+)
 
 
 class SavedPolicy:
@@ -66,6 +80,8 @@ class SavedPolicy:
         def n_arms(self) -> int: ...  # noqa: D102
         @property
         def tally(self) -> Tally: ...  # noqa: D102
+        @property
+        def _exposures(self) -> NDArray[np.int64] | None: ...
         def _gather(self) -> Crowd: ...
         @property
         def _may_change(self) -> bool: ...
@@ -90,9 +106,9 @@ class SavedPolicy:
 
     def _contents(self, with_open: bool = True) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all that a file keeps; open decisions come last."""
-        crowd = None if self._crowd is None and not self._roster.extra else self._gather()
+        known = self._known()
         header = {
-            "format": _FORMATS[-1],
+            "format": self._format,
             "policy": type(self).__name__,
             "config": self._saved_config(),
             "id": self._id,
@@ -103,14 +119,7 @@ class SavedPolicy:
         if self.decisions is not None:
             arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
         arrays |= {f"arms.{name}": array for name, array in self._roster.to_arrays().items()}
-        if crowd is None:
-            arrays |= {f"tally.{name}": array for name, array in self.tally._asdict().items()}
-            if self._missed is not None:
-                arrays["tally.missed"] = self._missed
-            arrays |= {f"state.{name}": array for name, array in self._arrays().items()}
-        else:
-            arrays |= {f"rows.{name}": array for name, array in crowd.arrays().items()}
-            arrays |= {f"state.{name}": array for name, array in self._arrays_among().items()}
+        arrays |= known
         if self._before is not None:
             window = {**self._before._asdict(), "exposures": self._exposed_before}
             arrays |= {f"window.{name}": array for name, array in window.items()}
@@ -118,6 +127,20 @@ class SavedPolicy:
         if with_open:
             arrays |= self._all_of_open()
         return header, arrays
+
+    _format: int = 3
+    """Of the files that `save` writes."""
+
+    def _known(self) -> dict[str, NDArray[Any]]:
+        """Return what a file keeps of the arms, and of the policy's own state."""
+        crowd = None if self._crowd is None and not self._roster.extra else self._gather()
+        if crowd is None:
+            known = {f"tally.{name}": array for name, array in self.tally._asdict().items()}
+            if self._missed is not None:
+                known["tally.missed"] = self._missed
+            return known | {f"state.{name}": array for name, array in self._arrays().items()}
+        known = {f"rows.{name}": array for name, array in crowd.arrays().items()}
+        return known | {f"state.{name}": array for name, array in self._arrays_among().items()}
 
     def _all_of_open(self) -> dict[str, NDArray[Any]]:
         """Return what a file keeps of open decisions, and of how long their rewards take."""
@@ -241,7 +264,7 @@ class SavedPolicy:
         }
         if any(one.among is not None for one in decisions):
             arrays |= pack_sets([one.among for one in decisions])
-        if not self._plain and (self._crowd is not None or "set_of" in arrays):
+        if not self._plain and (self._crowd is not None or self._roster.extra or "set_of" in arrays):
             arrays["shown_sizes"] = np.array([one.shown.size for one in decisions], np.int64)
             arrays["shown"] = _joined([one.shown for one in decisions])
         if ordered := [one for one in decisions if one.order is not None]:
@@ -270,7 +293,7 @@ class SavedPolicy:
         shown = self._lists(given, "shown_sizes", "shown", numbers.size) if "shown" in given else everybody
         most = np.array([self.n_arms if one is None else one.size for one in eligible], np.int64)
         most = np.minimum(most, self.budget)
-        least = most if self._crowd is None else 1
+        least = 1 if self._crowd is not None or any(one is not None for one in eligible) else most
         sizes = np.array([one.size for one in arms], np.int64)
         within("sizes of open decisions", sizes, 0 if self.decisions is not None else least, most)
         inside = _NONE
@@ -423,8 +446,9 @@ class SavedPolicy:
     @classmethod
     def _check_sizes(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Refuse a file that would have more made than it holds, before anything is made."""
-        pulls, starts = arrays["rows.pulls" if "rows.pulls" in arrays else "tally.pulls"], arrays["graph.start"]
-        if "rows.pulls" in arrays:
+        kept = next((part for part in ("evidence", "rows") if f"{part}.pulls" in arrays), "tally")
+        pulls, starts = arrays[f"{kept}.pulls"], arrays["graph.start"]
+        if kept == "rows":
             require(pulls.ndim == 1 and pulls.size >= starts.size, "there must be a row for each arm of the graph")
         else:
             require(pulls.shape == starts.shape, f"the tally has {pulls.size} arms, and the graph {starts.size}")
@@ -450,7 +474,7 @@ class SavedPolicy:
         within("sums before the window", before.sums, 0.0, before.counts)
         within("between before the window", before.between, 0.0, before.counts / 4.0)
         within("exposures before the window", self._exposed_before, before.pulls, since)
-        if self._crowd is None:
+        if self._exposures is None:
             within("pulls before the window", before.pulls, 0, now.pulls)
             within("counts before the window", before.counts, 0, now.counts)
 
@@ -472,6 +496,7 @@ class SavedPolicy:
             read = " and ".join(map(str, _FORMATS))
             raise DamagedFile(f"{what} has format {header.get('format')!r}; this version reads {read}")
         kinds, name = kinds_of(cls), str(header.get("policy"))[:80]
+        name = _RENAMED.get(name, name)
         if name not in kinds:
             raise DamagedFile(f"{what} holds a {name}, not a {cls.__name__}")
         try:
@@ -485,7 +510,7 @@ class SavedPolicy:
     def _from_parts(cls, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Return the policy that a file describes, if everything in it fits together."""
         arrays = without_squares(arrays)
-        parts = {part: _part(arrays, f"{part}.") for part in _PARTS}
+        parts = {part: part_of(arrays, f"{part}.") for part in _PARTS}
         require(sum(map(len, parts.values())) == len(arrays), f"parts must be {', '.join(parts)}, and no others")
         config, asked, own = header["config"], header["asked"], header["id"]
         require(isinstance(config, dict), f"the arguments must have names, got {config!r}")
@@ -499,25 +524,30 @@ class SavedPolicy:
         policy = cls._make(graph, config)
         policy._id, policy._asked = own, asked
         policy._roster = Roster.from_arrays(parts["arms"], graph.n_arms, asked)
-        if parts["rows"]:
-            require(policy._may_change, "there must be no rows of arms that can differ")
-            policy._crowd = policy._new_crowd()
-            policy._crowd.share_all(policy._roster, policy.n_arms)
         policy._reopen(parts["open"])
         policy._restore_features(parts["features"])
-        if policy._crowd is None:
-            policy._restore_tally(parts["tally"])
-        else:
-            require(not parts["tally"], "there must be no tally beside the rows")
-            early = policy._early() if policy.learns_at_once else np.zeros(policy.n_arms, np.int64)
-            policy._crowd.restore(parts["rows"], asked, policy._awaited(), early)
+        state = policy._restore_known(parts)
         if parts["delays"]:
             waiting = {number: policy._waiting(number) for number in policy._open}
             policy._delays = Delays.from_arrays(parts["delays"], waiting)
         if parts["window"]:
             policy._restore_window(check_count("since", header["since"], 0, asked), parts["window"])
-        (policy._restore if policy._crowd is None else policy._restore_among)(parts["state"])
+        (policy._restore if policy._crowd is None else policy._restore_among)(state)
         return policy
+
+    def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+        """Take back what a file keeps of the arms; return what it keeps of the policy's own state."""
+        require(not parts["evidence"] and not parts["ghosts"], f"a {type(self).__name__} keeps no evidence")
+        if not parts["rows"]:
+            self._restore_tally(parts["tally"])
+            return parts["state"]
+        require(self._may_change, "there must be no rows of arms that can differ")
+        require(not parts["tally"], "there must be no tally beside the rows")
+        self._crowd = self._new_crowd()
+        self._crowd.share_all(self._roster, self.n_arms)
+        early = self._early() if self.learns_at_once else np.zeros(self.n_arms, np.int64)
+        self._crowd.restore(parts["rows"], self._asked, self._awaited(), early)
+        return parts["state"]
 
 
 def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:
@@ -534,5 +564,6 @@ def _joined(arrays: Sequence[NDArray[np.int64]], size: int = 500) -> NDArray[np.
     return np.concatenate([_NONE, *pieces])
 
 
-def _part(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

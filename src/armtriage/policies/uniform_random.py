@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import CompiledPolicy, Kernels
-from armtriage.policies.eligible import Among
-from armtriage.policies.eligible.choosing import believe_nothing, choose_at_random
+from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
+from armtriage.policies.request import ALL, Request, list_candidates, luck_of
+from armtriage.policies.slate import Kernels, SlatePolicy
 
 __all__ = ["UniformRandom"]
 
@@ -23,40 +25,55 @@ class Params(Record, frozen=True):
     budget: int
 
 
-class State(Record):
-    """The arms in some order; its first part is shuffled anew each round."""
+class Order(Record):
+    """All arms in some order, whose first part is shuffled in each round of all arms."""
 
+    facts = ("order",)
     order: NDArray[np.int64]
+    keys: NDArray[np.float64]  # scratch
 
 
 @kernel
-def select(
-    params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
-) -> bool:
-    """Fill `arms` with a uniformly random set: the first S steps of a Fisher-Yates shuffle."""
-    for i in range(arms.size):
-        j = i + int(uniform(luck, i) * (state.order.size - i))
-        state.order[i], state.order[j] = state.order[j], state.order[i]
-        arms[i] = state.order[i]
+def choose(params: Params, evidence: Evidence, own: Order, request: Request) -> bool:
+    """Fill `arms` with a uniformly random set of candidates; never committed."""
+    luck, n, size = luck_of(request), request.n, request.size
+    if request.epoch == ALL:
+        # The first steps of a Fisher-Yates shuffle.
+        for i in range(size):
+            j = i + int(uniform(luck, i) * (n - i))
+            own.order[i], own.order[j] = own.order[j], own.order[i]
+            request.arms[i] = own.order[i]
+        return False
+    list_candidates(evidence, request)
+    for i in range(n):
+        own.keys[i] = uniform(luck, request.among[i])
+    top_first(own.keys, request.among, n, size)
+    for i in range(size):
+        request.arms[i] = request.among[i]
+    request.listed = 0
     return False
 
 
 @kernel
-def update(
+def learn(
     params: Params,
-    state: State,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
+    evidence: Evidence,
+    own: Order,
+    request: Request,
     seen: NDArray[np.int64],
     rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
+    event: int,
 ) -> None:
     """Learn nothing."""
 
 
-class UniformRandom(CompiledPolicy):
+@kernel
+def believe(params: Params, evidence: Evidence, own: Order, request: Request) -> None:
+    """Hold all arms for equal."""
+    request.beliefs[:] = 0.0
+
+
+class UniformRandom(SlatePolicy):
     """Play S arms at random, each set with the same probability.
 
     Use it as the floor of a comparison, or to collect a log without bias. Its regret grows linearly.
@@ -77,16 +94,21 @@ class UniformRandom(CompiledPolicy):
     2
     """
 
-    kernels = Kernels(select, update)
-    among = Among(choose_at_random, believe_nothing)
+    kernels = Kernels(choose, learn, believe)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
         return Params(self.budget)
 
-    def _rebuild(self) -> None:
-        require(np.sort(self._state.order) == np.arange(self.n_arms), "order must have every arm once")
+    def new_own(self, evidence: Evidence) -> Order:
+        """Return the arms in their own order."""
+        return Order(np.arange(evidence.n_arms), np.zeros(evidence.n_arms))
 
-    def new_state(self) -> State:
-        """Return the state before the first round."""
-        return State(np.arange(self.n_arms, dtype=np.int64))
+    def renewed_own(self, old: Any) -> Order:
+        """Return the same order, with arms that were added behind the others."""
+        own = self.new_own(self._evidence)
+        own.order[: old.order.size] = old.order
+        return own
+
+    def _check_own(self) -> None:
+        require(np.sort(self._own.order) == np.arange(self.n_arms), "order must have every arm once")

@@ -34,7 +34,7 @@ from armtriage.policies.compiled import Kernels, name_of, select, update
 from armtriage.policies.eligible.crowd import Among, decide, decider, name_among
 from armtriage.policies.eligible.rows import Request, expose, learn
 from armtriage.policies.eligible.rows import settle as close
-from armtriage.policies.guard.over_decisions import answer, guarded_choice
+from armtriage.policies.guard.over_decisions import guarded_choice
 
 __all__ = [
     "CrowdGame",
@@ -46,6 +46,7 @@ __all__ = [
     "loop",
     "loop_among",
     "oracle_loop",
+    "play_rounds",
     "settle",
 ]
 
@@ -160,12 +161,7 @@ def settled(game: Any, number: int) -> bool:
     raise NotImplementedError
 
 
-def weigh(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def _play(address: int, stop: int) -> None:
+def play_rounds(address: int, stop: int) -> None:
     """Play up to round `stop`; a decision that can never change again closes the whole horizon at once."""
     game = open_game(address)
     desk = game.desk
@@ -278,21 +274,6 @@ def _oracle_turn(game: OracleGame, number: int) -> bool:
     return committed
 
 
-def _heaviest(
-    params: Any,
-    state: Any,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    oracle: Any,
-    weights: NDArray[np.float64],
-    arms: NDArray[np.int64],
-) -> int:
-    """Fill `arms` with the decision of largest weight; return how many there are."""
-    weigh(params, state, number, luck, arms.size, oracle.offset, weights)
-    return answer(oracle, weights, arms)
-
-
 def _linear_turn(game: LinearGame, number: int) -> bool:
     """Play one round with contexts."""
     desk, table, means, rewards = game.desk, game.table, game.means, game.rewards
@@ -327,7 +308,7 @@ def loop(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop compiled for a policy's kernels, and kept on disk under the policy's name."""
     name = name_of(kernels)
     one = bind(_turn, f"turn_{name}", select=kernels.select, update=kernels.update)
-    return bind(_play, f"play_{name}", open_game=Opener(kind), turn=one)
+    return bind(play_rounds, f"play_{name}", open_game=Opener(kind), turn=one)
 
 
 @cache
@@ -335,7 +316,7 @@ def settle(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop for one round at a time, with a decision that is on the desk already."""
     name = name_of(kernels)
     one = bind(_turn, f"settled_{name}", select=_chosen, update=kernels.update)
-    return bind(_play, f"settle_{name}", open_game=Opener(kind), turn=one)
+    return bind(play_rounds, f"settle_{name}", open_game=Opener(kind), turn=one)
 
 
 @cache
@@ -343,20 +324,17 @@ def loop_among(among: Among, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop for rounds in which some arms are eligible."""
     name = name_among(among)
     one = bind(_turn_among, f"turn_among_{name}", decide=decider(among))
-    return bind(_play, f"play_among_{name}", open_game=Opener(kind), turn=one)
+    return bind(play_rounds, f"play_among_{name}", open_game=Opener(kind), turn=one)
 
 
 @cache
 def oracle_loop(kernels: Kernels, best: Any, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop for a policy over a decision set, with the oracle `best` of its family."""
     name = f"{name_of(kernels)}_{best.__name__}"
-    if kernels.weigh is None:
-        chosen = bind(guarded_choice, f"choose_{name}", answer=best)
-    else:
-        chosen = bind(_heaviest, f"choose_{name}", weigh=kernels.weigh, answer=best)
+    chosen = bind(guarded_choice, f"choose_{name}", answer=best)
     rest = bind(_turn, f"settled_{name}", select=_chosen, update=kernels.update)
     one = bind(_oracle_turn, f"turn_{name}", pick=chosen, settled=rest)
-    return bind(_play, f"play_{name}", open_game=Opener(kind), turn=one)
+    return bind(play_rounds, f"play_{name}", open_game=Opener(kind), turn=one)
 
 
 @cache
@@ -364,4 +342,4 @@ def linear_loop(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop for rounds with contexts."""
     name = name_of(kernels)
     one = bind(_linear_turn, f"turn_{name}", select=kernels.select, update=kernels.update)
-    return bind(_play, f"play_{name}", open_game=Opener(kind), turn=one)
+    return bind(play_rounds, f"play_{name}", open_game=Opener(kind), turn=one)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate import DecisionWatch, Tally, Watch
+from armtriage.certificate import Sets, Slates, Tally, Watch
 from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
 from armtriage.environments.availability import eligible_in
@@ -19,7 +19,9 @@ from armtriage.kernels.random import replication_seed, row_of, stream
 from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
 from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.evidence import new_evidence, tally_of
 from armtriage.policies.policy import Policy
+from armtriage.policies.slate import SlatePolicy
 from armtriage.simulation.loop import (
     CrowdGame,
     Desk,
@@ -32,6 +34,7 @@ from armtriage.simulation.loop import (
     oracle_loop,
     settle,
 )
+from armtriage.simulation.slates import SlateGame, eligible_loop, given_loop, heaviest_loop, slate_loop
 from armtriage.triage import TriageLog
 
 __all__ = ["Player", "Run", "by_ask_and_tell", "player_for", "sleeps"]
@@ -80,19 +83,17 @@ class Run(NamedTuple):
         """Return where the policy's random numbers come from."""
         return stream(replication_seed(self.seed, replication), "policy")
 
-    def watch(self) -> Watch | DecisionWatch | None:
+    def watch(self) -> Watch | None:
         """Return what certifies the regret, if it is asked for and nothing but counts and sums is needed."""
         if self.watcher is not None:
             return self.watcher
         if not self.delta or isinstance(self.policy, ContextualPolicy):
             return None
-        if self.policy.decisions is not None:
-            return DecisionWatch(self.policy.decisions, self.policy.reward_range, self.delta, self.policy.direction)
-        return Watch(self.policy.n_arms, self.policy.budget, self.delta)
+        policy, sets = self.policy, self.policy.decisions
+        rivals = Slates(policy.budget) if sets is None else Sets(sets, policy.reward_range, policy.direction)
+        return Watch(policy.n_arms, rivals, self.delta)
 
-    def certify(
-        self, watch: Watch | DecisionWatch, desk: Desk, tally: Tally, exposures: NDArray[np.int64] | None = None
-    ) -> None:
+    def certify(self, watch: Watch, desk: Desk, tally: Tally, exposures: NDArray[np.int64] | None = None) -> None:
         """Certify the regret if this is a checkpoint."""
         width = self.policy.reward_range[1] - self.policy.reward_range[0]
         desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round), exposures)
@@ -126,6 +127,8 @@ def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> 
     """Return the fastest way to play the policy against the environment."""
     if isinstance(policy, CompiledContextualPolicy) and policy.in_loop and _is_plain(environment):
         return _linear
+    if isinstance(policy, SlatePolicy):
+        return _slates if _is_in_loop(policy, environment) else by_ask_and_tell
     if sleeps(environment):
         compiled = isinstance(policy, CompiledPolicy) and policy.among is not None and policy.decisions is None
         return _among if compiled and type(environment) is StochasticEnvironment else by_ask_and_tell
@@ -140,6 +143,14 @@ def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> 
 def sleeps(environment: Environment | LinearEnvironment) -> bool:
     """Whether not all arms of a world are always eligible."""
     return getattr(environment, "availability", None) is not None
+
+
+def _is_in_loop(policy: SlatePolicy, environment: Environment | LinearEnvironment) -> bool:
+    """Whether compiled code can look up what the world answers, and a decision set does not meet sleeping arms."""
+    if sleeps(environment):
+        return type(environment) is StochasticEnvironment and policy.decisions is None
+    kinds = StochasticEnvironment | ReplayEnvironment if policy.in_loop else StochasticEnvironment
+    return isinstance(environment, kinds)
 
 
 def _asks_compiled_oracle(policy: OraclePolicy) -> bool:
@@ -180,6 +191,83 @@ def _game(run: Run, replication: int, desk: Desk, closable: bool, stamps: int) -
         zero=zero,
         width=one - zero,
     )
+
+
+def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: bool) -> SlateGame:
+    policy, environment = run.policy, run.environment
+    assert isinstance(policy, SlatePolicy)
+    assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
+    n_arms, asleep = policy.n_arms, sleeps(environment)
+    luck = environment.availability_luck(replication) if asleep else np.uint64(0)  # type: ignore[union-attr]
+    table = environment.table(policy.budget, run.horizon)
+    evidence = new_evidence(n_arms, coin=policy.throws_coins)
+    return SlateGame(
+        policy.params(),
+        evidence,
+        policy.new_own(evidence),
+        policy.new_request(evidence.counts.size, desk.arms, run.luck(replication)),
+        policy.graph.arrays,
+        table,
+        table if found is None else found,
+        desk,
+        np.array([environment.luck(replication), luck]),
+        np.zeros(n_arms, np.int32),
+        np.zeros(n_arms),
+        plain=policy.graph.n_edges == n_arms,
+        sleepers=policy.sleepers_seen,
+        counted=counted,
+        closable=policy.in_loop and not asleep and table.kind != REPLAY and not counted,
+    )
+
+
+def _slates(run: Run, replication: int, track: Track) -> Played:
+    """Play a policy with one `choose` and one `learn`: in compiled code, but for oracles that are not."""
+    policy, environment, desk, watch = run.policy, run.environment, run.desk(), run.watch()
+    assert isinstance(policy, SlatePolicy)
+    kernels, oracle, effort = policy.kernels, None, 1
+    if sleeps(environment):
+        game = _slate_game(run, replication, desk, environment.availability_table(), watch is not None)  # type: ignore[union-attr]
+        play = eligible_loop(kernels, game.layout)
+    elif policy.in_loop:
+        game = _slate_game(run, replication, desk, None, watch is not None)
+        play = slate_loop(kernels, game.layout)
+    else:
+        assert policy.decisions is not None
+        oracle = compiled_oracle(policy.decisions, policy._offset) if has_compiled_oracle(policy.decisions) else None
+        game = _slate_game(run, replication, desk, oracle and oracle.record, watch is not None)
+        if oracle is not None:
+            play, effort = heaviest_loop(kernels, oracle.best, game.layout), 1 + policy.n_arms // 8
+        else:
+            play, effort = given_loop(kernels, game.layout), policy.n_arms
+
+    def ask_oracle(number: int) -> None:
+        weights = policy.weights(game.params, game.evidence, game.own, game.request, number)
+        assert policy.decisions is not None
+        arms = policy.decisions.maximise(weights, (), np.empty(0, np.int64))
+        assert arms is not None
+        desk.size = arms.size
+        desk.arms[: arms.size], desk.arms[arms.size :] = arms, -1
+
+    def go(first: int, stop: int) -> None:
+        if not policy.in_loop and oracle is None:
+            for number in range(first, stop):
+                ask_oracle(number)
+                play(game.handle, number + 1)
+                certify()
+            return
+        play(game.handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop))))
+        certify()
+
+    def certify() -> None:
+        if watch is not None:
+            evidence, n = game.evidence, policy.n_arms
+            always = not sleeps(environment) or evidence.rounds == desk.round
+            run.certify(watch, desk, tally_of(evidence), None if always else evidence.exposures[:n] + evidence.rounds)
+
+    run.in_chunks(replication, desk, go, track, run.horizon, effort)
+    if policy.in_loop:
+        desk.decisions.sort(axis=-1)
+    return desk, None
 
 
 def _compiled(run: Run, replication: int, track: Track) -> Played:
@@ -332,13 +420,11 @@ def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
     desk, policy = run.desk(), run.policy.fresh(run.seed, replication)
     go = _by_hand(run, replication, policy, desk, run.watch())
     run.in_chunks(replication, desk, go, track, run.horizon, _FIRST_CHUNK)
-    compiled = isinstance(policy, CompiledPolicy) and not sleeps(run.environment)
-    return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) and compiled else None
+    logs = isinstance(policy, CompiledPolicy) and not sleeps(run.environment)
+    return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) and logs else None
 
 
-def _by_hand(
-    run: Run, replication: int, policy: Policy, desk: Desk, watch: Watch | DecisionWatch | None
-) -> Callable[[int, int], None]:
+def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watch | None) -> Callable[[int, int], None]:
     """Return what plays rounds by ask and tell."""
     environment: Any = run.environment
     table = None
@@ -356,7 +442,7 @@ def _by_hand(
                 mask[among] = True
                 decision = policy.ask(eligible=mask)
                 lost = environment.regret(decision.arms, number, replication)
-                if isinstance(watch, DecisionWatch) and among.size < policy.n_arms:
+                if watch is not None and among.size < policy.n_arms:
                     watch.note(among, decision.arms)
             else:
                 decision = policy.ask()

@@ -19,6 +19,7 @@ from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
+from armtriage.policies.slate import SlatePolicy
 from armtriage.simulation.loop import Desk
 from armtriage.simulation.players import Run, by_ask_and_tell, player_for, sleeps
 from armtriage.simulation.progress import progress_bar
@@ -241,7 +242,7 @@ def _warn_slow(policy: Policy, environment: Environment | LinearEnvironment) -> 
     if kinds not in _SLOW_SAID:
         _SLOW_SAID.add(kinds)
         whole = isinstance(policy, CompiledContextualPolicy) and policy.in_loop
-        slow = kinds[isinstance(policy, CompiledPolicy) or whole]
+        slow = kinds[isinstance(policy, CompiledPolicy | SlatePolicy) or whole]
         warnings.warn(
             f"{slow.__name__} is not compiled, so simulate goes through ask and tell: right, but much slower",
             stacklevel=4,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +36,6 @@ class Among(NamedTuple):
 
     choose: Callable[..., None]  # (request, number, luck, among, arms), for more arms than slots
     believe: Callable[..., None]  # (request, number, luck, arms, beliefs)
-    scale: Callable[..., float] | None = None  # (params, number), for those that have an index
     draws: bool = False  # whether beliefs are luck and posteriors
 
 
@@ -129,27 +127,21 @@ class _Entries(NamedTuple):
 
 def name_among(among: Among) -> str:
     """Return a name for machine code that is made of a policy's kernels."""
-    one = among.choose if among.scale is None else among.scale
-    return f"{one.__module__}_{among.choose.__name__}".replace(".", "_")
+    return f"{among.choose.__module__}_{among.choose.__name__}".replace(".", "_")
 
 
 @cache
 def decider(among: Among) -> Callable[..., None]:
     """Return `decide` with a policy's own kernel."""
-    name, one = name_among(among), among.choose
-    if among.scale is not None and isinstance(one, FunctionType):
-        one = bind(one, f"choose_{name}", scale=among.scale)
-    return bind(decide, f"decide_{name}", choose=one)
+    return bind(decide, f"decide_{name_among(among)}", choose=among.choose)
 
 
 @cache
 def _entries(among: Among, kind: RecordLayout) -> _Entries:
     """Return what Python calls, compiled: no later call compiles anything."""
-    name, find, beliefs = name_among(among), Opener(kind), among.believe
-    if among.scale is not None:
-        beliefs = bind(beliefs, f"believe_{name}", scale=among.scale)
+    name, find = name_among(among), Opener(kind)
     entries = _Entries(
-        bind(_ask, f"ask_among_{name}", open_request=find, decide=decider(among), believe=beliefs),
+        bind(_ask, f"ask_among_{name}", open_request=find, decide=decider(among), believe=among.believe),
         bind(_count, f"count_among_{name}", open_request=find),
         bind(_teach, f"teach_among_{name}", open_request=find),
         bind(_close, f"close_among_{name}", open_request=find),

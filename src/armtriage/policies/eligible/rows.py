@@ -114,7 +114,7 @@ class Rows(Record):
     mean_level: float
     pick_level: float
     upper_level: float
-    index_level: float
+    unused: float  # files have a number in its place
     fractional: int  # whether any reward that draws know was neither 0 nor 1
     next_fit: int  # the round in which the prior is fitted anew
     level: float
@@ -197,7 +197,7 @@ def new_rows(n_arms: int) -> Rows:
         mean_level=0.0,
         pick_level=0.0,
         upper_level=0.0,
-        index_level=0.0,
+        unused=0.0,
         fractional=0,
         next_fit=1,
         level=0.0,

@@ -10,27 +10,25 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_number
 from armtriage.decisions import DecisionSet
-from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import Kernels, OraclePolicy
-from armtriage.policies.eligible import Among
-from armtriage.policies.eligible.choosing import believe_index, choose_by_index
+from armtriage.policies.evidence import Evidence
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
-    IndexState,
+    Shortlist,
     lifetime,
     lift_unseen,
+    place,
     rank,
-    release,
-    schedule,
+    rate,
     shorten,
-    stale,
     take_unseen,
-    update,
     write_indices,
 )
 from armtriage.policies.options import Options
+from armtriage.policies.request import Request
+from armtriage.policies.slate import Kernels
 
 __all__ = ["CombUCB1"]
 
@@ -50,54 +48,35 @@ def scale(params: Params, number: int) -> float:
 
 @kernel
 @inlined
-def select(
-    params: Params,
-    state: IndexState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-) -> bool:
-    """Fill `arms` with the S largest indices; never committed."""
-    taken = take_unseen(state, arms)
-    if taken < arms.size:
-        current = scale(params, number)
-        while stale(state, current) or not rank(state, current, arms, taken):
-            shorten(state, arms.size - taken, scale(params, number + lifetime(state, arms.size)))
+def choose(params: Params, evidence: Evidence, own: Shortlist, request: Request) -> bool:
+    """Fill `arms` with the candidates of largest index; never committed."""
+    taken = take_unseen(evidence, own, request)
+    if taken < request.size:
+        current = scale(params, request.number)
+        while not rank(evidence, own, request, taken, current):
+            end = scale(params, request.number + lifetime(own, request))
+            shorten(evidence, own, request, request.size - taken, end)
     return False
 
 
 @kernel
 def weigh(
-    params: Params,
-    state: IndexState,
-    number: int,
-    luck: np.uint64,
-    size: int,
-    offset: float,
-    weights: NDArray[np.float64],
+    params: Params, evidence: Evidence, own: Shortlist, request: Request, offset: float, weights: NDArray[np.float64]
 ) -> None:
     """Write the index of every arm."""
-    current = scale(params, number)
-    for a in range(weights.size):
-        weights[a] = state.means[a] + current * state.radii[a] + offset
-    lift_unseen(state, size, weights)
+    current = scale(params, request.number)
+    for arm in range(weights.size):
+        weights[arm] = own.means[arm] + current * own.radii[arm] + offset
+    lift_unseen(evidence, own, request.arms.size, weights)
 
 
 @kernel
-def believe(
-    params: Params,
-    state: IndexState,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    beliefs: NDArray[np.float64],
-) -> None:
+def believe(params: Params, evidence: Evidence, own: Shortlist, request: Request) -> None:
     """Write the indices of the arms chosen."""
-    write_indices(state, scale(params, number), arms, beliefs)
+    write_indices(own, request, scale(params, request.number))
 
 
-class CombUCB1(OraclePolicy, IndexPolicy):
+class CombUCB1(IndexPolicy):
     """Play the S arms, or the decision, of largest ``mean + sqrt(exploration * ln t / count)``; learn all that shows.
 
     Use it as the plain baseline for semi-bandit feedback: no horizon, no tuning. It guarantees O(KS ln T / gap)
@@ -127,8 +106,7 @@ class CombUCB1(OraclePolicy, IndexPolicy):
     (array([0, 3]), array([1, 2]))
     """
 
-    kernels = Kernels(select, update, schedule, release, weigh, believe)
-    among = Among(choose_by_index, believe_index, scale)
+    kernels = Kernels(choose, rate, believe, place, weigh)
 
     def __init__(
         self,

@@ -5,29 +5,24 @@ from __future__ import annotations
 import math
 from typing import Unpack
 
-import numpy as np
-from numpy.typing import NDArray
-
 from armtriage._arguments import check_horizon, check_number, check_probability
-from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import Kernels
-from armtriage.policies.eligible import Among
-from armtriage.policies.eligible.choosing import believe_index, choose_by_index
+from armtriage.policies.evidence import Evidence
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
-    IndexState,
+    Shortlist,
+    place,
     rank,
-    release,
-    schedule,
+    rate,
     shorten,
-    stale,
     take_unseen,
-    update,
     write_indices,
 )
 from armtriage.policies.options import Options
+from armtriage.policies.request import Request
+from armtriage.policies.slate import Kernels
 
 __all__ = ["CombinatorialUCB"]
 
@@ -39,39 +34,19 @@ class Params(Record, frozen=True):
 
 
 @kernel
-def select(
-    params: Params,
-    state: IndexState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-) -> bool:
-    """Fill `arms` with the S largest indices; never committed."""
-    taken = take_unseen(state, arms)
-    if taken < arms.size:
-        while stale(state, params.width) or not rank(state, params.width, arms, taken):
-            shorten(state, arms.size - taken, params.width)
+def choose(params: Params, evidence: Evidence, own: Shortlist, request: Request) -> bool:
+    """Fill `arms` with the candidates of largest index; never committed."""
+    taken = take_unseen(evidence, own, request)
+    if taken < request.size:
+        while not rank(evidence, own, request, taken, params.width):
+            shorten(evidence, own, request, request.size - taken, params.width)
     return False
 
 
 @kernel
-def believe(
-    params: Params,
-    state: IndexState,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    beliefs: NDArray[np.float64],
-) -> None:
+def believe(params: Params, evidence: Evidence, own: Shortlist, request: Request) -> None:
     """Write the indices of the arms chosen."""
-    write_indices(state, params.width, arms, beliefs)
-
-
-@kernel
-def scale(params: Params, number: int) -> float:
-    """Return L, in every round the same."""
-    return params.width
+    write_indices(own, request, params.width)
 
 
 class CombinatorialUCB(IndexPolicy):
@@ -106,8 +81,7 @@ class CombinatorialUCB(IndexPolicy):
     3.6868
     """
 
-    kernels = Kernels(select, update, schedule, release, believe=believe)
-    among = Among(choose_by_index, believe_index, scale)
+    kernels = Kernels(choose, rate, believe, place)
 
     def __init__(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from armtriage.policies.compiled import Kernels
-from armtriage.policies.index.combinatorial_ucb import CombinatorialUCB, Params, believe, select
-from armtriage.policies.index.shortlist import IndexPolicy, release, schedule, update
+from armtriage.policies.index.combinatorial_ucb import Params, believe, choose
+from armtriage.policies.index.shortlist import IndexPolicy, place, rate
+from armtriage.policies.slate import Kernels
 
 __all__ = ["Greedy"]
 
@@ -37,8 +37,7 @@ class Greedy(IndexPolicy):
     array([1])
     """
 
-    kernels = Kernels(select, update, schedule, release, believe=believe)
-    among = CombinatorialUCB.among
+    kernels = Kernels(choose, rate, believe, place)
 
     def params(self) -> Params:
         """Return the parameters of the kernels: with a width of 0 the index is the mean."""

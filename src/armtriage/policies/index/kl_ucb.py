@@ -10,25 +10,15 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_number
 from armtriage.decisions import DecisionSet
-from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.intervals import kl_index
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import Kernels, OraclePolicy
-from armtriage.policies.eligible import Among
-from armtriage.policies.eligible.choosing import choose_by_kl, kl_index, kl_index_of
-from armtriage.policies.eligible.rows import Request, Rows
-from armtriage.policies.index.shortlist import (
-    IndexPolicy,
-    IndexState,
-    lift_unseen,
-    release,
-    schedule,
-    take_top,
-    take_unseen,
-    update,
-)
-from armtriage.policies.lost import as_least
+from armtriage.policies.evidence import Evidence, counted
+from armtriage.policies.index.shortlist import IndexPolicy, Shortlist, lift_unseen, place, rate, take_top, take_unseen
 from armtriage.policies.options import Options
+from armtriage.policies.request import ALL, Request, list_candidates
+from armtriage.policies.slate import Kernels
 
 __all__ = ["KLUCB"]
 
@@ -49,103 +39,62 @@ def exploration(params: Params, number: int) -> float:
 
 
 @kernel
-def _index(state: IndexState, arm: int, count: int, bonus: float) -> float:
-    """Return the index of an arm that was seen."""
-    return kl_index_of(float(count), state.means[arm], state.between[arm], bonus)
+def _index(evidence: Evidence, own: Shortlist, arm: int, bonus: float) -> float:
+    """Return the index of an arm, which is infinite if nothing is known of it."""
+    count = counted(evidence, arm)
+    return kl_index(count, own.means[arm], evidence.between[arm], bonus) if count > 0.0 else np.inf
 
 
 @kernel
-def _keep(state: IndexState, level: float, bonus: float) -> int:
-    """Collect the arms whose index reaches `level`; Pinsker's inequality rules most out before it is computed."""
-    n = 0
-    pinsker = math.sqrt(0.5 * bonus)
-    for a in range(state.counts.size):
-        count = state.counts[a] + as_least(state.missed[a])
-        if count > 0 and state.means[a] + pinsker * state.radii[a] >= level - 1e-9:
-            value = _index(state, a, count, bonus)
-            if value >= level:
-                state.kept[n] = a
-                state.kept_values[n] = value
-                n += 1
-    return n
+def _keep(evidence: Evidence, own: Shortlist, request: Request, level: float, bonus: float) -> int:
+    """Collect the candidates whose index reaches `level`; Pinsker's inequality rules most out before it is computed."""
+    m, pinsker = 0, math.sqrt(0.5 * bonus)
+    list_candidates(evidence, request)
+    for i in range(request.n):
+        arm = request.among[i]
+        if own.means[arm] + pinsker * own.radii[arm] >= level - 1e-9:
+            own.kept[m], own.kept_values[m] = arm, _index(evidence, own, arm, bonus)
+            m += own.kept_values[m] >= level
+    return m
 
 
 @kernel
-def select(
-    params: Params,
-    state: IndexState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-) -> bool:
-    """Fill `arms` with the S largest indices; never committed."""
-    taken = take_unseen(state, arms)
-    k = arms.size - taken
+def choose(params: Params, evidence: Evidence, own: Shortlist, request: Request) -> bool:
+    """Fill `arms` with the candidates of largest index; never committed."""
+    taken = take_unseen(evidence, own, request)
+    k, which = request.size - taken, int(request.epoch != ALL)
     if k > 0:
-        bonus = exploration(params, number)
-        n = _keep(state, state.level - state.margin, bonus)
-        if n < k:
-            state.margin *= 2.0
-            n = _keep(state, -1.0, bonus)
-        elif n > 2 * k + 4:
-            state.margin *= 0.9
-        take_top(state, n, arms, taken)
+        bonus = exploration(params, request.number)
+        m = _keep(evidence, own, request, own.levels[which] - own.margins[which], bonus)
+        if m < k:
+            own.margins[which] *= 2.0
+            m = _keep(evidence, own, request, -1.0, bonus)
+        elif m > 2 * k + 4:
+            own.margins[which] *= 0.9
+        take_top(own, request, m, taken)
     return False
 
 
 @kernel
 def weigh(
-    params: Params,
-    state: IndexState,
-    number: int,
-    luck: np.uint64,
-    size: int,
-    offset: float,
-    weights: NDArray[np.float64],
+    params: Params, evidence: Evidence, own: Shortlist, request: Request, offset: float, weights: NDArray[np.float64]
 ) -> None:
     """Write the index of every arm."""
-    bonus = exploration(params, number)
-    for a in range(weights.size):
-        count = state.counts[a] + as_least(state.missed[a])
-        if count > 0:
-            weights[a] = _index(state, a, count, bonus) + offset
-    lift_unseen(state, size, weights)
+    bonus = exploration(params, request.number)
+    for arm in range(weights.size):
+        weights[arm] = _index(evidence, own, arm, bonus) + offset
+    lift_unseen(evidence, own, request.arms.size, weights)
 
 
 @kernel
-def believe(
-    params: Params,
-    state: IndexState,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    beliefs: NDArray[np.float64],
-) -> None:
+def believe(params: Params, evidence: Evidence, own: Shortlist, request: Request) -> None:
     """Write the indices of the arms chosen."""
-    bonus = exploration(params, number)
-    for i in range(arms.size):
-        count = state.counts[arms[i]] + as_least(state.missed[arms[i]])
-        beliefs[0, i] = _index(state, arms[i], count, bonus) if count > 0 else np.inf
+    bonus = exploration(params, request.number)
+    for i in range(request.size):
+        request.beliefs[0, i] = _index(evidence, own, request.arms[i], bonus)
 
 
-@kernel
-def choose(request: Request, number: int, luck: np.uint64, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
-    """Fill `arms` with the largest indices among eligible arms."""
-    choose_by_kl(request, among, arms, exploration(request.params, number))
-
-
-@kernel
-def believe_among(
-    request: Request, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
-) -> None:
-    """Write the indices of the arms chosen among eligible ones."""
-    bonus = exploration(request.params, number)
-    for i in range(arms.size):
-        beliefs[0, i] = kl_index(request.rows, arms[i], bonus)
-
-
-class KLUCB(OraclePolicy, IndexPolicy):
+class KLUCB(IndexPolicy):
     """Play the S arms of largest KL index: the largest p with ``count * kl(mean, p) <= ln t + c ln ln t``.
 
     For rewards strictly between 0 and 1 it is that of the law on two points x and 1 that has their mean and variance,
@@ -179,8 +128,8 @@ class KLUCB(OraclePolicy, IndexPolicy):
     array([0, 2])
     """
 
-    kernels = Kernels(select, update, schedule, release, weigh, believe)
-    among = Among(choose, believe_among)
+    kernels = Kernels(choose, rate, believe, place, weigh)
+    listing = False
 
     def __init__(
         self,
@@ -193,13 +142,6 @@ class KLUCB(OraclePolicy, IndexPolicy):
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.log_log = check_number("log_log", log_log)
-
-    def new_state(self) -> IndexState:
-        """Return the state before the first round."""
-        return super().new_state()._replace(between=np.zeros(self.n_arms))
-
-    def _fill(self, rows: Rows) -> None:
-        rows.told_between[: self._state.between.size] = self._state.between
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

@@ -1,130 +1,159 @@
-"""What index policies share: play the S arms of largest index ``mean + scale / sqrt(count)``.
+"""What index policies share: the S candidates of largest index ``mean + scale / sqrt(count)``.
 
-The scale never falls from round to round, so an arm's index at a later scale bounds its index until then. A
-*shortlist* holds every arm whose bound reaches a threshold; as long as the S-th best of the list does too, no
-other arm can be in the decision and none is looked at. Decisions are exactly those of a full scan.
+Means and radii are kept for each arm, and hold for any candidates. The scale never falls from round to round, so an
+arm's index at a later scale bounds its index until then. The *shortlist* has every arm whose index at the scale `end`
+reaches `outside`: it answers a request if the S-th best candidate on it reaches `outside`, too, since every other arm
+is below that. If not, a request of all arms has the list made again, and another looks at all its candidates. Decisions
+are exactly those of a full scan.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import inlined, kernel, lowest_bit
 from armtriage.kernels.order import top_first
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import CompiledPolicy
-from armtriage.policies.facts import within
-from armtriage.policies.lost import PATIENCE, all_as_least, as_least
+from armtriage.policies.evidence import TOLD, Evidence, counted
+from armtriage.policies.lost import all_as_least
+from armtriage.policies.request import ALL, Request, is_candidate, list_candidates
+from armtriage.policies.slate import SlatePolicy
 
 __all__ = [
     "IndexPolicy",
-    "IndexState",
+    "Shortlist",
     "lifetime",
     "lift_unseen",
+    "place",
     "rank",
-    "release",
-    "schedule",
+    "rate",
     "shorten",
-    "stale",
     "take_top",
     "take_unseen",
-    "update",
     "write_indices",
 ]
 
 _SMALL = 192  # up to so many arms a scan of all costs less than keeping a list
 _CHUNK = 256  # listed arms that are compared at once, so that flags and indices stay in the fastest cache
+_FEW = 16  # candidates that are fewer than a sixteenth of all arms are all looked at: few of them are on the list
 _LOWEST = np.finfo(np.float64).min
+_FRESH_BITS = np.uint64(0x0101010101010101)
+KNOWN, FRESH, WAITING = 0, 1, 2  # whether an arm was seen; if not, whether a reward of it is on its way
 
 
-class IndexState(Record):
-    """State of an index policy; `seats` says where an arm stands in the shortlist, -1 if nowhere."""
+class Shortlist(Record):
+    """Caches of an index policy, all of which follow from the evidence; `seats` says where an arm is listed, or -1."""
 
-    facts = ("counts", "sums", "between", "missed")
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    between: NDArray[np.float64]  # (K,) sums of r (1 - r), or empty where no index needs them
+    facts = ()
     means: NDArray[np.float64]  # -inf until observed; both with what lost rewards count for, see `policies.lost`
     radii: NDArray[np.float64]  # 1 / sqrt(count), 0 until observed
-    pending: NDArray[np.int64]  # rewards on their way
-    missed: NDArray[np.int64]  # rewards in a row that did not come
+    status: NDArray[np.uint8]
+    words: NDArray[np.uint64]  # the same memory, eight arms a word
     seats: NDArray[np.int64]
     listed: NDArray[np.int64]
     listed_means: NDArray[np.float64]
     listed_radii: NDArray[np.float64]
-    kept: NDArray[np.int64]
-    kept_values: NDArray[np.float64]
-    words: NDArray[np.uint64]  # scratch: a byte for each seat
+    kept: NDArray[np.int64]  # scratch
+    kept_values: NDArray[np.float64]  # scratch
+    flags: NDArray[np.uint64]  # scratch: a byte for each seat
+    levels: NDArray[np.float64]  # (2,) of the S-th index: among all arms, and among others
+    margins: NDArray[np.float64]  # (2,) how far below it arms are collected
     length: int  # of the list
-    unseen: int  # arms, but for those that many rewards were lost of
-    mute: int  # whether any reward has been lost
-    cursor: int  # into them
+    n_fresh: int
+    n_waiting: int
+    cursor: int  # no arm before it is fresh
     aim: int  # for `length`
     ordered: int  # whether the list is by arm
     hits: int  # listed arms that reached the level of the last round
     outside: float  # bound on the index of the others, up to the scale `end`
     end: float
-    level: float  # of the S-th index
-    margin: float
     reach: float
 
 
+def _new_shortlist(evidence: Evidence, budget: int, *, listing: bool) -> Shortlist:
+    """Return the caches of some evidence; few arms are all listed for good, and none where no list is wanted."""
+    room, n = evidence.counts.size, int(evidence.n_arms)
+    everything = listing and n <= max(_SMALL, 3 * budget)
+    count = evidence.counts + all_as_least(evidence.missed) + evidence.unheard
+    seen = count > 0
+    means, radii, status = np.full(room, -np.inf), np.zeros(room), np.zeros(room, np.uint8)
+    means[seen], radii[seen] = evidence.sums[seen] / count[seen], 1.0 / np.sqrt(count[seen])
+    status[:n] = np.where(seen, KNOWN, np.where(evidence.pending > 0, WAITING, FRESH))[:n]
+    return Shortlist(
+        means,
+        radii,
+        status,
+        status.view(np.uint64),
+        np.where(np.arange(room) < n, np.arange(room), -1) if everything else np.full(room, -1, np.int64),
+        np.arange(room, dtype=np.int64),
+        means.copy(),
+        radii.copy(),
+        np.zeros(room, np.int64),
+        np.zeros(room),
+        np.zeros(room // 8, np.uint64),
+        np.full(2, np.inf),
+        np.full(2, 0.05),
+        length=n if everything else 0,
+        n_fresh=int(np.count_nonzero(status == FRESH)),
+        n_waiting=int(np.count_nonzero(status == WAITING)),
+        cursor=0,
+        aim=2 * budget + int(math.sqrt(n * budget)),
+        ordered=1,
+        hits=0,
+        outside=-np.inf if listing else np.inf,
+        end=np.inf if everything else -1.0,
+        reach=0.1,
+    )
+
+
 @kernel
 @inlined
-def lifetime(state: IndexState, budget: int) -> int:
+def lifetime(own: Shortlist, request: Request) -> int:
     """Return for how many rounds a shortlist is made: each round uses up about a decision's worth of it."""
-    return 4 + 2 * state.aim // budget
+    return 4 + 2 * own.aim // request.arms.size
 
 
 @kernel
-@inlined
-def stale(state: IndexState, scale: float) -> bool:
-    """Whether the shortlist was made for smaller scales."""
-    return scale > state.end
-
-
-@kernel
-@inlined
-def _is_unseen(state: IndexState, a: int) -> bool:
-    return state.counts[a] == 0 and state.missed[a] < PATIENCE  # type: ignore[no-any-return]
-
-
-@kernel
-def _take_waiting(state: IndexState, taken: int, arms: NDArray[np.int64]) -> int:
-    """Take unseen arms whose first reward is on its way, the least asked first."""
+def _take_waiting(evidence: Evidence, own: Shortlist, request: Request, taken: int) -> int:
+    """Take unseen candidates whose first reward is on its way, the least asked first."""
     n = 0
-    for a in range(state.counts.size):
-        if _is_unseen(state, a) and state.pending[a] > 0:
-            state.kept[n] = a
-            state.kept_values[n] = -float(state.pending[a])
+    for arm in range(evidence.n_arms):
+        if own.status[arm] == WAITING and is_candidate(request, arm):
+            own.kept[n], own.kept_values[n] = arm, -float(evidence.pending[arm])
             n += 1
-    k = min(arms.size - taken, n)
-    top_first(state.kept_values, state.kept, n, k)
+    k = min(request.size - taken, n)
+    top_first(own.kept_values, own.kept, n, k)
     for i in range(k):
-        arms[taken + i] = state.kept[i]
+        request.arms[taken + i] = own.kept[i]
     return taken + k
 
 
 @kernel
 @inlined
-def take_unseen(state: IndexState, arms: NDArray[np.int64]) -> int:
-    """Fill `arms` with arms of infinite index, the least asked and then the smallest first; return how many."""
-    taken = 0
-    if state.unseen > 0:
-        a = state.cursor
-        while a < state.counts.size and taken < arms.size:
-            if _is_unseen(state, a) and state.pending[a] == 0:
-                arms[taken] = a
+def take_unseen(evidence: Evidence, own: Shortlist, request: Request) -> int:
+    """Fill `arms` with candidates of infinite index, the least asked and then the smallest first; return how many."""
+    taken, size = 0, request.size
+    if own.n_fresh > 0:
+        # What is chosen here may not be played, since another decision may be recorded: the cursor stays before it.
+        w, first, last = own.cursor >> 3, -1, (evidence.n_arms + 7) >> 3
+        while w < last and taken < size:
+            word = own.words[w] & _FRESH_BITS
+            if word != 0 and first < 0:
+                first = w
+            if request.epoch != ALL:
+                word &= request.words[w]
+            while word != 0 and taken < size:
+                request.arms[taken] = 8 * w + (lowest_bit(word) >> 3)
+                word &= word - np.uint64(1)
                 taken += 1
-            a += 1
-        # What is chosen here may not be played: another decision may be recorded in its place.
-        state.cursor = arms[0] if taken > 0 else a
-        if taken < arms.size and state.unseen > taken:
-            taken = _take_waiting(state, taken, arms)
+            w += 1
+        own.cursor = 8 * (w if first < 0 else first)
+    if own.n_waiting > 0 and taken < size:
+        taken = _take_waiting(evidence, own, request, taken)
     return taken
 
 
@@ -149,262 +178,234 @@ def _flag(
 
 
 @kernel
-def shorten(state: IndexState, k: int, end: float) -> None:
-    """List the arms whose index at the scale `end` reaches a threshold that some `AIM` arms pass.
+def shorten(evidence: Evidence, own: Shortlist, request: Request, k: int, end: float) -> None:
+    """List the arms whose index at the scale `end` reaches a threshold that some `aim` arms pass.
 
     `end` is a scale that will not be passed for some rounds: the list is exact until then.
     """
-    n_arms = state.counts.size
-    for i in range(state.length):
-        state.seats[state.listed[i]] = -1
-    threshold = state.level - state.reach
+    n_arms, level = evidence.n_arms, own.levels[int(request.epoch != ALL)]
+    for i in range(own.length):
+        own.seats[own.listed[i]] = -1
+    threshold = level - own.reach
     while True:
-        if not threshold < np.inf or state.reach > 1e3:
+        if not threshold < np.inf or own.reach > 1e3:
             threshold = _LOWEST
-        _flag(state.means, state.radii, state.words, 0, n_arms, end, threshold)
+        _flag(own.means, own.radii, own.flags, 0, n_arms, end, threshold)
         n = 0
         for w in range((n_arms + 7) >> 3):
-            word = state.words[w]
+            word = own.flags[w]
             while word != 0:
-                a = 8 * w + (lowest_bit(word) >> 3)
+                own.listed[n] = 8 * w + (lowest_bit(word) >> 3)
                 word &= word - np.uint64(1)
-                state.listed[n] = a
                 n += 1
-        if threshold == _LOWEST or n >= max(2 * k, state.aim // 2):
+        if threshold == _LOWEST or n >= max(2 * k, own.aim // 2):
             break
-        state.reach *= 2.0
-        threshold = state.level - state.reach
-    if n > 2 * state.aim:
-        state.reach = max(1e-9, 0.7 * state.reach)
+        own.reach *= 2.0
+        threshold = level - own.reach
+    if n > 2 * own.aim:
+        own.reach = max(1e-9, 0.7 * own.reach)
     for i in range(n):
-        a = state.listed[i]
-        state.seats[a] = i
-        state.listed_means[i] = state.means[a]
-        state.listed_radii[i] = state.radii[a]
-    state.length = n
-    state.ordered = 1
-    state.outside = threshold
-    state.end = end
+        arm = own.listed[i]
+        own.seats[arm] = i
+        own.listed_means[i] = own.means[arm]
+        own.listed_radii[i] = own.radii[arm]
+    own.length, own.ordered, own.outside, own.end = n, 1, threshold, end
+
+
+@kernel
+def _drop_others(own: Shortlist, request: Request, first: int, m: int) -> int:
+    """Keep, of the arms from `first` to m that were kept, the candidates; return how many are left in all."""
+    left = first
+    for i in range(first, m):
+        own.kept[left], own.kept_values[left] = own.kept[i], own.kept_values[i]
+        left += int(request.mask[own.kept[i]])
+    return left
 
 
 @kernel
 @inlined
-def _keep(state: IndexState, scale: float, level: float, k: int) -> int:
-    """Collect the listed arms whose index reaches `level`, the k largest among them; return how many."""
-    n, m, trimmed, floor = state.length, 0, 0, level
+def _keep(own: Shortlist, request: Request, scale: float, level: float, k: int) -> int:
+    """Collect the listed candidates whose index reaches `level`, the k largest among them; return how many."""
+    whole, n, m, known, trimmed, floor = request.epoch == ALL, own.length, 0, 0, 0, level
+    kept, values, listed, means, radii = own.kept, own.kept_values, own.listed, own.listed_means, own.listed_radii
     for first in range(0, n, _CHUNK):
         last = min(n, first + _CHUNK)
-        _flag(state.listed_means, state.listed_radii, state.words, first, last, scale, floor)
+        _flag(means, radii, own.flags, first, last, scale, floor)
         for w in range(first >> 3, (last + 7) >> 3):
-            word = state.words[w]
+            word = own.flags[w]
             while word != 0:
                 i = 8 * w + (lowest_bit(word) >> 3)
                 word &= word - np.uint64(1)
-                state.kept[m] = state.listed[i]
-                state.kept_values[m] = state.listed_means[i] + scale * state.listed_radii[i]
+                kept[m], values[m] = listed[i], means[i] + scale * radii[i]
                 m += 1
+        if not whole:
+            m = _drop_others(own, request, known, m)
+            known = m
         if m > 2 * k + 64 and last < n:
             # Thousands may tie while counts are small: keep the best so far, and ask more of the others.
-            top_first(state.kept_values, state.kept, m, k)
+            top_first(values, kept, m, k)
             trimmed += m - k
-            m = k
+            m = known = k
             floor = np.inf
             for i in range(k):
-                floor = min(floor, state.kept_values[i])
-            if state.ordered > 0:
+                floor = min(floor, values[i])
+            if own.ordered > 0:
                 floor = np.nextafter(floor, np.inf)
-    state.hits = m + trimmed
+    own.hits = m + trimmed
     return m
 
 
 @kernel
 @inlined
-def take_top(state: IndexState, m: int, arms: NDArray[np.int64], taken: int) -> None:
-    """Fill the rest of `arms` with the best of the m arms that were kept, and note the index of the last."""
-    k = arms.size - taken
-    top_first(state.kept_values, state.kept, m, k)
-    level = np.inf
-    for i in range(k):
-        level = min(level, state.kept_values[i])
-        arms[taken + i] = state.kept[i]
-    state.level = level
-
-
-@kernel
-@inlined
-def rank(state: IndexState, scale: float, arms: NDArray[np.int64], taken: int) -> bool:
-    """Fill the rest of `arms` with the observed arms of largest index, ties to the smallest.
-
-    False, if an arm outside the shortlist might belong there: `shorten` and try again.
-    """
-    k = arms.size - taken
-    floor = state.level - state.margin if state.level < np.inf else _LOWEST
+def _search(own: Shortlist, request: Request, scale: float, k: int) -> int:
+    """Collect at least k listed candidates, if there are as many; return how many."""
+    which = int(request.epoch != ALL)
+    level, margin = own.levels[which], own.margins[which]
+    floor = level - margin if level < np.inf else _LOWEST
     while True:
-        m = _keep(state, scale, floor, k)
-        if m >= k:
+        m = _keep(own, request, scale, floor, k)
+        if m >= k or floor == _LOWEST:
             break
-        if floor == _LOWEST:
+        margin *= 4.0
+        floor = level - margin if margin < 1e3 else _LOWEST
+    own.margins[which] = max(1e-9, min(1.0, (0.8 if own.hits > k + 1 + k // 8 else 1.25) * margin))
+    return m
+
+
+@kernel
+@inlined
+def take_top(own: Shortlist, request: Request, m: int, taken: int) -> float:
+    """Fill the rest of `arms` with the best of the m arms that were kept; note and return the index of the last."""
+    k, level = request.size - taken, np.inf
+    arms, kept, values = request.arms, own.kept, own.kept_values
+    top_first(values, kept, m, k)
+    for i in range(k):
+        level = min(level, values[i])
+        arms[taken + i] = kept[i]
+    own.levels[int(request.epoch != ALL)] = level
+    return level
+
+
+@kernel
+def _rank_all(evidence: Evidence, own: Shortlist, request: Request, taken: int, scale: float) -> None:
+    """Look at all candidates that were observed: where they are few, or the list does not say."""
+    list_candidates(evidence, request)
+    m = 0
+    for i in range(request.n):
+        arm = request.among[i]
+        own.kept[m], own.kept_values[m] = arm, own.means[arm] + scale * own.radii[arm]
+        m += own.status[arm] == KNOWN
+    take_top(own, request, m, taken)
+
+
+@kernel
+@inlined
+def rank(evidence: Evidence, own: Shortlist, request: Request, taken: int, scale: float) -> bool:
+    """Fill the rest of `arms` with the observed candidates of largest index, ties to the smallest.
+
+    False, if the list is too old or too short to say: `shorten` it and try again.
+    """
+    k = request.size - taken
+    if request.epoch == ALL or _FEW * request.n >= evidence.n_arms:
+        if scale > own.end:
             return False
-        state.margin *= 4.0
-        floor = state.level - state.margin if state.margin < 1e3 else _LOWEST
-    factor = 0.8 if state.hits > k + 1 + k // 8 else 1.25
-    state.margin = max(1e-9, min(1.0, factor * state.margin))
-    take_top(state, m, arms, taken)
-    return state.level >= state.outside
+        m = _search(own, request, scale, k)
+        if m >= k and take_top(own, request, m, taken) >= own.outside:
+            return True
+        if request.epoch == ALL:
+            return False
+    _rank_all(evidence, own, request, taken, scale)
+    return True
+
+
+@kernel
+def place(params: Any, evidence: Evidence, own: Shortlist, arms: NDArray[np.int64]) -> None:
+    """Say whether arms are known, fresh or waiting: `expect` of every index policy."""
+    for i in range(arms.size):
+        arm = arms[i]
+        old, new = own.status[arm], KNOWN
+        if counted(evidence, arm) == 0.0:
+            new = FRESH if evidence.pending[arm] == 0 else WAITING
+        if new != old:
+            own.n_fresh += int(new == FRESH) - int(old == FRESH)
+            own.n_waiting += int(new == WAITING) - int(old == WAITING)
+            own.status[arm] = new
+            if new == FRESH:
+                own.cursor = min(own.cursor, arm)
 
 
 @kernel
 @inlined
-def _rate(state: IndexState, a: int, mean: float, radius: float) -> None:
-    """Note what an arm's index is made of, and list the arm if it may now be among the best."""
-    state.means[a] = mean
-    state.radii[a] = radius
-    seat = state.seats[a]
-    if seat < 0 and mean + state.end * radius >= state.outside:
-        seat = state.length
-        state.length = seat + 1
-        state.seats[a] = seat
-        state.listed[seat] = a
-        state.ordered = 0
-    if seat >= 0:
-        state.listed_means[seat] = mean
-        state.listed_radii[seat] = radius
-
-
-@kernel
-@inlined
-def update(
-    params: object,
-    state: IndexState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
+def rate(
+    params: Any,
+    evidence: Evidence,
+    own: Shortlist,
+    request: Request,
     seen: NDArray[np.int64],
     rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
+    event: int,
 ) -> None:
-    """Record the rewards of the first n arms of `seen`."""
-    for i in range(n):
-        a = seen[i]
-        count = state.counts[a] + 1
-        if state.mute > 0:
-            state.unseen -= _is_unseen(state, a)
-            state.missed[a] = 0
-        elif count == 1:
-            state.unseen -= 1
-        total = state.sums[a] + rewards[i]
-        state.counts[a] = count
-        state.sums[a] = total
-        if state.between.size > 0:
-            state.between[a] += rewards[i] * (1.0 - rewards[i])
-        if scheduled:
-            state.pending[a] -= 1
-        _rate(state, a, total / count, 1.0 / math.sqrt(count))
+    """Note what the indices of these arms are made of, and list those that may now be among the best.
+
+    It is `learn` of every index policy. Arrays are taken out of the records before the loop, which runs once an arm.
+    """
+    if event != TOLD or own.n_fresh + own.n_waiting > 0:
+        place(params, evidence, own, seen)
+    whole = event == TOLD and evidence.mute + evidence.weighed == 0  # neither lost rewards nor open decisions count
+    counts, sums, means, radii, seats = evidence.counts, evidence.sums, own.means, own.radii, own.seats
+    listed_means, listed_radii, end, outside = own.listed_means, own.listed_radii, own.end, own.outside
+    for i in range(seen.size):
+        arm = seen[i]
+        count = float(counts[arm]) if whole else counted(evidence, arm)
+        mean, radius = -np.inf, 0.0
+        if count > 0.0:
+            mean, radius = sums[arm] / count, 1.0 / math.sqrt(count)
+        means[arm], radii[arm] = mean, radius
+        seat = seats[arm]
+        if seat < 0 and mean + end * radius >= outside:
+            seat = own.length
+            own.length = seat + 1
+            seats[arm], own.listed[seat], own.ordered = seat, arm, 0
+        if seat >= 0:
+            listed_means[seat], listed_radii[seat] = mean, radius
 
 
 @kernel
-def schedule(params: object, state: IndexState, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
-    """Count rewards that are on their way, so that open decisions spread over unseen arms."""
-    for i in range(arms.size):
-        state.pending[arms[i]] += 1
-
-
-@kernel
-def release(params: object, state: IndexState, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
-    """Forget rewards that will not come; an arm still unseen is offered again."""
-    for i in range(arms.size):
-        a = arms[i]
-        state.pending[a] -= 1
-        state.missed[a] += 1
-        state.mute = 1
-        count = state.counts[a] + as_least(state.missed[a])
-        if count == 0:
-            state.cursor = min(state.cursor, a)
-        elif state.missed[a] >= PATIENCE:
-            state.unseen -= state.counts[a] == 0 and state.missed[a] == PATIENCE
-            _rate(state, a, state.sums[a] / count, 1.0 / math.sqrt(count))
-
-
-@kernel
-def lift_unseen(state: IndexState, size: int, weights: NDArray[np.float64]) -> None:
+def lift_unseen(evidence: Evidence, own: Shortlist, size: int, weights: NDArray[np.float64]) -> None:
     """Give arms of infinite index weights such that a best decision has as many of them as possible.
 
     First come those that were never scheduled. One whose first reward is on its way counts the less, the more often
     it was asked. Only then do the other indices count. `size` is that of the largest decision.
     """
-    if state.unseen == 0:
+    if own.n_fresh + own.n_waiting == 0:
         return
     largest = 0.0
-    for a in range(weights.size):
-        if not _is_unseen(state, a):
-            largest = max(largest, abs(weights[a]))
+    for arm in range(weights.size):
+        if own.status[arm] == KNOWN:
+            largest = max(largest, abs(weights[arm]))
     waiting = 2.0 * size * (1.0 + largest)
-    for a in range(weights.size):
-        if _is_unseen(state, a):
-            if state.pending[a] > 0:
-                weights[a] = waiting * (1.0 + 1.0 / state.pending[a])
-            else:
-                weights[a] = waiting * 4.0 * size
+    for arm in range(weights.size):
+        if own.status[arm] == WAITING:
+            weights[arm] = waiting * (1.0 + 1.0 / evidence.pending[arm])
+        elif own.status[arm] == FRESH:
+            weights[arm] = waiting * 4.0 * size
 
 
 @kernel
-def write_indices(state: IndexState, scale: float, arms: NDArray[np.int64], beliefs: NDArray[np.float64]) -> None:
-    """Write the index of each arm; that of an arm which nothing is known of is infinite."""
-    for i in range(arms.size):
-        arm = arms[i]
-        beliefs[0, i] = np.inf if _is_unseen(state, arm) else state.means[arm] + scale * state.radii[arm]
+def write_indices(own: Shortlist, request: Request, scale: float) -> None:
+    """Write the index of each arm chosen; that of an arm which nothing is known of is infinite."""
+    for i in range(request.size):
+        arm = request.arms[i]
+        request.beliefs[0, i] = np.inf if own.status[arm] != KNOWN else own.means[arm] + scale * own.radii[arm]
 
 
-class IndexPolicy(CompiledPolicy):
-    """A policy with this state."""
+class IndexPolicy(SlatePolicy):
+    """A policy with these caches."""
 
     learns_at_once = True
+    listing: ClassVar[bool] = True
+    """Whether there is a shortlist, for indices that fall with the scale."""
 
-    def _rebuild(self) -> None:
-        state = self._state
-        self._check_tallied(state.counts, state.sums)
-        within("between", state.between, 0.0, state.counts[: state.between.size] / 4.0)
-        within("missed", state.missed, 0, self._asked)
-        counts = state.counts + all_as_least(state.missed)
-        seen = counts > 0
-        state.means[seen] = state.sums[seen] / counts[seen]
-        state.radii[seen] = 1.0 / np.sqrt(counts[seen])
-        state.pending[:], state.mute = self._awaited(), int(state.missed.any())
-        state.unseen = np.count_nonzero(~seen)
-        # Few arms are listed for good, in order; many are listed again by the next decision.
-        state.listed_means[:], state.listed_radii[:] = state.means, state.radii
-
-    def new_state(self) -> IndexState:
-        """Return the state before the first round; few arms are all listed for good."""
-        n, budget = self.n_arms, self.budget
-        everything = n <= max(_SMALL, 3 * budget)
-        aim = 2 * budget + int(math.sqrt(n * budget))
-        return IndexState(
-            np.zeros(n, np.int64),
-            np.zeros(n),
-            np.zeros(0),
-            np.full(n, -np.inf),
-            np.zeros(n),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            np.arange(n, dtype=np.int64) if everything else np.full(n, -1, np.int64),
-            np.arange(n, dtype=np.int64),
-            np.full(n, -np.inf),
-            np.zeros(n),
-            np.zeros(n, np.int64),
-            np.zeros(n),
-            np.zeros((n + 7) // 8, np.uint64),
-            length=n if everything else 0,
-            unseen=n,
-            mute=0,
-            cursor=0,
-            aim=aim,
-            ordered=1,
-            hits=0,
-            outside=-np.inf,
-            end=np.inf if everything else -1.0,
-            level=np.inf,
-            margin=0.05,
-            reach=0.1,
-        )
+    def new_own(self, evidence: Evidence) -> Shortlist:
+        """Return the caches of some evidence."""
+        return _new_shortlist(evidence, self.budget, listing=self.listing)

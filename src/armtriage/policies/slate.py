@@ -1,0 +1,636 @@
+"""SlatePolicy: a policy of one `choose` and one `learn`, whichever arms may be chosen.
+
+``choose(params, evidence, own, request) -> committed`` fills ``request.arms[:request.size]`` with candidates of the
+request, in any order, and returns whether that can never change again. ``learn(params, evidence, own, request, seen,
+rewards, event)`` brings the caches in `own` in line with the evidence of the arms `seen`, which `event` happened to.
+``believe(params, evidence, own, request)`` writes what was believed of the arms chosen. The same kernels run in `ask`
+and `tell` and in the loop of `simulate`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from functools import cache, cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.certificate import Tally
+from armtriage.decisions import ArmSet, Decision, TopS
+from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, inlined, kernel
+from armtriage.kernels.order import sort_arms
+from armtriage.kernels.random import stream
+from armtriage.kernels.record import Record, RecordLayout
+from armtriage.policies.changing import is_mask
+from armtriage.policies.earlier import evidence_before, is_before
+from armtriage.policies.evidence import (
+    LOST,
+    TOLD,
+    WEIGHED,
+    Evidence,
+    evidence_from,
+    evidence_of,
+    grown,
+    lose,
+    new_evidence,
+    part,
+    record,
+    schedule,
+    settle,
+    start_again,
+    tally_of,
+)
+from armtriage.policies.facts import facts_of, require, restore_arrays, take_facts, within
+from armtriage.policies.lock import locked
+from armtriage.policies.lost import PATIENCE
+from armtriage.policies.policy import Policy
+from armtriage.policies.request import (
+    ALL,
+    SOME,
+    Request,
+    begin,
+    count_candidates,
+    expose,
+    list_candidates,
+    new_request,
+)
+from armtriage.policies.rewards import Told
+
+__all__ = ["Kernels", "SlatePolicy", "choose", "decide", "learn", "name_of", "weigh"]
+
+_NONE = np.empty(0, np.int64)
+_RAW, _CLOSE, _TEACH, _WEIGH = range(4)
+_GHOSTS = (*Tally._fields, "exposures", "divisors")
+
+
+class Kernels(NamedTuple):
+    """The compiled functions of a policy."""
+
+    choose: Callable[..., bool]
+    learn: Callable[..., None]
+    believe: Callable[..., None]
+    expect: Callable[..., None] | None = None
+    """``expect(params, evidence, own, arms)`` is told that rewards of arms are on their way, where that matters."""
+    weigh: Callable[..., None] | None = None
+    """``weigh(params, evidence, own, request, offset, weights)`` writes a weight for each arm, by the sum of which a
+    decision of a set is chosen."""
+
+
+class Post(Record):
+    """Everything that a policy works on between two calls from Python, which hand it over as one address."""
+
+    params: Record
+    evidence: Evidence
+    own: Record
+    request: Request
+
+
+def name_of(kernels: Kernels) -> str:
+    """Return a name for machine code that is made of a policy's kernels: where the first of them comes from."""
+    return kernels.choose.__module__.replace(".", "_")
+
+
+def open_post(address: Any) -> Any:
+    """Stand for the function that finds a post by its address, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def choose(*arguments: Any) -> bool:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def learn(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def believe(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def expect(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+@kernel
+def _expect_nothing(params: Any, evidence: Evidence, own: Any, arms: NDArray[np.int64]) -> None:
+    pass
+
+
+def weigh(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+@inlined
+def decide(params: Any, evidence: Evidence, own: Any, request: Request) -> bool:
+    """Fill `arms` with the policy's choice, or with all candidates where they are no more than there are slots."""
+    if request.size < request.n:
+        return choose(params, evidence, own, request)
+    list_candidates(evidence, request)
+    for i in range(request.n):
+        request.arms[i] = request.among[i]
+    return False
+
+
+def _ask(address: int, number: int, epoch: int, own: bool) -> int:
+    """Choose among the candidates; where the arms are what is revealed and `own`, count and schedule them, too.
+
+    Return how many candidates there are; if there are none, nothing has changed.
+    """
+    post = open_post(address)
+    evidence, request = post.evidence, post.request
+    n: int = evidence.n_arms
+    if epoch != ALL:
+        n = count_candidates(evidence, request)
+        if n == 0:
+            return 0
+    begin(request, number, ALL if n == evidence.n_arms else epoch, n)
+    decide(post.params, evidence, post.own, request)
+    arms = request.arms[: request.size]
+    sort_arms(arms)
+    believe(post.params, evidence, post.own, request)
+    if own:
+        expose(evidence, request)
+        schedule(evidence, arms)
+        expect(post.params, evidence, post.own, arms)
+    return n
+
+
+def _note(address: int, epoch: int, size: int, shown: int) -> None:
+    """Count the first arms of the request as a decision, if there are any, and schedule the first arms seen."""
+    post = open_post(address)
+    evidence, request, seen = post.evidence, post.request, post.request.seen[:shown]
+    if size > 0:
+        request.epoch, request.size = epoch, size
+        expose(evidence, request)
+    schedule(evidence, seen)
+    expect(post.params, evidence, post.own, seen)
+
+
+@kernel
+def _to_unit(request: Request, n: int) -> int:
+    """Map the first n rewards to [0, 1]; return -1, or the place of one that is out of range: then none has changed."""
+    rewards, zero, width = request.rewards, request.zero, request.width
+    for i in range(n):
+        if not request.low <= rewards[i] <= request.high:
+            return i
+    if zero != 0.0 or width != 1.0:
+        for i in range(n):
+            rewards[i] = min(1.0, max(0.0, (rewards[i] - zero) / width))
+    return -1
+
+
+@kernel
+def _weigh(evidence: Evidence, seen: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    """Let arms count so many least rewards beside those told, and put in their place by how much that is more."""
+    evidence.weighed = 1
+    for i in range(seen.size):
+        weight = weights[i]
+        weights[i] -= evidence.unheard[seen[i]]
+        evidence.unheard[seen[i]] = weight
+
+
+def _tell(address: int, number: int, known: int, told: int, n: int, mode: int) -> int:
+    """Take rewards of a decision, or weights of arms; return -1, or the place of a reward that is out of range.
+
+    Of the n arms that are seen, the first `known` were told before, and the rewards of those from `told` on are lost.
+    """
+    post = open_post(address)
+    evidence, own, request = post.evidence, post.own, post.request
+    seen, rewards = request.seen, request.rewards
+    if mode == _RAW:
+        bad = _to_unit(request, told)
+        if bad >= 0:
+            return bad
+    request.number = number
+    if mode == _WEIGH:
+        _weigh(evidence, seen[:told], rewards[:told])
+    else:
+        if mode == _TEACH:
+            part(evidence)
+        record(evidence, request.stream, number, seen[known:told], rewards[known:told])
+    first, last, event = known, told, WEIGHED if mode == _WEIGH else TOLD
+    while True:
+        learn(post.params, evidence, own, request, seen[first:last], rewards[first:last], event)
+        if last == n:
+            break
+        lose(evidence, seen[told:n])
+        first, last, event = told, n, LOST
+    if mode <= _CLOSE:
+        settle(evidence, seen[:told], rewards[:told])
+    return -1
+
+
+class _Entries(NamedTuple):
+    """What Python calls: kernels that take the address of a post."""
+
+    ask: Callable[..., int]
+    note: Callable[..., None]
+    tell: Callable[..., int]
+
+
+@cache
+def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
+    """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
+    name, find, noted = name_of(kernels), Opener(kind), kernels.expect or _expect_nothing
+    one = bind(decide, f"decide_{name}", choose=kernels.choose)
+    entries = _Entries(
+        bind(_ask, f"ask_{name}", open_post=find, decide=one, believe=kernels.believe, expect=noted),
+        bind(_note, f"note_{name}", open_post=find, expect=noted),
+        bind(_tell, f"tell_{name}", open_post=find, learn=kernels.learn),
+    )
+    compile_now(entries.ask, int, int, int, bool)
+    compile_now(entries.note, int, int, int, int)
+    compile_now(entries.tell, int, int, int, int, int, int)
+    return entries
+
+
+class SlatePolicy(Policy):
+    """A policy with kernels that choose and learn from one `Evidence`; all arms are but one set of candidates.
+
+    Over a decision set, the oracle finds the decision of largest weight by the kernel `weigh`; with `TopS`, `choose`
+    chooses by the same rule in less time, though random numbers may differ.
+    """
+
+    kernels: ClassVar[Kernels]
+    draws: ClassVar[bool] = False
+    """Whether beliefs are luck and a posterior."""
+    _of_this_process = Policy._of_this_process | {"_own", "_params", "_request", "_candidates", "_post", "_entries"}
+    _may_change = True
+    _settles_at_once = False  # a reward is on its way until its decision is closed
+    _format = 4
+
+    @abstractmethod
+    def params(self) -> Any:
+        """Return the parameters of the kernels."""
+
+    @abstractmethod
+    def new_own(self, evidence: Evidence) -> Any:
+        """Return the caches of some evidence."""
+
+    def renewed_own(self, old: Any) -> Any:
+        """Return the caches after arms were added, or have begun again."""
+        return self.new_own(self._evidence)
+
+    @property
+    def throws_coins(self) -> bool:
+        """Whether a reward between 0 and 1 counts in draws as 1 with that probability, and else as 0."""
+        return False
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the kernels choose decisions, and not an oracle."""
+        return self.decisions is None or isinstance(self.decisions, TopS)
+
+    @cached_property
+    def _params(self) -> Any:
+        return self.params()
+
+    @cached_property
+    def _stream(self) -> np.uint64:
+        return stream(self.seed, "policy")
+
+    # Made when first needed: a policy that is only simulated never fills a million arms of its own.
+    @cached_property
+    def _evidence(self) -> Evidence:
+        return new_evidence(self.n_arms, coin=self.throws_coins)
+
+    @cached_property
+    def _ghosts(self) -> dict[str, NDArray[Any]]:
+        """What was known of arms that have begun again: their pulls were part of what was lost."""
+        return {
+            name: np.zeros(0, np.float64 if name in ("sums", "between", "divisors") else np.int64) for name in _GHOSTS
+        }
+
+    @cached_property
+    def _own(self) -> Any:
+        return self.new_own(self._evidence)
+
+    def new_request(self, room: int, arms: NDArray[np.int64], stream: np.uint64) -> Request:
+        """Return a request that fills `arms`, for so many rows of evidence."""
+        return new_request(room, arms, stream, 4 if self.draws else 1, (*self.reward_range, *self._scale))
+
+    @cached_property
+    def _request(self) -> Request:
+        return self.new_request(self._evidence.counts.size, np.zeros(self.budget, np.int64), self._stream)
+
+    @cached_property
+    def _candidates(self) -> NDArray[np.bool_]:
+        """The mask of the request, for the arms that there are."""
+        return self._request.mask[: self.n_arms].view(np.bool_)
+
+    @cached_property
+    def _post(self) -> Post:
+        return Post(self._params, self._evidence, self._own, self._request)
+
+    @cached_property
+    def _entries(self) -> _Entries:
+        with compiling_for(self):
+            return _entries(self.kernels, self._post.layout)
+
+    @locked
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {name: array.copy() for name, array in facts_of(self._own).items()} if "_own" in vars(self) else {}
+        return {**super().__getstate__(), "_kept": kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = state.pop("_kept")
+        super().__setstate__(state)
+        if kept:
+            take_facts(self._own, kept)
+
+    @locked
+    def ask(self, eligible: Any = None) -> Decision:  # noqa: D102 - as in every policy
+        if self._delays is not None or self._clock is not None:
+            # What is refused has changed nothing.
+            self._check_any(int(np.count_nonzero(self._mask(eligible))), eligible is None)
+            self._grow_older()
+        if eligible is None and not self._roster.retired:
+            return self._ask_all()
+        return self._ask_some(self._mask(eligible), eligible is None)
+
+    def _mask(self, eligible: Any) -> NDArray[np.bool_]:
+        """Return a boolean for each arm, whether it may be chosen."""
+        roster, n = self._roster, self._roster.n_arms
+        if eligible is not None and is_mask(eligible):
+            mask = np.asarray(eligible)
+            if mask.shape != (n,):
+                raise ValueError(f"eligible must have a boolean for each of {n} arms, got {mask.shape}")
+        else:
+            mask = np.zeros(n, np.bool_)
+            mask[roster.live if eligible is None else roster.numbers(eligible, "eligible")] = True
+        for arm in roster.retired if roster.retired and eligible is not None else ():
+            if mask[arm]:
+                raise ValueError(f"eligible has {roster.said(arm)}, which is retired")
+        return mask
+
+    def _check_any(self, n: int, live: bool) -> None:
+        """Refuse a request without arms that may be chosen, whether `live` ones or those that were given."""
+        if n == 0:
+            self._check_some(_NONE if live else None)
+            raise ValueError("eligible must name an arm or more, got none")
+
+    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+        if given is not None or not self._plain or not self.in_loop:
+            return self._ask_slowly(None, given)
+        request = self._request
+        self._entries.ask(self._post.handle, self._asked, ALL, True)
+        return self._begin(request.arms.copy(), beliefs=request.beliefs.copy())
+
+    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+        if among.size == self.n_arms:
+            return self._ask_all(given)
+        return self._ask_slowly(among, given)
+
+    def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
+        """Return the next decision among the arms that a mask has."""
+        if not self._plain or self.decisions is not None:
+            among = np.flatnonzero(mask)
+            self._check_any(among.size, live)
+            return self._ask_among(among)
+        request = self._request
+        self._candidates[:] = mask
+        n = self._entries.ask(self._post.handle, self._asked, SOME, True)
+        self._check_any(n, live)
+        if n >= self.budget:
+            arms, beliefs = request.arms.copy(), request.beliefs.copy()
+        else:
+            arms, beliefs = request.arms[:n].copy(), request.beliefs[:, :n].copy()
+        return self._begin(arms, among=None if n == mask.size else self._set_of(mask, n), beliefs=beliefs)
+
+    def _set_of(self, mask: NDArray[np.bool_], n: int) -> ArmSet:
+        """Return the n candidates of the last request, of which the kernel has left the bits."""
+        few = mask.size > 32 * n
+        return ArmSet.of(np.flatnonzero(mask)) if few else ArmSet.of_bits(self._request.bits.tobytes(), n)
+
+    def _ask_slowly(self, among: NDArray[np.int64] | None, given: NDArray[np.int64] | None) -> Decision:
+        """Return the next decision where arms reveal others, an oracle is asked, or another decision is recorded."""
+        number = self._asked
+        arms, beliefs = self._chosen(number, among)
+        if given is not None and not np.array_equal(arms, given):
+            arms, beliefs = given, None
+        if among is None:
+            decision = self._begin(arms, beliefs=beliefs)
+        else:
+            shown = self._shown_among(arms, among)
+            decision = self._begin(arms, among=ArmSet.of(among), shown=shown, beliefs=beliefs)
+        self._note(among, arms, decision.shown)
+        return decision
+
+    def _chosen(
+        self, number: int, among: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        """Return the arms of round `number` among those given, or all, ascending, and what is believed of them."""
+        if self.decisions is not None and (among is not None or not self.in_loop):
+            return self._heaviest(number, among)
+        request = self._request
+        self._set_mask(among)
+        n = self.n_arms if among is None else among.size
+        self._entries.ask(self._post.handle, number, ALL if among is None else SOME, False)
+        size = min(n, self.budget)
+        return request.arms[:size].copy(), request.beliefs[:, :size].copy()
+
+    def _set_mask(self, among: NDArray[np.int64] | None) -> None:
+        if among is not None:
+            self._request.mask[:] = 0
+            self._request.mask[among] = 1
+
+    def _heaviest(
+        self, number: int, among: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        assert self.decisions is not None
+        weights = self.weights(self._params, self._evidence, self._own, self._request, number)
+        asleep = _NONE if among is None else np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True)
+        arms = self.decisions.maximise(weights, (), asleep)
+        if arms is None:
+            raise ValueError(
+                f"eligible must leave a decision of {self.decisions!r}, got {self.n_arms - asleep.size} arms"
+            )
+        return arms, weights[None, arms]
+
+    def weights(self, params: Any, evidence: Evidence, own: Any, request: Request, number: int) -> NDArray[np.float64]:
+        """Return the weights of round `number` for the oracle of a decision set, as `simulate` also asks for them."""
+        assert self.kernels.weigh is not None
+        weights = np.empty(self.n_arms)
+        request.number = number
+        self.kernels.weigh(params, evidence, own, request, self._offset, weights)
+        if self.decisions is not None and self.decisions.needs_costs:
+            # Nothing costs less than the least of reward_range, however optimistic an index is.
+            np.minimum(weights, 1.0 + self._offset, out=weights)
+        return weights
+
+    def _note(self, among: NDArray[np.int64] | None, arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+        """Count a decision, and the rewards that it shows as on their way."""
+        request, size = self._request, arms.size
+        self._set_mask(among)
+        request.arms[:size], request.seen[: shown.size] = arms, shown
+        self._entries.note(self._post.handle, ALL if among is None else SOME, size, shown.size)
+
+    def _select(self, number: int) -> NDArray[np.int64]:
+        return self._chosen(number, None)[0]
+
+    def _select_among(
+        self, number: int, among: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        return self._chosen(number, None if among.size == self.n_arms else among)
+
+    def _schedule(self, arms: NDArray[np.int64]) -> None:
+        self._note(None, _NONE, arms)
+
+    def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+        self._note(None if among.size == self.n_arms else among, arms, shown)
+
+    def _learn(
+        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
+    ) -> None:
+        bad = self._send(Told(number, arms, rewards, 0, missing), _RAW)
+        if bad >= 0:
+            raise self._out_of_range(rewards[bad], arms[bad])
+        if number < self._since:
+            self._count_before(number, arms, self._to_unit(rewards))
+        del self._open[number]
+
+    def _send(self, told: Told, mode: int) -> int:
+        request, m, n = self._request, told.arms.size, told.arms.size + told.missing.size
+        request.seen[:m], request.rewards[:m] = told.arms, told.rewards
+        if n > m:
+            request.seen[m:n] = told.missing
+        return self._entries.tell(self._post.handle, told.number, told.known, m, n, mode)
+
+    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        self._send(Told(number, arms, rewards), _TEACH)
+
+    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        self._send(Told(number, arms, rewards), _CLOSE)
+
+    def _release(self, arms: NDArray[np.int64]) -> None:
+        self._send(Told(0, _NONE, np.empty(0), 0, arms), _CLOSE)
+
+    def _catch_up(self, told: Told) -> None:
+        self._close_among(told._replace(missing=_NONE))
+
+    def _close_among(self, told: Told) -> None:
+        self._send(told if self.learns_at_once else told._replace(known=0), _CLOSE)
+
+    def _settle(self, told: Told) -> None:
+        self._count_before(told.number, told.arms, told.rewards)
+        self._close_among(told)
+        del self._open[told.number]
+
+    def _count_missed(self, seen: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
+        pass  # the evidence has it
+
+    @property
+    def _weighed(self) -> bool:
+        return bool(self._evidence.weighed)
+
+    def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        changed = weights != self._evidence.unheard[arms]
+        if changed.any():
+            self._send(Told(0, arms[changed], weights[changed]), _WEIGH)
+
+    def _take_in_arms(self) -> None:
+        if int(self._evidence.n_arms) < self.n_arms:
+            self._change(grown(self._evidence, self.n_arms))
+            if not self._plain:
+                self._graph_before(self.n_arms)
+
+    def _change(self, evidence: Evidence) -> None:
+        """Go on with evidence that has other arms, or other facts of them."""
+        old = self._own
+        for name in ("_own", "_request", "_candidates", "_post"):
+            vars(self).pop(name, None)
+        self._evidence = evidence
+        self._own = self.renewed_own(old)
+
+    def _forget(self, arms: list[int]) -> None:
+        evidence, divisors = self._evidence, self._roster.divisors()
+        known = {**self.tally._asdict(), "exposures": evidence.exposures[: self.n_arms] + evidence.rounds}
+        self._ghosts = {
+            name: np.append(self._ghosts[name], {**known, "divisors": divisors}[name][arms]) for name in _GHOSTS
+        }
+        start_again(evidence, arms)
+        self._change(evidence)
+
+    def _share_again(self, arms: list[int]) -> None:
+        pass  # shares of delta are those of the roster
+
+    @property
+    def tally(self) -> Tally:  # noqa: D102 - as in every policy
+        return tally_of(self._evidence)
+
+    @property
+    def _exposures(self) -> NDArray[np.int64] | None:
+        evidence, n = self._evidence, self.n_arms
+        always = self.decisions is not None or (evidence.rounds == self._asked and not self._roster.extra)
+        return None if always else evidence.exposures[:n] + evidence.rounds
+
+    @property
+    def _divisors(self) -> NDArray[np.float64]:
+        return self._roster.divisors()
+
+    def _forgotten(self) -> dict[str, NDArray[Any]]:
+        return self._ghosts
+
+    @property
+    def _silent(self) -> tuple[int, ...]:
+        return tuple(np.flatnonzero(self._evidence.missed >= PATIENCE).tolist())
+
+    def _known(self) -> dict[str, NDArray[Any]]:
+        known = {f"evidence.{name}": array for name, array in evidence_of(self._evidence).items()}
+        if self._ghosts["pulls"].size:
+            known |= {f"ghosts.{name}": array for name, array in self._ghosts.items()}
+        return known | {f"state.{name}": array for name, array in facts_of(self._own).items()}
+
+    def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+        if is_before(parts):
+            parts = evidence_before(parts, self)
+        require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
+        n, awaited, coin = self.n_arms, self._awaited(), self.throws_coins
+        self._evidence = evidence = evidence_from(parts["evidence"], n, self._asked, awaited, coin=coin)
+        for name in ("_own", "_request", "_candidates", "_post", "_ghosts"):
+            vars(self).pop(name, None)
+        if parts["ghosts"]:
+            self._restore_ghosts(parts["ghosts"])
+        self._check_told(tally_of(evidence))
+        if self.decisions is None and evidence.rounds == self._asked:
+            pulls = evidence.pulls.sum() + self._ghosts["pulls"].sum()
+            require(pulls in (0, self.budget * self._asked), "pulls must be those of all decisions")
+        return parts["state"]
+
+    def _check_told(self, closed: Tally) -> None:
+        """Refuse rewards that are not those of closed decisions, and of what was told of open ones."""
+        evidence, n = self._evidence, self.n_arms
+        counts, total = closed.counts + self._early() * self.learns_at_once, closed.sums.copy()
+        for number, told in self._parts.items() if self.learns_at_once else ():
+            for arm, reward in told.items():
+                total[arm] += 0.0 if self._roster.is_newer(arm, number) else reward
+        require(np.array_equal(evidence.counts[:n], counts), "what was told must be what was settled, and told since")
+        off = np.abs(evidence.sums[:n] - total)
+        require(off <= 1e-9 * (1.0 + counts), "sums must be those of closed decisions, and of what was told since")
+
+    def _restore_ghosts(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        size = arrays["pulls"].size
+        ghosts = {name: np.zeros(size, own.dtype) for name, own in self._ghosts.items()}
+        require(set(ghosts) == set(arrays), f"ghosts must have {', '.join(ghosts)}, got {', '.join(arrays)}")
+        restore_arrays(ghosts, arrays)
+        within("exposures of ghosts", ghosts["exposures"], 0, self._asked)
+        within("pulls of ghosts", ghosts["pulls"], 0, ghosts["exposures"])
+        within("counts of ghosts", ghosts["counts"], 0, self._asked)
+        within("sums of ghosts", ghosts["sums"], 0.0, ghosts["counts"])
+        within("between of ghosts", ghosts["between"], 0.0, ghosts["counts"] / 4.0)
+        within("shares of ghosts", ghosts["divisors"], 1.0, 1e30)
+        self._ghosts = ghosts
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        take_facts(self._own, arrays)
+        self._check_own()
+
+    def _check_own(self) -> None:
+        """Refuse facts of the caches, if they have any, that cannot be."""
