@@ -129,3 +129,17 @@ def test_a_policy_is_no_function() -> None:
         Guard(C2UCB(3, 2, 1), dimension=2, budget=1)
     with pytest.raises(TypeError, match="graph must be"):
         Guard(lambda number: [0])
+
+
+def test_options_of_a_guard_without_contexts_are_refused_beside_dimension() -> None:
+    with pytest.raises(TypeError, match="ContextualGuard takes no mode, got 'shadow'"):
+        Guard(lambda contexts: [0], dimension=2, budget=1, mode="shadow")
+
+
+def test_arguments_may_be_named_or_not() -> None:
+    def first(contexts: np.ndarray) -> list[int]:
+        return [0]
+
+    for policy in (Guard(first, 3, 1, dimension=2), Guard(proposer=first, graph=3, budget=1, dimension=2)):
+        assert type(policy) is ContextualGuard
+        assert (policy.n_arms, policy.budget, policy.dimension) == (3, 1, 2)

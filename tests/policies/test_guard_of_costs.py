@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from armtriage import (
-    DecisionCertificate,
+    Certificate,
     Explicit,
     Guard,
     GuardedThompson,
@@ -76,7 +76,7 @@ def test_what_is_promised_of_costs_holds_in_their_units(name: str, mode: str) ->
         paid += env.regret(decision.arms)
         one.tell(decision, env.rewards(number, decision.revealed))
     found = one.certificate()
-    assert isinstance(found, DecisionCertificate)
+    assert isinstance(found, Certificate)
     assert paid <= found.regret_bound
     assert env.regret(found.next_decision) <= found.next_bound + 1e-9
     worst = max(env.regret(one) for one in SETS[name])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from armtriage import (
-    DecisionCertificate,
+    Certificate,
     Explicit,
     FeedbackGraph,
     Guard,
@@ -70,7 +70,7 @@ def play(policy: Any, env: StochasticEnvironment, rounds: int, late: int = 0) ->
         if number % 100 == 99:
             there = env.eligible(number) if sleeping else None
             found = policy.certificate(eligible=there)
-            assert isinstance(found, DecisionCertificate)
+            assert isinstance(found, Certificate)
             if not found.contradictions:
                 assert lost <= found.regret_bound + 1e-9
                 assert env.regret(found.next_decision, number if sleeping else None) <= found.next_bound + 1e-9

@@ -36,7 +36,7 @@ def test_what_the_proofs_rest_on_holds_in_every_round(model: str, factor: float)
     n, d, size = 6, 2, 2
     thetas = rng.uniform(-0.6, 0.6, (n, d))
     policy = GuardedLinear(n, d, size, model=model, factor=factor, noise_scale=0.06, seed=7)
-    state, price = policy._state, policy._params.price
+    state, price = policy._state, policy._params
     book, ridge, forced = state.book, state.ridge, 0.0
     for _ in range(400):
         x = rng.uniform(-0.7, 0.7, (n, d))
@@ -90,10 +90,10 @@ def test_new_arms_start_from_what_is_shared_and_have_names() -> None:
         assert policy.n_arms == 17  # asking for a certificate makes arms known, too
         assert found.next_bound is not None
         assert found.next_bound > 0.5  # they are certified by rewards of their own
-    state = policies["hybrid"]._state.own
+    state = policies["hybrid"]._state.fit
     shared = state.shared_inverse @ state.moment
     assert np.linalg.norm(shared - theta) < 0.2
-    assert policies["hybrid"].certificate(x).next_decision == ("new",)
+    assert policies["hybrid"].certificate(x).next_decision.tolist() == ["new"]
 
 
 @pytest.mark.parametrize("model", ["shared", "disjoint", "hybrid"])
@@ -155,7 +155,7 @@ def test_open_pulls_make_an_arm_less_interesting() -> None:
     assert np.bincount(arms, minlength=6).min() >= 1
     for decision in policy.open_decisions:
         policy.tell(decision, {})
-    assert not policy._state.own.pending.any()
+    assert not policy._state.fit.pending.any()
 
 
 def test_decisions_of_others_teach_the_arms_that_they_had() -> None:
@@ -195,7 +195,7 @@ class Lifted:
         return slice(arm * self.shape[1], (arm + 1) * self.shape[1])
 
     def reach(self, arm: int) -> float:
-        price, part = self.policy._params.price, self.block(arm)
+        price, part = self.policy._params, self.block(arm)
         grown = np.linalg.slogdet(self.gram[part, part] / price.ridge)[1]
         return float(radius(price, grown + 2.0 * math.log(self.shape[0])))
 

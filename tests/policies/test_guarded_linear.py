@@ -22,9 +22,9 @@ from armtriage import (
     simulate,
 )
 from armtriage.kernels.jit import kernel
-from armtriage.policies.linear.adaptive import Fit, FitParams, adapt, learn, new_fit
-from armtriage.policies.linear.guarded_linear import find_widths
 from armtriage.policies.linear.pricing import radius
+from armtriage.policies.linear.regression import Fit, Params, adapt, learn, new_fit
+from armtriage.policies.linear.widths import find_widths
 
 RARE = 1e-6
 
@@ -34,7 +34,7 @@ def inside(policy: GuardedLinear, theta: np.ndarray) -> bool:
     ridge = policy._state.ridge
     centre = ridge.inverse[0] @ (ridge.moment[0] + ridge.moment_carry[0])
     gram = ridge.gram[0] + ridge.carry[0] + ridge.recent[0]
-    reach = radius(policy._params.price, ridge.log_det[0])
+    reach = radius(policy._params, ridge.log_det[0])
     return bool((theta - centre) @ gram @ (theta - centre) <= reach**2)
 
 
@@ -53,7 +53,7 @@ def test_what_the_proofs_rest_on_holds_in_every_round(env: LinearEnvironment, fa
     size, d, rounds = 3, env.dimension, 300
     about = {"noise_scale": env.noise_scale, "reward_range": env.reward_range}
     policy = GuardedLinear(env.n_arms, d, size, factor=factor, seed=7, **about)
-    price, book, ridge = policy._params.price, policy._state.book, policy._state.ridge
+    price, book, ridge = policy._params, policy._state.book, policy._state.ridge
     lost = forced = 0.0
     for t in range(rounds):
         x, before, steps = env.contexts(t), float(book.total), int(book.forced)
@@ -143,7 +143,7 @@ def test_next_slates_are_priced_by_pairs_and_named() -> None:
     for t in range(400):
         decision = policy.ask(x)
         policy.tell_revealed(decision, env.rewards(t, decision.arms))
-    assert policy.certificate(x).next_decision == ("tea",)
+    assert policy.certificate(x).next_decision.tolist() == ["tea"]
     assert policy.certificate(x).next_bound == 0.0
     worse = policy.certificate(x, next_decision=["milk"])
     assert worse.next_bound is not None
@@ -153,7 +153,7 @@ def test_next_slates_are_priced_by_pairs_and_named() -> None:
     assert str(worse).startswith("With 99% confidence, the 400 decisions so far have lost at most")
     assert worse.to_dict()["text"] == str(worse)
     among = policy.certificate(x[:2], eligible=["tea", "milk"])
-    assert among.next_decision == ("tea",)
+    assert among.next_decision.tolist() == ["tea"]
 
 
 def test_costs_are_certified_as_rewards_are() -> None:
@@ -188,7 +188,7 @@ def test_open_decisions_look_at_different_things() -> None:
     assert np.bincount(arms, minlength=3).min() >= 2
     for decision in policy.open_decisions:
         policy.tell(decision, {})
-    assert policy._state.fit.pending == 0
+    assert policy._state.fit.pending[0] == 0
     assert np.array_equal(policy._state.fit.open_gram, np.zeros((3, 3)))
 
 
@@ -197,9 +197,9 @@ def test_rewards_in_parts_and_lost_ones_close_what_was_open() -> None:
     decision = policy.ask(np.array([[0.5, 0.1], [0.3, 0.3], [0.0, 0.9], [0.2, 0.1]]))
     first, second, last = decision.arms.tolist()
     policy.tell(decision, {first: 0.5}, last=False)
-    assert policy._state.fit.pending == 2
+    assert policy._state.fit.pending[0] == 2
     policy.tell(decision, {last: 0.1})
-    assert policy._state.fit.pending == 0
+    assert policy._state.fit.pending[0] == 0
     assert policy._state.ridge.counts[0, 0] == 2
     assert second not in (first, last)
 
@@ -224,9 +224,9 @@ def test_decisions_of_others_count_at_their_own_price(tmp_path: Path) -> None:
 
 
 @kernel
-def _drive(params: FitParams, fit: Fit, ridge: Any, x: np.ndarray, r: np.ndarray, order: np.ndarray) -> None:
+def _drive(params: Params, fit: Fit, ridge: Any, x: np.ndarray, r: np.ndarray, order: np.ndarray) -> None:
     for i in range(order.size):
-        learn(params, fit, ridge, x[order[i]], r[order[i]])
+        learn(params, fit, ridge, 0, x[order[i]], r[order[i]])
         adapt(params, fit, ridge)
 
 
@@ -240,13 +240,15 @@ def test_a_million_rewards_agree_with_a_batch_solution() -> None:
     x[1], x[2:6], x[6:20], x[:, 5] = 0.0, x[6], x[0] * rng.uniform(-1, 1, (14, 1)), 0.0
     r, n = rng.uniform(-1.0, 1.0, 40), 10**6
     order = np.where(rng.random(n) < 0.5, 0, rng.integers(0, 40, n))
-    params, fit, ridge = FitParams(1.0, 6.0, 1.0), new_fit(6, 1.0, 6.0), new_ridge(1, 6, 6.0)
+    params = GuardedLinear(40, 6, 1, noise_scale=1.0).params()
+    assert (params.noise, params.ridge, params.norm_bound) == (1.0, 6.0, 1.0)
+    fit, ridge = new_fit(1, 6, 1.0, 6.0, by_arm=False, shares=False), new_ridge(1, 6, 6.0)
     for first, last in pairwise((0, 300, 5000, n)):  # between two times at which the inverse is computed anew
         _drive(params, fit, ridge, x, r, order[first:last])
         counts = np.bincount(order[:last], minlength=40)
         gram = (x * counts[:, None]).T @ x + fit.ridge * np.eye(6)
         expected = np.linalg.inv(gram)
-        np.testing.assert_allclose(fit.inverse, expected, rtol=1e-9, atol=1e-12 * expected.max())
+        np.testing.assert_allclose(fit.inverse[0], expected, rtol=1e-9, atol=1e-12 * expected.max())
     theta = expected @ (x * counts[:, None]).T @ r
     residual = float(counts @ (r - x @ theta) ** 2)
     assert fit.noise == pytest.approx(math.sqrt(residual / n), rel=0.05)

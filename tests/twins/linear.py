@@ -551,7 +551,7 @@ class ByArmTwin(GuardedTwin):
         return max(variance / spread, 1e-8)
 
     def fitted(self, policy: Any) -> tuple[list[float], list[float]]:
-        own = policy._state.own
+        own = policy._state.fit
         return [own.noise, own.ridge, *([own.shared_ridge] if self.shared else [])], [
             self.noise,
             self.ridges[1],

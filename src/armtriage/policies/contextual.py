@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LONGEST, check_contexts, check_count, check_number
 from armtriage.arms import Roster
-from armtriage.decisions import Decision
+from armtriage.decisions import ArmSet, Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.changing import is_mask
 from armtriage.policies.facts import require, restore_arrays, within
@@ -128,7 +128,6 @@ class ContextualPolicy(Policy):
         self._odd = np.zeros((2, len(features.columns)), np.int64)
 
     learns_at_once = True
-    _shown_name: ClassVar[str | None] = None  # of the class that makes it, if that is another
     takes_any_number: ClassVar[bool] = False
     """Whether `n_arms` may be None."""
     _signed = True
@@ -306,7 +305,7 @@ class ContextualPolicy(Policy):
         arms = candidates[chosen]
         if given is not None and not np.array_equal(arms, given):
             arms, chosen = given, np.searchsorted(candidates, given)
-        decision = self._begin(arms, contexts=rows[chosen], eligible=among)
+        decision = self._begin(arms, contexts=rows[chosen], among=None if among is None else ArmSet.of(among))
         self._schedule(arms, self._contexts_of(number, arms))
         return decision
 
@@ -441,7 +440,7 @@ class ContextualPolicy(Policy):
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self._shown_config().items())
-        return f"{self._shown_name or type(self).__name__}({shown})"
+        return f"{type(self).__name__}({shown})"
 
 
 def _own_features(features: Any) -> Any:

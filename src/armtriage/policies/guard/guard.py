@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self, Unpack
@@ -34,6 +35,8 @@ from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
 from armtriage.policies.proposals import Proposed, check_takes
 from armtriage.policies.rewards import Told
+from armtriage.policies.saved import part_of
+from armtriage.policies.slate import SlatePolicy
 
 __all__ = ["Guard"]
 
@@ -73,7 +76,23 @@ def _await(post: Post, arms: NDArray[np.int64], more: bool) -> None:
         elimination.lose(post.state.sets, arms)
 
 
-class Guard(Proposed, GuardedPolicy):
+class _ByProblem(ABCMeta):
+    """Makes the guard of a problem: with contexts, that is a `ContextualGuard`."""
+
+    def __call__(cls, *given: Any, **options: Any) -> Any:
+        if cls is not Guard or {"dimension", "features"}.isdisjoint(options):
+            return super().__call__(*given, **options)
+        about = dict(zip(("proposer", "graph", "budget"), given, strict=False)) | options
+        return ContextualGuard(n_arms=about.pop("graph", None), **about)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        # Otherwise all who read it would see the one above.
+        own = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
+
+class Guard(Proposed, GuardedPolicy, metaclass=_ByProblem):
     """Play what a proposer wants while it certainly loses little enough, and rounds of elimination otherwise.
 
     It assumes that an arm's mean is constant given all that the proposer sees: one that looks at the visitor of this
@@ -127,10 +146,6 @@ class Guard(Proposed, GuardedPolicy):
         patterns: int = 0,
         **options: Unpack[Options],
     ) -> None:
-        if "dimension" in options or "features" in options:
-            self.__class__ = ContextualGuard  # type: ignore[assignment]
-            ContextualGuard.__init__(self, proposer, graph, budget=budget, delta=delta, factor=factor, **options)  # type: ignore[arg-type]
-            return
         if graph is None:
             raise TypeError("graph must be a FeedbackGraph or a number of arms without dimension, got None")
         super().__init__(
@@ -310,7 +325,7 @@ class Guard(Proposed, GuardedPolicy):
     def _gather(self) -> Crowd:
         if self._inner is not None:
             self._share()
-            self._inner._gather()
+            self._inner._take_in_arms()
         return super()._gather()
 
     def _select_among(
@@ -325,37 +340,36 @@ class Guard(Proposed, GuardedPolicy):
             return crowd.choose(number, among)
         return crowd.choose(number, among, self._proposal(number, among))
 
-    @property
-    def _crowds(self) -> list[Crowd]:
-        """The guard's own rows, and those of a policy that proposes."""
-        inner = None if self._inner is None else self._inner._crowd
-        return [crowd for crowd in (self._crowd, inner) if crowd is not None]
-
     def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
-        if not self._crowds:
-            super()._count_among(among, arms, shown)
-        for crowd in self._crowds:
-            crowd.count(among, arms, shown)
+        super()._count_among(among, arms, shown)
+        if self._inner is not None and self._crowd is not None:
+            self._inner._count_among(among, arms, shown)
 
     def _close_among(self, told: Told) -> None:
-        for crowd in self._crowds:
-            crowd.close(told)
+        super()._close_among(told)
+        if self._inner is not None:
+            self._inner._close_among(told)
 
     def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
-        for crowd in self._crowds:
-            crowd.weigh(arms, weights)
+        super()._weigh(arms, weights)
+        if self._inner is not None:
+            self._inner._weigh(arms, weights)
 
     def _forget(self, arms: list[int]) -> None:
         super()._forget(arms)
         if self._inner is not None:
             self._inner._forget(arms)
 
+    def _share_again(self, arms: list[int]) -> None:
+        super()._share_again(arms)
+        if self._inner is not None:
+            self._inner._share_again(arms)
+
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         assert self._inner is not None
-        for crowd in self._crowds:
-            crowd.teach(number, arms, rewards)
-        if self._crowd is None:
-            self._inner._update(number, arms, rewards)
+        if self._crowd is not None:
+            self._crowd.teach(number, arms, rewards)
+        self._inner._teach(number, arms, rewards)
 
     def _catch_up(self, told: Told) -> None:
         if self._over is not None:
@@ -382,28 +396,49 @@ class Guard(Proposed, GuardedPolicy):
         if self._inner is not None:
             self._inner._release(arms)
 
+    @property
+    def _format(self) -> int:  # type: ignore[override]
+        return self._inner._format if self._inner is not None else GuardedPolicy._format
+
+    def _inner_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what a file keeps of a policy that proposes, beside what the guard knows."""
+        inner, known = self._inner, dict[str, NDArray[Any]]()
+        if isinstance(inner, SlatePolicy):
+            known = inner._known()
+        elif inner is not None:
+            known = inner._arrays() if inner._crowd is None else inner._crowd.arrays()
+        return {f"proposer.{name}": array for name, array in known.items()}
+
     def _arrays_among(self) -> dict[str, NDArray[Any]]:
-        inner = None if self._inner is None else self._inner._crowd
-        kept = {} if inner is None else {f"proposer.{name}": array for name, array in inner.arrays().items()}
-        return super()._arrays_among() | kept
+        return super()._arrays_among() | self._inner_arrays()
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return facts_of(self._book_state) | self._set_arrays() | self._inner_arrays()
+
+    def _restore_inner(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what `_inner_arrays` returned: the policy has seen what the guard has, and must know the same."""
+        inner, known = self._inner, part_of(arrays, "proposer.")
+        if inner is None:
+            require(not known, "a function that proposes has no state")
+            return
+        self._share()
+        if isinstance(inner, SlatePolicy):
+            parts = {name: part_of(known, f"{name}.") for name in ("evidence", "ghosts", "state", "tally", "rows")}
+            if not parts["evidence"]:
+                rows = self._crowd is not None
+                parts |= {"rows": known} if rows else {"tally": self.tally._asdict(), "state": known}
+            inner._restore(inner._restore_known(parts))
+        elif self._crowd is None:
+            inner._restore(known)
+        else:
+            crowd = inner._crowd = inner._new_crowd()
+            crowd.share_all(self._roster, self.n_arms)
+            early = self._early() if self.learns_at_once else np.zeros(self.n_arms, np.int64)
+            crowd.restore(known, self._asked, self._awaited(), early)
 
     def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._restore_among({name: array for name, array in arrays.items() if not name.startswith("proposer.")})
-        kept = {name: array for name, array in arrays.items() if name.startswith("proposer.")}
-        if self._inner is None:
-            require(not kept, "a function that proposes has no state")
-            return
-        self._share()
-        crowd = self._inner._crowd = self._inner._new_crowd()
-        crowd.share_all(self._roster, self.n_arms)
-        early = self._early() if self.learns_at_once else np.zeros(self.n_arms, np.int64)
-        given = {name.removeprefix("proposer."): array for name, array in kept.items()}
-        crowd.restore(given, self._asked, self._awaited(), early)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        inner = {} if self._inner is None else self._inner._arrays()
-        own = facts_of(self._book_state) | self._set_arrays()
-        return own | {f"proposer.{name}": array for name, array in inner.items()}
+        self._restore_inner(arrays)
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         for name in ("_book_state", "_post"):
@@ -413,13 +448,7 @@ class Guard(Proposed, GuardedPolicy):
         take_facts(self._book_state, {name: array for name, array in own.items() if name not in of_sets})
         self._rebuild_guard()
         self._restore_sets(of_sets, self._rebuild_guard)
-        inner = {name.removeprefix("proposer."): array for name, array in arrays.items() if name not in own}
-        if self._inner is None:
-            require(not inner, "a function that proposes has no state")
-        else:
-            # It has seen what the guard has, and must know the same of it.
-            self._share()
-            self._inner._restore(inner)
+        self._restore_inner(arrays)
 
     def _saved_config(self) -> dict[str, Any]:
         recipe = None

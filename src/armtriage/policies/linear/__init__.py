@@ -1,18 +1,14 @@
 """Policies for arms that come with contexts."""
 
 from armtriage.policies.linear.c2ucb import C2UCB
-from armtriage.policies.linear.certificate import ContextualCertificate
 from armtriage.policies.linear.contextual_guard import ContextualGuard
-from armtriage.policies.linear.guarded_by_arm import GuardedByArm
 from armtriage.policies.linear.guarded_linear import GuardedLinear
 from armtriage.policies.linear.hierarchical import HierarchicalElimination, StageTriage
 from armtriage.policies.linear.linear_thompson import LinearThompsonSampling
 
 __all__ = [
     "C2UCB",
-    "ContextualCertificate",
     "ContextualGuard",
-    "GuardedByArm",
     "GuardedLinear",
     "HierarchicalElimination",
     "LinearThompsonSampling",

@@ -13,7 +13,8 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink
-from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
+from armtriage.policies.compiled import Kernels
+from armtriage.policies.linear.ridge_policy import RidgePolicy
 from armtriage.policies.options import Options
 
 __all__ = ["C2UCB"]
@@ -76,7 +77,7 @@ def update(
         shrink(state.ridge, 0, contexts[i], params.ridge)
 
 
-class C2UCB(CompiledContextualPolicy):
+class C2UCB(RidgePolicy):
     """Play the S largest upper confidence bounds of a ridge regression; LinUCB at S = 1.
 
     What to use first when rewards are linear in the contexts and a guarantee is wanted. Its regret is of order
@@ -120,7 +121,6 @@ class C2UCB(CompiledContextualPolicy):
     kernels = Kernels(select, update)
     takes_any_number = True
     learns_from_chosen_only = True
-    _learned = ("ridge",)
 
     def __init__(
         self,
@@ -148,9 +148,6 @@ class C2UCB(CompiledContextualPolicy):
         """Return the parameters for the kernels."""
         width = float("nan") if self.width is None else self.width
         return Params(self.ridge, width, self.noise_in_units(self.noise_scale), math.log(self.delta))
-
-    def _rebuild(self) -> None:
-        self._check_ridge()
 
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""

@@ -16,34 +16,28 @@ from armtriage._arguments import (
     check_optional,
     check_probability,
 )
-from armtriage.arms import Name
-from armtriage.certificate import Account, Exchange
+from armtriage.certificate import Account, Assumptions, Certificate, Exchange, certificate_of
 from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import bind, kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.kernels.ridge import TOTAL, Ridge, add, forms_of_two, forms_with, new_ridge, refit, shrink
-from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
-from armtriage.policies.facts import arrays_of, require, restore_arrays, within
-from armtriage.policies.linear.adaptive import (
-    LEAST,
-    Fit,
-    FitParams,
-    adapt,
-    learn,
-    new_fit,
-    prepare,
-    schedule_open,
-    settle_open,
+from armtriage.kernels.ridge import TOTAL, Ridge, add, new_ridge, shrink
+from armtriage.policies.compiled import Kernels
+from armtriage.policies.facts import FAR, arrays_of, facts_of, require, restore_arrays, within
+from armtriage.policies.linear.joint import (
+    Ellipsoids,
+    Joint,
+    book_price,
+    book_slate,
+    book_slate_by_arm,
+    joint_bound,
+    new_joint,
 )
-from armtriage.policies.linear.certificate import ContextualCertificate
-from armtriage.policies.linear.joint import Ellipsoids, Joint, book_price, book_slate, joint_bound, new_joint
 from armtriage.policies.linear.pricing import (
     Book,
     Boxes,
-    PriceParams,
     admit,
     allowance,
     find_boxes,
@@ -51,16 +45,27 @@ from armtriage.policies.linear.pricing import (
     new_boxes,
     radius,
 )
-from armtriage.policies.linear.repeated import (
+from armtriage.policies.linear.regression import (
+    LEAST,
+    Fit,
+    Params,
+    adapt,
+    learn,
+    learn_by_arm,
+    new_fit,
+    schedule_open,
+    settle_open,
+)
+from armtriage.policies.linear.ridge_policy import RidgePolicy
+from armtriage.policies.linear.widths import (
     Repeated,
-    Squares,
-    follow,
-    keep,
+    find_widths,
+    find_widths_by_arm,
     new_repeated,
-    new_squares,
+    new_rows,
+    new_widths,
     note_change,
     note_vector,
-    repeats,
 )
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
@@ -68,96 +73,42 @@ from armtriage.policies.options import Options
 __all__ = ["GuardedLinear"]
 
 _MODELS = ("shared", "disjoint", "hybrid")
-_OWN, _SURE = 1, 2
-_FAR = 1e100
 _ROUNDING = 1e-13
 
 
-class Params(Record, frozen=True):
-    """Parameters of the kernels."""
-
-    fit: FitParams
-    price: PriceParams
-    certified: bool
-    proposes: bool  # or somebody else does, and slates come from there
-
-
 class State(Record):
-    """One set of sums, the regression that proposes, the account, and scratch."""
+    """The sums of each theta, the regressions that propose, the account, and scratch."""
 
-    facts = ("ridge", "fit", "book", "joint", "repeated", "own", "sure")
+    facts = ("ridge", "fit", "book", "joint", "repeated", "kept")
     ridge: Ridge
     fit: Fit
     book: Book
     joint: Joint
     repeated: Repeated
-    own: Squares  # of the widths with the inverse that proposes
-    sure: Squares  # of those with the ellipsoid's
+    kept: Record  # `Widths`, or `Rows` where each arm has a theta
     boxes: Boxes
+    models: NDArray[np.int64]  # (K,) the thetas that the rows of a request belong to
+    log_shares: NDArray[np.float64]  # (models,) ln of 1 / the share of delta that a theta has; it never falls
     arms: NDArray[np.int64]  # 0, ..., K - 1
     values: NDArray[np.float64]  # (K,)
     squares: NDArray[np.float64]  # (K,)
+    known: int  # thetas that there are
 
 
-@kernel
-def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bool:
-    """Write estimates and squares of widths, with all pulls that were made, and if need be those of the ellipsoid.
-
-    Return whether the contexts came again.
-    """
-    fit, ridge, boxes, n = state.fit, state.ridge, state.boxes, contexts.shape[0]
-    values, squares, estimates, sure = state.values[:n], state.squares[:n], boxes.estimates[:n], boxes.squares[:n]
-    waits, block = fit.pending > 0, ridge.block
-    # Where the rewards of one slate are too many to follow, nothing is kept for them.
-    follows = params.price.budget <= state.own.vectors.shape[0]
-    again = (params.certified or follows) and repeats(state.repeated, contexts)
-    todo = 0
-    if params.proposes:
-        prepare(params.fit, fit, ridge)
-        todo += _OWN
-    if params.certified:
-        refit(ridge, 0)
-        todo += _SURE
-    wanted = todo
-    for part in (_OWN, _SURE):
-        if again and follows and (wanted & part) and not (waits and part == _OWN):
-            if part == _OWN:
-                kept, weights, middles, wide = state.own, fit.weights, values, squares
-            else:
-                kept, weights, middles, wide = state.sure, ridge.weights[0], estimates, sure
-            if follow(kept, weights, block, contexts, middles, wide):
-                todo -= part
-    inverse = fit.open_inverse if waits else fit.inverse
-    if todo == _OWN + _SURE:
-        other, weights = ridge.inverse[0], ridge.weights[0]
-        forms_of_two(inverse, other, fit.weights, weights, block, contexts, values, squares, estimates, sure)
-    elif todo == _OWN:
-        forms_with(inverse, fit.weights, block, contexts, state.arms, n, values, squares)
-    elif todo == _SURE:
-        forms_with(ridge.inverse[0], ridge.weights[0], block, contexts, state.arms, n, estimates, sure)
-    if not again or not follows:
-        note_change(state.own)
-        note_change(state.sure)
-        return again
-    if (todo & _OWN) and not waits:
-        keep(state.own, squares)
-    if todo & _SURE:
-        keep(state.sure, sure)
-    return True
-
-
-@kernel
-def select(
+def _select(
     params: Params,
-    state: State,
+    state: Any,
     contexts: NDArray[np.float64],
     number: int,
     luck: np.uint64,
     arms: NDArray[np.int64],
     notes: NDArray[np.int64],
 ) -> None:
-    """Choose the S arms of largest ``<theta, x> + w ||x||``, if the account allows it; ties by arm number."""
-    fit, n = state.fit, contexts.shape[0]
+    """Choose the S arms of largest ``<theta, x> + w ||x||``, if the account allows it; ties by arm number.
+
+    `notes` says whose thetas they have.
+    """
+    fit, boxes, book, n = state.fit, state.boxes, state.book, contexts.shape[0]
     values, squares = state.values[:n], state.squares[:n]
     again = find_widths(params, state, contexts)
     if params.proposes:
@@ -167,44 +118,63 @@ def select(
             values[arm] += width * math.sqrt(squares[arm])
         best_arms(values, squares, arms)
     if params.certified:
-        reach = find_boxes(params.price, state.boxes, state.book, state.ridge.log_det[0], n)
-        allowed = params.price.factor * allowance(params.price, number + 1)
-        price = admit(params.price, state.boxes, state.book, allowed, n, arms)
-        noise = params.price.noise
-        book_slate(state.joint, state.boxes, state.ridge, contexts, reach, noise, price, number, again)
+        find_boxes(params, boxes, book, n)
+        allowed = params.factor * allowance(params, state.known, state.log_shares[state.known - 1], number + 1)
+        price = admit(params, boxes, book, allowed, n, arms)
+        book_slate(state.joint, boxes, state.ridge, contexts, state.models, params.noise, price, number, again)
+    for i in range(arms.size):
+        notes[i] = state.models[arms[i]]
 
 
 @kernel
-def learn_one(params: Params, state: Any, context: NDArray[np.float64], reward: float) -> None:
+def _learn_one(params: Params, state: Any, model: int, context: NDArray[np.float64], reward: float) -> None:
     """Add a reward to the sums, and follow with all that is made of them."""
-    ridge, own, sure = state.ridge, state.own, state.sure
+    ridge, own, sure = state.ridge, state.kept.own, state.kept.sure
     if not params.proposes:
-        add(ridge, 0, context, reward)
-    elif learn(params.fit, state.fit, ridge, context, reward):
+        add(ridge, model, context, reward)
+    elif learn(params, state.fit, ridge, model, context, reward):
         note_change(own)
     else:
         note_vector(own, ridge.vector)
     if params.certified:
-        if shrink(ridge, 0, context, params.price.ridge):
+        if shrink(ridge, model, context, params.ridge):
             note_change(sure)
         else:
             note_vector(sure, ridge.vector)
 
 
 @kernel
-def update(
+def _learn_one_by_arm(params: Params, state: Any, model: int, context: NDArray[np.float64], reward: float) -> None:
+    """Do the same where each arm has a theta."""
+    learn_by_arm(params, state.fit, state.ridge, model, context, reward)
+    if params.certified:
+        shrink(state.ridge, model, context, params.ridge)
+    state.kept.changed[model] = 1
+
+
+@kernel
+def _forget_widths(state: Any) -> None:
+    note_change(state.kept.own)
+
+
+@kernel
+def _forget_widths_by_arm(state: Any) -> None:
+    state.kept.changed[:] = 1
+
+
+def _update(
     params: Params,
-    state: State,
+    state: Any,
     contexts: NDArray[np.float64],
     notes: NDArray[np.int64],
     rewards: NDArray[np.float64],
     n: int,
 ) -> None:
-    """Add the rewards to the sums."""
+    """Add each reward to the sums of its theta."""
     for i in range(n):
-        learn_one(params, state, contexts[i], rewards[i])
-    if params.proposes and adapt(params.fit, state.fit, state.ridge):
-        note_change(state.own)
+        _learn_one(params, state, notes[i], contexts[i], rewards[i])
+    if params.proposes and adapt(params, state.fit, state.ridge):
+        _forget_widths(state)
 
 
 @kernel
@@ -221,7 +191,13 @@ def release(params: Params, state: State, contexts: NDArray[np.float64], told: i
         settle_open(state.fit, contexts, told)
 
 
-class GuardedLinear(CompiledContextualPolicy):
+select, update = bind(_select, "select"), bind(_update, "update")
+select_by_arm = bind(_select, "select_by_arm", find_widths=find_widths_by_arm, book_slate=book_slate_by_arm)
+update_by_arm = bind(_update, "update_by_arm", _learn_one=_learn_one_by_arm, _forget_widths=_forget_widths_by_arm)
+_TOGETHER, _BY_ARM = Kernels(select, update, schedule, release), Kernels(select_by_arm, update_by_arm)
+
+
+class GuardedLinear(RidgePolicy):
     """Adaptive C2UCB inside a guarantee that holds whatever the contexts, with a certificate of the regret.
 
     Use it first when rewards are linear in the contexts. It needs no horizon and nothing to be tuned. It plays the S
@@ -282,10 +258,8 @@ class GuardedLinear(CompiledContextualPolicy):
     0
     """
 
-    kernels = Kernels(select, update, schedule, release)
     takes_any_number = True
     _proposes = True
-    _learned = ("ridge", "fit", "book", "joint")
 
     def __init__(
         self,
@@ -305,11 +279,7 @@ class GuardedLinear(CompiledContextualPolicy):
     ) -> None:
         super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
         self.model = check_choice("model", model, _MODELS)
-        if type(self) is GuardedLinear and model != "shared":
-            from armtriage.policies.linear.guarded_by_arm import GuardedByArm
-
-            # Not by __new__, whose signature would hide this one from all who read it.
-            self.__class__ = GuardedByArm
+        self._by_arm = model != "shared"  # whether each arm has a theta of its own
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
         if norm_bound is None:
@@ -339,78 +309,176 @@ class GuardedLinear(CompiledContextualPolicy):
         """The ridge of the ellipsoid, near the best that can be fixed in advance."""
         return max(self.noise_in_units(self.noise_scale) ** 2 * self.dimension / self.norm_bound**2, LEAST)
 
+    @property
+    def kernels(self) -> Kernels:  # type: ignore[override]
+        """The compiled functions, by whose theta it is."""
+        return _BY_ARM if self._by_arm else _TOGETHER
+
     def params(self) -> Params:
         """Return the parameters for the kernels."""
-        noise, ridge, longest = self.noise_in_units(self.noise_scale), self._ridge, self.norm_bound
         low, high = np.sort(self._to_unit(np.array(self.reward_range))).tolist()
-        log_delta = float(np.log(self.delta))
-        price = PriceParams(self.dimension, self.budget, noise, ridge, longest, log_delta, self.factor, low, high)
-        return Params(FitParams(noise, ridge, longest), price, self.certified, self._proposes)
+        return Params(
+            self.dimension,
+            self.budget,
+            1 if self._by_arm else self.budget,
+            self.noise_in_units(self.noise_scale),
+            self._ridge,
+            self.norm_bound,
+            float(np.log(self.delta)),
+            self.factor,
+            low,
+            high,
+            self.certified,
+            self._proposes,
+            self.model == "hybrid",
+        )
+
+    @property
+    def _room(self) -> int:
+        """For how many arms there is room: where each has a theta and names come as they come, more than there are."""
+        return 1 << (self.n_arms - 1).bit_length() if self._by_arm and self.any_number else self.n_arms
 
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
-        n, d, ridge = self.n_arms, self.dimension, self._ridge
+        n, d, ridge, by_arm = self._room, self.dimension, self._ridge, self._by_arm
+        models, noise = n if by_arm else 1, self.noise_in_units(self.noise_scale)
         values, squares = np.zeros((2, n))
         return State(
-            new_ridge(1, d, ridge),
-            new_fit(d, self.noise_in_units(self.noise_scale), ridge),
+            new_ridge(models, d, ridge),
+            new_fit(models, d, noise, ridge, by_arm=by_arm, shares=self.model == "hybrid"),
             new_book(),
-            new_joint(d, self.certified),
+            new_joint(d, self.certified, models),
             new_repeated(n, d),
-            new_squares(n, d),
-            new_squares(n, d),
+            new_rows(n, d) if by_arm else new_widths(n, d),
             new_boxes(n, self.budget),
+            np.arange(n) if by_arm else np.zeros(n, np.int64),
+            self._log_shares(models),
             np.arange(n),
             values,
             squares,
+            known=self._thetas,
         )
 
+    @property
+    def _thetas(self) -> int:
+        """How many there are."""
+        return self.n_arms if self._by_arm else 1
+
+    def _log_shares(self, models: int) -> NDArray[np.float64]:
+        """Thetas that are known share delta evenly; those of arms that come as they come have less and less of it."""
+        if self._by_arm and self.any_number:
+            arms = np.arange(1.0, models + 1.0)
+            return np.log(arms * (arms + 1.0))
+        return np.full(models, math.log(models))
+
+    def _enlarge(self) -> None:
+        old = self._state
+        if len(old.values) < self._room:
+            super()._enlarge()
+            self._state.fit.inverse[len(old.fit.inverse) :] = np.eye(self.dimension) / old.fit.ridge
+            self._recount()
+
+    def _request(self, contexts: Any, eligible: Any) -> tuple[Any, Any]:
+        if self._by_arm and self.any_number and not hasattr(contexts, "keys"):
+            raise TypeError(
+                f"contexts must be a mapping from arm to row where n_arms is None and model is {self.model!r}: "
+                "each arm has a parameter of its own"
+            )
+        return super()._request(contexts, eligible)
+
+    def _choose(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self._by_arm:
+            state = self._state
+            state.models[: candidates.size], state.known = candidates, self.n_arms
+        self._chosen = super()._choose(number, contexts, candidates)
+        return self._chosen
+
+    def _schedule(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+        super()._schedule(arms, contexts)
+        if self._by_arm:
+            self._state.fit.pending[arms] += 1
+            # Somebody else may have chosen them.
+            self._notes[self._asked - 1] = arms.copy()
+
+    def _release(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+        super()._release(arms, contexts)
+        if self._by_arm:
+            self._state.fit.pending[arms] -= 1
+
+    def _update(  # type: ignore[override]
+        self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
+    ) -> None:
+        if self._by_arm:
+            self._state.fit.pending[arms] -= 1
+        super()._update(number, arms, contexts, rewards)
+
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        state, asked, pulls = self._state, self._asked, self.budget * self._asked
+        lost, squares = (0.0, 2.0 * pulls * (1.0 + 1e-9)), (0.0, FAR)
+        waiting = (-1, self.dimension // 3)
+        return super()._limits() | {
+            "fit.noise": (0.0, self.noise_in_units(self.noise_scale)),
+            "fit.ridge": (LEAST, FAR),
+            "fit.shared_ridge": (LEAST, FAR),
+            "fit.squares": (0.0, float(pulls)),
+            "fit.next_fit": (1, 2 * pulls + 1),
+            "fit.stale": (0, 1),
+            "book.spent": lost,
+            "book.total": lost,
+            "book.forced": (0, asked),
+            "book.contradictions": (0, self.n_arms * asked),
+            "joint.constants": (0.0, FAR),
+            "joint.prices": lost,
+            "joint.used": (0, state.joint.prices.size),
+            "repeated.rows": (0, self.n_arms),
+            "repeated.known": (0, 2),
+            "kept.own.values": squares,
+            "kept.own.waiting": waiting,
+            "kept.sure.values": squares,
+            "kept.sure.waiting": waiting,
+            "kept.seats": (0, len(state.models) - 1),
+        }
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(arrays if "fit.base" in arrays else self._as_now(arrays))
+
+    def _as_now(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return the state of an earlier file, which has other names, under the present ones."""
+        names = {"own.": "fit."} if self._by_arm else {"own.": "kept.own.", "sure.": "kept.sure."}
+        found = {
+            next((new + name.removeprefix(old) for old, new in names.items() if name.startswith(old)), name): array
+            for name, array in arrays.items()
+        }
+        if self._by_arm:
+            require(found["fit.real"].shape == (4,), "own.real must have four numbers")
+            found["fit.real"] = found["fit.real"][[0, 1, 3, 2]]
+        else:
+            found["fit.inverse"] = found["fit.inverse"][None]
+        later = ("base", "open_inverse", "open_gram", "shared_inverse", "moment")
+        own = facts_of(self.new_state().fit)
+        return {f"fit.{name}": own[name] for name in later} | found
+
     def _rebuild(self) -> None:
-        self._check_ridge()
-        state, asked = self._state, self._asked
-        fit = state.fit
-        for name in ("inverse", "open_inverse", "open_gram"):
-            within(name, getattr(fit, name), -_FAR, _FAR)
-        within("noise", fit.noise, 0.0, self.noise_in_units(self.noise_scale))
-        within("ridge", fit.ridge, LEAST, _FAR)
-        within("squares", fit.squares, 0.0, float(self.budget * asked))
-        within("next_fit", fit.next_fit, 1, 2 * self.budget * asked + 1)
-        waiting = self._pulls_without_reward() if self._proposes else 0
-        require(fit.pending == waiting, f"pulls without a reward must be {waiting}, got {fit.pending}")
-        within("stale", int(fit.whole[2]), 0, 1)
-        self._check_joint(self._check_book())
-        for kept in (state.own, state.sure):
-            within("squares", kept.values, 0.0, _FAR)
-            within("vectors", kept.vectors, -_FAR, _FAR)
-            within("waiting", kept.waiting, -1, kept.vectors.shape[0])
+        super()._rebuild()
+        for number, decision in self._open.items():
+            theta = decision.arms if self._by_arm else 0
+            within("notes", self._notes[number], theta, theta)
+        self._recount()
+        within("rewards", self._state.fit.rewards, 0, self.budget * self._asked)
 
-    def _pulls_without_reward(self) -> int:
-        """Return how many pulls of open decisions have not been told, as the widths count them."""
-        return sum(one.arms.size - len(self._parts.get(number, ())) for number, one in self._open.items())
-
-    def _check_book(self) -> float:
-        """Check the account of a file; return the most that can have been lost."""
-        book, most = self._state.book, 2.0 * self.budget * self._asked * (1.0 + 1e-9)
-        for name in ("spent", "total"):
-            within(name, getattr(book, name), 0.0, most)
-        within("forced", book.forced, 0, self._asked)
-        within("contradictions", book.contradictions, 0, self.n_arms * self._asked)
-        return most
-
-    def _check_joint(self, most: float) -> None:
-        """Check the quadratics of a file, and what it says of contexts that came again."""
-        joint, repeated = self._state.joint, self._state.repeated
-        within("matrices", joint.matrices, -_FAR, _FAR)
-        within("vectors", joint.vectors, -_FAR, _FAR)
-        within("constants", joint.constants, 0.0, _FAR)
-        within("prices", joint.prices, 0.0, most)
-        within("used", joint.used, 0, joint.prices.size)
-        within("rows", repeated.rows, 0, self.n_arms)
-        within("known", repeated.known, 0, 2)
+    def _recount(self) -> None:
+        """Count the rewards of all thetas, and the pulls of each without one."""
+        fit = self._state.fit
+        fit.rewards, fit.pending[...] = int(self._state.ridge.counts[:, TOTAL].sum()), 0
+        for number, decision in self._open.items() if self._proposes else ():
+            told = self._parts.get(number, ())
+            waits = [arm if self._by_arm else 0 for arm in decision.arms.tolist() if arm not in told]
+            np.add.at(fit.pending, waits, 1)
 
     def _allowance(self, rounds: int) -> float:
         """Return F in units."""
-        return float(allowance(self._params.price, rounds))
+        thetas = self._thetas
+        return float(allowance(self._params, thetas, float(self._log_shares(thetas).max()), rounds))
 
     @property
     @locked
@@ -427,7 +495,7 @@ class GuardedLinear(CompiledContextualPolicy):
         *,
         eligible: ArrayLike | Iterable[Any] | None = None,
         next_decision: ArrayLike | Iterable[Any] | None = None,
-    ) -> ContextualCertificate:
+    ) -> Certificate:
         """Return what the decisions so far, and one for `contexts`, can have lost, with the policy's own `delta`.
 
         Decisions that are still open count as made. When a reward is told, and whether, must not depend on its value.
@@ -454,37 +522,32 @@ class GuardedLinear(CompiledContextualPolicy):
         if contexts is not None:
             contexts, eligible = self._request(*self._translated(contexts, eligible)[:2])
         state, unit = self._state, self.reward_unit  # after the request, which may have made room for new arms
+        arms: NDArray[np.int64] | None = None
         pairs: tuple[Exchange, ...] = ()
-        arms: tuple[Name, ...] | None = None
         if contexts is not None:
             arms, pairs = self._next(contexts, eligible, next_decision)
         elif next_decision is not None or eligible is not None:
             raise ValueError("eligible and next_decision must be None without contexts")
-        withdrawn = state.book.contradictions > 0
-        joint = np.inf if withdrawn else self._joint_bound(state)
-        total = np.inf if withdrawn else unit * float(state.book.total)
-        bound = None if arms is None else float(sum(one.amount for one in pairs))
-        earned = self._earned(state)
-        informative = min(joint, total) < earned
-        return ContextualCertificate(
+        contradictions, earned = int(state.book.contradictions), self._earned(state)
+        joint = np.inf if contradictions else self._joint_bound(state)
+        noise = self.noise_in_units(self.noise_scale) * unit
+        return certificate_of(
+            bounds={"joint": joint, "sum_of_certificates": unit * float(state.book.total)},
+            at_stake=earned,
+            needed=lambda: None,  # how many more decisions are needed cannot be foreseen here
+            names=self.names,
             confidence=1.0 - self.delta,
             rounds=self._asked,
             budget=self.budget,
-            regret_bound=min(joint, total),
-            joint=joint,
-            sum_of_certificates=total,
             next_decision=arms,
-            next_bound=np.inf if withdrawn and bound is not None else bound,
-            exchanges=() if withdrawn else pairs,
-            noise_scale=self.noise_in_units(self.noise_scale) * unit,
-            norm_bound=self.norm_bound,
-            contradictions=int(state.book.contradictions),
-            account=self.account._replace(spent=np.inf) if withdrawn else self.account,
-            model=self.model,
+            next_bound=None if arms is None else float(sum(one.amount for one in pairs)),
+            exchanges=pairs,
+            contradictions=contradictions,
+            account=self.account,
             direction=self.direction,
-            informative=informative,
-            needed=0 if informative else None,
+            per_round=True,
             earned=earned,
+            assumptions=Assumptions("linear", self.model, self.norm_bound, noise, self.reward_range),
         )
 
     def _earned(self, state: Any) -> float:
@@ -499,9 +562,14 @@ class GuardedLinear(CompiledContextualPolicy):
         return self.reward_unit * joint_bound(state.joint, self._ellipsoids(state))
 
     def _ellipsoids(self, state: Any) -> Ellipsoids:
-        ridge = state.ridge
-        centres = np.einsum("bij,bj->bi", ridge.inverse, ridge.moment + ridge.moment_carry)
-        return Ellipsoids(centres, ridge.inverse, np.array([radius(self._params.price, ridge.log_det[0])]))
+        n, ridge = self._thetas, state.ridge
+        inverses = ridge.inverse[:n]
+        centres = np.einsum("bij,bj->bi", inverses, ridge.moment[:n] + ridge.moment_carry[:n])
+        return Ellipsoids(centres, inverses, self._radii(state, np.arange(n)))
+
+    def _radii(self, state: Any, models: NDArray[np.int64]) -> NDArray[np.float64]:
+        grown = state.ridge.log_det[models] + 2.0 * state.log_shares[models]
+        return np.array([radius(self._params, one) for one in grown])
 
     def regret_bound(self, state: Any) -> float:
         """Return the smaller of both bounds for a state, as `simulate` asks for it; infinite if it withdraws."""
@@ -511,8 +579,8 @@ class GuardedLinear(CompiledContextualPolicy):
 
     def _next(
         self, contexts: ArrayLike, eligible: Any, next_decision: Any
-    ) -> tuple[tuple[Name, ...], tuple[Exchange, ...]]:
-        """Return a slate for a request, and the pairs that keep it open, by their names."""
+    ) -> tuple[NDArray[np.int64], tuple[Exchange, ...]]:
+        """Return a slate for a request, and the pairs that keep it open."""
         among = self._eligible(eligible)
         rows = self._scaled(self._rows(contexts, eligible, among))
         candidates, size = np.arange(self.n_arms) if among is None else among, min(self.budget, len(rows))
@@ -523,19 +591,22 @@ class GuardedLinear(CompiledContextualPolicy):
             if arms.size != size or not np.isin(arms, candidates).all():
                 raise ValueError(f"next_decision must be {size} different candidates, got {next_decision!r}")
             chosen = np.searchsorted(candidates, arms)
-        names = candidates.tolist() if self.names is None else [self.names[arm] for arm in candidates.tolist()]
         pairs = self._exchanges(rows, chosen, candidates)
-        named = (Exchange(names[i], names[j], self.reward_unit * amount) for i, j, amount in pairs)
-        return tuple(names[place] for place in chosen.tolist()), tuple(named)
+        called = candidates.tolist()
+        found = (Exchange(called[i], called[j], self.reward_unit * amount) for i, j, amount in pairs)
+        return candidates[chosen], tuple(found)
 
     def _estimates(self, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return what rows are thought to be worth, in units."""
-        inverse = self._state.fit.inverse if self._proposes else self._state.ridge.inverse[0]
-        return np.asarray(contexts @ (inverse @ self._moment()))
+        fit, ridge = self._state.fit, self._state.ridge
+        models = self._models_of(candidates)
+        moments = ridge.moment[models] + ridge.moment_carry[models] + fit.ridge * (fit.shared_inverse @ fit.moment)
+        inverses = fit.inverse if self._proposes else ridge.inverse
+        return np.asarray((_images(inverses[models], moments) * contexts).sum(axis=1))
 
-    def _moment(self) -> NDArray[np.float64]:
-        ridge = self._state.ridge
-        return np.asarray(ridge.moment[0] + ridge.moment_carry[0])
+    def _models_of(self, candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return whose thetas rows have, one for all or one for each."""
+        return candidates if self._by_arm else np.zeros(1, np.int64)
 
     def _exchanges(
         self, contexts: NDArray[np.float64], arms: NDArray[np.int64], candidates: NDArray[np.int64]
@@ -543,12 +614,19 @@ class GuardedLinear(CompiledContextualPolicy):
         """Return the pairs of rows that keep a slate open, by the best assignment, with amounts in units."""
         from scipy.optimize import linear_sum_assignment
 
-        state, price = self._state, self._params.price
-        inverse, reach = state.ridge.inverse[0], float(radius(price, state.ridge.log_det[0]))
-        middle, images = contexts @ (inverse @ self._moment()), contexts @ inverse
-        squares = np.maximum(np.einsum("ij,ij->i", images, contexts), 0.0)
-        lower = np.maximum(price.low, middle - reach * np.sqrt(squares))
-        upper = np.minimum(price.high, middle + reach * np.sqrt(squares))
+        params, ridge, models = self._params, self._state.ridge, self._models_of(candidates)
+        images, reach = _images(ridge.inverse[models], contexts), self._radii(self._state, models)
+        middle = (images * (ridge.moment[models] + ridge.moment_carry[models])).sum(axis=1)
+        squares = np.maximum((images * contexts).sum(axis=1), 0.0)
+        half = reach * np.sqrt(squares)
+        lower, upper = np.maximum(params.low, middle - half), np.minimum(params.high, middle + half)
+        if self._by_arm:
+            # Each theta may be anywhere in its ellipsoid, so that boxes say all.
+            inside = arms[np.argsort(lower[arms], kind="stable")]
+            others = np.setdiff1d(np.arange(len(contexts)), arms)
+            outside = others[np.argsort(-upper[others], kind="stable")]
+            pairs = zip(outside.tolist(), inside.tolist(), strict=False)
+            return [(i, j, float(upper[i] - lower[j])) for i, j in pairs if upper[i] > lower[j]]
         outside = np.setdiff1d(np.flatnonzero(upper > lower[arms].min()), arms)
         between = squares[outside][:, None] + squares[arms] - 2.0 * images[outside] @ contexts[arms].T
         # A difference of squares that are nearly equal is rounding, and must not be too small.
@@ -562,7 +640,7 @@ class GuardedLinear(CompiledContextualPolicy):
     def _ask_with(self, contexts: ArrayLike, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
         if given is None or not self.certified:
             return super()._ask_with(contexts, eligible, given)
-        booked = [getattr(self._state, name) for name in ("book", "joint") if hasattr(self._state, name)]
+        booked = [self._state.book, self._state.joint]
         kept = [{name: array.copy() for name, array in arrays_of(part).items()} for part in booked]
         decision = super()._ask_with(contexts, eligible, given)
         candidates = np.arange(self.n_arms) if decision.eligible is None else decision.eligible
@@ -572,12 +650,12 @@ class GuardedLinear(CompiledContextualPolicy):
                 restore_arrays(arrays_of(part), before)
             rows = self._scaled(self._rows(contexts, eligible, decision.eligible))
             pairs = self._exchanges(rows, np.searchsorted(candidates, decision.arms), candidates)
-            self._book_price(sum(one[2] for one in pairs), decision.number)
+            price = sum(one[2] for one in pairs)
+            book_price(self._state.book, self._state.joint, price, decision.number)
         return decision
 
-    def _book_price(self, price: float, number: int) -> None:
-        book_price(self._state.book, self._state.joint, price, number)
 
-    def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
-        self._chosen = super()._select(number, contexts)
-        return self._chosen
+def _images(inverses: NDArray[np.float64], contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each row times an inverse, one for all or one for each."""
+    images = contexts @ inverses[0] if len(inverses) == 1 else np.einsum("ijk,ik->ij", inverses, contexts)
+    return np.asarray(images)

@@ -17,8 +17,8 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, inner, kth_largest, top_first
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink, solve
-from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
-from armtriage.policies.facts import within
+from armtriage.policies.compiled import Kernels
+from armtriage.policies.linear.ridge_policy import RidgePolicy
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 
@@ -57,21 +57,13 @@ class State(Record):
     scratch: NDArray[np.float64]  # (K,)
 
 
-def new_state(n_arms: int, budget: int, ridge: Ridge) -> State:
-    """Return a state with regressions that have learned nothing."""
-    fate, stage, home, active, order = np.zeros((5, n_arms), np.int64)
-    estimate, width, low, high, values, scratch = np.zeros((6, n_arms))
-    places = np.zeros(budget, np.int64)
-    return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order, places, scratch)
-
-
 @kernel
 def _put(state: State, arm: int, fate: int, stage: int, home: int) -> None:
     state.fate[arm], state.stage[arm], state.home[arm] = fate, stage, home
 
 
 @kernel
-def keep_open(state: State, n: int) -> int:
+def _keep_open(state: State, n: int) -> int:
     """Drop decided arms from the first n active ones; return how many are left."""
     left = 0
     for i in range(n):
@@ -138,7 +130,7 @@ def _judge_by_slack(state: State, variant: int, n: int, k: int, stage: int) -> i
 
 
 @kernel
-def judge_by_bounds(state: State, n: int, k: int, stage: int, stages: int) -> int:
+def _judge_by_bounds(state: State, n: int, k: int, stage: int, stages: int) -> int:
     """Confirm and eliminate with the interval of each arm; return how many were confirmed.
 
     The interval is what the stages of this round leave together. A confirmed arm was chosen by the rewards of this
@@ -185,50 +177,6 @@ def _fill(params: Params, state: State, contexts: NDArray[np.float64], n: int, f
 
 
 @kernel
-def begin(state: State, n: int) -> None:
-    """Let all arms be open, with nothing known of them."""
-    for arm in range(n):
-        _put(state, arm, OPEN, 0, _NOWHERE)
-        state.active[arm], state.low[arm], state.high[arm] = arm, -np.inf, np.inf
-
-
-@kernel
-def run_stages(
-    state: State,
-    contexts: NDArray[np.float64],
-    variant: int,
-    stages: int,
-    multiple: float,
-    n: int,
-    free: int,
-) -> tuple[int, int]:
-    """Explore, confirm and eliminate, stage by stage; return how many arms are still open, and how many slots."""
-    for stage in range(1, stages + 1):
-        refit(state.ridge, stage - 1)
-        forms(state.ridge, stage - 1, contexts, state.active, n, state.estimate, state.width)
-        for i in range(n):
-            state.width[i] = multiple * math.sqrt(state.width[i])
-        free -= _explore(state, variant, n, free, stage)
-        if free == 0:
-            break
-        n = keep_open(state, n)
-        if variant == TIGHT:
-            free -= judge_by_bounds(state, n, free, stage, stages)
-        else:
-            free -= _judge_by_slack(state, variant, n, free, stage)
-        n = keep_open(state, n)
-        if free == 0:
-            break
-    return n, free
-
-
-@kernel
-def is_chosen(state: State, arm: int) -> bool:
-    """Whether an arm is in the decision."""
-    return (state.fate[arm] != OPEN) & (state.fate[arm] != ELIMINATED)  # type: ignore[no-any-return]
-
-
-@kernel
 def select(
     params: Params,
     state: State,
@@ -239,14 +187,31 @@ def select(
     notes: NDArray[np.int64],
 ) -> None:
     """Choose the arms of a round stage by stage; `notes` says which regression learns from each."""
-    n = contexts.shape[0]
-    begin(state, n)
-    n, free = run_stages(state, contexts, params.variant, params.stages, params.multiple, n, arms.size)
+    n, free, variant = contexts.shape[0], arms.size, params.variant
+    for arm in range(n):
+        _put(state, arm, OPEN, 0, _NOWHERE)
+        state.active[arm], state.low[arm], state.high[arm] = arm, -np.inf, np.inf
+    for stage in range(1, params.stages + 1):
+        refit(state.ridge, stage - 1)
+        forms(state.ridge, stage - 1, contexts, state.active, n, state.estimate, state.width)
+        for i in range(n):
+            state.width[i] = params.multiple * math.sqrt(state.width[i])
+        free -= _explore(state, variant, n, free, stage)
+        if free == 0:
+            break
+        n = _keep_open(state, n)
+        if variant == TIGHT:
+            free -= _judge_by_bounds(state, n, free, stage, params.stages)
+        else:
+            free -= _judge_by_slack(state, variant, n, free, stage)
+        n = _keep_open(state, n)
+        if free == 0:
+            break
     if free > 0:
         _fill(params, state, contexts, n, free)
     place = 0
     for arm in range(contexts.shape[0]):
-        if is_chosen(state, arm):
+        if (state.fate[arm] != OPEN) & (state.fate[arm] != ELIMINATED):
             arms[place], notes[place] = arm, state.home[arm]
             place += 1
 
@@ -289,7 +254,7 @@ class StageTriage(NamedTuple):
     stages: NDArray[np.int64]  # (K,) at which an arm was explored, confirmed or eliminated, from 1; else 0
 
 
-class HierarchicalElimination(CompiledContextualPolicy):
+class HierarchicalElimination(RidgePolicy):
     """Sort the arms anew each round, in stages of ever finer resolution that do not share rewards.
 
     The policy with the best known worst case for linear rewards: regret of order sqrt(d S T) up to logarithms, where
@@ -367,10 +332,8 @@ class HierarchicalElimination(CompiledContextualPolicy):
         )
         return StageTriage(explored, confirmed, filled, eliminated, self._state.stage.copy())
 
-    def _rebuild(self) -> None:
-        self._check_ridge()
-        within("fate", self._state.fate, OPEN, ELIMINATED)
-        within("stage", self._state.stage, 0, self.stages + 1)
+    def _limits(self) -> dict[str, tuple[Any, Any]]:
+        return super()._limits() | {"fate": (OPEN, ELIMINATED), "stage": (0, self.stages + 1)}
 
     def params(self) -> Params:
         """Return the parameters for the kernels."""
@@ -385,4 +348,7 @@ class HierarchicalElimination(CompiledContextualPolicy):
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
         ridge = new_ridge(self.stages + (self.variant == "tight"), self.dimension, 1.0)
-        return new_state(self.n_arms, self.budget, ridge)
+        fate, stage, home, active, order = np.zeros((5, self.n_arms), np.int64)
+        estimate, width, low, high, values, scratch = np.zeros((6, self.n_arms))
+        places = np.zeros(self.budget, np.int64)
+        return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order, places, scratch)

@@ -1,12 +1,12 @@
-"""The joint certificate: all slates so far, priced by today's ellipsoid and one theta, in d^2 memory.
+"""The joint certificate: all slates so far, priced by today's ellipsoids and one theta, or one an arm, for all rounds.
 
-For every theta and any vector v, a slate loses at most the sum of (theta'y)+, where y is x - v for arms outside and
-v - x for those inside. Since (f)+ <= (f + k)^2 / (4 k) for every k > 0, that is at most a quadratic function of theta.
-Quadratics are summed as rounds go by, and their sum is maximised over the ellipsoid when somebody asks.
+For every theta and any vector v, a slate loses at most the sum of (f)+, where f is theta'(x - v) for arms outside and
+its negative for those inside. Since (f)+ <= (f + k)^2 / (4 k) for every k > 0, that is at most a quadratic function of
+theta. Quadratics are summed as rounds go by, in d^2 memory, and their sum is maximised over the ellipsoid when somebody
+asks. Where each arm has a theta of its own, f is theta_a'x_a - c for any number c: each term is about one theta, so
+there is a quadratic for each arm, a block of d rows, and not one of (K d)^2 numbers, and their maxima are summed.
 
 Slots of rounds that double in length have a sum each. Where the prices of the time are the smaller, they stand for it.
-
-Where each arm has a theta of its own, there is a quadratic for each, a block of d rows: see `joint_by_arm`.
 """
 
 from __future__ import annotations
@@ -17,39 +17,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import apart, kernel
+from armtriage.kernels.jit import apart, bind, kernel
 from armtriage.kernels.order import inner
 from armtriage.kernels.record import Record
-from armtriage.kernels.ridge import Ridge, image
+from armtriage.kernels.ridge import Ridge, add_multiple, image
 from armtriage.policies.linear.pricing import Book, Boxes
 
-__all__ = [
-    "EARLY",
-    "GAIN",
-    "LEAST",
-    "PATIENCE",
-    "SHARE",
-    "Ellipsoids",
-    "Joint",
-    "book_price",
-    "book_slate",
-    "joint_bound",
-    "new_joint",
-    "slot_for",
-]
+__all__ = ["Ellipsoids", "Joint", "book_price", "book_slate", "book_slate_by_arm", "joint_bound", "new_joint"]
 
 # k is at least so much of an arm's width. On a sphere (d=10, K=50, T=8,000) bounds were 2,551 with it and 3,041 with
 # 0.1; with 0.1 and 0.4 beside each other, at twice the price, 2,472.
-SHARE = 0.2
+_SHARE = 0.2
 # The first rounds have the most to gain from what is learned later, and are few: quadratics stand for them also where
 # they seem larger than the price. On a quiet sphere (d=4, K=20, T=2,000) bounds were 6.4 with that and 9.6 without.
-EARLY, PATIENCE = 64, 2.0
+_EARLY, _PATIENCE = 64, 2.0
 # Of the price: for less of a gain they are not worth the work. With 0.7 bounds were 2% less at d=10, K=100, T=8,000,
 # and 3% less at d=50; with 0.25 they were 11% and 13% more.
-GAIN = 0.4
+_GAIN = 0.4
 _SLOTS = 3  # six gave the same there
 _LANES = 8
-LEAST = 1e-12  # k: where nothing is open it does not matter
+_LEAST = 1e-12  # k: where nothing is open it does not matter
 _STEPS = np.geomspace(1e-5, 1e3, 80)  # beyond the largest eigenvalue: every one gives a bound
 _HAIR = 1e-9  # what sums of millions of terms may have lost to rounding
 _ROUNDING = 1e-13
@@ -113,7 +100,7 @@ def _mix(joint: Joint, slot: int, own: float, other: int, more: float) -> None:
 
 
 @kernel
-def slot_for(joint: Joint, number: int) -> int:
+def _slot_for(joint: Joint, number: int) -> int:
     """Return the slot of a round; one begins whenever their number has doubled."""
     if joint.used == 0 or (number + 1) & number == 0:
         _open_slot(joint)
@@ -123,19 +110,18 @@ def slot_for(joint: Joint, number: int) -> int:
 @kernel
 def book_price(book: Book, joint: Joint, price: float, number: int) -> None:
     """Book a slate that somebody else chose, without a quadratic."""
-    slot = slot_for(joint, number)
+    slot = _slot_for(joint, number)
     joint.prices[slot] += price
     joint.constants[slot] += price
     book.total += price
 
 
-@kernel
-def book_slate(
+def _book_slate(
     joint: Joint,
     boxes: Boxes,
     ridge: Ridge,
     contexts: NDArray[np.float64],
-    reach: float,
+    models: NDArray[np.int64],
     noise: float,
     price: float,
     number: int,
@@ -146,54 +132,75 @@ def book_slate(
     Where it would be no smaller than the price, by what is known, the price stands for it: while all arms are open,
     there are too many terms. Where contexts come `again`, the ellipsoid closes in on nothing but what is played.
     """
-    slot = slot_for(joint, number)
+    slot = _slot_for(joint, number)
     joint.prices[slot] += price
     if price == 0.0:
         return
-    patience = PATIENCE if number < EARLY else GAIN
-    if again or _expect(joint, boxes, ridge, contexts, reach, noise) >= patience * price:
-        joint.constants[slot] += price
-        return
-    n, bends = _list_open(boxes, contexts.shape[0]), boxes.values
-    lanes, weights, middle = joint.lanes, joint.weights, joint.middle
-    for first in range(0, n, _LANES):
-        for lane in range(_LANES):
-            y, place = lanes[lane], first + lane
-            if place >= n:
-                weights[lane] = 0.0
-                y[:] = 0.0
-                continue
-            arm = boxes.order[place]
-            context, sign = contexts[arm], 1.0 - 2.0 * boxes.chosen[arm]
-            _put_difference(y, sign, context, middle)
-            joint.constants[slot] += 0.25 * bends[arm]
-            weights[lane] = 0.25 / bends[arm]
-        _add_squares(joint.matrices[slot], joint.vectors[slot], lanes, weights)
+    if not again:
+        n = contexts.shape[0]
+        worst, best = _find_ends(boxes, n)
+        threshold = 0.5 * (boxes.estimates[worst] + boxes.estimates[best])
+        _find_rests(joint, boxes, ridge, contexts, worst, best)
+        if _expect(boxes, n, threshold, noise) < (_PATIENCE if number < _EARLY else _GAIN) * price:
+            _add_terms(joint, boxes, slot, contexts, models, threshold)
+            return
+    joint.constants[slot] += price
 
 
 @kernel
-def _expect(
-    joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.float64], reach: float, noise: float
-) -> float:
-    """Return the mean of a slate's quadratic if theta is as far from the estimate as noise leaves it.
-
-    Into `upper` goes the most that theta'y can be, into `values` k: every k gives a bound, and this one that is small
-    near the estimate.
-    """
-    n = contexts.shape[0]
-    threshold, square = _find_middle(joint, boxes, ridge, contexts)
-    estimates, squares, chosen = boxes.estimates[:n], boxes.squares[:n], boxes.chosen[:n]
-    terms, most, bends = boxes.outside[:n], boxes.upper[:n], boxes.values[:n]
+def _find_ends(boxes: Boxes, n: int) -> tuple[int, int]:
+    """Return the worst arm inside and the best outside, by their estimates."""
+    estimates, chosen = boxes.estimates, boxes.chosen
+    worst, best = -1, -1
     for arm in range(n):
-        terms[arm] = inner(contexts[arm], joint.cross)
+        if chosen[arm] == 1:
+            if worst < 0 or estimates[arm] < estimates[worst]:
+                worst = arm
+        elif best < 0 or estimates[arm] > estimates[best]:
+            best = arm
+    return worst, best
+
+
+@kernel
+def _find_rests(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.float64], worst: int, best: int) -> None:
+    """Write v, halfway between two arms, and squares of the widths of x - v into `outside`."""
+    n, middle = contexts.shape[0], joint.middle
+    for j in range(middle.size):
+        middle[j] = 0.5 * (contexts[worst, j] + contexts[best, j])
+    square = image(ridge.inverse[0], middle, joint.cross)
+    squares, rests = boxes.squares[:n], boxes.outside[:n]
+    for arm in range(n):
+        rests[arm] = inner(contexts[arm], joint.cross)
+    for arm in range(n):
+        own = squares[arm]
+        # A difference of squares that are nearly equal is rounding, and must not be too small.
+        rests[arm] = max(own - 2.0 * rests[arm] + square, 0.0) + _ROUNDING * (own + square)
+
+
+@kernel
+def _find_rests_by_arm(
+    joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.float64], worst: int, best: int
+) -> None:
+    """Write squares of widths into `outside`: where each arm has a theta, a number c stands for v."""
+    for arm in range(contexts.shape[0]):
+        boxes.outside[arm] = boxes.squares[arm]
+
+
+@kernel
+def _expect(boxes: Boxes, n: int, threshold: float, noise: float) -> float:
+    """Return the mean of a slate's quadratics if theta is as far from the estimate as noise leaves it.
+
+    Into `upper` goes the most that f can be, into `values` k: every k gives a bound, and this one that is small near
+    the estimate.
+    """
+    estimates, reaches, chosen = boxes.estimates[:n], boxes.reaches[:n], boxes.chosen[:n]
+    terms, most, bends = boxes.outside[:n], boxes.upper[:n], boxes.values[:n]
     spread = noise * noise
     # No branch and no sum, so that many arms are done at once.
     for arm in range(n):
-        product, own = (1.0 - 2.0 * chosen[arm]) * (estimates[arm] - threshold), squares[arm]
-        # A difference of squares that are nearly equal is rounding, and must not be too small.
-        rest = max(own - 2.0 * terms[arm] + square, 0.0) + _ROUNDING * (own + square)
-        width = reach * math.sqrt(rest)
-        bend = max(abs(product), SHARE * width, LEAST)
+        product, rest = (1.0 - 2.0 * chosen[arm]) * (estimates[arm] - threshold), terms[arm]
+        width = reaches[arm] * math.sqrt(rest)
+        bend = max(abs(product), _SHARE * width, _LEAST)
         most[arm], bends[arm] = product + width, bend
         terms[arm] = ((product + bend) * (product + bend) + spread * rest) / bend
     total = 0.0
@@ -204,34 +211,58 @@ def _expect(
 
 
 @kernel
-def _list_open(boxes: Boxes, n: int) -> int:
-    """List the arms whose y may have a positive product with theta; return how many."""
-    found = 0
-    for arm in range(n):
-        boxes.order[found] = arm
-        found += boxes.upper[arm] > 0.0
-    return found
+def _add_terms(
+    joint: Joint,
+    boxes: Boxes,
+    slot: int,
+    contexts: NDArray[np.float64],
+    models: NDArray[np.int64],
+    threshold: float,
+) -> None:
+    """Add the terms of the arms whose f may be positive to the one quadratic, eight at a time."""
+    n, bends = 0, boxes.values
+    for arm in range(contexts.shape[0]):
+        boxes.order[n] = arm
+        n += boxes.upper[arm] > 0.0
+    lanes, weights, middle = joint.lanes, joint.weights, joint.middle
+    for first in range(0, n, _LANES):
+        for lane in range(_LANES):
+            y, place = lanes[lane], first + lane
+            if place >= n:
+                weights[lane] = 0.0
+                y[:] = 0.0
+                continue
+            arm = boxes.order[place]
+            _put_difference(y, 1.0 - 2.0 * boxes.chosen[arm], contexts[arm], middle)
+            joint.constants[slot] += 0.25 * bends[arm]
+            weights[lane] = 0.25 / bends[arm]
+        _add_squares(joint.matrices[slot], joint.vectors[slot], lanes, weights)
 
 
 @kernel
-def _find_middle(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.float64]) -> tuple[float, float]:
-    """Write v, halfway between the worst arm inside and the best outside, and its image into `cross`.
+def _add_terms_by_arm(
+    joint: Joint,
+    boxes: Boxes,
+    slot: int,
+    contexts: NDArray[np.float64],
+    models: NDArray[np.int64],
+    threshold: float,
+) -> None:
+    """Add the terms of the arms whose f may be positive, each to the quadratic of its own theta."""
+    d = contexts.shape[1]
+    for place in range(contexts.shape[0]):
+        if boxes.upper[place] <= 0.0:
+            continue
+        bend, sign, x = boxes.values[place], 1.0 - 2.0 * boxes.chosen[place], contexts[place]
+        rest, weight, first = bend - sign * threshold, 0.25 / bend, models[place] * d
+        joint.constants[slot] += weight * rest * rest
+        add_multiple(joint.vectors[slot, first : first + d], 2.0 * weight * sign * rest, x)
+        for i in range(d):
+            add_multiple(joint.matrices[slot, first + i, : i + 1], weight * x[i], x[: i + 1])
 
-    Return its product with the estimate, and the square of its width.
-    """
-    estimates, chosen = boxes.estimates, boxes.chosen
-    worst, best = -1, -1
-    for arm in range(contexts.shape[0]):
-        if chosen[arm] == 1:
-            if worst < 0 or estimates[arm] < estimates[worst]:
-                worst = arm
-        elif best < 0 or estimates[arm] > estimates[best]:
-            best = arm
-    middle = joint.middle
-    for j in range(middle.size):
-        middle[j] = 0.5 * (contexts[worst, j] + contexts[best, j])
-    square = image(ridge.inverse[0], middle, joint.cross)
-    return 0.5 * (estimates[worst] + estimates[best]), square
+
+book_slate = bind(_book_slate, "book_slate")
+book_slate_by_arm = bind(_book_slate, "book_slate_by_arm", _find_rests=_find_rests_by_arm, _add_terms=_add_terms_by_arm)
 
 
 @kernel
@@ -252,26 +283,9 @@ def _add_squares(
     weights: NDArray[np.float64],
 ) -> None:
     """Add the lower triangles of y y', weighted, and halves of y, for eight y at a time: each row is loaded once."""
-    y0, y1, y2, y3, y4, y5, y6, y7 = (
-        lanes[0],
-        lanes[1],
-        lanes[2],
-        lanes[3],
-        lanes[4],
-        lanes[5],
-        lanes[6],
-        lanes[7],
-    )
-    w0, w1, w2, w3, w4, w5, w6, w7 = (
-        weights[0],
-        weights[1],
-        weights[2],
-        weights[3],
-        weights[4],
-        weights[5],
-        weights[6],
-        weights[7],
-    )
+    y0, y1, y2, y3, y4, y5, y6, y7 = lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7]
+    w0, w1, w2, w3 = weights[0], weights[1], weights[2], weights[3]
+    w4, w5, w6, w7 = weights[4], weights[5], weights[6], weights[7]
     d = vector.size
     for j in range(d):
         vector[j] += 0.5 * (((y0[j] + y1[j]) + (y2[j] + y3[j])) + ((y4[j] + y5[j]) + (y6[j] + y7[j])))
@@ -301,7 +315,7 @@ def _largest(
     eigenvalues, bases = np.linalg.eigh(roots @ matrices @ roots)
     slopes = np.einsum("bji,bjk,bk->bi", bases, roots, images + 0.5 * vectors, optimize=True)
     tops = np.maximum(eigenvalues[:, -1:], 0.0)
-    multipliers = tops * (1.0 + _STEPS) + LEAST * (1.0 + _STEPS)
+    multipliers = tops * (1.0 + _STEPS) + _LEAST * (1.0 + _STEPS)
     rest = (slopes[:, None, :] ** 2 / (multipliers[:, :, None] - eigenvalues[:, None, :])).sum(axis=2)
     bounds = (multipliers * found.radii[:, None] ** 2 + rest).min(axis=1)
     return float((np.einsum("bi,bi->b", images + vectors, found.centres) + bounds).sum())

@@ -13,7 +13,8 @@ from armtriage.kernels.normal import normal
 from armtriage.kernels.order import best_arms, inner
 from armtriage.kernels.record import Record
 from armtriage.kernels.ridge import Ridge, add, back, new_ridge, solve
-from armtriage.policies.compiled import CompiledContextualPolicy, Kernels
+from armtriage.policies.compiled import Kernels
+from armtriage.policies.linear.ridge_policy import RidgePolicy
 from armtriage.policies.options import Options
 
 __all__ = ["LinearThompsonSampling"]
@@ -73,7 +74,7 @@ def update(
         add(state.ridge, 0, contexts[i], rewards[i])
 
 
-class LinearThompsonSampling(CompiledContextualPolicy):
+class LinearThompsonSampling(RidgePolicy):
     """Draw theta from the posterior of a Gaussian linear regression, play the S best arms for it.
 
     What usually loses least when rewards are linear in the contexts. Its regret is that of an optimal policy up to
@@ -111,7 +112,6 @@ class LinearThompsonSampling(CompiledContextualPolicy):
     kernels = Kernels(select, update)
     takes_any_number = True
     learns_from_chosen_only = True
-    _learned = ("ridge",)
 
     def __init__(
         self,
@@ -136,9 +136,6 @@ class LinearThompsonSampling(CompiledContextualPolicy):
     def params(self) -> Params:
         """Return the parameters for the kernels."""
         return Params(self.ridge, self.noise_in_units(self.noise_scale if self.scale is None else self.scale))
-
-    def _rebuild(self) -> None:
-        self._check_ridge()
 
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""

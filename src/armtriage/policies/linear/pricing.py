@@ -1,6 +1,6 @@
-"""What a slate can lose by the ellipsoid of all rewards, and the account of what was admitted.
+"""What a slate can lose by the ellipsoids of all rewards, and the account of what was admitted.
 
-With probability 1 - delta, theta lies in the ellipsoid in every round, whoever chooses and whatever the contexts. So do
+With probability 1 - delta, theta lies in its ellipsoid in every round, however slates and contexts are chosen. So do
 the means in their boxes, and no slate beats V by more than an exchange of upper ends outside V for lower ends inside.
 """
 
@@ -14,40 +14,23 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, sort_pairs
 from armtriage.kernels.record import Record
+from armtriage.policies.linear.regression import Params
 
 __all__ = [
     "Book",
     "Boxes",
-    "PriceParams",
     "admit",
     "allowance",
-    "allowance_of_arms",
     "find_boxes",
     "new_book",
     "new_boxes",
     "price_of",
-    "put_box",
     "radius",
-    "try_slate",
 ]
 
 _INVERSE_LOG_2 = 1.0 / math.log(2.0)
 _CHANGE = 1e-6  # of the most that a slate can lose: while both sides are sums of that, rounding must not decide
 _HAIR = 1e-9  # by how much ends may cross before it is more than rounding
-
-
-class PriceParams(Record, frozen=True):
-    """The assumptions of the ellipsoid, and what may be admitted."""
-
-    dimension: int
-    budget: int
-    noise: float
-    ridge: float
-    norm_bound: float
-    log_delta: float
-    factor: float
-    low: float  # of means
-    high: float
 
 
 class Book(Record):
@@ -67,6 +50,7 @@ class Boxes(Record):
     upper: NDArray[np.float64]  # (K,)
     estimates: NDArray[np.float64]  # (K,)
     squares: NDArray[np.float64]  # (K,) of the widths
+    reaches: NDArray[np.float64]  # (K,) radii of the ellipsoids
     values: NDArray[np.float64]  # (K,)
     outside: NDArray[np.float64]  # (K,) upper ends of arms that are not in the slate
     order: NDArray[np.int64]  # (K,)
@@ -82,61 +66,43 @@ def new_book() -> Book:
 
 def new_boxes(n_arms: int, budget: int) -> Boxes:
     """Return room for a round."""
-    lower, upper, estimates, squares, values, outside = np.zeros((6, n_arms))
+    lower, upper, estimates, squares, reaches, values, outside = np.zeros((7, n_arms))
     order, chosen = np.zeros((2, n_arms), np.int64)
     ends, places = np.zeros(budget), np.zeros(budget, np.int64)
-    return Boxes(lower, upper, estimates, squares, values, outside, order, chosen, ends, places)
+    return Boxes(lower, upper, estimates, squares, reaches, values, outside, order, chosen, ends, places)
 
 
 @kernel
-def radius(params: PriceParams, log_det: float) -> float:
+def radius(params: Params, log_det: float) -> float:
     """Return the radius of the ellipsoid around the estimate."""
     noise, longest = params.noise, params.norm_bound
     return math.sqrt(noise * noise * (log_det - 2.0 * params.log_delta) + params.ridge * longest * longest)
 
 
 @kernel
-def allowance(params: PriceParams, rounds: int) -> float:
-    """Return F: what playing the largest upper ends for so many rounds can lose."""
-    d, pulls = params.dimension, params.budget * float(rounds)
-    potential = d * math.log1p(pulls / (d * params.ridge))
-    return _optimism(params, radius(params, potential), potential, pulls)
+def allowance(params: Params, models: int, log_share: float, rounds: int) -> float:
+    """Return F: what playing the largest upper ends for so many rounds can lose.
 
-
-@kernel
-def allowance_of_arms(params: PriceParams, n_arms: int, log_share: float, rounds: int) -> float:
-    """Return F where each arm has an ellipsoid of its own, and at least ``exp(-log_share)`` of delta.
-
-    An arm is pulled once a round at most, which bounds its radius. The potential is that of all arms together.
+    Each of so many thetas has at least ``exp(-log_share)`` of delta. How often one is pulled bounds its radius; the
+    potential is that of all together.
     """
-    d, pulls, whole = params.dimension, params.budget * float(rounds), n_arms * params.dimension
+    d, whole, pulls = params.dimension, models * params.dimension, params.budget * float(rounds)
     potential = whole * math.log1p(pulls / (whole * params.ridge))
-    widest = radius(params, d * math.log1p(rounds / (d * params.ridge)) + 2.0 * log_share)
-    return _optimism(params, widest, potential, pulls)
-
-
-@kernel
-def _optimism(params: PriceParams, widest: float, potential: float, pulls: float) -> float:
+    widest = radius(params, d * math.log1p(params.most * float(rounds) / (d * params.ridge)) + 2.0 * log_share)
     width, doubled = params.high - params.low, _INVERSE_LOG_2 * potential
     return min(width * pulls, 2.0 * widest * math.sqrt(doubled * pulls) + width * params.budget * doubled)
 
 
 @kernel
-def find_boxes(params: PriceParams, boxes: Boxes, book: Book, log_det: float, n: int) -> float:
-    """Compute the ends of n means from their estimates and the squares of their widths; return the radius."""
-    reach, empty = radius(params, log_det), 0
-    for arm in range(n):
-        empty += put_box(params, boxes, arm, boxes.estimates[arm], reach * math.sqrt(boxes.squares[arm]))
+def find_boxes(params: Params, boxes: Boxes, book: Book, n: int) -> None:
+    """Compute the ends of n means from their estimates, the squares of their widths and the radii."""
+    empty = 0
+    for place in range(n):
+        middle, half = boxes.estimates[place], boxes.reaches[place] * math.sqrt(boxes.squares[place])
+        low, high = max(params.low, middle - half), min(params.high, middle + half)
+        boxes.lower[place], boxes.upper[place] = low, high
+        empty += low > high + _HAIR
     book.contradictions += empty
-    return reach
-
-
-@kernel
-def put_box(params: PriceParams, boxes: Boxes, place: int, middle: float, half: float) -> bool:
-    """Write the ends of a mean; return whether they leave none."""
-    low, high = max(params.low, middle - half), min(params.high, middle + half)
-    boxes.lower[place], boxes.upper[place] = low, high
-    return low > high + _HAIR
 
 
 @kernel
@@ -161,26 +127,17 @@ def price_of(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
 
 
 @kernel
-def try_slate(params: PriceParams, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
-    """Book what a slate can lose and return it, if the account stays within what is allowed; else return -1."""
-    price, hair = price_of(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
-    if price > 0.0 and book.spent + price > allowed + hair:
-        return -1.0
-    book.spent += price
-    book.total += price
-    return price
-
-
-@kernel
-def admit(params: PriceParams, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
+def admit(params: Params, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
     """Admit the slate while the account stays within what is allowed, or else play the largest upper ends.
 
     Return what the slate can lose. `boxes.chosen` says which arms it has.
     """
-    price = try_slate(params, boxes, book, allowed, n, arms)
-    if price < 0.0:
+    price, hair = price_of(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
+    if price > 0.0 and book.spent + price > allowed + hair:
         book.forced += 1
         best_arms(boxes.upper[:n], boxes.values[:n], arms)
         price = price_of(boxes, n, arms)
-        book.total += price
+    else:
+        book.spent += price
+    book.total += price
     return price

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from armtriage import GuardedLinear, Policy
-from armtriage.policies.linear.guarded_linear import find_widths
-from armtriage.policies.linear.repeated import new_repeated, repeats
+from armtriage.policies.linear.widths import find_widths, new_repeated, repeats
 
 
 def contexts(n_arms: int, dimension: int, seed: int = 3) -> np.ndarray:
@@ -36,9 +35,9 @@ def test_widths_that_follow_are_those_of_the_inverse(dimension: int, budget: int
     state, followed = policy._state, 0
     for _ in range(120):
         told(policy, x, 1, seed=int(policy._asked))
-        followed += int(state.sure.waiting) >= 0
+        followed += int(state.kept.sure.waiting) >= 0
         find_widths(policy._params, state, x)
-        np.testing.assert_allclose(state.squares, squares(x, state.fit.inverse), rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(state.squares, squares(x, state.fit.inverse[0]), rtol=1e-9, atol=1e-13)
         np.testing.assert_allclose(state.boxes.squares, squares(x, state.ridge.inverse[0]), rtol=1e-9, atol=1e-13)
     assert (followed > 50) == (dimension >= 3 * budget)
 
@@ -71,9 +70,9 @@ def test_open_decisions_are_counted_where_contexts_come_again() -> None:
     asked = [policy.ask(x) for _ in range(4)]
     find_widths(policy._params, policy._state, x)
     pulled = np.vstack([one.contexts for one in asked])
-    gram = np.linalg.inv(policy._state.fit.inverse) + pulled.T @ pulled
+    gram = np.linalg.inv(policy._state.fit.inverse[0]) + pulled.T @ pulled
     np.testing.assert_allclose(policy._state.squares, squares(x, np.linalg.inv(gram)), rtol=1e-9)
     for decision in asked:
         policy.tell(decision, [0.5])
     find_widths(policy._params, policy._state, x)
-    np.testing.assert_allclose(policy._state.squares, squares(x, policy._state.fit.inverse), rtol=1e-9)
+    np.testing.assert_allclose(policy._state.squares, squares(x, policy._state.fit.inverse[0]), rtol=1e-9)
