@@ -233,7 +233,7 @@ def test_table(petersen):
     rows = {
         row[1].strip(): [cell.strip() for cell in row[2:4]] for row in map(_cells, result.stdout.splitlines()) if row
     }
-    assert rows["independence number"] == ["4", "exact: branch and bound"]
+    assert rows["independence number"] == ["4", "exact: integer programming"]
     assert rows["domination number"][0] == "3"
     assert rows["greedy dominating set"][0] == "3"
     assert "10 arms, 15 directed edges" in run(petersen).stdout

@@ -26,28 +26,21 @@ from armtriage import (
     ReplayEnvironment,
     StageTriage,
     StochasticEnvironment,
-    Triage,
     hub_family,
     partition,
     random_constrained,
     star,
 )
-from armtriage.instances import three_arms, two_hubs
+from armtriage.instances import two_hubs
 from armtriage.policies.constrained.by_oracle import ELIMINATED as OUT
-from armtriage.policies.elimination.sets import (
-    ACTIVE,
-    CONFIRMED,
-    ELIMINATED,
-    count_lagging,
-)
+from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED, count_lagging
 from armtriage.policies.linear.hierarchical import ELIMINATED as DROPPED
 from armtriage.policies.linear.hierarchical import OPEN
 from armtriage.theory import Audit, audit
 from armtriage.theory.audit import clopper_pearson
 from armtriage.theory.audit.constrained import ListedWatch, OracleWatch
-from armtriage.theory.audit.elimination import EliminationWatch
-from armtriage.theory.audit.linear import StagesWatch, slack_rule
-from armtriage.theory.audit.problem import Problem
+from armtriage.theory.audit.linear import StagesWatch
+from armtriage.theory.audit.slates import EliminationWatch, IndexWatch
 
 DELTA, ROUNDS = 0.1, 700
 
@@ -181,8 +174,8 @@ def test_every_claim_of_algorithm_5_comes_up(variants: dict[str, Any], watch: An
 
 
 def test_every_claim_of_algorithm_2_comes_up() -> None:
-    assert "regret is below the full-information bound" in exercised([of_ucb("full")])
-    assert {"revealed arms are counted once", "a round loses little"} <= exercised([of_ucb("cliques")])
+    assert {one.name for one in IndexWatch.statements} <= exercised([of_ucb("full")])
+    assert "a round loses little" in exercised([of_ucb("cliques")])
 
 
 def test_claims_that_held_were_checked() -> None:
@@ -248,13 +241,6 @@ def test_repaired_lemma_of_stages_holds_on_three_arms() -> None:
     assert (broken(found), found.failures) == ([], 0)
 
 
-def test_rule_of_a_stage_eliminates_the_second_of_three_arms_only_as_printed() -> None:
-    state = three_arms(stage=3)
-    for printed, out in ((True, [False, True, False]), (False, [False, False, False])):
-        rule = slack_rule(state.estimates, state.widths, 2, 3, printed=printed)
-        assert [arms.tolist() for arms in rule] == [[False] * 3, out]
-
-
 def test_printed_stages_store_rewards_that_chose_themselves() -> None:
     found = on_contexts(1, "paper")
     claim = found["stages store what was chosen without their rewards"]
@@ -314,95 +300,12 @@ class EliminatesBest(Moving):
     pass
 
 
-class EliminatesWorst(Moving):
-    arm = 5
-
-
-class EliminatesMost(Moving):
-    arm, moves = 1, 5
-
-
-class ConfirmsEarly(Moving):
-    status = CONFIRMED
-
-
 class ConfirmsWorst(Moving):
     arm, status = 5, CONFIRMED
 
 
 class ConfirmsMore(Moving):
     status, moves = CONFIRMED, 3
-
-
-class Revives(Moving):
-    """Eliminates arm 5 in round 5 and takes it back in round 8."""
-
-    arm = 5
-
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        super()._update(number, arms, rewards)
-        if number == 8:
-            decide(self, 5, ACTIVE)
-
-
-class Forgets(CombinatorialElimination):
-    """Learns nothing from round 4."""
-
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        if number != 4:
-            super()._update(number, arms, rewards)
-        else:
-            self._release(arms)
-
-
-class CountsTwice(CombinatorialElimination):
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        super()._update(number, arms, rewards)
-        self._state.counts[arms[-1:]] += number == 3
-
-
-class GoesBack(CombinatorialElimination):
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        super()._update(number, arms, rewards)
-        self._state.least -= number == 21
-
-
-class RunsAhead(CombinatorialElimination):
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        super()._update(number, arms, rewards)
-        self._state.least += 2 * (number == 20)
-
-
-class TooNarrow(CombinatorialElimination):
-    """Uses widths that are far too small."""
-
-    def params(self) -> Any:
-        return super().params()._replace(horizon=1.0, delta=0.999)
-
-
-class Swaps(CombinatorialElimination):
-    """From round 6 on, a kind of arm is put into the slate, or out of it."""
-
-    kind = ELIMINATED
-
-    def _select(self, number: int) -> np.ndarray:
-        arms = super()._select(number)
-        status = self._state.status
-        if number >= 6 and self.kind == ELIMINATED:
-            out = np.setdiff1d(np.flatnonzero(status == ELIMINATED), arms)
-            arms = np.sort(np.append(arms[:-1], out[:1])) if out.size else arms
-        if number >= 6 and self.kind == CONFIRMED:
-            kept = arms[status[arms] != CONFIRMED]
-            arms = np.sort(np.append(kept, np.setdiff1d(np.arange(6), arms)[: arms.size - kept.size]))
-        return arms
-
-
-class PlaysEliminated(Swaps, EliminatesWorst):
-    pass
-
-
-class DropsConfirmed(Swaps, ConfirmsEarly):
-    kind = CONFIRMED
 
 
 class Repeats(CombinatorialElimination):
@@ -413,28 +316,12 @@ class Repeats(CombinatorialElimination):
         return np.arange(self.budget)
 
 
-class Overlaps(CombinatorialElimination):
-    @property
-    def triage(self) -> Triage:
-        sets = super().triage
-        return sets._replace(confirmed=np.array([2]))
-
-
 Expected = tuple[str, int, tuple[int, ...]]
-FLAWS: list[tuple[type[CombinatorialElimination], FeedbackGraph, list[Expected]]] = [
-    (EliminatesBest, PLAIN, [("(A) best arms stay", 5, (0,))]),
-    (EliminatesMost, PLAIN, [("enough arms are left", 5, (1, 2, 3, 4, 5))]),
-    (ConfirmsWorst, PLAIN, [("(B) confirmed arms are best", 5, (5,))]),
-    (ConfirmsMore, PLAIN, [("no more than S arms are confirmed", 5, (0, 1, 2))]),
-    (Revives, PLAIN, [("confirmed and eliminated arms stay so", 8, (5,))]),
-    (PlaysEliminated, PLAIN, [("eliminated arms are not played", 6, (5,))]),
-    (DropsConfirmed, PLAIN, [("confirmed arms are played", 6, (0,))]),
-    (Overlaps, PLAIN, [("the sets part the arms", 0, (2,))]),
-    (CountsTwice, STAR, [("revealed arms are counted once", 3, (5,))]),
-    (GoesBack, PLAIN, [("N never falls", 21, ())]),
-    (RunsAhead, PLAIN, [("active arms have N observations", 20, (0, 1, 2, 3, 4, 5))]),
-    (Repeats, PLAIN, [("layers have few picks", 3, (0, 1))]),
-    (Forgets, STAR, [("revealed arms are counted once", 4, (0, 1, 2, 3, 4, 5))]),
+FLAWS: list[tuple[type[CombinatorialElimination], Expected]] = [
+    (EliminatesBest, ("(A) best arms stay", 5, (0,))),
+    (ConfirmsWorst, ("(B) confirmed arms are best", 5, (5,))),
+    (ConfirmsMore, ("no more than S arms are confirmed", 5, (0, 1, 2))),
+    (Repeats, ("layers have few picks", 3, (0, 1))),
 ]
 
 
@@ -445,27 +332,18 @@ def flawed(kind: type[CombinatorialElimination], graph: FeedbackGraph, rounds: i
 
 
 @pytest.mark.parametrize("variant", ["tight", "paper"])
-@pytest.mark.parametrize(("kind", "graph", "expected"), FLAWS, ids=[f"{k.__name__} {g.n_edges}" for k, g, _ in FLAWS])
-def test_flaw_is_found(
-    kind: type[CombinatorialElimination], graph: FeedbackGraph, expected: list[Expected], variant: str
-) -> None:
-    found = flawed(kind, graph, variant=variant)
-    assert not found.ok
-    for name, number, arms in expected:
-        assert (name, found[name].status, found[name].round, found[name].arms) == (name, "violated", number, arms)
+@pytest.mark.parametrize(("kind", "expected"), FLAWS, ids=[kind.__name__ for kind, _ in FLAWS])
+def test_flaw_is_found(kind: type[CombinatorialElimination], expected: Expected, variant: str) -> None:
+    found = flawed(kind, PLAIN, variant=variant)
+    claim = found[expected[0]]
+    assert (found.ok, claim.status) == (False, "violated")
+    assert (claim.name, claim.round, claim.arms) == expected
 
 
 @pytest.mark.parametrize("graph", [PLAIN, STAR])
 @pytest.mark.parametrize("variant", ["tight", "paper"])
 def test_same_runs_without_a_flaw_are_fine(graph: FeedbackGraph, variant: str) -> None:
     assert broken(flawed(CombinatorialElimination, graph, variant=variant)) == []
-
-
-def test_narrow_intervals_are_found() -> None:
-    claim = flawed(TooNarrow, PLAIN, interval="hoeffding")["intervals are as wide as promised"]
-    # Three rounds are a layer. One reward says nothing even so; after two, arm 5, which never pays, has an interval.
-    assert (claim.status, claim.round) == ("violated", 5)
-    assert 5 in claim.arms
 
 
 LIMITS = [
@@ -481,8 +359,8 @@ def test_what_exceeds_a_bound_is_found(
 ) -> None:
     env = StochasticEnvironment(LINED, PLAIN, seed=3)
     policy = CombinatorialElimination(PLAIN, 2, horizon=ROUNDS, delta=DELTA, seed=1)
-    bound = Problem(policy, env, 30).minimax_bound._replace(value=3.0) if value is None else value
-    monkeypatch.setattr(Problem, attribute, bound)
+    bound = EliminationWatch(policy, env, 30).minimax_bound._replace(value=3.0) if value is None else value
+    monkeypatch.setattr(EliminationWatch, attribute, bound)
     found = audit(policy, env, horizon=30)
     assert [claim.name for claim in found.violated] == [name]
     # Two arms a round: the third pick of the first layer comes in the second round.
@@ -513,25 +391,6 @@ def test_index_policy_with_narrow_intervals_makes_no_promise() -> None:
     assert "smaller than delta" in found["intervals hold as often as promised"].detail
 
 
-class Narrow(HierarchicalElimination):
-    def params(self) -> Any:
-        return super().params()._replace(multiple=1e-3)
-
-
-class Wide(HierarchicalElimination):
-    def params(self) -> Any:
-        return super().params()._replace(multiple=1e3)
-
-
-class StoresTwice(HierarchicalElimination):
-    def _update(self, number: int, arms: Any, contexts: Any, rewards: Any) -> None:  # type: ignore[override]
-        notes = self._notes[number].copy()
-        super()._update(number, arms, contexts, rewards)
-        if number == 7:
-            self._notes[number] = notes
-            super()._update(number, arms, contexts, rewards)
-
-
 class DropsBest(HierarchicalElimination):
     """Exchanges the longest context's arm for another one as soon as a stage leaves arms in question."""
 
@@ -545,24 +404,6 @@ class DropsBest(HierarchicalElimination):
             fate[best], stage[best] = DROPPED, 1
             arms = np.sort(np.append(arms[arms != best], other))
         return arms
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        (Narrow, "survivors are narrow"),
-        (Wide, "explored arms are wide"),
-        (StoresTwice, "no reward is stored twice"),
-        (DropsBest, "(A) best arms stay in question"),
-    ],
-)
-def test_flaws_of_stages_are_found(kind: type[HierarchicalElimination], name: str) -> None:
-    env = linear_world(1, ROUNDS)
-    policy = kind(7, 1, 4, horizon=ROUNDS, delta=DELTA, noise_scale=env.noise_scale, seed=1)
-    found = audit(policy, env, horizon=ROUNDS)
-    assert found[name].status == "violated"
-    assert kind is not StoresTwice or found[name].round == 7
-    assert kind is not Narrow or found[name].round == 0
 
 
 class Boasts(HierarchicalElimination):
@@ -590,21 +431,17 @@ class Hesitates(HierarchicalElimination):
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
+    ("kind", "name"),
     [
-        (
-            Boasts,
-            ["a decision is explored, confirmed and filled", "(B) confirmed arms are best"],
-        ),
-        (Hesitates, ["(C) arms in question are close"]),
+        (DropsBest, "(A) best arms stay in question"),
+        (Boasts, "(B) confirmed arms are best"),
+        (Hesitates, "(C) arms in question are close"),
     ],
 )
-def test_stages_that_are_shown_wrongly_are_found(kind: type[HierarchicalElimination], names: list[str]) -> None:
+def test_flaws_of_stages_are_found(kind: type[HierarchicalElimination], name: str) -> None:
     env = linear_world(1, ROUNDS)
     policy = kind(7, 1, 4, horizon=ROUNDS, delta=DELTA, noise_scale=env.noise_scale, seed=1)
-    found = audit(policy, env, horizon=ROUNDS)
-    assert {name: found[name].status for name in names} == dict.fromkeys(names, "violated")
-    assert kind is not Boasts or (found[names[0]].round, len(found[names[0]].arms)) == (300, 1)
+    assert audit(policy, env, horizon=ROUNDS)[name].status == "violated"
 
 
 class Strays(ConstrainedElimination):
@@ -631,7 +468,6 @@ class Misjudges(ConstrainedElimination):
 
 CONSTRAINED: list[tuple[type[ConstrainedElimination], str, str, int, tuple[int, ...]]] = [
     (Strays, "repaired", "played decisions are active", 600, (0, 1)),
-    (Strays, "oracle", "played decisions are left", 600, (0, 1, 2, 3)),
     (Strays, "oracle", "played decisions are plausible", 600, (0, 1)),
     (Misjudges, "repaired", "best decisions stay", 9, (2, 3)),
     (Misjudges, "oracle", "best decisions stay", 9, (2,)),
@@ -645,60 +481,6 @@ def test_flaws_over_decisions_are_found(
     env = hub_family(seed=3)
     found = audit(kind(env.graph, env.decisions, variant=variant, horizon=ROUNDS, seed=1), env, horizon=number + 1)
     assert (found[name].status, found[name].round, found[name].arms) == ("violated", number, arms)
-
-
-def spoil(core: Any, name: str) -> None:
-    """Change what a policy knows, behind its back."""
-    if name == "count":
-        (core.evidence if hasattr(core, "evidence") else core).counts[2] += 1
-    elif name == "N":
-        core.least[0] -= 1
-    elif name == "revival":
-        core.active[0] = True
-    elif name == "nothing left":
-        core.active[:] = False
-    elif name == "interval":
-        core.evidence.upper[2] = core.evidence.lower[2]
-    elif name == "incumbent":
-        core.status[core.incumbent[0]] = OUT
-    elif name == "status":
-        core.status[:] = 0
-
-
-class Spoiled(ConstrainedElimination):
-    """Somebody else has a hand in it, in round 150."""
-
-    what = ""
-
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        super()._update(number, arms, rewards)
-        if number == 150:
-            spoil(self._core, self.what)
-
-
-SPOILED: list[tuple[str, str, str, int, tuple[int, ...]]] = [
-    ("repaired", "count", "revealed arms are counted once", 150, (2,)),
-    ("repaired", "N", "N never falls", 150, ()),
-    ("repaired", "revival", "decisions leave for good", 150, (0, 1)),
-    ("repaired", "nothing left", "a decision is left", 150, ()),
-    ("oracle", "count", "revealed arms are counted once", 150, (2,)),
-    ("oracle", "interval", "intervals are as wide as promised", 150, (2,)),
-    ("oracle", "incumbent", "the incumbent is left", 151, (2,)),
-    ("oracle", "status", "confirmed and eliminated arms stay so", 150, (0, 1, 2, 3, 4, 5)),
-]
-
-
-@pytest.mark.parametrize(("variant", "what", "name", "number", "arms"), SPOILED)
-def test_what_is_changed_behind_the_back_of_a_policy_is_found(
-    variant: str, what: str, name: str, number: int, arms: tuple[int, ...]
-) -> None:
-    env = hub_family(best=0.95, other=0.05, seed=3)
-    kind: type[Spoiled] = type("Kind", (Spoiled,), {"what": what})
-    options = {"horizon": ROUNDS, "delta": 0.9, "seed": 1, "variant": variant}
-    policy = kind(env.graph, env.decisions, **options)
-    found = audit(policy, env, horizon=number + 1)
-    assert (found[name].status, found[name].round, found[name].arms) == ("violated", number, arms)
-    assert broken(audit(type("Fine", (Spoiled,), {})(env.graph, env.decisions, **options), env, horizon=160)) == []
 
 
 class Lies(StochasticEnvironment):
@@ -794,7 +576,7 @@ def test_other_settings_have_other_claims() -> None:
     assert "(A) best arms stay in question" in names
     jobs = random_constrained(Matchings(2, 2), seed=1)
     found = audit(CombUCB1(jobs.graph, decisions=jobs.decisions, seed=1), jobs, horizon=20)
-    assert found["decisions leave for good"].detail == "said of Algorithm 5, and this policy is another"
+    assert found["best decisions stay"].detail == "said of Algorithm 5, and this policy is another"
     assert found["decisions are allowed"].checked == 20
 
 
@@ -803,7 +585,7 @@ def test_unknown_means_leave_what_holds_always() -> None:
     env = ReplayEnvironment(outcomes, PLAIN)
     found = audit(CombinatorialElimination(PLAIN, 2, seed=1), env, horizon=50)
     assert found["(A) best arms stay"].detail == "the environment does not tell its means"
-    assert found["active arms have N observations"].checked == 50
+    assert found["layers have few picks"].checked > 0
     assert found.failures is None
 
 
@@ -845,7 +627,7 @@ def test_audit_reads_as_a_table() -> None:
     )
     assert lines[2].startswith("violated")
     assert "arms 0 1" in lines[3]
-    assert any(line.startswith("held") and "decisions leave for good" in line for line in lines)
+    assert any(line.startswith("held") and "best decisions stay" in line for line in lines)
     lines = str(of_ucb("cliques")).splitlines()
     assert "not applicable, not every arm reveals all arms:" in lines
     assert lines[-1].startswith(" " * 20)

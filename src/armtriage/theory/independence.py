@@ -1,53 +1,31 @@
 """The largest independent set of a feedback graph.
 
-Structure and reductions come first; what they leave is split into components. A dense component is searched by branch
-and bound, a sparse one goes to HiGHS, and where neither finishes, greed and covers by cliques give the two limits.
+Graphs of runs are solved by their structure. For others greed and a matching give two limits, and HiGHS closes the gap
+between them if it can in the time that it has.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import kernel, lowest_bit
+from armtriage.kernels.jit import kernel
 
-__all__ = [
-    "EDGES",
-    "OPEN",
-    "OUT",
-    "SLACK",
-    "TAKEN",
-    "Answer",
-    "Clock",
-    "components",
-    "largest_independent_set",
-    "lists_of",
-    "name_of",
-    "position",
-    "say_how",
-]
+__all__ = ["EDGES", "SLACK", "Answer", "Clock", "largest_independent_set", "name_of", "programme", "say_how"]
 
 Ints = NDArray[np.int64]
-SmallInts = NDArray[np.int32]
-Marks = NDArray[np.uint8]
-Words = NDArray[np.uint64]
 
-OPEN, TAKEN, OUT = range(3)
 EDGES = 10_000_000
 """How many edges a graph may have to be written out: beyond, it would take gigabytes."""
 SLACK = 1e-3
 """What a bound of HiGHS may be off by; its tolerances are 1e-6, so rounding with this slack is safe."""
-_PEELING = 100_000_000  # comparisons of neighbours, a second or so; dense graphs would take minutes
-_SMALL, _DENSE, _SEARCHED = 100, 0.07, 1000  # sparse graphs are for HiGHS; beyond this size the tables are large
 _PROGRAMMED = 50_000  # edges up to which HiGHS finishes its first linear program in seconds
-_SHARE, _SLICE = 0.6, 1000
-_ONE = np.uint64(1)
 
 
 class Answer(NamedTuple):
@@ -106,40 +84,32 @@ def name_of(graph: FeedbackGraph) -> str:
     return "runs of arms"
 
 
-def lists_of(matrix: Any) -> tuple[Ints, SmallInts]:
-    """Return the columns of each row of a sparse matrix, ascending: where each row begins, and the columns."""
-    matrix.sum_duplicates()
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+def programme(
+    found: Ints, bound: int, sense: int, rows: Any, least: float, most: float, clock: Clock
+) -> tuple[Ints, int, bool]:
+    """Return what HiGHS makes of a set of columns and a bound of its size, and whether it made either better.
 
-
-def components(matrix: Any, nodes: Ints) -> Iterator[tuple[Ints, Ints, SmallInts]]:
-    """Yield the components of the graph on these nodes of a symmetric matrix, the smallest first.
-
-    Each comes as its nodes, ascending, and their lists of neighbours, in places among these nodes.
+    Of each row at least and at most so many columns are chosen, in all as few as possible, or many if `sense` is -1.
     """
-    from scipy.sparse.csgraph import connected_components
+    from scipy.optimize import Bounds, LinearConstraint, milp
 
-    if not nodes.size:
-        return
-    rest = matrix[nodes][:, nodes]
-    count, label = connected_components(rest, directed=False)
-    order = np.argsort(label, kind="stable")
-    indptr, indices = lists_of(rest[order][:, order])
-    nodes = nodes[order]
-    ends = np.append(0, np.cumsum(np.bincount(label, minlength=count)))
-    for i in np.argsort(np.diff(ends), kind="stable"):
-        first, last = ends[i], ends[i + 1]
-        edges = slice(indptr[first], indptr[last])
-        yield nodes[first:last], indptr[first : last + 1] - indptr[first], indices[edges] - np.int32(first)
-
-
-@cache
-def _make_ready() -> None:
-    """Compile the kernels, so that no time limit pays for it."""
-    indptr, indices = np.arange(3), np.array([1, 0], np.int32)
-    _peel(indptr, indices, np.full(2, OPEN, np.uint8), 1, True)
-    _searched(indptr, indices, np.empty(0, np.int64), 1, Clock(0.0))
-    _cover_by_cliques(indptr, indices)
+    answer = milp(
+        np.full(rows.shape[1], float(sense)),
+        integrality=np.ones(rows.shape[1], np.int64),
+        bounds=Bounds(0.0, 1.0),
+        constraints=LinearConstraint(rows, least, most),
+        options={"mip_rel_gap": 0.0, "time_limit": max(clock.left, 0.0)},
+    )
+    limit, proved, better = sense * bound, getattr(answer, "mip_dual_bound", None), False
+    if proved is not None and np.isfinite(proved):
+        limit = max(limit, math.ceil(proved - SLACK))
+    if answer.x is not None:
+        other = np.flatnonzero(answer.x > 0.5)
+        held = rows[:, other].sum(axis=1)
+        fits = bool(((held >= least - 0.5) & (held <= most + 0.5)).all())
+        better = fits and sense * other.size < sense * found.size
+        found = other if better else found
+    return found, sense * min(limit, sense * found.size), better or limit > sense * bound
 
 
 def largest_independent_set(graph: FeedbackGraph, time_limit: float) -> Answer:
@@ -147,8 +117,6 @@ def largest_independent_set(graph: FeedbackGraph, time_limit: float) -> Answer:
     if not graph.arrays.indices.size:
         arms = _strangers(graph.arrays)
         return Answer(arms, arms.size, say_how(True, [name_of(graph)]))
-    _make_ready()
-    clock = Clock(time_limit)
     if graph.n_edges > EDGES:
         # No run joins two of these arms. What the lists leave of them is found, what they were is the bound.
         arms = _strangers(graph.arrays)
@@ -156,106 +124,37 @@ def largest_independent_set(graph: FeedbackGraph, time_limit: float) -> Answer:
         place[arms] = np.arange(arms.size)
         row, column = np.repeat(place, np.diff(graph.arrays.indptr)), place[graph.arrays.indices]
         kept = (row >= 0) & (column >= 0)
-        found = _solve(arms.size, row[kept], column[kept], clock)
+        found = _solve(arms.size, row[kept], column[kept], time_limit)
         how = say_how(found.chosen.size == arms.size, ["runs of arms"], "too many edges to write out")
         return Answer(arms[found.chosen], arms.size, how)
-    return _solve(graph.n_arms, *graph.to_sparse().nonzero(), clock)
+    return _solve(graph.n_arms, *graph.to_sparse().nonzero(), time_limit)
 
 
-def _solve(n: int, row: NDArray[Any], column: NDArray[Any], clock: Clock) -> Answer:
-    """Return the answer for a graph given by its edges: reduce it, and solve each component of the rest."""
+def _solve(n: int, row: NDArray[Any], column: NDArray[Any], time_limit: float) -> Answer:
+    """Return the answer for a graph given by its edges."""
     from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
 
     apart = row != column
     ends = np.concatenate([row[apart], column[apart]]), np.concatenate([column[apart], row[apart]])
     matrix = csr_array((np.ones(ends[0].size, np.int8), ends), shape=(n, n))
-    status = np.full(n, OPEN, np.uint8)
-    _peel(*lists_of(matrix), status, _PEELING, False)
-    chosen = [np.flatnonzero(status == TAKEN)]
-    bound, means = chosen[0].size, []
-    for nodes, indptr, indices in components(matrix, np.flatnonzero(status == OPEN)):
-        part = _component(indptr, indices, clock)
-        chosen.append(nodes[part.chosen])
-        bound += part.bound
-        means.append(part.how)
-    found = np.sort(np.concatenate(chosen))
-    return Answer(found, bound, say_how(found.size == bound, means or ["reductions"], clock.verdict))
-
-
-def _component(indptr: Ints, indices: SmallInts, clock: Clock) -> Answer:
-    """Return the answer for a connected graph that cannot be reduced."""
-    n = indptr.size - 1
-    found, bound, how = _greedy(indptr, indices), _clique_bound(indptr, indices), "cover by cliques"
-    programmable = indices.size <= 2 * _PROGRAMMED
-    if found.size < bound and n <= _SEARCHED and (n <= _SMALL or indices.size >= _DENSE * n * n):
-        part = clock.part(_SHARE if programmable and n > _SMALL else 1.0)
-        found, searched = _searched(indptr, indices, found, bound, part)
-        bound, how = min(bound, searched), "branch and bound"
-    if found.size < bound and programmable and clock.left > 0:
-        found, programmed = _programmed(indptr, indices, found, clock)
-        if programmed < bound:
-            bound, how = programmed, "integer programming"
-    return Answer(found, bound, how)
-
-
-def _greedy(indptr: Ints, indices: SmallInts) -> Ints:
-    """Return a large independent set: reductions, and where they end, the node of most neighbours is left out."""
-    status = np.full(indptr.size - 1, OPEN, np.uint8)
-    _peel(indptr, indices, status, _PEELING, True)
-    return np.flatnonzero(status == TAKEN)
-
-
-def _clique_bound(indptr: Ints, indices: SmallInts) -> int:
-    """Return an upper bound: the nodes of a clique count once, and the two ends of half an edge a half each."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import maximum_bipartite_matching
-
-    n = indptr.size - 1
-    matrix = csr_array((np.ones(indices.size, np.int8), indices, indptr), shape=(n, n))
+    matrix.sum_duplicates()
+    found = _greedy(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
+    clock = Clock(time_limit)
+    # The two ends of half an edge count a half each: the relaxation with a row for each edge has this value.
     halves = int((maximum_bipartite_matching(matrix) >= 0).sum())
-    return min(_cover_by_cliques(indptr, indices), n - (halves + 1) // 2)
+    bound, means = n - (halves + 1) // 2, ["greedy", "matching"]
+    if found.size < bound and matrix.nnz <= 2 * _PROGRAMMED and clock.left > 0:
+        found, bound, changed = programme(found, bound, -1, _cliques(matrix), -np.inf, 1.0, clock)
+        means = ["integer programming"] if changed else means
+    return Answer(found, bound, say_how(found.size == bound, means, clock.verdict))
 
 
-def _searched(indptr: Ints, indices: SmallInts, found: Ints, bound: int, clock: Clock) -> tuple[Ints, int]:
-    """Return the largest set that branch and bound finds in its share of the time, and its upper bound."""
-    search = _new_search(indptr, indices, found, bound)
-    depth = _explore(search, 0, _SLICE)
-    while depth >= 0 and clock.left > 0:
-        depth = _explore(search, depth, _SLICE)
-    best = int(search.size[0])
-    # If it was stopped, branches of the first set that are still pending have at most the bound of the last of them.
-    most = best if depth < 0 else max(best, int(search.bound[0, search.pending[0]]))
-    return search.order[search.best[:best]], most
-
-
-def _programmed(indptr: Ints, indices: SmallInts, found: Ints, clock: Clock) -> tuple[Ints, int]:
-    """Return the largest set that HiGHS finds under clique constraints, if larger than `found`, and its upper bound."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
+def _cliques(matrix: Any) -> Any:
+    """Return cliques that hold all edges, a row for each; each is grown from an edge that no other holds."""
     from scipy.sparse import csr_array
 
-    n = indptr.size - 1
-    cliques = _cliques_of_edges(indptr, indices)
-    starts = np.append(0, np.cumsum([len(one) for one in cliques]))
-    matrix = csr_array((np.ones(starts[-1]), np.concatenate(cliques), starts), shape=(len(cliques), n))
-    answer = milp(
-        -np.ones(n),
-        integrality=np.ones(n, np.int64),
-        bounds=Bounds(0.0, 1.0),
-        constraints=LinearConstraint(matrix, -np.inf, 1.0),
-        options={"mip_rel_gap": 0.0, "time_limit": max(clock.left, 0.0)},
-    )
-    limit = getattr(answer, "mip_dual_bound", None)
-    bound = n if limit is None or not np.isfinite(limit) else int(np.floor(-limit + SLACK))
-    if answer.x is not None:
-        other = np.flatnonzero(answer.x > 0.5)
-        if other.size > found.size and (matrix[:, other].sum(axis=1) < 1.5).all():
-            found = other
-    return found, max(bound, found.size)
-
-
-def _cliques_of_edges(indptr: Ints, indices: SmallInts) -> list[list[int]]:
-    """Return cliques that hold all edges; each is grown from an edge that no other holds."""
-    near = [set(indices[indptr[v] : indptr[v + 1]].tolist()) for v in range(indptr.size - 1)]
+    near = [set(one.tolist()) for one in np.split(matrix.indices, matrix.indptr[1:-1])]
     held: list[set[int]] = [set() for _ in near]
     cliques = []
     for u in range(len(near)):
@@ -269,7 +168,43 @@ def _cliques_of_edges(indptr: Ints, indices: SmallInts) -> list[list[int]]:
             for one in clique:
                 held[one].update(clique)
             cliques.append(clique)
-    return cliques
+    starts = np.append(0, np.cumsum([len(one) for one in cliques]))
+    return csr_array((np.ones(starts[-1]), np.concatenate(cliques), starts), shape=(len(cliques), len(near)))
+
+
+@kernel
+def _greedy(indptr: Ints, indices: NDArray[np.int32]) -> Ints:
+    """Return an independent set, ascending: nodes with at most one neighbour left come first, then those with few.
+
+    That is a largest one of trees and rings.
+    """
+    n = indptr.size - 1
+    degree = np.diff(indptr)
+    order = np.argsort(degree, kind="mergesort")
+    is_open, taken = np.ones(n, np.uint8), np.zeros(n, np.uint8)
+    stack, top, turn = np.empty(2 * n, np.int64), 0, 0
+    while top > 0 or turn < n:
+        if top > 0:
+            top -= 1
+            node = stack[top]
+        else:
+            node = order[turn]
+            turn += 1
+        if is_open[node] == 0:
+            continue
+        is_open[node], taken[node] = 0, 1
+        for e in range(indptr[node], indptr[node + 1]):
+            other = indices[e]
+            if is_open[other] == 0:
+                continue
+            is_open[other] = 0
+            for f in range(indptr[other], indptr[other + 1]):
+                third = indices[f]
+                degree[third] -= 1
+                if is_open[third] == 1 and degree[third] <= 1:
+                    stack[top] = third
+                    top += 1
+    return np.flatnonzero(taken)
 
 
 @kernel
@@ -309,238 +244,3 @@ def _strangers(graph: GraphArrays) -> Ints:
         chain[i] = last
         last = before[last]
     return chain
-
-
-@kernel
-def position(indptr: Ints, indices: SmallInts, node: int, other: int) -> int:
-    """Return where `other` stands among the neighbours of `node`, or -1."""
-    low, end = indptr[node], indptr[node + 1]
-    high = end
-    while low < high:
-        middle = (low + high) >> 1
-        if indices[middle] < other:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and indices[low] == other else -1
-
-
-@kernel
-def _peel(indptr: Ints, indices: SmallInts, status: Marks, steps: int, force: bool) -> None:
-    """Decide nodes that some largest independent set takes or leaves out, until none is obvious or steps run out.
-
-    A node goes if another one's closed neighbourhood lies within its own: swapping them never hurts. A node that
-    has nobody left is taken. This takes the leaves of trees and one node of each clique that no other edge enters.
-    By `force`, everything is decided: when nothing is obvious, the open node of most neighbours goes.
-    """
-    n = status.size
-    degree = np.zeros(n, np.int64)
-    stack, listed = np.empty(n, np.int64), np.zeros(n, np.uint8)
-    top = 0
-    for node in range(n - 1, -1, -1):
-        if status[node] == OPEN:
-            for e in range(indptr[node], indptr[node + 1]):
-                degree[node] += status[indices[e]] == OPEN
-            stack[top] = node
-            listed[node] = 1
-            top += 1
-    order, turn, fresh = np.arange(n if force else 0), 0, 0
-    gone = np.empty(n, np.int64)
-    while (top > 0 and (steps > 0 or force)) or turn < order.size:
-        n_gone = 0
-        node = -1
-        if top > 0:
-            top -= 1
-            node = stack[top]
-            listed[node] = 0
-            if status[node] != OPEN:
-                continue
-            for e in range(indptr[node], indptr[node + 1]):
-                other = indices[e]
-                steps -= 1
-                if steps < 0 or status[other] != OPEN or degree[other] < degree[node]:
-                    continue
-                within = True
-                for f in range(indptr[node], indptr[node + 1]):
-                    third = indices[f]
-                    if third != other and status[third] == OPEN:
-                        steps -= 1
-                        if position(indptr, indices, other, third) < 0:
-                            within = False
-                            break
-                if within:
-                    status[other] = OUT
-                    degree[node] -= 1
-                    gone[n_gone] = other
-                    n_gone += 1
-        elif turn == fresh:
-            # Degrees have fallen: sort those that are left anew, after one in 32 of them had its turn.
-            rest = order[turn:]
-            rest = rest[status[rest] == OPEN]
-            order, turn, fresh = rest[np.argsort(-degree[rest], kind="mergesort")], 0, (rest.size + 31) // 32
-        else:
-            if status[order[turn]] == OPEN:
-                status[order[turn]] = OUT
-                gone[0] = order[turn]
-                n_gone = 1
-            turn += 1
-        for i in range(n_gone):
-            for f in range(indptr[gone[i]], indptr[gone[i] + 1]):
-                third = indices[f]
-                if third == node:
-                    continue
-                degree[third] -= 1
-                if status[third] == OPEN and listed[third] == 0:
-                    stack[top] = third
-                    listed[third] = 1
-                    top += 1
-        if node >= 0 and degree[node] == 0:
-            status[node] = TAKEN
-
-
-@kernel
-def _cover_by_cliques(indptr: Ints, indices: SmallInts) -> int:
-    """Return how many cliques hold all nodes; each node joins the largest one that takes it."""
-    n = indptr.size - 1
-    clique, size = np.full(n, -1, np.int64), np.zeros(n, np.int64)
-    met = np.zeros(n, np.int64)
-    count = 0
-    for node in range(n):
-        best = -1
-        for e in range(indptr[node], indptr[node + 1]):
-            c = clique[indices[e]]
-            if c >= 0:
-                met[c] += 1
-                if met[c] == size[c] and (best < 0 or size[c] > size[best]):
-                    best = c
-        for e in range(indptr[node], indptr[node + 1]):
-            if clique[indices[e]] >= 0:
-                met[clique[indices[e]]] = 0
-        if best < 0:
-            best = count
-            count += 1
-        clique[node] = best
-        size[best] += 1
-    return count
-
-
-class _Search(NamedTuple):
-    """A search that can be interrupted; row d of a table belongs to the d-th set on the current path."""
-
-    order: Ints  # (n,) the caller's node for each node here
-    near: Words  # (n, W) the neighbours of each node
-    left: Words  # (most + 1, W) nodes that may still be added
-    branch: SmallInts  # (most + 1, n) nodes to branch on, the last one first
-    bound: SmallInts  # (most + 1, n) how many nodes can be added if those after it are not
-    pending: Ints  # (most + 1,) how many are still to be tried
-    path: Ints  # (most,) the nodes of the current set
-    best: Ints  # (most,) those of the largest set found
-    size: Ints  # (1,) how many these are
-    scratch: Words  # (2, W)
-
-
-def _new_search(indptr: Ints, indices: SmallInts, found: Ints, most: int) -> _Search:
-    """Return the search for an independent set of more nodes than `found`, and at most `most`."""
-    n = indptr.size - 1
-    order = _by_degree(indptr, indices)
-    rank = np.argsort(order)
-    words = (n + 63) >> 6
-    near = np.zeros((n, 64 * words), np.bool_)
-    near[np.repeat(rank, np.diff(indptr)), rank[indices]] = True
-    search = _Search(
-        order,
-        np.packbits(near, axis=1, bitorder="little").view(np.uint64),
-        np.zeros((most + 1, words), np.uint64),
-        np.zeros((most + 1, n), np.int32),
-        np.zeros((most + 1, n), np.int32),
-        np.zeros(most + 1, np.int64),
-        np.zeros(most, np.int64),
-        np.zeros(most, np.int64),
-        np.array([found.size]),
-        np.zeros((2, words), np.uint64),
-    )
-    search.left[0] = np.packbits(np.arange(64 * words) < n, bitorder="little").view(np.uint64)
-    search.best[: found.size] = rank[found]
-    search.pending[0] = -1
-    return search
-
-
-@kernel
-def _by_degree(indptr: Ints, indices: SmallInts) -> Ints:
-    """Return the nodes such that each has the most neighbours among those before it, of all that could stand there."""
-    n = indptr.size - 1
-    degree = np.diff(indptr)
-    order = np.empty(n, np.int64)
-    for place in range(n - 1, -1, -1):
-        node = int(np.argmax(degree))
-        order[place] = node
-        degree[node] = -n
-        for e in range(indptr[node], indptr[node + 1]):
-            degree[indices[e]] -= 1
-    return order
-
-
-@kernel
-def _list_branches(search: _Search, row: int, need: int) -> None:
-    """Cover the nodes left by cliques, and list those beyond the first `need`: any larger set has one of them."""
-    branch, bound = search.branch[row], search.bound[row]
-    rest, inside = search.scratch[0], search.scratch[1]
-    words = rest.size
-    for i in range(words):
-        rest[i] = search.left[row, i]
-    count, cliques, low = 0, 0, 0
-    while low < words:
-        if rest[low] == 0:
-            low += 1
-            continue
-        cliques += 1
-        for i in range(low, words):
-            inside[i] = rest[i]
-        first = low
-        while first < words:
-            word = inside[first]
-            if word == 0:
-                first += 1
-                continue
-            node = (first << 6) + lowest_bit(word)
-            rest[first] ^= word & (~word + _ONE)
-            for i in range(first, words):
-                inside[i] &= search.near[node, i]
-            if cliques > need:
-                branch[count] = node
-                bound[count] = cliques
-                count += 1
-    search.pending[row] = count
-
-
-@kernel
-def _explore(search: _Search, depth: int, steps: int) -> int:
-    """Look at this many more sets, or at all that are left; return the depth, -1 if nothing is left."""
-    words, best = search.near.shape[1], search.size[0]
-    if search.pending[0] < 0:
-        _list_branches(search, 0, best)
-    while depth >= 0 and steps > 0:
-        last = search.pending[depth] - 1
-        if last < 0 or depth + search.bound[depth, last] <= best:
-            depth -= 1
-            continue
-        steps -= 1
-        node = search.branch[depth, last]
-        search.pending[depth] = last
-        search.path[depth] = node
-        search.left[depth, node >> 6] &= ~(_ONE << np.uint64(node & 63))
-        any_left = False
-        for i in range(words):
-            search.left[depth + 1, i] = search.left[depth, i] & ~search.near[node, i]
-            any_left |= search.left[depth + 1, i] != 0
-        depth += 1
-        if any_left:
-            _list_branches(search, depth, max(0, best - depth))
-        else:
-            search.pending[depth] = 0
-            if depth > best:
-                best = depth
-                for i in range(best):
-                    search.best[i] = search.path[i]
-    search.size[0] = best
-    return depth

@@ -46,9 +46,9 @@ class Bracket(NamedTuple):
 
     Examples
     --------
-    >>> number = Bracket(4, 5, "bracket: greedy and packing, stopped after 10 s")
+    >>> number = Bracket(4, 5, "bracket: greedy and degrees, stopped after 10 s")
     >>> number.exact, str(number)
-    (False, '4 to 5 (bracket: greedy and packing, stopped after 10 s)')
+    (False, '4 to 5 (bracket: greedy and degrees, stopped after 10 s)')
     """
 
     lower: int
@@ -68,9 +68,9 @@ def independence_number(graph: FeedbackGraph, *, time_limit: float = 10.0) -> Br
     """Return the largest number of arms none of which reveals another.
 
     A graph of runs (semi-bandit, full information, cliques, ladders, arms along a line) is answered at once at any
-    size, and so are trees, rings and scattered cliques. The rest is split into components, which are searched by branch
-    and bound if they are small or dense, and go to HiGHS if they are sparse. The lower limit is the size of a set that
-    was found, see `independent_set`.
+    size, and so are trees and rings. Other graphs of up to 50,000 edges go to HiGHS, which finishes for most sparse
+    networks of a thousand arms and for dense ones of up to 60 or so; otherwise the answer is a bracket, and says so.
+    The lower limit is the size of a set that was found, see `independent_set`.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def independence_number(graph: FeedbackGraph, *, time_limit: float = 10.0) -> Br
     --------
     >>> independence_number(FeedbackGraph.cliques([3, 2]))
     Bracket(lower=2, upper=2, how='exact: cliques')
-    >>> str(independence_number(FeedbackGraph.erdos_renyi(60, 0.2, seed=7)))
-    '10 (exact: branch and bound)'
+    >>> str(independence_number(FeedbackGraph.erdos_renyi(40, 0.2, seed=7)))
+    '9 (exact: integer programming)'
     """
     arms, bound, how = largest_independent_set(_check_graph(graph), check_number("time_limit", time_limit))
     return Bracket(arms.size, bound, how)
@@ -215,7 +215,7 @@ def cover_number(decisions: DecisionSet, graph: FeedbackGraph, *, time_limit: fl
     --------
     >>> from armtriage import Explicit
     >>> cover_number(Explicit([[0, 1], [1, 2], [3, 4]]), FeedbackGraph.semi_bandit(5))
-    Bracket(lower=3, upper=3, how='exact: reductions')
+    Bracket(lower=3, upper=3, how='exact: greedy and degrees')
     """
     return Bracket(*_family_cover(*_check_pair(decisions, graph), check_number("time_limit", time_limit)))
 

@@ -2,6 +2,5 @@
 
 from armtriage.theory.audit.audit import Audit, audit, clopper_pearson
 from armtriage.theory.audit.ledger import Claim
-from armtriage.theory.audit.linear import slack_rule
 
-__all__ = ["Audit", "Claim", "audit", "clopper_pearson", "slack_rule"]
+__all__ = ["Audit", "Claim", "audit", "clopper_pearson"]

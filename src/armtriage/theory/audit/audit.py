@@ -19,11 +19,9 @@ from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import check_match
 from armtriage.theory.audit.constrained import ListedWatch, OracleWatch
-from armtriage.theory.audit.elimination import EliminationWatch
-from armtriage.theory.audit.index import IndexWatch
 from armtriage.theory.audit.ledger import NOT_APPLICABLE, VIOLATED, Claim, Ledger
 from armtriage.theory.audit.linear import StagesWatch
-from armtriage.theory.audit.problem import Problem
+from armtriage.theory.audit.slates import EliminationWatch, IndexWatch
 from armtriage.theory.audit.watch import ANY_POLICY, EVENT, Watch
 
 __all__ = ["Audit", "audit", "clopper_pearson"]
@@ -174,11 +172,11 @@ def audit(
     if most is not None and horizon > most:
         raise ValueError(f"horizon must be at most the policy's own, {most}, got {horizon}")
     seed = policy.seed if seed is None else check_seed(seed)
-    problem, kind = Problem(policy, environment, horizon), _watch_for(policy)
-    ledger = _open(problem, kind)
+    watch = _watch_for(policy)(policy, environment, horizon)
+    ledger = watch.ledger = _open(watch)
     failed = []
     for replication in range(replications):
-        watch = kind(ledger, problem, policy.fresh(seed, replication), replication)
+        watch.begin(policy.fresh(seed, replication), replication)
         ledger.replication = replication
         failed += _play(watch)
     promise, failures = watch.promise, None
@@ -226,39 +224,38 @@ def _watch_for(policy: Policy) -> type[Watch]:
     return next((watch for made, watch in kinds if isinstance(policy, made)), Watch)
 
 
-def _open(problem: Problem, kind: type[Watch]) -> Ledger:
+def _open(watch: Watch) -> Ledger:
     """Return a ledger of what is claimed of the policy, and of what the paper's algorithm for its setting claims."""
-    policy = problem.policy
+    policy = watch.recipe
     papers = EliminationWatch if policy.decisions is None else ListedWatch
     other: type[Watch] = StagesWatch if isinstance(policy, ContextualPolicy) else papers
-    printed, own = kind.printed(problem), {one.name for one in (*ANY_POLICY, *kind.statements)}
+    printed, own = watch.printed, {one.name for one in (*ANY_POLICY, *watch.statements)}
     theirs = [one for one in other.statements if one.name not in own]
-    mine = [one._replace(printed=one.printed or one.name in printed) for one in kind.statements]
+    mine = [one._replace(printed=one.printed or one.name in printed) for one in watch.statements]
     ledger = Ledger([*ANY_POLICY, *mine, *theirs])
     for one in theirs:
         ledger.exclude(one.name, f"said of {other.about}, and this policy is another")
-    for name, why in kind.excluded(problem).items():
+    for name, why in watch.excluded.items():
         ledger.exclude(name, why)
     return ledger
 
 
 def _play(watch: Watch) -> list[tuple[int, int]]:
     """Play one replication; return where its intervals first failed, if they did."""
-    problem, policy, replication = watch.problem, watch.policy, watch.replication
     failed: list[tuple[int, int]] = []
-    for number in range(problem.horizon):
+    for number in range(watch.horizon):
         watch.ledger.round = number
-        decision = problem.ask(policy, number, replication)
+        decision = watch.ask(number)
         if not watch.allows(decision):
             break
         watch.asked(number, decision)
-        rewards = problem.environment.rewards(number, decision.revealed, replication)
+        rewards = watch.environment.rewards(number, decision.revealed, watch.replication)
         if not watch.takes(decision, rewards):
             break
-        policy.tell_revealed(decision, rewards)
-        watch.told(number, decision, problem.in_units(rewards))
+        watch.policy.tell_revealed(decision, rewards)
+        watch.told(number, decision)
         if not watch.good and not failed:
-            failed = [(replication, number)]
+            failed = [(watch.replication, number)]
     return failed
 
 

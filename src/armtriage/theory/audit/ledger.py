@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HELD", "NOT_APPLICABLE", "VIOLATED", "Arms", "Claim", "Ledger", "Statement"]
+__all__ = ["HELD", "NOT_APPLICABLE", "VIOLATED", "Arms", "Claim", "Ledger"]
 
 Arms = Sequence[int] | NDArray[np.int64]
 HELD, VIOLATED, NOT_APPLICABLE = "held", "violated", "not applicable"
@@ -16,17 +16,8 @@ _SHOWN = 12
 _NEVER = "it never came up in these runs"
 
 
-class Statement(NamedTuple):
-    """What can be claimed of a run."""
-
-    name: str
-    source: str
-    event: bool = False  # whether it is promised only while all intervals hold
-    printed: bool = False  # whether the paper says so, and we know that it can fail
-
-
 class Claim(NamedTuple):
-    """What came of a statement in the runs of an `Audit`.
+    """What is claimed of a run, and what came of it in the runs of an `Audit`.
 
     Examples
     --------
@@ -37,7 +28,7 @@ class Claim(NamedTuple):
 
     name: str
     source: str
-    status: str  # "held", "violated" or "not applicable"
+    status: str = HELD  # or "violated" or "not applicable"
     checked: int = 0
     violations: int = 0
     replication: int | None = None  # of the first violation, as are the next three
@@ -61,19 +52,19 @@ class Claim(NamedTuple):
 
 
 class Ledger:
-    """Counts, for each statement, how often it was checked and broken, and keeps the first time."""
+    """Counts, for each claim, how often it was checked and broken, and keeps the first time."""
 
-    def __init__(self, statements: Iterable[Statement]) -> None:
-        self._claims = {one.name: Claim(*one[:2], HELD, event=one.event, printed=one.printed) for one in statements}
+    def __init__(self, claims: Iterable[Claim]) -> None:
+        self._claims = {one.name: one for one in claims}
         self.replication = 0
         self.round = 0
 
     def exclude(self, name: str, why: str) -> None:
-        """Say that a statement is not applicable."""
+        """Say that a claim is not applicable."""
         self._claims[name] = self._claims[name]._replace(status=NOT_APPLICABLE, detail=why)
 
     def check(self, name: str, wrong: Arms = (), detail: str = "", holds: bool | None = None) -> None:
-        """Enter that a statement was checked: it `holds`, by default if no arm is `wrong`, or broke here."""
+        """Enter that a claim was checked: it `holds`, by default if no arm is `wrong`, or broke here."""
         claim = self._claims[name]
         if claim.status == NOT_APPLICABLE:
             return
@@ -87,11 +78,11 @@ class Ledger:
         self._claims[name] = claim._replace(checked=claim.checked + 1, violations=claim.violations + 1)
 
     def applies(self, name: str) -> bool:
-        """Return whether there is such a statement, and it is applicable."""
+        """Return whether there is such a claim, and it is applicable."""
         return name in self._claims and self._claims[name].status != NOT_APPLICABLE
 
     def judge(self, name: str, holds: bool, checked: int, violations: int, detail: str) -> None:
-        """Enter a statement on all runs together."""
+        """Enter what came of a claim on all runs together."""
         claim = self._claims[name]._replace(checked=checked, detail=detail)
         if not holds:
             place = {"replication": self.replication, "round": self.round, "violations": violations}

@@ -1,109 +1,149 @@
-"""How an audit follows a run: books of its own, what holds of any policy, and what it reads of a policy's state.
+"""How an audit follows runs: the problem in the policy's own units, what holds of any policy, and what it reads of one.
 
-Everything that an audit takes from inside a policy goes through the functions at the end of this module.
+A policy says itself what it counted (`tally`), what it decided (`triage`) and how; what has no public name yet is read
+by the functions at the end of this module, and nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from armtriage.decisions import Decision
-from armtriage.intervals import confidence_interval
+from armtriage.environments import Environment, LinearEnvironment, StochasticEnvironment
+from armtriage.environments.tables import loss
+from armtriage.intervals import INTERVALS, confidence_interval, half_width
+from armtriage.kernels.ridge import forms, refit
+from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
-from armtriage.theory.audit.ledger import Ledger, Statement
-from armtriage.theory.audit.problem import Floats, Ints, Problem
+from armtriage.theory.audit.ledger import Claim, Ledger
+from armtriage.theory.numbers import Bracket, gap, independence_number, layer_size
 
 __all__ = [
     "ANY_POLICY",
     "EVENT",
     "HAIR",
-    "Books",
+    "Floats",
+    "Ints",
+    "Mask",
     "Watch",
     "active_decisions",
-    "counts_of",
+    "fit_of",
     "homes_of",
     "incumbent_of",
     "intervals_of",
     "least_of",
+    "mask_of",
     "offset_of",
-    "promised_intervals",
-    "stored_in",
 ]
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 HAIR = 1e-9
 """By how much two numbers that were computed in different orders may differ."""
 
 EVENT = "intervals hold as often as promised"
 _UNKNOWN = "the environment does not tell its means"
 ANY_POLICY = (
-    Statement("decisions are allowed", "the setting: S different arms, or a decision of the set"),
-    Statement("rewards lie in their range", "the setting: reward_range"),
+    Claim("decisions are allowed", "the setting: S different arms, or a decision of the set"),
+    Claim("rewards lie in their range", "the setting: reward_range"),
 )
 
 
-class Books:
-    """Counts and sums of what was told, apart from the policy's own, and the intervals that they give."""
-
-    def __init__(self, means: Floats | None, n_arms: int, bounds: Callable[..., tuple[Any, Any]]) -> None:
-        self.means, self.bounds = means, bounds
-        self.counts = np.zeros(n_arms, np.int64)
-        self.sums, self.squares = np.zeros((2, n_arms))
-        self.lower, self.upper = np.zeros(n_arms), np.ones(n_arms)  # what all intervals so far leave
-
-    def add(self, arms: Ints, rewards: Floats) -> Ints:
-        """Enter rewards; return the arms whose new interval misses their mean."""
-        self.counts[arms] += 1
-        self.sums[arms] += rewards
-        self.squares[arms] += rewards * rewards
-        low, high = self.bounds(self.counts[arms], self.sums[arms], self.squares[arms])
-        both = np.maximum(low, self.lower[arms]), np.minimum(high, self.upper[arms])
-        crossed = both[0] > both[1]
-        self.lower[arms], self.upper[arms] = np.where(crossed, low, both[0]), np.where(crossed, high, both[1])
-        if self.means is None:
-            return arms[:0]
-        return np.asarray(arms[(low > self.means[arms] + HAIR) | (high < self.means[arms] - HAIR)])
-
-
-def promised_intervals(policy: Any) -> Callable[[Ints, Floats, Floats], tuple[Any, Any]]:
-    """Return the intervals that an elimination policy was told to use, as functions of counts, sums and squares."""
-    kind, horizon = policy.interval, policy.horizon
-    common = {"n_arms": policy.n_arms, "delta": policy.delta, "kind": kind, "horizon": horizon}
-
-    def bounds(counts: Ints, sums: Floats, squares: Floats) -> tuple[Any, Any]:
-        return confidence_interval(counts, sums, squares=squares, **common)
-
-    return bounds
-
-
 class Watch:
-    """Follows one run of a policy, and enters into a ledger what it sees; this one works for any policy."""
+    """Follows the runs of a policy, and enters into a ledger what it sees; this one works for any policy.
+
+    Means and regret are in units of the policy's rewards. What is worked out for all runs is read of the `recipe`.
+    """
 
     about: ClassVar[str] = ""  # whose claims these are
-    statements: ClassVar[tuple[Statement, ...]] = ()
-    promise: float | None = None  # with which probability the intervals may fail
+    statements: ClassVar[tuple[Claim, ...]] = ()
+    ledger: Ledger
 
-    def __init__(self, ledger: Ledger, problem: Problem, policy: Policy, replication: int) -> None:
-        self.ledger, self.problem, self.policy, self.replication = ledger, problem, policy, replication
+    def __init__(self, policy: Any, environment: Environment | LinearEnvironment, horizon: int) -> None:
+        self.recipe, self.environment, self.horizon = policy, environment, horizon
+        low, high = policy.reward_range
+        self.unit = high - low
+        self.zero, self.sign = (low, 1.0) if policy.direction == "maximize" else (high, -1.0)
+        if isinstance(policy, ContextualPolicy):
+            self.zero, self.unit = 0.0, policy.reward_unit
+
+    def begin(self, policy: Any, replication: int) -> None:
+        """Begin a run of a fresh policy."""
+        self.policy, self.replication = policy, replication
         self.good = True  # whether all intervals have held so far
         self.lost = 0.0
 
-    @classmethod
-    def printed(cls, problem: Problem) -> tuple[str, ...]:
-        """Return what the paper says of its own variant, though it can fail."""
+    @property
+    def promise(self) -> float | None:
+        """With which probability the intervals may fail; None if there are none to speak of."""
+        return getattr(self.recipe, "delta", None) if self.statements else None
+
+    @property
+    def printed(self) -> tuple[str, ...]:
+        """What the paper says of its own variant, though it can fail."""
         return ()
 
-    @classmethod
-    def excluded(cls, problem: Problem) -> dict[str, str]:
-        """Return why which of the statements are not applicable."""
-        return {}
+    @property
+    def excluded(self) -> dict[str, str]:
+        """Why which of the statements are not applicable."""
+        if self.means is not None:
+            return {}
+        return {one.name: _UNKNOWN for one in self.statements if one.event or one.name == EVENT}
 
-    @classmethod
-    def needing_means(cls) -> dict[str, str]:
-        """Return the statements that nobody can check without the means."""
-        return {one.name: _UNKNOWN for one in cls.statements if one.event or one.name == EVENT}
+    @cached_property
+    def means(self) -> Floats | None:
+        """The mean of each arm on the unit scale; None if they are not known, or change with the round."""
+        means = getattr(self.environment, "means", None)
+        if means is None or callable(means):
+            return None
+        return np.asarray(self.sign * (np.asarray(means, np.float64) - self.zero) / self.unit)
+
+    @cached_property
+    def gap(self) -> float:
+        """How much the arm of rank S, or the best decision, is above the next worse one."""
+        environment: Any = self.environment
+        return float(gap(environment, self.recipe.budget if self.recipe.decisions is None else None) / self.unit)
+
+    @cached_property
+    def alpha(self) -> Bracket:
+        """The independence number of the graph."""
+        return independence_number(self.recipe.graph)
+
+    @cached_property
+    def layer_size(self) -> float:
+        """How many picks the greedy needs at most for a layer."""
+        graph = self.recipe.graph
+        return layer_size(graph.n_arms, self.alpha, undirected=graph.is_undirected)
+
+    def sizes(self, *names: str) -> dict[str, Any]:
+        """Return arguments of a bound, those of the policy by name; widths are for the horizon it was made for."""
+        policy = self.recipe
+        horizon = getattr(policy, "horizon", None) or self.horizon
+        own = {name: getattr(policy, name) for name in names}
+        return {"n_arms": policy.n_arms, "budget": policy.budget, "horizon": horizon, "delta": policy.delta, **own}
+
+    @property
+    def by_graph(self) -> dict[str, Any]:
+        """The arguments that elimination has for graph and interval."""
+        graph = {"alpha": self.alpha, "undirected": self.recipe.graph.is_undirected}
+        return {**self.sizes("interval"), **graph, "anytime": self.recipe.horizon is None}
+
+    def half_width(self, count: int) -> float:
+        """Return the half-width of the policy's interval after so many rewards, where it depends on nothing else."""
+        policy = self.recipe
+        kind, span = INTERVALS.index(policy.interval), float(policy.horizon or 0)
+        return float(half_width(kind, count, policy.n_arms, span, policy.delta))
+
+    def ask(self, number: int) -> Decision:
+        """Return the policy's decision for a round."""
+        if isinstance(self.environment, LinearEnvironment):
+            return self.policy.ask(self.environment.contexts(number, self.replication))  # type: ignore[no-any-return]
+        return self.policy.ask()  # type: ignore[no-any-return]
 
     def allows(self, decision: Decision) -> bool:
         """Check a decision by itself; a run ends with one that is not allowed."""
@@ -113,20 +153,6 @@ class Watch:
         fits = arms.size == policy.budget if allowed is None else distinct and allowed.contains(arms)
         self.ledger.check("decisions are allowed", arms, holds=distinct and fits)
         return distinct and fits
-
-    def sets(self) -> tuple[Any, Any, Any]:
-        """Return which arms are confirmed, active and eliminated, as masks."""
-        policy: Any = self.policy
-        masks = np.zeros((3, policy.n_arms), np.bool_)
-        for mask, arms in zip(masks, policy.triage, strict=True):
-            mask[arms] = True
-        return masks[0], masks[1], masks[2]
-
-    def lose(self, number: int, arms: Ints) -> float:
-        """Return what a decision loses, and add it to what was lost before."""
-        loss = self.problem.regret(number, arms, self.replication)
-        self.lost += loss
-        return loss
 
     def takes(self, decision: Decision, rewards: Floats) -> bool:
         """Check rewards by themselves; a run ends with one that the policy would refuse."""
@@ -138,8 +164,37 @@ class Watch:
     def asked(self, number: int, decision: Decision) -> None:
         """Look at a decision, before its rewards are told."""
 
-    def told(self, number: int, decision: Decision, rewards: Floats) -> None:
-        """Look at the policy after it was told the rewards, which are on the unit scale."""
+    def told(self, number: int, decision: Decision) -> None:
+        """Look at the policy after it was told the rewards."""
+
+    def bounds(self, counts: Ints, sums: Floats, squares: Floats) -> tuple[Any, Any]:
+        """Return the intervals that the policy was told to use, for so many rewards."""
+        policy = self.recipe
+        options = {"n_arms": policy.n_arms, "delta": policy.delta, "kind": policy.interval, "horizon": policy.horizon}
+        return confidence_interval(counts, sums, squares=squares, **options)
+
+    def note_intervals(self, arms: Ints) -> None:
+        """Look whether the intervals of these arms, by the policy's tally, contain their means."""
+        if self.means is None or not self.good:
+            return
+        tally, means = self.policy.tally, self.means[arms]
+        sums = tally.sums[arms]
+        low, high = self.bounds(tally.counts[arms], sums, sums - tally.between[arms])
+        self.good = not ((low > means + HAIR) | (high < means - HAIR)).any()
+
+    def lose(self, number: int, arms: Ints) -> float:
+        """Return what a decision loses, and add it to what was lost before."""
+        environment = self.environment
+        if isinstance(environment, LinearEnvironment):
+            lost = environment.regret(number, arms, self.replication)
+        elif isinstance(environment, StochasticEnvironment):
+            # The environment's own way asks its set whether it contains the arms, which may take long.
+            lost = float(loss(environment.table(self.recipe.budget), 0, arms))
+        else:
+            lost = environment.regret(arms)
+        lost = float(lost / self.unit)
+        self.lost += lost
+        return lost
 
     def check_loss(self, name: str, arms: Ints, loss: float, allowed: float) -> None:
         """Check that no more is lost than allowed, as long as all intervals have held."""
@@ -155,11 +210,11 @@ class Watch:
             self.ledger.check(name, wrong, detail, holds)
 
 
-def counts_of(policy: Any) -> Ints:
-    """Return how many rewards of each arm a policy has counted."""
-    core = getattr(policy, "_core", None)
-    counts = policy._state.counts if core is None else getattr(core, "evidence", core).counts
-    return np.asarray(counts[: policy.n_arms])
+def mask_of(n_arms: int, arms: Ints) -> Mask:
+    """Return which of all arms these are."""
+    mask = np.zeros(n_arms, np.bool_)
+    mask[arms] = True
+    return mask
 
 
 def least_of(policy: Any) -> int:
@@ -175,13 +230,14 @@ def intervals_of(policy: Any) -> tuple[Floats, Floats]:
     return known.lower, known.upper
 
 
-def active_decisions(policy: Any) -> Any:
+def active_decisions(policy: Any) -> Mask:
     """Return which decisions of a listed family are active."""
-    return policy._core.active.copy()
+    active: Mask = policy._core.active.copy()
+    return active
 
 
 def incumbent_of(policy: Any) -> Ints:
-    """Return the incumbent of elimination by oracle; a new array whenever it is chosen anew."""
+    """Return the incumbent of elimination by oracle; a new array whenever it is chosen again."""
     incumbent: Ints = policy._core.incumbent
     return incumbent
 
@@ -191,9 +247,13 @@ def homes_of(policy: Any, number: int) -> Ints:
     return np.array(policy._notes[number])
 
 
-def stored_in(policy: Any) -> Ints:
-    """Return how many rewards each stage has stored."""
-    return np.asarray(policy._state.ridge.counts[: policy.stages, 0])
+def fit_of(policy: Any, model: int, contexts: Floats) -> tuple[Floats, Floats]:
+    """Return the estimate of each context by one of a policy's regressions, and its norm there."""
+    ridge, n = policy._state.ridge, contexts.shape[0]
+    estimates, squares = np.zeros((2, n))
+    refit(ridge, model)
+    forms(ridge, model, contexts, np.arange(n), n, estimates, squares)
+    return estimates, np.sqrt(squares)
 
 
 def offset_of(policy: Policy) -> float:

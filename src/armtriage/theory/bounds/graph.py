@@ -38,7 +38,7 @@ _BELOW = 4.0
 _ABOVE = {8.0: 6.0, 6.0: 4.0}
 """By how many widths an arm that is not confirmed can be better than the S-th best, by the spread of the benchmark."""
 _LAZY = 33.0 / 32.0
-"""The reduced benchmark computes an interval anew when its count has grown by 1/32: so much older may its width be."""
+"""The reduced benchmark renews an interval when its count has grown by 1/32, so its width may be that much older."""
 _SINGLE = 4096
 _FINE = 1.001
 
