@@ -16,29 +16,7 @@ from typing import Any
 from armtriage import policies
 from armtriage.environments import Environment, LinearEnvironment, StochasticEnvironment
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.instances import (
-    FAMILIES,
-    GRAPHS,
-    gap_instance,
-    hidden_arm,
-    hidden_pairs,
-    hidden_parts,
-    hub_family,
-    linear_blocks,
-    linear_few_dimensions,
-    linear_one_dimension,
-    long_decisions,
-    partition,
-    random_bernoulli,
-    random_constrained,
-    random_linear,
-    random_rates,
-    random_rewards,
-    random_slates,
-    revealing_hubs,
-    star,
-    ucb_failure,
-)
+from armtriage.instances import BUILDERS, FAMILIES, GRAPHS, random_constrained
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
 
@@ -84,37 +62,9 @@ DEFAULT_POLICIES: Mapping[str, tuple[str, ...]] = {
     "contexts": ("guarded_linear", "c2ucb", "linear_thompson", "hierarchical"),
 }
 """The policies that play if none is named, by the kind of the instance: what a round is given, or decisions obey."""
-_BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
-    "budget": {
-        "random": random_bernoulli,
-        "rewards": random_rewards,
-        "rates": random_rates,
-        "ucb_failure": ucb_failure,
-        "hidden_arm": hidden_arm,
-        "hidden_pairs": hidden_pairs,
-        "hidden_parts": hidden_parts,
-        "gap_instance": gap_instance,
-        "revealing_hubs": revealing_hubs,
-    },
-    "contexts": {
-        "linear": random_linear,
-        "slates": random_slates,
-        "linear_blocks": linear_blocks,
-        "linear_few_dimensions": linear_few_dimensions,
-        "linear_one_dimension": linear_one_dimension,
-    },
-    "decisions": {
-        **FAMILIES,
-        "partition": partition,
-        "long_decisions": long_decisions,
-        "hub_family": hub_family,
-        "star": star,
-    },
-}
-_ON_GRAPHS = ("random", "rewards", "rates", "hidden_arm", "hidden_pairs", "hidden_parts", "gap_instance")
 # Made from the graph, the seed or by chance, so they are no options of an instance on a graph.
 _FOUND = ("graph", "good", "independent", "seed")
-INSTANCES: Mapping[str, str] = {name: kind for kind, builders in _BUILDERS.items() for name in builders}
+INSTANCES: Mapping[str, str] = {name: kind for kind, builders in BUILDERS.items() for name in builders}
 """The names of instances, and their kinds."""
 # Set by the instance or by the seed, or for people and services only, so they are no options of a policy here.
 _GIVEN = (
@@ -242,16 +192,21 @@ def instance_parameters(instance: str | Callable[..., Any], options: Mapping[str
         return {**parameters_of(instance, ("horizon", "seed")), "budget": _own_budget(instance)}
     if instance not in INSTANCES:
         raise unknown("instance", instance, INSTANCES)
-    if instance in _ON_GRAPHS:
-        shown, rest = parameters_of(_graph_family(options)), parameters_of(_BUILDERS["budget"][instance], _FOUND)
+    if _on_any_graph(instance):
+        shown, rest = parameters_of(_graph_family(options)), parameters_of(BUILDERS["budget"][instance], _FOUND)
         return {"graph": _GRAPH, **shown, "budget": _BUDGET, **rest, **_apart(shown, ())}
     if instance in FAMILIES:
         shown, own = parameters_of(_graph_family(options), ("n_arms",)), parameters_of(FAMILIES[instance])
         rest = parameters_of(random_constrained, ("decisions", "graph", "seed"))
         return {"graph": _GRAPH, **shown, **own, **rest, **_apart(shown, own)}
     kind = INSTANCES[instance]
-    own = parameters_of(_BUILDERS[kind][instance], ("seed",))
+    own = parameters_of(BUILDERS[kind][instance], ("seed",))
     return {**own} if "budget" in own or kind == "decisions" else {**own, "budget": _BUDGET}
+
+
+def _on_any_graph(instance: str) -> bool:
+    """Whether an instance is built on a graph that is named besides."""
+    return INSTANCES[instance] == "budget" and "graph" in parameters_of(BUILDERS["budget"][instance])
 
 
 def _apart(shown: Mapping[str, inspect.Parameter], own: Iterable[str]) -> dict[str, inspect.Parameter]:
@@ -280,12 +235,12 @@ def build_instance(
     """
     if not isinstance(instance, str):
         return _from_callable(instance, options, horizon, seed)
-    if instance in _ON_GRAPHS:
-        return _on_graph(_BUILDERS["budget"][instance], options, horizon, seed), options["budget"]
+    if _on_any_graph(instance):
+        return _on_graph(BUILDERS["budget"][instance], options, horizon, seed), options["budget"]
     if instance in FAMILIES:
         return _constrained(instance, options, seed)
     kind = INSTANCES[instance]
-    build = _BUILDERS[kind][instance]
+    build = BUILDERS[kind][instance]
     environment = build(**_some({"horizon": horizon, **options}, build, ("seed",)), seed=seed)
     return environment, environment.decisions.size if kind == "decisions" else options["budget"]
 
@@ -298,13 +253,14 @@ def _some(options: Mapping[str, Any], function: Callable[..., Any], without: tup
 def _on_graph(
     build: Callable[..., StochasticEnvironment], options: Mapping[str, Any], horizon: int, seed: int
 ) -> StochasticEnvironment:
-    """Return arms on a graph; those that must not reveal each other are the most that can be found."""
+    """Return arms on a graph; those that must not reveal each other are found by structure or by greed."""
     graph = _graph({"seed": seed, **options})
     given = _some({"horizon": horizon, **options}, build, _FOUND)
     if "independent" in parameters_of(build):
         from armtriage.theory import independent_set
 
-        given["independent"] = independent_set(graph)
+        # Without a search that a clock would end: the same instance on every machine.
+        given["independent"] = independent_set(graph, time_limit=0.0)
     return build(graph, **given, seed=seed)
 
 
@@ -376,7 +332,7 @@ def build_policy(
 
 
 def _known(policy: type[Policy], environment: LinearEnvironment) -> dict[str, Any]:
-    """Return what whoever plays it would know of the environment, where it is not what policies assume."""
+    """Return what a player would know of the environment, where it is not what policies assume."""
     about = {"reward_range": (environment.reward_range, (-1.0, 1.0)), "norm_bound": (environment.norm_bound, 1.0)}
     takes = parameters_of(policy)
     return {key: value for key, (value, usual) in about.items() if key in takes and value != usual}

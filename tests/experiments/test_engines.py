@@ -296,7 +296,13 @@ def test_prompt_can_define_what_is_played(tmp_path: Path) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["None", "None"], done.stderr
 
 
-LONG = """
+# The child of a shell's background job would ignore interrupts.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+
+LONG = f"""{INTERRUPTIBLE}
 from experiments.small_cells import *
 from armtriage.experiments.engines import run
 import sys
@@ -361,7 +367,7 @@ def test_interrupt_ends_all_at_once(engine: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 def test_interrupt_stops_threads_in_the_middle_of_a_cell(tmp_path: Path) -> None:
-    code = """
+    code = f"""{INTERRUPTIBLE}
 from experiments.small_cells import *
 from armtriage.experiments.engines import run
 endless = [cell(environment=environment(horizon=10**13), first=first) for first in (0, 4)]

@@ -1,5 +1,8 @@
 """Decisions, and the sets that they may be taken from."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from armtriage.decisions.arm_set import ArmSet, pack_sets, unpack_sets
 from armtriage.decisions.constraints import Constraints, Knapsack
 from armtriage.decisions.decision import Decision
@@ -11,6 +14,7 @@ from armtriage.decisions.slates import PartitionMatroid, TopS
 from armtriage.decisions.trees import SpanningTrees
 
 __all__ = [
+    "SETS",
     "ArmSet",
     "Constraints",
     "Decision",
@@ -25,3 +29,15 @@ __all__ = [
     "pack_sets",
     "unpack_sets",
 ]
+
+SETS: Mapping[str, type[DecisionSet]] = MappingProxyType(
+    {
+        "partition": PartitionMatroid,
+        "matchings": Matchings,
+        "spanning_trees": SpanningTrees,
+        "paths": Paths,
+        "knapsack": Knapsack,
+        "explicit": Explicit,
+    }
+)
+"""The families that are asked for by name."""

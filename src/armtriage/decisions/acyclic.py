@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.decisions.compiled import CompiledOracle
 from armtriage.decisions.sets import Floats, Ints, Marks
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import sort_arms
+from armtriage.kernels.record import Record
 
 __all__ = ["AcyclicRoutes", "rank_nodes"]
 
@@ -102,6 +105,36 @@ def _detours(through: Floats, ends: Ints, path: Ints, tails: Ints, values: Float
                 values[path[i]] = max(values[path[i]], through[e])
 
 
+class Routes(Record):
+    """What `best_route` needs."""
+
+    ends: Ints
+    order: Ints
+    tails: Ints
+    starts: Ints
+    values: Floats
+    last: Ints
+    source: int
+    target: int
+    offset: float
+
+
+@kernel
+def best_route(oracle: Routes, weights: Floats, arms: Ints) -> int:
+    """Write the arms of the heaviest path."""
+    last = oracle.last
+    forward(weights, oracle.order, oracle.tails, oracle.starts, oracle.source, oracle.values, last)
+    n, node = 0, oracle.target
+    while node != oracle.source:
+        arms[n] = last[node]
+        node = oracle.ends[last[node], 0]
+        n += 1
+    for i in range(n // 2):  # arms are mostly numbered along the way
+        arms[i], arms[n - 1 - i] = arms[n - 1 - i], arms[i]
+    sort_arms(arms[:n])
+    return n
+
+
 class AcyclicRoutes:
     """The routes of a network whose nodes have ranks, with an arc from a lower to a higher rank for each used arm."""
 
@@ -161,6 +194,12 @@ class AcyclicRoutes:
         without = np.full(self._used.size, weights[path].sum())
         _detours(through, self._ends, path, self._ends[path, 0], without)
         return through, without
+
+    def compiled(self, offset: float) -> CompiledOracle:
+        """Return the oracle for compiled code."""
+        network = self._ends, self._order, self._tails, self._starts
+        values, last = np.zeros(self.n_nodes), np.zeros(self.n_nodes, np.int64)
+        return CompiledOracle(Routes(*network, values, last, self._from, self._to, offset), best_route)
 
     def count(self) -> int:
         """Return the exact number of routes."""

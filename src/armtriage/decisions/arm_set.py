@@ -43,6 +43,11 @@ class ArmSet:
         return cls._shared(bits, kept, arms.size)
 
     @classmethod
+    def of_bits(cls, bits: bytes, size: int) -> ArmSet:
+        """Return the set of as many arms as there are bits, at most 32 bits for each; the first bit is the highest."""
+        return cls._shared(True, bits.rstrip(b"\0"), size)
+
+    @classmethod
     def _shared(cls, bits: bool, kept: bytes, size: int) -> ArmSet:
         found = cls._known.get((bits, kept))
         if found is None:

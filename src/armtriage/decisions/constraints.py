@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_array, as_matrix, check_each, check_number
+from armtriage.decisions.compiled import CompiledOracle, collect
 from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.programme import FOUND, GAVE_UP, best_binary
+from armtriage.kernels.record import Record
 
 __all__ = ["Constraints", "Knapsack", "best_subset"]
 
@@ -254,6 +256,24 @@ def _branch(values: Floats, loads: Floats, room: float, slack: float, best: NDAr
     return False
 
 
+class Bags(Record):
+    """What `best_bag` needs."""
+
+    marks: Marks
+    loads: Ints
+    chosen: NDArray[np.bool_]
+    room: int
+    offset: float
+
+
+@kernel
+def best_bag(oracle: Bags, weights: Floats, arms: Ints) -> int:
+    """Write the arms of the best bag."""
+    oracle.chosen[:] = False
+    _fill(weights, oracle.marks, oracle.loads, oracle.room, oracle.chosen)
+    return collect(oracle.chosen, arms)
+
+
 class Knapsack(Constraints):
     """The sets of arms, the empty one among them, whose weights sum to at most a capacity.
 
@@ -324,6 +344,12 @@ class Knapsack(Constraints):
     @classmethod
     def _of(cls, arguments: dict[str, Any]) -> Self:
         return cls(**arguments)
+
+    def _compiled(self, offset: float) -> CompiledOracle | None:
+        marks, chosen = np.zeros(self.n_arms, np.int8), np.zeros(self.n_arms, np.bool_)
+        return (
+            CompiledOracle(Bags(marks, self._whole, chosen, self._room, offset), best_bag) if self._room >= 0 else None
+        )
 
     def __repr__(self) -> str:
         return DecisionSet.__repr__(self)

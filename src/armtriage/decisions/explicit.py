@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import LARGEST, check_count
+from armtriage.decisions.compiled import CompiledOracle
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 
 __all__ = ["Explicit"]
 
@@ -45,6 +47,30 @@ def _with_and_without(totals: Floats, arms: Ints, starts: Ints, best: int, insid
         for arm in members:
             if holder[arm] != d:
                 outside[arm] = max(outside[arm], totals[d])
+
+
+class Menus(Record):
+    """What `best_menu` needs."""
+
+    marks: Marks
+    arms: Ints
+    starts: Ints
+    offset: float
+
+
+@kernel
+def best_menu(oracle: Menus, weights: Floats, arms: Ints) -> int:
+    """Write the first of the heaviest decisions that are listed."""
+    totals = _totals(weights, oracle.marks, oracle.arms, oracle.starts)
+    best = 0
+    for d in range(1, totals.size):
+        if totals[d] > totals[best]:
+            best = d
+    first = oracle.starts[best]
+    n = oracle.starts[best + 1] - first
+    for i in range(n):
+        arms[i] = oracle.arms[first + i]
+    return n  # type: ignore[no-any-return]
 
 
 class Explicit(DecisionSet):
@@ -122,6 +148,9 @@ class Explicit(DecisionSet):
         made = cls.__new__(cls)
         made._store(arms.astype(np.int64), lengths.astype(np.int64), arguments["n_arms"])
         return made
+
+    def _compiled(self, offset: float) -> CompiledOracle:
+        return CompiledOracle(Menus(np.zeros(self.n_arms, np.int8), self._arms, self._starts, offset), best_menu)
 
     def __repr__(self) -> str:
         return f"Explicit({self.count()} decisions, n_arms={self.n_arms}, size={self.size})"

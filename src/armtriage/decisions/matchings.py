@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LARGEST, as_array, as_numbers, check_count, check_pairs, check_per_arm
 from armtriage.arms import Name
+from armtriage.decisions.compiled import CompiledOracle, collect
 from armtriage.decisions.sets import (
     LISTED,
     DecisionSet,
@@ -24,6 +25,7 @@ from armtriage.decisions.sets import (
 )
 from armtriage.kernels.assignment import assign
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 
 __all__ = ["Matchings"]
 
@@ -105,6 +107,30 @@ def _shortest(costs: Floats) -> tuple[Floats, Floats]:
                 for k in range(n):
                     distance[i, k] = min(distance[i, k], first + distance[via, k])
     return potential, distance
+
+
+class Assignments(Record):
+    """What `best_matching` needs."""
+
+    marks: Marks
+    rows: Ints
+    columns: Ints
+    costs: Floats
+    matched: Ints
+    chosen: NDArray[np.bool_]
+    n_rows: int
+    n_columns: int
+    offset: float
+
+
+@kernel
+def best_matching(oracle: Assignments, weights: Floats, arms: Ints) -> int:
+    """Write the pairs of the best matching."""
+    shape = (oracle.n_rows, oracle.n_columns)
+    heaviest_pairs(
+        weights, oracle.marks, oracle.rows, oracle.columns, shape, oracle.costs, oracle.matched, oracle.chosen
+    )
+    return collect(oracle.chosen, arms)
 
 
 class Matchings(DecisionSet):
@@ -319,6 +345,11 @@ class Matchings(DecisionSet):
         if "right_names" in arguments:
             made._right_names = named_in(arguments["right_names"], made.right)
         return made
+
+    def _compiled(self, offset: float) -> CompiledOracle:
+        marks, chosen = np.zeros(self.n_arms, np.int8), np.zeros(self.n_arms, np.bool_)
+        own = self._rows, self._columns, *self._desk(), chosen
+        return CompiledOracle(Assignments(marks, *own, *self._shape, offset), best_matching)
 
     def __repr__(self) -> str:
         if self._left_names is None and self._right_names is None:

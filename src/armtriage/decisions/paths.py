@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from armtriage._arguments import LARGEST, check_arms, check_count, check_each, check_flag, check_pairs
 from armtriage.arms import Name
 from armtriage.decisions.acyclic import AcyclicRoutes, rank_nodes
+from armtriage.decisions.compiled import CompiledOracle
 from armtriage.decisions.cyclic import CyclicRoutes
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, as_names, frozen, named_in, written
 
@@ -239,6 +240,9 @@ class Paths(DecisionSet):
                 raise ValueError(f"names must be the edges between nodes, got {name!r}")
         made._nodes, made._names = nodes, names
         return made
+
+    def _compiled(self, offset: float) -> CompiledOracle | None:
+        return self._routes.compiled(offset) if isinstance(self._routes, AcyclicRoutes) else None
 
     def __repr__(self) -> str:
         if self._nodes is None:

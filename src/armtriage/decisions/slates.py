@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LARGEST, check_count
+from armtriage.decisions.compiled import CompiledOracle, collect
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import kth_largest
+from armtriage.kernels.order import best_member, kth_largest
+from armtriage.kernels.record import Record
 
 __all__ = ["PartitionMatroid", "TopS"]
 
@@ -100,6 +102,41 @@ def _swap(
     return inside, outside
 
 
+class Slates(Record):
+    """What `best_slate` needs."""
+
+    marks: Marks  # (K,) zeros: nothing is forced
+    members: Ints
+    starts: Ints
+    capacities: Ints
+    chosen: NDArray[np.bool_]
+    worst: Floats
+    spare: Floats
+    single: bool  # whether every group has a capacity of 1
+    offset: float
+
+
+@kernel
+def best_slate(oracle: Slates, weights: Floats, arms: Ints) -> int:
+    """Write the best arms of each group."""
+    oracle.chosen[:] = False
+    if oracle.single:
+        for g in range(oracle.capacities.size):
+            oracle.chosen[best_member(weights, oracle.members[oracle.starts[g] : oracle.starts[g + 1]])] = True
+        return collect(oracle.chosen, arms)
+    _select(
+        weights,
+        oracle.marks,
+        oracle.members,
+        oracle.starts,
+        oracle.capacities,
+        oracle.chosen,
+        oracle.worst,
+        oracle.spare,
+    )
+    return collect(oracle.chosen, arms)
+
+
 class PartitionMatroid(DecisionSet):
     """Slates with a fixed number of arms from each group, such as one item from each category.
 
@@ -176,6 +213,13 @@ class PartitionMatroid(DecisionSet):
     def _arguments(self) -> dict[str, Any]:
         return {"groups": self.groups, "capacities": self.capacities}
 
+    def _compiled(self, offset: float) -> CompiledOracle:
+        marks, chosen = np.zeros(self.n_arms, np.int8), np.zeros(self.n_arms, np.bool_)
+        worst, spare = np.zeros((2, self.capacities.size))
+        single = bool((self.capacities == 1).all())
+        own = self._members, self._starts, self.capacities, chosen, worst, spare
+        return CompiledOracle(Slates(marks, *own, single, offset), best_slate)
+
 
 class TopS(PartitionMatroid):
     """All sets of `budget` arms: the unconstrained problem.
@@ -203,3 +247,5 @@ class TopS(PartitionMatroid):
 
     def _arguments(self) -> dict[str, Any]:
         return {"n_arms": self.n_arms, "budget": self.budget}
+
+    _compiled = PartitionMatroid._compiled

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LARGEST, check_count, check_pairs
+from armtriage.decisions.compiled import CompiledOracle, collect
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_member
@@ -194,6 +195,22 @@ def _swaps(
     return lightest, substitute
 
 
+class Trees(Record):
+    """What `best_tree` needs."""
+
+    desk: TreeDesk
+    chosen: NDArray[np.bool_]
+    offset: float
+
+
+@kernel
+def best_tree(oracle: Trees, weights: Floats, arms: Ints) -> int:
+    """Write the edges of the heaviest tree."""
+    oracle.chosen[:] = False
+    heaviest_tree(oracle.desk, weights, oracle.chosen)
+    return collect(oracle.chosen, arms)
+
+
 class SpanningTrees(DecisionSet):
     """The spanning trees of a connected network; the arms are its edges.
 
@@ -260,3 +277,7 @@ class SpanningTrees(DecisionSet):
 
     def _arguments(self) -> dict[str, Any]:
         return {"n_nodes": self.n_nodes, "edges": self.edges}
+
+    def _compiled(self, offset: float) -> CompiledOracle:
+        trees = Trees(tree_desk(self.edges, self.n_nodes), np.zeros(self.n_arms, np.bool_), offset)
+        return CompiledOracle(trees, best_tree)

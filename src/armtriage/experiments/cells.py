@@ -141,7 +141,7 @@ class Cell:
     root : int
         The seed of the experiment, of which all others are made.
     redraw : bool
-        Draw the environment anew in each replication.
+        Draw a new environment in each replication.
     code : str
         The version of the code that is to play it.
     certificate : float

@@ -22,6 +22,7 @@ from armtriage.catalogue import INSTANCES
 from armtriage.errors import ExperimentError
 from armtriage.experiments.cells import Cell, Outcome, failure, play
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy
+from armtriage.policies.slate import SlatePolicy
 
 __all__ = ["ENGINES", "processors", "run"]
 
@@ -97,7 +98,7 @@ def _is_compiled(cell: Cell) -> bool:
     instance, policy = cell.environment.instance, cell.policy.policy
     if not isinstance(instance, str) or INSTANCES[instance] == "decisions":
         return False
-    return isinstance(policy, str) or issubclass(policy, CompiledPolicy | CompiledContextualPolicy)
+    return isinstance(policy, str) or issubclass(policy, CompiledPolicy | CompiledContextualPolicy | SlatePolicy)
 
 
 def _in_threads(cells: Sequence[Cell], workers: int) -> _Played:

@@ -60,7 +60,7 @@ class Experiment:
     block : int
         Replications in a cell, which is what is played, kept and done again as a whole.
     redraw : bool
-        Draw the instances anew in each replication, instead of once.
+        Draw new instances in each replication, instead of once.
     certificate : bool or float
         Keep a bound on the regret beside it, from pulls and rewards alone; see `armtriage.simulate`. Not for contexts
         and sets of decisions.

@@ -165,7 +165,7 @@ def _rehearse(
 ) -> list[tuple[int, int]]:
     """Return which policies play in which environments, by their positions; each plays in all of its kind.
 
-    Unless the experiment is `whole`, what has nobody to play with may have it in what was not looked at.
+    Unless the experiment is `whole`, an entry without a match may find one among those that were not looked at.
     """
     pairs = []
     for place, one in enumerate(environments):

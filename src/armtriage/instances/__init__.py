@@ -1,5 +1,9 @@
 """Instances: random ones, and those on which a policy must lose."""
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
 from armtriage.instances.constrained import hub_family, long_decisions, partition, star
 from armtriage.instances.counterexamples import StageState, three_arms, two_hubs
 from armtriage.instances.hard import (
@@ -17,6 +21,7 @@ from armtriage.instances.rewards import random_rates, random_rewards
 from armtriage.instances.slates import random_slates
 
 __all__ = [
+    "BUILDERS",
     "FAMILIES",
     "GRAPHS",
     "NOISES",
@@ -43,3 +48,34 @@ __all__ = [
     "two_hubs",
     "ucb_failure",
 ]
+
+BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = MappingProxyType(
+    {
+        "budget": {
+            "random": random_bernoulli,
+            "rewards": random_rewards,
+            "rates": random_rates,
+            "ucb_failure": ucb_failure,
+            "hidden_arm": hidden_arm,
+            "hidden_pairs": hidden_pairs,
+            "hidden_parts": hidden_parts,
+            "gap_instance": gap_instance,
+            "revealing_hubs": revealing_hubs,
+        },
+        "contexts": {
+            "linear": random_linear,
+            "slates": random_slates,
+            "linear_blocks": linear_blocks,
+            "linear_few_dimensions": linear_few_dimensions,
+            "linear_one_dimension": linear_one_dimension,
+        },
+        "decisions": {
+            **FAMILIES,
+            "partition": partition,
+            "long_decisions": long_decisions,
+            "hub_family": hub_family,
+            "star": star,
+        },
+    }
+)
+"""What builds an instance, by what a decision obeys or a round is given, and by its name."""

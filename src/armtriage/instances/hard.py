@@ -136,7 +136,7 @@ def hidden_arm(
         S, the number of arms in a decision.
     independent : array_like of int
         2S or more arms that do not reveal each other; see `armtriage.theory.independent_set`. The command line takes
-        the largest such set that this finds.
+        the set that this finds at once, with a `time_limit` of 0: the same on every machine.
     gap : float
         How much better the S-th best arm is than the next, above 0 and at most 1/4.
     hidden : int

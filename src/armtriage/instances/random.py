@@ -105,7 +105,7 @@ def random_linear(
     noise: str = "independent",
     seed: int | None = None,
 ) -> LinearEnvironment:
-    """Return arms with contexts drawn anew each round, and a theta of random direction.
+    """Return arms with new contexts each round, and a theta of random direction.
 
     An ordinary instance: on it, what a policy does well or badly follows from no construction.
 

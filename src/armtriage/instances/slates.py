@@ -31,12 +31,12 @@ def random_slates(
     Parameters
     ----------
     family : str
-        How contexts arise. ``"cube"``: anew each round, uniform. ``"anisotropic"``: an intercept, and coordinates that
+        How contexts arise. ``"cube"``: new each round, uniform. ``"anisotropic"``: an intercept, and coordinates that
         matter less and less. ``"user_item"``: products of the numbers of one user a round with those of fixed items.
         ``"fixed"``: the same in every round. ``"few"``: some of 40 directions. ``"jittered"``: fixed, with a little
         noise each round. ``"drifting"``: all near one direction, which turns by half a circle in `horizon` rounds; arms
         share their noise. With clicks of 0 and 1: ``"one_hot"``: arms that teach nothing about each other, with rates
-        from 0.1 to 0.5. ``"clicks"``: fixed, with rates around 0.02. ``"fresh_clicks"``: the same, anew each round.
+        from 0.1 to 0.5. ``"clicks"``: fixed, with rates around 0.02. ``"fresh_clicks"``: the same, new each round.
         ``"sparse"``: an intercept and two indicators, with rates around 0.3.
     n_arms, dimension : int
         K and d; for ``"one_hot"`` the same.
@@ -65,7 +65,7 @@ def random_slates(
 
 
 def _unit(vectors: Floats) -> Floats:
-    """Return vectors of norm 1, but for rounding."""
+    """Return vectors of norm 1, up to rounding."""
     return np.asarray(vectors / (np.linalg.norm(vectors, axis=-1, keepdims=True) * (1.0 + 1e-12)))
 
 
@@ -78,7 +78,7 @@ def _luck(seed: int, number: int, replication: int) -> np.random.Generator:
 
 
 def _rows_of(pool: Floats, n_arms: int, seed: int) -> Callable[[int, int], Floats]:
-    """Return contexts that are drawn from the rows of a pool, each round anew."""
+    """Return contexts that are drawn from the rows of a pool in each round."""
 
     def contexts(number: int, replication: int) -> Floats:
         return pool[_luck(seed, number, replication).integers(len(pool), size=n_arms)]
