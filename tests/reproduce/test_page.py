@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import polars
 
 from armtriage.reproduce.page import claims_text, make_page
@@ -13,10 +10,8 @@ from armtriage.reproduce.study import Finding, Report
 
 def test_texts_are_escaped() -> None:
     finding = Finding("a < b | c", "s", "p", "m", "Agrees.", True)
-    report = Report(["x < y"], [finding], [], {"t": polars.DataFrame({"a": [1.5, None]})})
-    study: Any = SimpleNamespace(name="one", title="S < K")
-    reports = {"one": (study, report)}
-    page, text = make_page(reports, {}, "quick"), claims_text(reports, "quick")
+    report = Report("S < K", ["x < y"], [finding], [], {"t": polars.DataFrame({"a": [1.5, None]})})
+    page, text = make_page({"one": report}, {}, "quick"), claims_text({"one": report}, "quick")
     assert "<p>x &lt; y</p>" in page
     assert "a &lt; b | c" in page
     assert r"| a < b \| c (s) |" in text

@@ -15,46 +15,32 @@ except ImportError as error:
 from armtriage import plots
 from armtriage._arguments import check_choice
 from armtriage.errors import ExperimentError
-from armtriage.reproduce import (
-    certificates,
-    constrained,
-    counterexamples,
-    failure,
-    families,
-    full_information,
-    gap_rates,
-    guarded,
-    guarded_sets,
-    linear,
-    minimax_rates,
-    rewards,
-    slates,
-    tightenings,
-)
+from armtriage.experiments.identity import code_version
+from armtriage.reproduce.certificates import Certificates
+from armtriage.reproduce.constrained import Constrained
+from armtriage.reproduce.counterexamples import Counterexamples
+from armtriage.reproduce.failure import Failure
+from armtriage.reproduce.families import Families
+from armtriage.reproduce.gap_rates import GapRates
+from armtriage.reproduce.guarded import Guarded
+from armtriage.reproduce.guarded_sets import GuardedSets
+from armtriage.reproduce.linear import Linear
 from armtriage.reproduce.page import claims_table, claims_text, make_page
+from armtriage.reproduce.rewards import Rewards
+from armtriage.reproduce.slates import Slates
 from armtriage.reproduce.study import SIZES, Finding, Report, Size, Study
+from armtriage.reproduce.tightenings import Tightenings
+from armtriage.reproduce.worst_gap import FullInformation, MinimaxRates
 
 __all__ = ["STUDIES", "Reproduction", "reproduce"]
 
-STUDIES: dict[str, Study] = {
-    module.STUDY.name: module.STUDY
-    for module in (
-        gap_rates,
-        minimax_rates,
-        failure,
-        full_information,
-        linear,
-        constrained,
-        counterexamples,
-        tightenings,
-        families,
-        guarded,
-        guarded_sets,
-        certificates,
-        rewards,
-        slates,
+STUDIES: dict[str, type[Study]] = {
+    study.name: study
+    for study in (
+        GapRates, MinimaxRates, Failure, FullInformation, Linear, Constrained, Counterexamples, Tightenings, Families,
+        Guarded, GuardedSets, Certificates, Rewards, Slates,
     )
-}
+}  # fmt: skip
 """The studies, by the names they have on the command line."""
 
 
@@ -110,45 +96,46 @@ def reproduce(
     place = Path(folder)
     for part in ("figures", "tables"):
         (place / part).mkdir(parents=True, exist_ok=True)
-    reports: dict[str, tuple[Study, Report]] = {
-        name: (study, _report(study, place / "experiments", size, engine, workers, progress))
+    reports = {
+        name: _report(study(size), place / "experiments", engine, workers, progress)
         for name, study in STUDIES.items()
         if not only or name in only
     }
-    drawings: dict[str, str] = {}
-    for name, (_, report) in reports.items():
+    drawings = {}
+    for name, report in reports.items():
         for chart in report.charts:
-            drawings[chart.name] = plots.svg_text(chart.axes)
+            ax = chart.draw()
+            plots.sign(ax, chart.origin, code_version())
+            drawings[chart.name] = plots.svg_text(ax)
             (place / "figures" / f"{chart.name}.svg").write_text(drawings[chart.name], encoding="utf-8")
-            plots.save(chart.axes, place / "figures" / f"{chart.name}.png")
+            plots.save(ax, place / "figures" / f"{chart.name}.png")
         for title, table in report.tables.items():
             table.write_parquet(place / "tables" / f"{name}-{title}.parquet")
     claims_table(reports).write_parquet(place / "tables" / "claims.parquet")
     (place / "claims.md").write_text(claims_text(reports, size, only), encoding="utf-8")
     page = place / "index.html"
     page.write_text(make_page(reports, drawings, size, only), encoding="utf-8")
-    return Reproduction(page, {name: report.findings for name, (_, report) in reports.items()})
+    return Reproduction(page, {name: report.findings for name, report in reports.items()})
 
 
 def _report(
     study: Study,
     place: Path,
-    size: Size,
-    engine: str,
-    workers: int | None,
-    progress: Callable[[str, int, int], None] | None,
+    engine: str = "auto",
+    workers: int | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Report:
     results = {}
-    for name, experiment in study.experiments(size).items():
+    for name, experiment in study.experiments().items():
 
         def tell(done: int, failed: int, total: int, name: str = name) -> None:
             if progress is not None:
                 progress(f"{study.title}, {name}", done, total)
 
-        folder = place / f"{study.name}-{name}-{size}"
+        folder = place / f"{study.name}-{name}-{study.size}"
         results[name] = experiment.run(folder, engine=engine, workers=workers, progress=tell)
         if results[name].failed:
             errors = results[name].runs["error"].drop_nulls()
             last = errors[0].strip().splitlines()[-1]
             raise ExperimentError(f"{results[name].failed} cells of {study.name} failed, see {folder}: {last}")
-    return study.report(results, size)
+    return study.report(results)

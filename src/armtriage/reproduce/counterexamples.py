@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars
 from numpy.typing import NDArray
 
-from armtriage import plots
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
 from armtriage.experiments import Results
 from armtriage.experiments.statistics import mean_interval
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances import hub_family, star, three_arms, two_hubs, ucb_failure
 from armtriage.policies import CombinatorialElimination, CombinatorialUCB, HierarchicalElimination
+from armtriage.reproduce.figures import curves
+from armtriage.reproduce.judges import measured
 from armtriage.reproduce.policies import ORACLE, PAPER, REPAIRED
-from armtriage.reproduce.study import LEVEL, SEED, Chart, Finding, Scale, Study, Tables, chart, finding, measured
+from armtriage.reproduce.study import LEVEL, SEED, Chart, Claim, Played, Rows, Scale, Study, Tables, Verdict, of, plan
 from armtriage.simulation import simulate
 from armtriage.simulation.comparison import short
 from armtriage.theory import (
@@ -31,7 +31,7 @@ from armtriage.theory import (
     independence_number,
 )
 
-__all__ = ["STUDY", "findings"]
+__all__ = ["Counterexamples"]
 
 COUNTS, KEPT = "confirmed arms have N observations", "(A) best arms stay in question"
 """Two claims of the paper, by their names in an audit."""
@@ -40,32 +40,118 @@ _POLICIES: dict[str, Any] = {
     REPAIRED: {"policy": "constrained", "variant": "repaired"},
     ORACLE: {"policy": "constrained"},
 }
-_WORLDS: dict[str, dict[str, Any]] = {
-    "hub family": {"instance": "hub_family"},
-    "star": {"instance": "star", "n_leaves": 5, "gap": 0.5},
-}
 _LINEAR = 0.45  # of all regret in the second half of the rounds: from here on it grows like the rounds
-_SIZES = {
-    "tiny": Scale(horizon=1500, runs=2, arms=(23, 53), audited=False),
-    "quick": Scale(horizon=3000, runs=3, arms=(23, 53, 103, 203), audited=True),
-    "full": Scale(horizon=10_000, runs=4, arms=(23, 53, 103, 203, 403, 803), audited=True),
-}
 
 
-def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
-    points = sorted({max(1, scale.horizon * share // 40) for share in (1, 2, 4, 8, 14, 20, 28, 40)})
-    rounds = {"horizon": scale.horizon, "replications": scale.runs, "block": 1, "checkpoints": points}
-    return {"forever": {"environments": _WORLDS, "policies": _POLICIES, **rounds}}
+def _forever(rows: Rows) -> Verdict:
+    (row,) = rows
+    half = row["horizon"] // 2
+    agrees, because = None, "they have not ended yet at this size"
+    if row["mean"] == 0.0:
+        agrees, because = True, "nothing is lost any more"
+    elif row["mean"] >= _LINEAR * row["regret"]:
+        agrees, because = False, f"{row['mean'] / half:.2g} is lost in every round, for ever"
+    return Verdict("0 in the end", f"{measured(row)} in the last {half:,} rounds", agrees, because)
 
 
-def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
-    return {
-        "forever": _halves(results["forever"]),
-        "greedy": _greedy_picks(scale.arms),
-        "three arms": _three_arms_of_a_stage(),
-        "ties": polars.DataFrame([_index_ties(9, 3600), _index_ties(9, 3601)]),
-        "audits": polars.DataFrame(_audits(scale.audited)),
+def _within(rows: Rows) -> Verdict:
+    (row,) = rows
+    holds = row["regret"] <= row["bound"]
+    because = "" if holds else f"it is exceeded {row['regret'] / row['bound']:.1f} times, and more with every round"
+    return Verdict(f"at most {short(row['bound'])}", short(row["regret"]), holds, because)
+
+
+def _three_arms(rows: Rows) -> Verdict:
+    """Return whether one of the best arms leaves though all intervals hold."""
+    lost = [row["arm"] for row in rows if row["best"] and row["leaves"]]
+    said = "none leaves", f"arm {lost[0]} leaves" if lost else "none leaves"
+    if not all(row["holds"] for row in rows):
+        return Verdict(*said, None, "an interval fails")
+    return Verdict(*said, not lost, "(A) is false" if lost else "")
+
+
+def _audited(rows: Rows) -> Verdict:
+    (row,) = rows
+    if row["status"] == "not applicable" or row["failures"]:
+        return Verdict("never violated", "nothing to check", None, "it did not come up while intervals held")
+    seen = f"violated {row['violations']:,} times in {row['checked']:,}"
+    detail = f", {row['detail']}" if row["detail"] else ""
+    because = f"first in round {row['round']:,}{detail}" if row["violations"] else ""
+    return Verdict("never violated", seen, not row["violations"], because)
+
+
+def _lemma(rows: Rows) -> Verdict:
+    row = rows[-1]
+    seen = f"{row['picks']:,} picks for {row['arms']:,} arms, of which {row['enough']} would be enough"
+    because = f"{row['picks'] / row['lemma']:.1f} times as many"
+    if row["picks"] <= row["independent"]:
+        because += f". The repair, at most alpha = {row['independent']:,}, holds"
+    return Verdict(f"at most {row['lemma']:.1f} picks", seen, row["picks"] <= row["lemma"], because)
+
+
+def _tied(rows: Rows) -> Verdict:
+    row, because = rows[-1], ""
+    seen = f"equal in {row['tied']} of {row['horizon']:,} rounds, with {row['cliques']} cliques"
+    if row["tied"]:
+        kept = "it matters:" if row["mixed"] else "harmless, since with ties to the smallest arm"
+        because = f"{kept} {row['mixed']} decisions mix cliques"
+    return Verdict("never equal", seen, not row["tied"], because)
+
+
+class Counterexamples(Study):
+    """What is false as printed."""
+
+    name, title = "counterexamples", "Counterexamples: printed against repaired"
+    sizes: ClassVar = {
+        "tiny": Scale(horizon=1500, runs=1, arms=(23, 53), audited=False),
+        "quick": Scale(horizon=3000, runs=3, arms=(23, 53, 103, 203), audited=True),
+        "full": Scale(horizon=10_000, runs=4, arms=(23, 53, 103, 203, 403, 803), audited=True),
     }
+    claims = (
+        Claim("forever", "{policy}: losses end, on the {environment}", "Theorem 7",
+              _forever, ("environment", "policy")),
+        Claim("forever", "{policy}: regret is below the printed bound, kappa = 1, on the {environment}", "Theorem 7",
+              _within, "environment", of(PAPER)),
+        Claim("three arms", "{policy}: no arm among the best leaves while intervals hold, three arms in a stage",
+              "lemma of Algorithm 3, (A)", _three_arms, "policy"),
+        Claim("audits", "{policy}: {claim}, in a run",
+              lambda row: {COUNTS: "Lemma 2, proof", KEPT: "lemma of Algorithm 3, (A)"}[row["claim"]],
+              _audited, ("policy", "claim")),
+        Claim("greedy", "the greedy of Algorithm 1 covers all arms with few picks, two hubs", "greedy lemma", _lemma),
+        Claim("ties", "cliques of different means never have the same index under UCB", "Theorem 4, proof", _tied,
+              order="tied"),
+    )  # fmt: skip
+
+    def plans(self) -> dict[str, dict[str, Any]]:
+        horizon = self.scale.horizon
+        points = sorted({max(1, horizon * share // 40) for share in (1, 2, 4, 8, 14, 20, 28, 40)})
+        worlds = {"hub family": {"instance": "hub_family"}, "star": {"instance": "star", "n_leaves": 5, "gap": 0.5}}
+        return {"forever": plan(worlds, _POLICIES, horizon, self.scale.runs, checkpoints=points, block=1)}
+
+    def tables(self, results: Played) -> Tables:
+        return {
+            "forever": _halves(results["forever"]),
+            "greedy": polars.DataFrame([_greedy_picks(n) for n in self.scale.arms]),
+            "three arms": _three_arms_of_a_stage(),
+            "ties": polars.DataFrame([_index_ties(9, 3600), _index_ties(9, 3601)]),
+            "audits": polars.DataFrame(_audits(self.scale.audited)),
+        }
+
+    def charts(self, results: Played, tables: Tables) -> list[Chart]:
+        caption = "Regret over the rounds, {}: as printed, losses never end."
+        return [
+            curves(f"forever-{place.split()[0]}", caption.format(place), results["forever"].traces(place))
+            for place in ("hub family", "star")
+        ]
+
+    def paragraphs(self, tables: Tables) -> list[str]:
+        return [
+            "Algorithm 5 as printed takes its covers from all decisions, also from those that it has eliminated. In "
+            "the hub family a bad decision reveals everything, on the star the centre does. Both are the smallest "
+            "cover of all that is left, and are played for ever. With covers from the active decisions losses end.",
+            "The other counterexamples are against lemmas. They change proofs and, but for the benchmark of Algorithm "
+            "3, no algorithm.",
+        ]
 
 
 def _halves(results: Results) -> polars.DataFrame:
@@ -93,29 +179,26 @@ def _halves(results: Results) -> polars.DataFrame:
     return polars.DataFrame(rows, schema_overrides={"low": polars.Float64, "high": polars.Float64})
 
 
-def _greedy_picks(sizes: Sequence[int]) -> polars.DataFrame:
+def _greedy_picks(n: int) -> dict[str, Any]:
     """Return how many arms the greedy of Algorithm 1 picks to see all of two hubs, and what the lemma allows."""
-    rows = []
-    for n in sizes:
-        graph = two_hubs(n)
-        enough, alpha = domination_number(graph).upper, independence_number(graph).upper
-        about = {"arms": n, "picks": greedy_dominating_set(graph).size, "enough": enough}
-        rows.append({**about, "lemma": (1.0 + math.log(n)) * enough, "independent": alpha})
-    return polars.DataFrame(rows)
+    graph = two_hubs(n)
+    enough, alpha = domination_number(graph).upper, independence_number(graph).upper
+    about = {"arms": n, "picks": greedy_dominating_set(graph).size, "enough": enough}
+    return {**about, "lemma": (1.0 + math.log(n)) * enough, "independent": alpha}
 
 
 def _three_arms_of_a_stage() -> polars.DataFrame:
-    """Return three arms in a stage, all intervals of which hold, and who leaves by which rule."""
-    state = three_arms()
-    out = {}
-    # As printed, the benchmark is the estimate of the arm whose upper end is the S-th largest.
-    for name, order in ((PAPER, state.estimates + state.widths), (REPAIRED, state.estimates)):
-        benchmark = state.estimates[np.argsort(-order)[state.budget - 1]]
-        out[name] = state.estimates < benchmark - 2.0 * 0.5**state.stage
+    """Return three arms in a stage, all intervals of which hold, and which of them leave by which rule."""
+    state, made = three_arms(), []
     best = np.argsort(np.argsort(-state.means)) < state.budget
     holds = np.abs(state.estimates - state.means) <= state.widths
     about = {"arm": np.arange(3), "mean": state.means, "estimate": state.estimates, "width": state.widths}
-    return polars.DataFrame({**about, "holds": holds, "best": best, **out})
+    # As printed, the benchmark is the estimate of the arm whose upper end is the S-th largest.
+    for name, order in ((PAPER, state.estimates + state.widths), (REPAIRED, state.estimates)):
+        benchmark = state.estimates[np.argsort(-order)[state.budget - 1]]
+        leaves = state.estimates < benchmark - 2.0 * 0.5**state.stage
+        made.append(polars.DataFrame({"policy": [name] * 3, **about, "holds": holds, "best": best, "leaves": leaves}))
+    return polars.concat(made)
 
 
 def _index_ties(cliques: int, horizon: int, budget: int = 4, width: float = 3.0) -> dict[str, Any]:
@@ -165,104 +248,3 @@ def _audits(longer: bool) -> list[dict[str, Any]]:
         about = {key: getattr(claim, key) for key in ("status", "checked", "violations", "round", "detail")}
         rows.append({"policy": label, "claim": name, **about, "failures": one.failures})
     return rows
-
-
-def findings(tables: Tables) -> list[Finding]:
-    """Return what the tables say of the claims that the counterexamples are made against."""
-    forever = [finding for row in tables["forever"].iter_rows(named=True) for finding in _forever(row)]
-    arms = [_three_arms(tables["three arms"], label) for label in (PAPER, REPAIRED)]
-    runs = [_audited(row) for row in tables["audits"].iter_rows(named=True)]
-    return [*forever, *arms, *runs, _lemma(tables["greedy"]), _tied(tables["ties"])]
-
-
-def _forever(row: Mapping[str, Any]) -> list[Finding]:
-    place, policy, half = row["environment"], row["policy"], row["horizon"] // 2
-    agrees, because = None, "they have not ended yet at this size"
-    if row["mean"] == 0.0:
-        agrees, because = True, "nothing is lost any more"
-    elif row["mean"] >= _LINEAR * row["regret"]:
-        agrees, because = False, f"{row['mean'] / half:.2g} is lost in every round, for ever"
-    seen = f"{measured(row)} in the last {half:,} rounds"
-    made = [finding(f"{policy}: losses end, on the {place}", "Theorem 7", "0 in the end", seen, agrees, because)]
-    if policy == PAPER:
-        holds = row["regret"] <= row["bound"]
-        because = "" if holds else f"it is exceeded {row['regret'] / row['bound']:.1f} times, and more with every round"
-        claim = f"{policy}: regret is below the printed bound, kappa = 1, on the {place}"
-        said = f"at most {short(row['bound'])}", short(row["regret"])
-        made.append(finding(claim, "Theorem 7", *said, holds, because))
-    return made
-
-
-def _three_arms(state: polars.DataFrame, label: str) -> Finding:
-    """Return whether one of the best arms leaves though all intervals hold."""
-    lost = state.filter(state["best"] & state[label])["arm"].to_list()
-    claim = f"{label}: no arm among the best leaves while intervals hold, three arms in a stage"
-    said = claim, "lemma of Algorithm 3, (A)", "none leaves", f"arm {lost[0]} leaves" if lost else "none leaves"
-    if not state["holds"].all():
-        return finding(*said, None, "an interval fails")
-    return finding(*said, not lost, "(A) is false" if lost else "")
-
-
-def _audited(row: Mapping[str, Any]) -> Finding:
-    source = {COUNTS: "Lemma 2, proof", KEPT: "lemma of Algorithm 3, (A)"}[row["claim"]]
-    said = f"{row['policy']}: {row['claim']}, in a run", source, "never violated"
-    if row["status"] == "not applicable" or row["failures"]:
-        return finding(*said, "nothing to check", None, "it did not come up while intervals held")
-    seen = f"violated {row['violations']:,} times in {row['checked']:,}"
-    if not row["violations"]:
-        return finding(*said, seen, True)
-    detail = f", {row['detail']}" if row["detail"] else ""
-    return finding(*said, seen, False, f"first in round {row['round']:,}{detail}")
-
-
-def _lemma(table: polars.DataFrame) -> Finding:
-    row = table.sort("arms").row(-1, named=True)
-    holds = row["picks"] <= row["lemma"]
-    seen = f"{row['picks']:,} picks for {row['arms']:,} arms, of which {row['enough']} would be enough"
-    because = f"{row['picks'] / row['lemma']:.1f} times as many"
-    if row["picks"] <= row["independent"]:
-        because += f". The repair, at most alpha = {row['independent']:,}, holds"
-    claim = "the greedy of Algorithm 1 covers all arms with few picks, two hubs"
-    return finding(claim, "greedy lemma", f"at most {row['lemma']:.1f} picks", seen, holds, because)
-
-
-def _tied(table: polars.DataFrame) -> Finding:
-    row = table.sort("tied").row(-1, named=True)
-    seen = f"equal in {row['tied']} of {row['horizon']:,} rounds, with {row['cliques']} cliques"
-    because = ""
-    if row["tied"]:
-        kept = "it matters:" if row["mixed"] else "harmless, since with ties to the smallest arm"
-        because = f"{kept} {row['mixed']} decisions mix cliques"
-    claim = "cliques of different means never have the same index under UCB"
-    return finding(claim, "Theorem 4, proof", "never equal", seen, not row["tied"], because)
-
-
-def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
-    return [
-        "Algorithm 5 as printed takes its covers from all decisions, also from those that it has eliminated. In the "
-        "hub family a bad decision reveals everything, on the star the centre does. Both are the smallest cover of "
-        "whatever is left, and are played for ever. With covers from the active decisions losses end.",
-        "The other counterexamples are against lemmas. They change proofs and, but for the benchmark of Algorithm 3, "
-        "no algorithm.",
-    ]
-
-
-def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
-    charts, forever = [], results["forever"]
-    for place in _WORLDS:
-        ax = plots.regret_curves(forever.traces(place), level=LEVEL)
-        caption = f"Regret over the rounds, {place}: as printed, losses never end."
-        charts.append(chart(forever, ax, f"forever-{place.split()[0]}", caption))
-    return charts
-
-
-STUDY = Study(
-    "counterexamples",
-    "Counterexamples: printed against repaired",
-    _SIZES,
-    _plans,
-    _tables,
-    findings,
-    _paragraphs,
-    _charts,
-)

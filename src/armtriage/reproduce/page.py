@@ -22,8 +22,8 @@ from armtriage.report.html import (
     state,
     table,
 )
-from armtriage.reproduce.lines import ROOM
-from armtriage.reproduce.study import LEVEL, SEED, Finding, Report, Size, Study
+from armtriage.reproduce.judges import ROOM
+from armtriage.reproduce.study import LEVEL, SEED, Finding, Report, Size
 from armtriage.simulation.comparison import short
 
 __all__ = ["HEAD", "claims_table", "claims_text", "command", "make_page", "tally"]
@@ -41,7 +41,8 @@ _LEAD = (
 _KINDS = {True: "good", False: "bad", None: "silent"}
 _LONGEST = 60  # rows of a table on the page
 
-Reports = Mapping[str, tuple[Study, Report]]
+Reports = Mapping[str, Report]
+"""Reports by the names of their studies."""
 
 
 def command(size: Size, names: Sequence[str] = ()) -> str:
@@ -74,12 +75,12 @@ def tally(findings: Sequence[Finding]) -> str:
 
 
 def _findings(reports: Reports) -> list[Finding]:
-    return [finding for _, report in reports.values() for finding in report.findings]
+    return [finding for report in reports.values() for finding in report.findings]
 
 
 def claims_table(reports: Reports) -> polars.DataFrame:
     """Return the findings as a table, with the name of their study."""
-    made = [{"study": name, **one._asdict()} for name, (_, report) in reports.items() for one in report.findings]
+    made = [{"study": name, **one._asdict()} for name, report in reports.items() for one in report.findings]
     return polars.DataFrame(made, schema_overrides={"agrees": polars.Boolean})
 
 
@@ -88,8 +89,8 @@ def claims_text(reports: Reports, size: Size, only: Sequence[str] = ()) -> str:
     everything = _findings(reports)
     made = f"Made by `{command(size, only)}` with seed {SEED} and armtriage {code_version()}."
     lines = ["# Claims", "", made, "", tally(everything)]
-    for study, report in reports.values():
-        lines += ["", f"## {study.title}", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
+    for report in reports.values():
+        lines += ["", f"## {report.title}", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
         for one in report.findings:
             cells = f"{one.claim} ({one.source})", one.predicted, one.measured, one.verdict
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
@@ -101,12 +102,12 @@ def make_page(reports: Reports, drawings: Mapping[str, str], size: Size, only: S
     everything, numbers = _findings(reports), count(1)
     failed = any(one.agrees is False for one in everything)
     body = [state(tally(everything), "warn" if failed else ""), _overview(reports), section("Claims", _front(reports))]
-    for name, (study, report) in reports.items():
+    for name, report in reports.items():
         parts = [paragraphs(*report.paragraphs)]
         for chart in report.charts:
             parts.append(drawing(Figure(drawings[chart.name], chart.caption), next(numbers)))
         parts += [folded(f"Table: {_spoken(title)}", _rows(made, name, title)) for title, made in report.tables.items()]
-        body.append(section(study.title, "".join(parts), name))
+        body.append(section(report.title, "".join(parts), name))
     return document(_TITLE, _LEAD, [*body, _origin(size, only)], f"armtriage {code_version()}; seed {SEED}")
 
 
@@ -114,10 +115,10 @@ def _overview(reports: Reports) -> str:
     """Return how many claims of each study agree, with links to the studies."""
     head = "".join(f'<th scope="col">{name}</th>' for name in ("study", "agree", "do not", "nothing said"))
     rows = []
-    for name, (study, report) in reports.items():
+    for name, report in reports.items():
         counts = [sum(one.agrees is kind for one in report.findings) for kind in _KINDS]
         cells = "".join(f"<td>{count or NONE}</td>" for count in counts)
-        rows.append(f'<tr><th scope="row"><a href="#{name}">{html.escape(study.title)}</a></th>{cells}</tr>')
+        rows.append(f'<tr><th scope="row"><a href="#{name}">{html.escape(report.title)}</a></th>{cells}</tr>')
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
@@ -125,8 +126,8 @@ def _front(reports: Reports) -> str:
     """Return the front table; on a narrow screen each row becomes a card."""
     head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
     rows = []
-    for name, (study, report) in reports.items():
-        title = f'<a href="#{name}">{html.escape(study.title)}</a>'
+    for name, report in reports.items():
+        title = f'<a href="#{name}">{html.escape(report.title)}</a>'
         rows.append(f'<tr class="group"><th colspan="{len(HEAD)}" scope="colgroup">{title}</th></tr>')
         for one in report.findings:
             claim = f"{html.escape(one.claim)} <small>{html.escape(one.source)}</small>"

@@ -12,6 +12,7 @@ __all__ = [
     "PAPER",
     "POLICIES",
     "REPAIRED",
+    "SHADOW",
     "THOMPSON",
     "TIGHT",
     "UCB",
@@ -21,7 +22,7 @@ __all__ = [
 
 TIGHT, REPAIRED, PAPER = "elimination, tight", "elimination, repaired", "elimination, as printed"
 UCB, GREEDY, THOMPSON, GUARDED = "UCB", "greedy", "Thompson sampling", "guarded Thompson"
-ORACLE = "elimination by oracle"
+ORACLE, SHADOW = "elimination by oracle", "guarded Thompson, shadow"
 POLICIES: dict[str, dict[str, Any]] = {
     GUARDED: {"policy": "guarded_thompson"},
     TIGHT: {"policy": "elimination"},

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars
-from scipy.special import bdtrc
 
-from armtriage import plots
-from armtriage.experiments import Results
-from armtriage.reproduce.study import LEVEL, Chart, Finding, Scale, Study, Tables, chart, finding, told
+from armtriage.reproduce.families import ranked
+from armtriage.reproduce.figures import heat
+from armtriage.reproduce.judges import RARE, chance, told
+from armtriage.reproduce.lines import against_best
+from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Rows, Scale, Study, Tables, Verdict, of, plan
 
-__all__ = ["STUDY", "findings"]
+__all__ = ["Slates"]
 
 GUARDED = "GuardedLinear"
 _DELTA = 0.01
-_RARE = 1e-3
 _SIGNED = {
     "cube": (60, 30, 10),
     "anisotropic": (60, 30, 2),
@@ -29,12 +29,6 @@ _SIGNED = {
 }
 _CLICKS = {"one_hot": (60, 60, 10), "clicks": (100, 20, 5), "fresh_clicks": (200, 30, 10), "sparse": (60, 60, 5)}
 """Arms, dimensions and slots of each family, with rewards of -1 and 1, and with clicks."""
-
-_SIZES = {
-    "tiny": Scale(horizon=100, runs=2, signed=("fixed", "jittered"), clicks=("clicks",)),
-    "quick": Scale(horizon=3000, runs=8, signed=tuple(_SIGNED), clicks=tuple(_CLICKS)),
-    "full": Scale(horizon=10_000, runs=16, signed=tuple(_SIGNED), clicks=tuple(_CLICKS)),
-}
 
 
 def _policies(noise: float) -> dict[str, dict[str, Any]]:
@@ -52,106 +46,79 @@ def _policies(noise: float) -> dict[str, dict[str, Any]]:
 def _places(sizes: Mapping[str, tuple[int, int, int]], chosen: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     places = {}
     for family in chosen:
-        n_arms, dimension, budget = sizes[family]
-        about = {"n_arms": n_arms, "dimension": dimension, "budget": budget}
+        about = dict(zip(("n_arms", "dimension", "budget"), sizes[family], strict=True))
         places[family.replace("_", " ")] = {"instance": "slates", "family": family, **about}
     return places
 
 
-def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
-    shared = {"horizon": scale.horizon, "replications": scale.runs, "redraw": True, "block": 2}
-    signed, clicks = _places(_SIGNED, scale.signed), _places(_CLICKS, scale.clicks)
-    # Where arms share their noise, certificates hold for a scale that is larger by the root of S.
-    covered = {name: place for name, place in (signed | clicks).items() if name != "drifting"}
-    return {
-        "signed": {"environments": signed, "policies": _policies(1.0), "checkpoints": 1, **shared},
-        "clicks": {"environments": clicks, "policies": _policies(0.5), "checkpoints": 1, **shared},
-        "certified": {
-            "environments": covered,
-            "policies": {GUARDED: {"policy": "guarded_linear", "delta": _DELTA}},
-            "checkpoints": 8,
-            "certificate": _DELTA,
-            **shared,
-        },
-    }
-
-
-def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
-    return {
-        "regrets": polars.concat([_ratios(results[name]) for name in ("signed", "clicks")]),
-        "certificates": results["certified"]
-        .certificates(level=LEVEL)
-        .select(polars.col("environment").alias("family"), "runs", "certificate", "ratio", "exceeded"),
-    }
-
-
-def _ratios(results: Results) -> polars.DataFrame:
-    """Return mean regrets, and that of GuardedLinear as a multiple of the least of the others, with an interval."""
-    made, names = [], ["environment", "policy"]
-    for part in results.summary(level=LEVEL).partition_by("environment", maintain_order=True):
-        best = part.filter(part["policy"] != GUARDED).sort("mean")["policy"][0]
-        against = results.differences(best, level=LEVEL).select(*names, "ratio", "ratio_low", "ratio_high")
-        table = part.join(against, on=names, how="left", maintain_order="left").with_columns(best=polars.lit(best))
-        made.append(table.with_columns(polars.col("ratio").fill_null(1.0)))
-    kept = ("policy", "horizon", "mean", "low", "high", "runs", "ratio", "ratio_low", "ratio_high", "best")
-    return polars.concat(made).select(polars.col("environment").alias("family"), *kept)
-
-
-def findings(tables: Tables) -> list[Finding]:
-    """Return how GuardedLinear does against the best of five others, and whether its certificates hold."""
-    return [_against_all(tables["regrets"]), _certified(tables["certificates"])]
-
-
-def _against_all(table: polars.DataFrame) -> Finding:
-    rows = table.filter(table["policy"] == GUARDED).sort("ratio").to_dicts()
+def _against_all(rows: Rows) -> Verdict:
+    """Return how GuardedLinear does against the best of five others."""
     mean = float(np.exp(np.mean([np.log(row["ratio"]) for row in rows])))
-    behind, ahead = ([row for row in rows if told(row) is more] for more in (True, False))
-    least, most = rows[0], rows[-1]
-    seen = f"{mean:.2f} in geometric mean, from {least['ratio']:.2f} ({least['family']}) to {most['ratio']:.2f}"
-    seen += f" ({most['family']})"
+    behind, ahead = ([row["family"] for row in rows if told(row) is more] for more in (True, False))
+    least, most = (f"{row['ratio']:.2f} ({row['family']})" for row in (rows[0], rows[-1]))
     verdict = f"Clearly less than the best of the others in {len(ahead)} of {len(rows)} families, clearly more in "
-    names = ", ".join(row["family"] for row in behind)
-    verdict += f"{len(behind)}{f' ({names})' if behind else ''}."
-    claim = f"{GUARDED}: regret, as a multiple of the best of five others, chosen in hindsight"
-    return Finding(claim, "no theorem", "nothing: its guarantee is for the worst case", seen, verdict, None)
+    verdict += f"{len(behind)} ({', '.join(behind)})" if behind else "0"
+    seen = f"{mean:.2f} in geometric mean, from {least} to {most}"
+    return Verdict("nothing: its guarantee is for the worst case", seen, None, opening=verdict)
 
 
-def _certified(table: polars.DataFrame) -> Finding:
-    runs, over = int(table["runs"].sum()), int(table["exceeded"].sum())
-    low, *_, high = sorted(table["ratio"].to_list())
-    claim = f"{GUARDED}: no run loses more than its certificate says, at any time"
+def _certified(rows: Rows) -> Verdict:
+    runs, over = (sum(row[name] for row in rows) for name in ("runs", "exceeded"))
+    low, *_, high = sorted(row["ratio"] for row in rows)
     seen = f"{over} of {runs} runs did; certificates are {low:.0f} to {high:.0f} times the regret"
-    chance = float(bdtrc(over - 1, runs, _DELTA)) if over else 1.0
-    because = f"if each may with probability {_DELTA:g}, so many or more do with probability {chance:.2g}"
-    return finding(claim, "Lemma of the ellipsoid", f"a share of {_DELTA:g} may", seen, chance >= _RARE, because)
+    likely = chance(over, runs, _DELTA)
+    because = f"if each may with probability {_DELTA:g}, so many or more do with probability {likely:.2g}"
+    return Verdict(f"a share of {_DELTA:g} may", seen, likely >= RARE, because)
 
 
-def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
-    table = tables["regrets"]
-    mine = table.filter(table["policy"] == GUARDED)
-    lines = [
-        f"{row['family']} {row['ratio']:.2f} times {row['best']}" for row in mine.sort("ratio").iter_rows(named=True)
-    ]
-    return [
-        "Contexts that are uneven, sparse, repeated or slowly moving, and clicks with rates of 2 to 50 percent; theta "
-        f"and contexts are drawn anew in each of {scale.runs} runs of {scale.horizon:,} rounds. The others are greedy "
-        "choice, C2UCB and linear Thompson sampling, and the latter two with half their width, which has no guarantee. "
-        "Which of them is best differs from family to family, and is known in hindsight only.",
-        f"The regret of {GUARDED}, by family: {', '.join(lines)}.",
-    ]
+class Slates(Study):
+    """Contexts, with and without clicks."""
 
+    name, title = "slates", "Slates with contexts: GuardedLinear"
+    sizes: ClassVar = {
+        "tiny": Scale(horizon=100, runs=2, signed=("fixed", "jittered"), clicks=("clicks",)),
+        "quick": Scale(horizon=3000, runs=8, signed=tuple(_SIGNED), clicks=tuple(_CLICKS)),
+        "full": Scale(horizon=10_000, runs=16, signed=tuple(_SIGNED), clicks=tuple(_CLICKS)),
+    }
+    claims = (
+        Claim("regrets", f"{GUARDED}: regret, as a multiple of the best of five others, chosen in hindsight",
+              "no theorem", _against_all, where=of(GUARDED), order="ratio"),
+        Claim("certificates", f"{GUARDED}: no run loses more than its certificate says, at any time",
+              "Lemma of the ellipsoid", _certified),
+    )  # fmt: skip
 
-def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
-    table = tables["regrets"]
-    families, mean = list(dict.fromkeys(table["family"])), polars.col("ratio").log().mean()
-    order = table.group_by("policy").agg(mean).sort("ratio", "policy", descending=True)["policy"].to_list()
-    kinds: dict[Any, Any] = {"family": polars.Enum(families), "policy": polars.Enum(order)}
-    ax = plots.new_axes(7.0, 1.3 + 0.27 * len(order))
-    plots.heat_map(table.cast(kinds), "family", "policy", "ratio", ax, log=True, title="times the best of five")
-    ax.set_xlabel("")
-    ax.set_ylabel("")
-    caption = f"Regret as a multiple of the least among the five policies beside {GUARDED}, by family."
-    return [chart(results["signed"], ax, "slates", caption, table["runs"], "ratios of means")]
+    def plans(self) -> dict[str, dict[str, Any]]:
+        horizon, runs, rest = self.scale.horizon, self.scale.runs, {"redraw": True, "block": 2}
+        signed, clicks = _places(_SIGNED, self.scale.signed), _places(_CLICKS, self.scale.clicks)
+        # Where arms share their noise, certificates hold for a scale that is larger by the root of S.
+        covered = {name: place for name, place in (signed | clicks).items() if name != "drifting"}
+        ours = {GUARDED: {"policy": "guarded_linear", "delta": _DELTA}}
+        return {
+            "signed": plan(signed, _policies(1.0), horizon, runs, **rest),
+            "clicks": plan(clicks, _policies(0.5), horizon, runs, **rest),
+            "certified": plan(covered, ours, horizon, runs, checkpoints=8, certificate=_DELTA, **rest),
+        }
 
+    def tables(self, results: Played) -> Tables:
+        certificates = results["certified"].certificates(level=LEVEL).rename({"environment": "family"})
+        return {
+            "regrets": polars.concat([against_best(results[name], GUARDED) for name in ("signed", "clicks")]),
+            "certificates": certificates.select("family", "runs", "certificate", "ratio", "exceeded"),
+        }
 
-STUDY = Study("slates", "Slates with contexts: GuardedLinear", _SIZES, _plans, _tables, findings, _paragraphs, _charts)
+    def charts(self, results: Played, tables: Tables) -> list[Chart]:
+        table, title = tables["regrets"], "times the best of five"
+        caption = f"Regret as a multiple of the least among the five policies beside {GUARDED}, by family."
+        return [heat("slates", caption, table, "family", "policy", title, 7.0, ranked(table))]
+
+    def paragraphs(self, tables: Tables) -> list[str]:
+        mine = tables["regrets"].filter(of(GUARDED)).sort("ratio")
+        lines = [f"{row['family']} {row['ratio']:.2f} times {row['best']}" for row in mine.iter_rows(named=True)]
+        return [
+            "Contexts that are uneven, sparse, repeated or slowly moving, and clicks with rates of 2 to 50 percent; "
+            f"theta and contexts are drawn again for each of {self.scale.runs} runs of {self.scale.horizon:,} rounds. "
+            "The others are greedy choice, C2UCB and linear Thompson sampling, and the latter two with half their "
+            "width, which has no guarantee. Which of them is best differs from family to family, and is known in "
+            "hindsight only.",
+            f"The regret of {GUARDED}, by family: {', '.join(lines)}.",
+        ]

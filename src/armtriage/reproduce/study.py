@@ -1,18 +1,15 @@
-"""What a study of a claim is: experiments to run, and a report whose sentences are worked out from their numbers."""
+"""What a study is: what is played, tables of the results, claims about the tables, figures and text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import polars
 
-from armtriage import plots
 from armtriage.experiments import Experiment, Results
-from armtriage.plots.style import counted
-from armtriage.simulation.comparison import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,17 +19,19 @@ __all__ = [
     "SEED",
     "SIZES",
     "Chart",
+    "Claim",
     "Finding",
+    "Played",
     "Report",
+    "Row",
+    "Rows",
     "Scale",
     "Size",
     "Study",
     "Tables",
-    "chart",
-    "finding",
-    "measured",
-    "times",
-    "told",
+    "Verdict",
+    "of",
+    "plan",
 ]
 
 Size = Literal["tiny", "quick", "full"]
@@ -40,6 +39,10 @@ SIZES: tuple[Size, ...] = ("tiny", "quick", "full")
 SEED = 7
 LEVEL = 0.95
 Tables = Mapping[str, polars.DataFrame]
+Played = Mapping[str, Results]
+"""The results of a study's experiments, by their names."""
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
 Scale = SimpleNamespace
 """What differs from size to size: numbers of arms, rounds and runs, by names of the study's own."""
 
@@ -69,130 +72,161 @@ class Finding(NamedTuple):
     agrees: bool | None
 
 
+class Verdict(NamedTuple):
+    """What the rows of a table say of a claim; `opening` is what the verdict begins with, where nothing is claimed.
+
+    Examples
+    --------
+    >>> Verdict("none differs", "3 differ", False, "3 of 8 runs differ").text
+    'Does not agree: 3 of 8 runs differ.'
+    """
+
+    predicted: str
+    measured: str
+    agrees: bool | None
+    because: str = ""
+    opening: str = ""
+
+    @property
+    def text(self) -> str:
+        """One sentence: whether they agree, and why."""
+        said = self.opening or {True: "Agrees", False: "Does not agree", None: "Says nothing"}[self.agrees]
+        return f"{said}: {self.because}." if self.because else f"{said}."
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is asserted of the rows of a table, and how they are judged.
+
+    Attributes
+    ----------
+    table : str or sequence of str
+        The name of the table, or of several whose rows are judged together.
+    words, source : str or callable
+        What is claimed, and where. Columns of the first row may stand in braces, and `places`, the number of rows; a
+        callable gets that row.
+    judge : callable
+        Takes the rows.
+    by : str or sequence of str
+        Columns: the claim is made once for each of their values.
+    where : polars.Expr
+        The rows that it is about; by default all.
+    order : str
+        A column that they are sorted by; by default they stay as they are.
+
+    Examples
+    --------
+    >>> table = polars.DataFrame({"policy": ["ucb", "ucb", "greedy"], "mean": [1.0, 2.0, 9.0]})
+    >>> small = lambda rows: Verdict("below 5", f"{rows[-1]['mean']}", rows[-1]["mean"] < 5)
+    >>> claim = Claim("regret", "{policy} loses little, in {places} places", "Theorem 0", small, "policy")
+    >>> [(one.claim, one.verdict) for one in claim.findings({"regret": table})]
+    [('ucb loses little, in 2 places', 'Agrees.'), ('greedy loses little, in 1 places', 'Does not agree.')]
+    """
+
+    table: str | Sequence[str]
+    words: str | Callable[[Row], str]
+    source: str | Callable[[Row], str]
+    judge: Callable[[Rows], Verdict]
+    by: str | Sequence[str] = ()
+    where: polars.Expr | None = None
+    order: str = ""
+
+    def findings(self, tables: Tables) -> list[Finding]:
+        """Return what the table says, once for each part of it."""
+        names = [self.table] if isinstance(self.table, str) else self.table
+        table = polars.concat([tables[name] for name in names])
+        table = table if self.where is None else table.filter(self.where)
+        table = table.sort(self.order, maintain_order=True) if self.order else table
+        parts = table.partition_by(self.by, maintain_order=True) if self.by else [table]
+        return [self._finding(part.to_dicts()) for part in parts]
+
+    def _finding(self, rows: Rows) -> Finding:
+        about = {**rows[0], "places": len(rows)} if rows else {}
+        claim, source = (one(about) if callable(one) else one.format_map(about) for one in (self.words, self.source))
+        found = self.judge(rows)
+        return Finding(claim, source, found.predicted, found.measured, found.text, found.agrees)
+
+
 class Chart(NamedTuple):
-    """A figure: the name of its files, the axes, and a caption."""
+    """A figure: the name of its files, a caption, a function that draws it, and what it is signed with."""
 
     name: str
-    axes: Axes
     caption: str
+    draw: Callable[[], Axes]
+    origin: str
 
 
 class Report(NamedTuple):
-    """What a study has to say: text, findings, figures, and tables by name."""
+    """What a study has to say: its title, text, findings, figures, and tables by name."""
 
+    title: str
     paragraphs: Sequence[str]
     findings: Sequence[Finding]
     charts: Sequence[Chart]
     tables: Tables
 
 
-@dataclass(frozen=True)
 class Study:
-    """A study: what is run in each size, and the report on it.
+    """A study of a size: a subclass declares what is played, the tables, the claims about them, figures and text.
 
     Attributes
     ----------
-    name : str
-        What it is called on the command line, such as "gap-rates".
-    title : str
-        What it is called on the page.
+    name, title : str
+        What it is called on the command line, such as "gap-rates", and on the page.
     sizes : mapping of str to Scale
         How large it is in each size.
-    plans : callable
-        Takes the scale and returns the arguments of its experiments, by their names.
-    tables : callable
-        Takes their results by name, and the scale; returns tables by name.
-    findings : callable
-        Takes the tables alone.
-    paragraphs : callable
-        Takes the tables and the scale, and returns the text.
-    charts : callable
-        Takes results, tables and scale.
+    claims : sequence of Claim
+        What is asserted of the tables.
     """
 
-    name: str
-    title: str
-    sizes: Mapping[str, Scale]
-    plans: Callable[[Scale], Mapping[str, Mapping[str, Any]]]
-    tables: Callable[[Mapping[str, Results], Scale], Tables]
-    findings: Callable[[Tables], list[Finding]]
-    paragraphs: Callable[[Tables, Scale], Sequence[str]]
-    charts: Callable[[Mapping[str, Results], Tables, Scale], list[Chart]]
+    name: ClassVar[str]
+    title: ClassVar[str]
+    sizes: ClassVar[Mapping[str, Scale]]
+    claims: ClassVar[Sequence[Claim]]
 
-    def experiments(self, size: Size) -> dict[str, Experiment]:
-        """Return the experiments of a size, by name."""
-        plans = self.plans(self.sizes[size])
+    def __init__(self, size: Size) -> None:
+        self.size, self.scale = size, self.sizes[size]
+
+    def plans(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the arguments of its experiments, by their names; see `plan`."""
+        raise NotImplementedError
+
+    def tables(self, results: Played) -> Tables:
+        """Return tables of the results, by name."""
+        raise NotImplementedError
+
+    def paragraphs(self, tables: Tables) -> Sequence[str]:
+        """Return the text, with numbers from the tables."""
+        raise NotImplementedError
+
+    def charts(self, results: Played, tables: Tables) -> Sequence[Chart]:
+        """Return the figures."""
+        raise NotImplementedError
+
+    def experiments(self) -> dict[str, Experiment]:
+        """Return the experiments, by name."""
+        plans = self.plans()
         names = {plan: f"{self.name}-{plan}" if len(plans) > 1 else self.name for plan in plans}
         return {plan: Experiment(name=names[plan], seed=SEED, **given) for plan, given in plans.items()}
 
-    def report(self, results: Mapping[str, Results], size: Size) -> Report:
-        """Return what the results of a size say."""
-        scale = self.sizes[size]
-        tables = self.tables(results, scale)
-        charts = self.charts(results, tables, scale)
-        return Report(self.paragraphs(tables, scale), self.findings(tables), charts, tables)
+    @classmethod
+    def findings(cls, tables: Tables) -> list[Finding]:
+        """Return what the tables say of the claims."""
+        return [one for claim in cls.claims for one in claim.findings(tables)]
+
+    def report(self, results: Played) -> Report:
+        """Return what the results say."""
+        tables = self.tables(results)
+        text, findings = self.paragraphs(tables), self.findings(tables)
+        return Report(self.title, text, findings, self.charts(results, tables), tables)
 
 
-def finding(claim: str, source: str, predicted: str, measured: str, agrees: bool | None, because: str = "") -> Finding:
-    """Return a finding whose verdict says whether they agree, and why.
-
-    Examples
-    --------
-    >>> finding("all runs are alike", "Theorem 0", "none differs", "3 differ", False, "3 of 8 runs differ").verdict
-    'Does not agree: 3 of 8 runs differ.'
-    """
-    verdict = {True: "Agrees", False: "Does not agree", None: "Says nothing"}[agrees]
-    return Finding(claim, source, predicted, measured, f"{verdict}: {because}." if because else f"{verdict}.", agrees)
+def plan(worlds: Any, policies: Any, horizon: Any, runs: int, *, checkpoints: Any = 1, **rest: Any) -> dict[str, Any]:
+    """Return the arguments of an experiment; by default it keeps the regret at the end alone."""
+    given = {"environments": worlds, "policies": policies, "horizon": horizon, "replications": runs}
+    return {**given, "checkpoints": checkpoints, **rest}
 
 
-def measured(row: Mapping[str, Any], value: str = "mean", words: Callable[[float], str] = short) -> str:
-    """Return a number of a table's row with its interval, in words; the ends are in `low` and `high`.
-
-    Examples
-    --------
-    >>> measured({"mean": 1234.5, "low": 1200.0, "high": 1269.0})
-    '1,234 (1,200 to 1,269)'
-    """
-    return _with_ends(row[value], row["low"], row["high"], words)
-
-
-def times(row: Mapping[str, Any]) -> str:
-    """Return the ratio of a row of `Results.differences`, with its interval, in words.
-
-    Examples
-    --------
-    >>> times({"ratio": 2.0, "ratio_low": 1.9, "ratio_high": 2.125})
-    '2.00 times (1.90 to 2.12)'
-    """
-    return _with_ends(row["ratio"], row["ratio_low"], row["ratio_high"], lambda one: f"{one:.2f}", " times")
-
-
-def _with_ends(
-    value: float | None, low: float | None, high: float | None, words: Callable[[float], str], unit: str = ""
-) -> str:
-    if value is None:
-        return "none"
-    ends = "no interval" if low is None or high is None else f"{words(low)} to {words(high)}"
-    return f"{words(value)}{unit} ({ends})"
-
-
-def told(row: Mapping[str, Any]) -> bool | None:
-    """Return whether the ratio of a row of `Results.differences` is above 1; None if its interval does not tell.
-
-    Examples
-    --------
-    >>> told({"ratio_low": 1.1, "ratio_high": None}), told({"ratio_low": 0.9, "ratio_high": 1.2})
-    (True, None)
-    """
-    if row["ratio_low"] is not None and row["ratio_low"] > 1.0:
-        return True
-    return False if row["ratio_high"] is not None and row["ratio_high"] < 1.0 else None
-
-
-def chart(
-    results: Results, ax: Axes, name: str, caption: str, runs: Iterable[int] = (), shown: str = f"{LEVEL:.0%} intervals"
-) -> Chart:
-    """Return a figure, signed with what is shown, the number of runs, the seed and the code."""
-    about = results.manifest
-    plots.sign(ax, f"{shown}; {counted(list(runs) or [about.replications])}, seed {about.seed}", about.code)
-    return Chart(name, ax, caption)
+def of(*policies: str) -> polars.Expr:
+    """Return which rows are about these policies."""
+    return polars.col("policy").is_in(policies)

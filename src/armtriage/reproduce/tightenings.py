@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import polars
 
-from armtriage import plots
 from armtriage.experiments import Results
-from armtriage.reproduce.study import LEVEL, Chart, Finding, Scale, Study, Tables, chart, finding, times, told
+from armtriage.reproduce.figures import heat
+from armtriage.reproduce.judges import compared, times, told
+from armtriage.reproduce.lines import against
+from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Scale, Study, Tables, Verdict, plan
 
-__all__ = ["STUDY", "findings"]
+__all__ = ["Tightenings"]
 
 _PRINT: dict[str, Any] = {"variant": "paper"}
 _REDUCED: dict[str, Any] = {**_PRINT, "benchmark": "reduced", "intersect": True}
@@ -49,147 +50,105 @@ class _Part(NamedTuple):
     pairs: tuple[tuple[str, str], ...]
 
 
-PARTS = (
-    _Part(
-        "1 half width",
-        "half-Hoeffding width",
-        "up to 2 times less: half the observations for a width",
-        (("print", "print, Hoeffding"), ("default, printed width", "default, Hoeffding")),
-    ),
-    _Part(
-        "2 benchmark",
-        "reduced benchmark, own intervals",
-        "about 8/6 times less: arms within 6 widths, not 8",
-        (("print", "print, reduced"), ("default, printed benchmark", "default, printed width, index ties")),
-    ),
-    _Part(
-        "3 KL",
-        "KL in place of Hoeffding",
-        "not more: never wider, by Pinsker's inequality",
-        (("print, reduced, Hoeffding", "print, reduced, KL"), ("default, Hoeffding", "default, KL")),
-    ),
-    _Part(
-        "4 mixture",
-        "time-uniform mixture in place of KL",
-        "less: no union over rounds",
-        (("print, reduced, KL", "print, reduced, mixture"), ("default, KL", "default")),
-    ),
-    _Part(
-        "5 Bernstein",
-        "empirical Bernstein in place of Hoeffding",
-        "less only where variances are small",
-        (("print, reduced, Hoeffding", "print, reduced, Bernstein"), ("default, Hoeffding", "default, Bernstein")),
-    ),
-    _Part(
-        "6 revealed",
-        "skip what confirmed arms reveal",
-        "not more: it only removes picks",
-        (("print", "print, skip revealed"), ("default, explore revealed", "default")),
-    ),
-    _Part(
-        "7 ties",
-        "ties to the largest upper bound",
-        "no promise: the proof allows any tie",
-        (("print, reduced", "print, reduced, upper ties"), ("default, index ties", "default")),
-    ),
-    _Part(
-        "8 fill",
-        "fill by largest average",
-        "no promise: the proof allows any fill",
-        (("print, random fill", "print"), ("default, random fill", "default")),
-    ),
-)
-WHOLE = "all together"
-_WHOLE = _Part("all", WHOLE, "about 128/24.75 = 5.2 times less: the constants of the bound", (("print", "default"),))
+_PARTS = (
+    _Part("1 half width", "half-Hoeffding width", "up to 2 times less: half the observations for a width",
+          (("print", "print, Hoeffding"), ("default, printed width", "default, Hoeffding"))),
+    _Part("2 benchmark", "reduced benchmark, own intervals", "about 8/6 times less: arms within 6 widths, not 8",
+          (("print", "print, reduced"), ("default, printed benchmark", "default, printed width, index ties"))),
+    _Part("3 KL", "KL in place of Hoeffding", "not more: never wider, by Pinsker's inequality",
+          (("print, reduced, Hoeffding", "print, reduced, KL"), ("default, Hoeffding", "default, KL"))),
+    _Part("4 mixture", "time-uniform mixture in place of KL", "less: no union over rounds",
+          (("print, reduced, KL", "print, reduced, mixture"), ("default, KL", "default"))),
+    _Part("5 Bernstein", "empirical Bernstein in place of Hoeffding", "less only where variances are small",
+          (("print, reduced, Hoeffding", "print, reduced, Bernstein"), ("default, Hoeffding", "default, Bernstein"))),
+    _Part("6 revealed", "skip what confirmed arms reveal", "not more: it only removes picks",
+          (("print", "print, skip revealed"), ("default, explore revealed", "default"))),
+    _Part("7 ties", "ties to the largest upper bound", "no promise: the proof allows any tie",
+          (("print, reduced", "print, reduced, upper ties"), ("default, index ties", "default"))),
+    _Part("8 fill", "fill by largest average", "no promise: the proof allows any fill",
+          (("print, random fill", "print"), ("default, random fill", "default"))),
+    _Part("all", "all together", "about 128/24.75 = 5.2 times less: the constants of the bound",
+          (("print", "default"),)),
+)  # fmt: skip
 _GRAPHS: dict[str, dict[str, Any]] = {
     "semi-bandit": {"graph": "semi_bandit"},
     "cliques of 10": {"graph": "cliques", "size": 10},
     "random digraph": {"graph": "erdos_renyi", "p": 0.1},
 }
-_SIZES = {
-    "tiny": Scale(arms=20, horizon=500, runs=4),
-    "quick": Scale(arms=50, horizon=20_000, runs=8),
-    "full": Scale(arms=100, horizon=100_000, runs=24),
-}
 _LEVEL = 0.99  # a part is looked at in six places
 
 
-def _plans(scale: Scale) -> dict[str, dict[str, Any]]:
-    arms = {"instance": "random", "n_arms": scale.arms, "budget": scale.arms // 10}
-    places = {name: {**arms, **graph} for name, graph in _GRAPHS.items()}
-    forms = {name: {"policy": "elimination", **options} for name, options in _FORMS.items()}
-    rounds = {"horizon": scale.horizon, "replications": scale.runs, "checkpoints": 1, "redraw": True}
-    return {"parts": {"environments": places, "policies": forms, **rounds}}
+def _worth(rows: Rows) -> Verdict:
+    """Return what a part is worth, over all graphs and both starts."""
+    least, most = rows[0], rows[-1]
+    seen = f"{times(least)} as much without it ({_place(least)}) to {times(most)} ({_place(most)})"
+    agrees, because = compared(rows, True, "it helps", "it costs")
+    if agrees is False:
+        gains, losses = ([row for row in rows if told(row) is more] for more in (True, False))
+        cost = f"{1.0 / losses[0]['ratio']:.2f} times as much with it, {_place(losses[0])}"
+        helps = f"; it helps in {len(gains)}" if gains else ""
+        because = f"it costs in {len(losses)} of {len(rows)} places ({cost}){helps}"
+    return Verdict(rows[0]["predicted"], seen, agrees, because)
 
 
-def _tables(results: Mapping[str, Results], scale: Scale) -> Tables:
-    summary = results["parts"].summary(level=LEVEL)
-    regrets = summary.select("environment", "policy", "horizon", "runs", "mean", "low", "high")
-    return {"gains": _gains(results["parts"]), "regrets": regrets}
+def _place(row: Row) -> str:
+    return f"{row['environment']}, from the {row['start']}"
+
+
+class Tightenings(Study):
+    """The parts of the tight variant, one by one."""
+
+    name, title = "tightenings", "What each tightening is worth"
+    sizes: ClassVar = {
+        "tiny": Scale(arms=20, horizon=500, runs=4),
+        "quick": Scale(arms=50, horizon=20_000, runs=8),
+        "full": Scale(arms=100, horizon=100_000, runs=24),
+    }
+    claims = tuple(
+        Claim("gains", "{what}: less regret", "same guarantee, smaller constants", _worth,
+              where=polars.col("part") == part.name, order="ratio") for part in _PARTS
+    )  # fmt: skip
+
+    def plans(self) -> dict[str, dict[str, Any]]:
+        scale = self.scale
+        arms = {"instance": "random", "n_arms": scale.arms, "budget": scale.arms // 10}
+        places = {name: {**arms, **graph} for name, graph in _GRAPHS.items()}
+        forms = {name: {"policy": "elimination", **options} for name, options in _FORMS.items()}
+        return {"parts": plan(places, forms, scale.horizon, scale.runs, redraw=True)}
+
+    def tables(self, results: Played) -> Tables:
+        regrets = results["parts"].summary(level=LEVEL)
+        regrets = regrets.select("environment", "policy", "horizon", "runs", "mean", "low", "high")
+        return {"gains": _gains(results["parts"]), "regrets": regrets}
+
+    def charts(self, results: Played, tables: Tables) -> list[Chart]:
+        made, gains = [], tables["gains"]
+        for start in ("print", "default"):
+            table = gains.filter((gains["start"] == start) & (gains["part"] != "all"))
+            caption = f"What each part is worth, from the {start}: above 1 it helps. Intervals are in the table."
+            name, title = f"tightenings-{start}", "regret without / with"
+            made.append(heat(name, caption, table, "environment", "part", title, 5.2))
+        return made
+
+    def paragraphs(self, tables: Tables) -> list[str]:
+        scale, gains = self.scale, tables["gains"]
+        whole = [f"{times(row)} on {row['environment']}" for row in gains.filter(gains["part"] == "all").to_dicts()]
+        return [
+            "The default of Algorithm 1 differs from the print in parts that keep its guarantee. Each is taken alone "
+            "into the print (with the reduced benchmark where it needs one), and alone out of the default. What counts "
+            f"is the regret without a part over that with it: above 1 it helps. There are {scale.arms} arms with "
+            f"random means, {scale.arms // 10} slots, {scale.horizon:,} rounds and {scale.runs} instances of each "
+            f"graph. Each part is looked at in six places, so intervals have a level of {_LEVEL:.0%}.",
+            f"All together, the print has {', '.join(whole)} the regret of the default.",
+        ]
 
 
 def _gains(results: Results) -> polars.DataFrame:
     """Return how many times the regret with a part that without it is, for each part, start and graph."""
     made = []
-    for part in (*PARTS, _WHOLE):
+    for part in _PARTS:
         for start, (without, with_) in zip(("print", "default"), part.pairs, strict=False):
-            table = results.differences(with_, level=_LEVEL)
-            table = table.filter(table["policy"] == without)
-            about = {"part": part.name, "what": part.what, "start": start}
-            about |= {"without": without, "with": with_, "predicted": part.predicted}
+            about = {"part": part.name, "what": part.what, "start": start, "predicted": part.predicted}
             named = [polars.lit(value).alias(key) for key, value in about.items()]
-            made.append(table.select(*named, "environment", "runs", "ratio", "ratio_low", "ratio_high", "better"))
+            made.append(against(results, with_, without, level=_LEVEL).select(*named, polars.all()))
     return polars.concat(made)
-
-
-def findings(tables: Tables) -> list[Finding]:
-    """Return what each part is worth, over all graphs and both starts."""
-    gains = tables["gains"]
-    return [_finding(rows.to_dicts()) for rows in gains.partition_by("part", maintain_order=True)]
-
-
-def _finding(rows: list[dict[str, Any]]) -> Finding:
-    rows = sorted(rows, key=lambda row: row["ratio"])
-    least, most = rows[0], rows[-1]
-    seen = f"{times(least)} as much without it ({_place(least)}) to {times(most)} ({_place(most)})"
-    said = f"{rows[0]['what']}: less regret", "same guarantee, smaller constants", rows[0]["predicted"], seen
-    gains, losses = ([row for row in rows if told(row) is more] for more in (True, False))
-    if losses:
-        cost = f"{1.0 / losses[0]['ratio']:.2f} times as much with it, {_place(losses[0])}"
-        helps = f"; it helps in {len(gains)}" if gains else ""
-        return finding(*said, False, f"it costs in {len(losses)} of {len(rows)} places ({cost}){helps}")
-    if not gains:
-        return finding(*said, None, f"no difference can be told in any of {len(rows)} places")
-    return finding(*said, True, f"it helps in {len(gains)} of {len(rows)} places, and costs in none")
-
-
-def _place(row: Mapping[str, Any]) -> str:
-    return f"{row['environment']}, from the {row['start']}"
-
-
-def _paragraphs(tables: Tables, scale: Scale) -> list[str]:
-    gains = tables["gains"]
-    whole = ", ".join(
-        f"{times(row)} on {row['environment']}" for row in gains.filter(gains["what"] == WHOLE).to_dicts()
-    )
-    return [
-        "The default of Algorithm 1 differs from the print in parts that keep its guarantee. Each is taken alone into "
-        "the print (with the reduced benchmark where it needs one), and alone out of the default. What counts is the "
-        f"regret without a part over that with it: above 1 it helps. There are {scale.arms} arms with random means, "
-        f"{scale.arms // 10} slots, {scale.horizon:,} rounds and {scale.runs} instances of each graph. Each part is "
-        f"looked at in six places, so intervals have a level of {_LEVEL:.0%}.",
-        f"All together, the print has {whole} the regret of the default.",
-    ]
-
-
-def _charts(results: Mapping[str, Results], tables: Tables, scale: Scale) -> list[Chart]:
-    charts, gains = [], tables["gains"]
-    for start in ("print", "default"):
-        table = gains.filter((gains["start"] == start) & (gains["what"] != WHOLE)).rename({"environment": "graph"})
-        ax = plots.heat_map(table, "graph", "part", "ratio", log=True, title="regret without / with")
-        caption = f"What each part is worth, from the {start}: above 1 it helps. Intervals are in the table."
-        charts.append(chart(results["parts"], ax, f"tightenings-{start}", caption, shown="ratios of means"))
-    return charts
-
-
-STUDY = Study("tightenings", "What each tightening is worth", _SIZES, _plans, _tables, findings, _paragraphs, _charts)

@@ -1,0 +1,264 @@
+"""How claims are judged, each kind by one rule: powers, bounds, ratios, targets and certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from scipy.special import bdtrc
+
+from armtriage.reproduce.study import Row, Rows, Verdict
+from armtriage.simulation.comparison import short
+
+__all__ = [
+    "PRINTED",
+    "RARE",
+    "ROOM",
+    "above_bound",
+    "below_bound",
+    "chance",
+    "compared",
+    "cost",
+    "measured",
+    "power",
+    "printed_bound",
+    "spread",
+    "target",
+    "times",
+    "told",
+]
+
+ROOM = 0.05
+"""How far a fitted power may lie from the predicted one, beyond its interval: rates leave out logarithms."""
+RARE = 1e-3
+"""The chance below which failures are no longer put down to chance."""
+PRINTED = "the bound with its printed constants says something at these sizes"
+"""What is claimed of bounds that `printed_bound` judges."""
+_WIDEST = 1.0  # an interval of a power that is wider than this tells no theorem from another
+
+
+def measured(row: Row, value: str = "mean", words: Callable[[float], str] = short) -> str:
+    """Return a number of a table's row with its interval, in words; the ends are in `low` and `high`.
+
+    Examples
+    --------
+    >>> measured({"mean": 1234.5, "low": 1200.0, "high": 1269.0})
+    '1,234 (1,200 to 1,269)'
+    """
+    return _with_ends(row[value], row["low"], row["high"], words)
+
+
+def times(row: Row) -> str:
+    """Return the ratio of a row of `Results.differences`, with its interval, in words.
+
+    Examples
+    --------
+    >>> times({"ratio": 2.0, "ratio_low": 1.9, "ratio_high": 2.125})
+    '2.00 times (1.90 to 2.12)'
+    """
+    return _with_ends(row["ratio"], row["ratio_low"], row["ratio_high"], lambda one: f"{one:.2f}", " times")
+
+
+def _with_ends(
+    value: float | None, low: float | None, high: float | None, words: Callable[[float], str], unit: str = ""
+) -> str:
+    if value is None:
+        return "none"
+    ends = "no interval" if low is None or high is None else f"{words(low)} to {words(high)}"
+    return f"{words(value)}{unit} ({ends})"
+
+
+def spread(rows: Rows) -> str:
+    """Return the least and the largest ratio of some rows, with their environments, in words."""
+    least, most = (edge(rows, key=lambda row: row["ratio"]) for edge in (min, max))
+    if least is most:
+        return times(least)
+    return f"{times(least)}, {least['environment']}, to {times(most)}, {most['environment']}"
+
+
+def told(row: Row) -> bool | None:
+    """Return whether the ratio of a row of `Results.differences` is above 1; None if its interval does not tell.
+
+    Examples
+    --------
+    >>> told({"ratio_low": 1.1, "ratio_high": None}), told({"ratio_low": 0.9, "ratio_high": 1.2})
+    (True, None)
+    """
+    if row["ratio_low"] is not None and row["ratio_low"] > 1.0:
+        return True
+    return False if row["ratio_high"] is not None and row["ratio_high"] < 1.0 else None
+
+
+def compared(rows: Rows, above: bool, gain: str, loss: str) -> tuple[bool | None, str]:
+    """Return whether ratios are on the good side of 1 in some places and on the other in none, and that in words.
+
+    Examples
+    --------
+    >>> rows = [{"environment": "star", "ratio_low": 1.1, "ratio_high": 1.3}]
+    >>> compared(rows, True, "it helps", "it costs")
+    (True, 'it helps in 1 of 1 places, and costs in none')
+    >>> compared(rows, False, "less", "more")
+    (False, 'more on star')
+    """
+    gains, losses = ([row for row in rows if told(row) is side] for side in (above, not above))
+    if losses:
+        return False, f"{loss} on {', '.join(row['environment'] for row in losses)}"
+    if not gains:
+        return None, f"no difference can be told in any of {len(rows)} places"
+    return True, f"{gain} in {len(gains)} of {len(rows)} places, and {loss.removeprefix('it ')} in none"
+
+
+def cost(measured: str, because: str) -> Verdict:
+    """Return what was measured where nothing is promised."""
+    return Verdict("no target", measured, None, because, "Says what it costs")
+
+
+def power(
+    predicted: float | None = None,
+    *,
+    side: Literal["equal", "at most", "at least"] = "equal",
+    known: Callable[[Row], bool] = lambda row: True,
+    why: Callable[[Row], str] = lambda row: "",
+) -> Callable[[Rows], Verdict]:
+    """Return the judge of a fitted power: it agrees if its interval, widened by `ROOM`, holds the predicted one.
+
+    Its row has slope, low and high, and may have `whole`: the power by which the bound itself grows over the same
+    points, with the logarithms and the smaller terms that a rate leaves out; what lies between the two agrees as well.
+
+    Parameters
+    ----------
+    predicted : float, optional
+        The power of the theorem; by default it is in the row.
+    side : {"equal", "at most", "at least"}
+        Whether the theorem has the power itself, or bounds it.
+    known : callable
+        Takes the row: whether the size of the study lets the power be seen at all.
+    why : callable
+        Takes the row: the reason, if one is known, in case they disagree or nothing is known.
+
+    Examples
+    --------
+    >>> found = power(0.5)([{"slope": 0.61, "low": 0.6, "high": 0.62, "whole": 0.52}])
+    >>> found.agrees, found.predicted, found.text
+    (False, 'power 0.50, or 0.52 with all terms', 'Does not agree: the power is larger by 0.09.')
+    """
+
+    def judge(rows: Rows) -> Verdict:
+        (row,) = rows
+        aim = row["predicted"] if predicted is None else predicted
+        whole = aim if row.get("whole") is None else row["whole"]
+        least, most = sorted((aim, whole))
+        said = f"power {aim:.2f}" if side == "equal" else f"power {side} {aim:.2f}"
+        said += "" if f"{least:.2f}" == f"{most:.2f}" else f", or {whole:.2f} with all terms"
+        seen = known(row)
+        agrees, because = _power(row, least, most, side) if seen else (None, "too little is seen at this size")
+        if (agrees is False or not seen) and (reason := why(row)):
+            because = f"{because}. {reason}"
+        return Verdict(said, f"power {measured(row, 'slope', lambda one: f'{one:.2f}')}", agrees, because)
+
+    return judge
+
+
+def _power(row: Row, least: float, most: float, side: str) -> tuple[bool | None, str]:
+    slope, low, high = row["slope"], row["low"], row["high"]
+    if slope is None or low is None or high is None or high - low > _WIDEST:
+        return None, "the interval is too wide at this size"
+    if low - ROOM > most:
+        more = side == "at least"
+        return more, "more than the theorem says" if more else f"the power is larger by {slope - most:.2f}"
+    if high + ROOM < least:
+        less = side == "at most"
+        return less, "less than the theorem says" if less else f"the power is smaller by {least - slope:.2f}"
+    if least < slope < most:
+        return True, "the power lies between the two"
+    return True, f"the power is off by {max(slope - most, least - slope):.2f}"
+
+
+def below_bound(rows: Rows, column: str = "mean") -> Verdict:
+    """Return whether regrets stay below their upper bounds, and how many of these are above `most`, if there is one.
+
+    Examples
+    --------
+    >>> row = {"policy": "a", "mean": 4.0, "low": 3.0, "high": 5.0, "upper": 8.0, "most": 6.0}
+    >>> below_bound([row]).text
+    'Agrees: at most 0.5 times the bound, which is vacuous in 1 of 1 places.'
+    """
+    near = max(rows, key=lambda row: row[column] / row["upper"])
+    ratio = near[column] / near["upper"]
+    empty = sum(row["upper"] >= row.get("most", np.inf) for row in rows)
+    because = f"at most {ratio:.2g} times the bound"
+    because += f", which is vacuous in {empty} of {len(rows)} places" if empty else ""
+    seen = measured(near) if column == "mean" else f"{short(near[column])} in the worst run"
+    return Verdict(f"at most {short(near['upper'])} there", f"{seen}, {near['policy']}", ratio <= 1.0, because)
+
+
+def above_bound(rows: Rows) -> Verdict:
+    """Return whether means stay above their lower bounds.
+
+    Examples
+    --------
+    >>> row = {"policy": "a", "mean": 4.0, "low": 3.0, "high": 5.0, "lower": 2.0}
+    >>> above_bound([row]).text
+    'Agrees: at least 2 times the bound.'
+    """
+    near = min(rows, key=lambda row: row["mean"] / row["lower"])
+    holds = (near["mean"] if near["high"] is None else near["high"]) >= near["lower"]
+    because = f"at least {near['mean'] / near['lower']:.2g} times the bound"
+    return Verdict(f"at least {short(near['lower'])} there", f"{measured(near)}, {near['policy']}", holds, because)
+
+
+def printed_bound(rows: Rows) -> Verdict:
+    """Return whether the printed constants say anything: whether `printed` is below `most` anywhere.
+
+    Examples
+    --------
+    >>> printed_bound([{"printed": 30.0, "most": 10.0}]).text
+    'Says nothing: vacuous in all places.'
+    """
+    least = min(row["printed"] / row["most"] for row in rows)
+    below = "below what any policy can lose" if least < 1.0 else "vacuous in all places"
+    return Verdict("less than S T", f"{short(least)} times S T or more", least < 1.0 or None, below)
+
+
+def target(aimed: int) -> Callable[[Rows], Verdict]:
+    """Return the judge of ratios that are to be at most `target` in all places, after so many rounds.
+
+    Examples
+    --------
+    >>> row = {"environment": "star", "ratio": 1.0, "ratio_low": 0.9, "ratio_high": 1.1, "target": 1.2, "horizon": 50}
+    >>> target(50)([row]).text
+    'Agrees: it is within it, 1 of 1 with the whole interval.'
+    """
+
+    def judge(rows: Rows) -> Verdict:
+        most, horizon, n = rows[0]["target"], rows[0]["horizon"], len(rows)
+        said = f"{'below' if most == 1.0 else 'at most'} {most:g} times, at T = {aimed:,}", spread(rows)
+        over = [row for row in rows if row["ratio"] > most]
+        within = f"{n - len(over)} of {n} places are within it"
+        if n == 1:
+            within = f"it is {'not ' if over else ''}within it"
+        if horizon < aimed:
+            return Verdict(*said, None, f"the target is for T = {aimed:,}; at T = {horizon:,} {within}")
+        clear = [row for row in over if row["ratio_low"] is not None and row["ratio_low"] > most]
+        if clear:
+            worst = max(clear, key=lambda row: row["ratio"])
+            where = f"{worst['ratio']:.2f} times, {worst['environment']}" if n > 1 else f"{worst['ratio']:.2f} times"
+            return Verdict(*said, False, f"{within}; the most is {where}")
+        if over:
+            return Verdict(*said, None, f"{within}, but the intervals reach the target")
+        sure = sum(row["ratio_high"] is not None and row["ratio_high"] <= most for row in rows)
+        return Verdict(*said, True, f"{within}, {sure} of {n} with the whole interval")
+
+    return judge
+
+
+def chance(failures: int, runs: int, share: float) -> float:
+    """Return how likely so many failures or more are, if each run fails with a probability of `share`.
+
+    Examples
+    --------
+    >>> chance(0, 10, 0.05), round(chance(1, 10, 0.05), 3)
+    (1.0, 0.401)
+    """
+    return float(bdtrc(failures - 1, runs, share)) if failures else 1.0
