@@ -33,7 +33,7 @@ def store(tmp_path):
 
 def test_keys_are_made_listed_and_revoked(tmp_path):
     address = str(tmp_path / "decisions.db")
-    made = command("key", "new", "--scope", "decide,read", "--label", "web", "--store", address)
+    made = command("key", "new", "--scope", "decide,read", "--label", "web", "--store", address, "--create")
     assert made.exit_code == 0, made.output
     key = made.stdout.strip()
     assert key.startswith("at_")
@@ -55,7 +55,7 @@ def test_keys_are_made_listed_and_revoked(tmp_path):
 
 def test_a_label_is_shown_as_it_is(tmp_path):
     address, label = str(tmp_path / "decisions.db"), "[red]web[/red] [/] [link=http://evil]x"
-    assert command("key", "new", "--label", label, "--store", address).exit_code == 0
+    assert command("key", "new", "--label", label, "--store", address, "--create").exit_code == 0
     assert label in command("key", "list", "--store", address).stdout
 
 
@@ -104,11 +104,12 @@ def test_a_store_that_is_not_there_is_said():
 
 
 @pytest.mark.parametrize("place", ["typo/decisions.db", "decisions.db", "sqlite:///decisions.db"])
-def test_a_store_is_made_only_when_that_is_asked_for(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("key", "new"), ("store", "drop", "slate", "--yes")])
+def test_a_store_is_made_only_when_that_is_asked_for(tmp_path, monkeypatch, words, place):
     monkeypatch.chdir(tmp_path)
-    missing = command("serve", "--store", place, "--port", "0")
+    missing = command(*words, "--store", place)
     assert missing.exit_code == 1
-    assert f"there is no store {place.removeprefix('sqlite:///')}; --create makes one" in missing.stderr
+    assert f"there is no store {place.removeprefix('sqlite:///')}; armtriage serve --create makes" in missing.stderr
     assert list(tmp_path.iterdir()) == []
 
 

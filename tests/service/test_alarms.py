@@ -131,7 +131,7 @@ def test_a_policy_is_ready_again_when_small_writes_succeed(sqlite_address, monke
                 assert (await call.get("/v1/policies/slate")).json()["decisions"] == 0
                 alarms = fired({}, samples((await call.get("/metrics")).text))
                 assert ("ArmtriageDiskFull" in alarms) == full
-            assert await loop.look(lambda fold: fold.head) == 0  # a group that writes nothing proves nothing
+            assert await loop.look(lambda state: state.head) == 0  # a group that writes nothing proves nothing
             assert not loop.ready
             for _ in range(2000):
                 if loop.ready:

@@ -186,7 +186,7 @@ def test_a_stream_ends_when_its_key_is_revoked(sqlite_address):
 
             store, (text, row) = call.service.store, new_key(["read"])
             await store.put_key(row)
-            call.service.doorman.update(await store.keys())
+            call.service.access.update(await store.keys())
             route = next(route for route in ROUTES if route.path.endswith("/stream"))
             asked = Call(call.service, "slate", "", {"after": 0}, b"", f"Bearer {text}".encode())
             pieces = (await route.handler(asked)).pieces

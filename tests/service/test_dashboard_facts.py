@@ -12,16 +12,16 @@ import pytest
 
 from armtriage import C2UCB, FeedbackGraph, GuardedLinear, GuardedThompson, ThompsonSampling
 from armtriage.service import clock
-from armtriage.service.course import MOST, Course
 from armtriage.service.dashboard import facts as dashboard_facts
 from armtriage.service.dashboard.facts import MOST_BYTES
 from armtriage.service.dashboard.health import checks
 from armtriage.service.dashboard.items import items, reasons
 from armtriage.service.dashboard.page import render
 from armtriage.service.dashboard.recorder import Recorder
-from armtriage.service.dashboard.sight import CONFIRMED, ELIMINATED, look, summary
 from armtriage.service.dashboard.site import Site
-from armtriage.service.fold import Fold
+from armtriage.service.dashboard.summary import summary
+from armtriage.service.timeline import Timeline
+from armtriage.service.view import CONFIRMED, ELIMINATED, look
 from service.calls import run, served
 
 
@@ -36,22 +36,22 @@ def played(rounds: int = 400, **more):
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_reasons_say_what_the_intervals_say(direction):
-    sight = look(played(3000, direction=direction))
-    assert sight.lower is not None
-    assert sight.upper is not None
-    assert {CONFIRMED, ELIMINATED} <= set(sight.states.tolist())
-    good = -sight.upper if direction == "minimize" else sight.lower
-    bad = -sight.lower if direction == "minimize" else sight.upper
-    for arm, why in enumerate(reasons(sight, np.arange(8))):
-        if sight.states[arm] == CONFIRMED:
+    view = look(played(3000, direction=direction))
+    assert view.lower is not None
+    assert view.upper is not None
+    assert {CONFIRMED, ELIMINATED} <= set(view.states.tolist())
+    good = -view.upper if direction == "minimize" else view.lower
+    bad = -view.lower if direction == "minimize" else view.upper
+    for arm, why in enumerate(reasons(view, np.arange(8))):
+        if view.states[arm] == CONFIRMED:
             assert (bad < good[arm]).sum() >= 5
             assert "it is certainly among" in why
-        elif sight.states[arm] == ELIMINATED:
+        elif view.states[arm] == ELIMINATED:
             assert (good > bad[arm]).sum() >= 3
             assert "it is certainly not among" in why
         assert ("cheapest" in why) == (direction == "minimize")
-        assert f"{(sight.upper if ('most' in why) == (direction == 'maximize') else sight.lower)[arm]:.4g}" in why or (
-            f"{sight.lower[arm]:.4g}" in why or f"{sight.upper[arm]:.4g}" in why
+        assert f"{(view.upper if ('most' in why) == (direction == 'maximize') else view.lower)[arm]:.4g}" in why or (
+            f"{view.lower[arm]:.4g}" in why or f"{view.upper[arm]:.4g}" in why
         )
 
 
@@ -67,19 +67,19 @@ def test_reasons_of_arms_that_were_never_seen_are_retired_or_fit_anyway():
 
 def test_an_item_that_is_eliminated_and_shown_says_why():
     policy = GuardedThompson(3, budget=1, seed=7, names=["tea", "milk", "jam"])
-    course = Course()
+    past = Timeline()
     for _ in range(600):
         decision = policy.record(["tea"] if policy.asked % 2 else ["jam"])
         policy.tell(decision, {decision.names[0]: float(decision.names[0] == "tea")})
-        course.note(policy, at=0)
-    [before] = reasons(look(policy, course), np.array([2]))
+        past.note(policy, at=0)
+    [before] = reasons(look(policy, past), np.array([2]))
     assert "it is certainly not the best. Yet it was in 50% of the last 600 decisions: some came before" in before
     for _ in range(400):
         policy.record(["jam"])
-    [why] = reasons(look(policy, course), np.array([2]))
+    [why] = reasons(look(policy, past), np.array([2]))
     assert "it is certainly not the best. Yet it was in 70% of the last 1,000 decisions: what is certain waits" in why
     assert why.endswith("400 decisions with it are open.")
-    assert "Yet" not in reasons(look(policy, course), np.array([0]))[0]
+    assert "Yet" not in reasons(look(policy, past), np.array([0]))[0]
 
 
 def test_a_certificate_that_says_nothing_says_so_on_the_page():
@@ -119,7 +119,7 @@ def test_clicks_before_a_default_count_as_told(sqlite_address):
             assert fewer.level == "warn"
             assert "no day before" in found({now - 5: half, now - 300: half | {"heard": 0}})["Rewards come"].detail
             answer = (await call.get("/v1/policies/slate")).json()["certificate"]
-            known = loop.fold.policy.glance()
+            known = loop.state.policy.glance()
             assert (answer["informative"], answer["needed"]) == (known.informative, known.needed)
 
     run(work)
@@ -130,21 +130,21 @@ def test_items_are_sorted_searched_and_paged():
     for _ in range(300):
         decision = policy.ask()
         policy.tell_revealed(decision, decision.revealed / 60)
-    sight = look(policy)
-    first, last = items(sight), items(sight, page=99)
+    view = look(policy)
+    first, last = items(view), items(view, page=99)
     assert (first["found"], first["pages"], len(first["rows"]), last["page"], len(last["rows"])) == (60, 3, 25, 2, 10)
-    means = [row["mean"] for page in range(3) for row in items(sight, page=page)["rows"] if row["mean"] is not None]
+    means = [row["mean"] for page in range(3) for row in items(view, page=page)["rows"] if row["mean"] is not None]
     assert means == sorted(means, reverse=True)
-    names = [row["id"] for row in items(sight, sort="name", search="ITEM 1")["rows"]]
+    names = [row["id"] for row in items(view, sort="name", search="ITEM 1")["rows"]]
     assert names == [f"Item 1{digit}" for digit in range(10)]
-    assert items(sight, sort="name", up=True)["rows"][0]["id"] == "Item 59"
-    seen = [row["seen"] for row in items(sight, sort="seen")["rows"]]
+    assert items(view, sort="name", up=True)["rows"][0]["id"] == "Item 59"
+    seen = [row["seen"] for row in items(view, sort="seen")["rows"]]
     assert seen == sorted(seen, reverse=True)
-    wide = [row["high"] - row["low"] for row in items(sight, sort="interval")["rows"]]
+    wide = [row["high"] - row["low"] for row in items(view, sort="interval")["rows"]]
     assert wide == pytest.approx(sorted(wide, reverse=True))
-    assert items(sight, search="nothing")["rows"] == []
-    states = {row["state"] for row in items(sight, sort="open")["rows"][:3]}
-    assert states == {"open"} or not (sight.states == 0).any()
+    assert items(view, search="nothing")["rows"] == []
+    states = {row["state"] for row in items(view, sort="open")["rows"][:3]}
+    assert states == {"open"} or not (view.states == 0).any()
     policy.retire_arms(["Item 59"])
     assert items(look(policy), page=2)["rows"][-1]["id"] == "Item 59"
     json.dumps(items(look(policy)), allow_nan=False)
@@ -152,71 +152,21 @@ def test_items_are_sorted_searched_and_paged():
 
 def test_policies_with_contexts_show_weights_and_whether_they_are_certified():
     for policy in (GuardedLinear(4, 3, 2, seed=7), C2UCB(4, 3, 2), GuardedLinear(4, 3, 2, certificate=False)):
-        course = Course()
+        past = Timeline()
         for _ in range(30):
             decision = policy.ask(0.5 * np.eye(4, 3))
-            course.count(decision.arms)
+            past.count(decision.arms)
             policy.tell(decision, 0.5 * decision.contexts[:, 0])
-        found = summary(look(policy, course))
+        found = summary(look(policy, past))
         assert found["contexts"]["dimension"] == 3
         assert found["triage"] is None
         assert (found["certificate"] is None) == (not getattr(policy, "certified", False))
-        rows = items(look(policy, course))["rows"]
+        rows = items(look(policy, past))["rows"]
         assert sum(row["pulls"] for row in rows) == 60
         assert rows[0]["why"].startswith("Judged by its context")
         json.dumps(found, allow_nan=False)
     weights = dict(summary(look(policy))["contexts"]["weights"])
     assert weights[0] == max(weights.values())
-
-
-def test_a_course_has_a_few_hundred_points_whatever_the_history():
-    class Ancient:
-        asked = 0
-        reward_range = (0.0, 1.0)
-        tally = played(0).tally
-
-        def glance(self):
-            return self
-
-        regret_bound, estimate, triage = 5.0, 1.0, ([1], [2, 3], [4])
-
-        @property
-        def rounds(self):
-            return self.asked
-
-    policy, course = Ancient(), Course()
-    while policy.asked < 10**12:
-        policy.asked = max(course.next, policy.asked + 1)
-        course.note(policy, at=policy.asked)  # type: ignore[arg-type]
-        if policy.asked > 10**4:
-            policy.asked = int(policy.asked * 1.01)
-    numbers = [point.decisions for point in course.points]
-    assert 50 < len(numbers) <= MOST
-    assert numbers == sorted(numbers)
-    assert course.points[-1].decisions > 10**11
-    again = Course(*json.loads(json.dumps(course.to_row())))
-    assert again.points == course.points
-
-
-def test_a_course_is_kept_by_snapshots_and_made_again_by_the_log(sqlite_address):
-    async def work():
-        async with served(sqlite_address) as call:
-            await call.make()
-            for _ in range(30):
-                made = await call.decide()
-                await call.reward(made["id"], dict.fromkeys(made["arms"], 0.5))
-            loop = call.service.loop("slate")
-            points = [point.decisions for point in loop.fold.course.points]
-            assert points == [1, 6, 11, 16, 21, 26]
-            copy = Fold.from_bytes(loop.recipe, loop.fold.to_bytes())
-            assert [point.decisions for point in copy.course.points] == points
-            assert copy.digest() == loop.fold.digest()
-            replayed = Fold(loop.recipe)
-            for event in await loop.store.read(loop.row.id, 0, 1000):
-                replayed.apply(event)
-            assert [point.decisions for point in replayed.course.points] == points
-
-    run(work)
 
 
 def test_health_says_what_is_wrong(sqlite_address):
@@ -276,31 +226,6 @@ def test_what_listeners_get_has_an_end_whatever_names_are(sqlite_address):
             assert len(await site.facts.live("")) <= MOST_BYTES
             page = await site.facts.policies()
             assert (len(page["rows"]), page["total"]) == (41, 41)
-
-    run(work)
-
-
-def test_looks_take_a_share_of_the_time_at_most(sqlite_address, monkeypatch):
-    async def work():
-        async with served(sqlite_address) as call:
-            await call.make()
-            loop, facts = call.service.loop("slate"), Site(call.service).facts
-            looked = []
-            whole = dashboard_facts._look
-
-            def slow(fold):
-                looked.append(time.monotonic())
-                return whole(fold)[0], 0.1  # as if it had taken a tenth of a second
-
-            monkeypatch.setattr(dashboard_facts, "_look", slow)
-            began = time.monotonic()
-            first = await facts.view(loop)
-            facts._views[call.service.loops["slate"].row.id] = began - 5.0, first
-            assert await facts.view(loop) is first  # old, and there is no time for another
-            assert len(looked) == 1
-            facts._free_at = 0.0
-            assert await facts.view(loop) is not first
-            assert facts._free_at >= time.monotonic() + 0.5
 
     run(work)
 

@@ -38,7 +38,7 @@ def _pass_time(call, monkeypatch):
 
     async def later():
         ahead[0] += 3_600_000_000
-        while call.service.loops["slate"].fold.open:
+        while call.service.loops["slate"].state.open:
             await call.digest()
 
     monkeypatch.setattr(store, "begin", begin)
@@ -100,7 +100,7 @@ def test_whatever_was_told_the_file_has_what_was_learnt(sqlite_address, monkeypa
                     assert (await call.patch("/v1/policies/slate/arms", json={"add": ["rum"]})).status_code == 200
             for round in ("open", "closed"):
                 table = await _exported(call)
-                opened = call.service.loops["slate"].fold.open
+                opened = call.service.loops["slate"].state.open
                 assert table["closed"].to_list() == [key not in opened for key in table["id"]]
                 assert table["closed"].all() == (round == "closed")
                 if round == "open":

@@ -46,13 +46,13 @@ def test_many_that_are_due_are_closed_in_portions_and_requests_go_between(addres
                 made = await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}] * 1000})
                 assert made.status_code == 200
         async with served(_later(address)) as call:
-            fold = call.service.loops["slate"].fold
+            state = call.service.loops["slate"].state
             made = await call.decide(id="between")
-            assert len(fold.open) > due // 2  # it did not wait for all the others
+            assert len(state.open) > due // 2  # it did not wait for all the others
             async with asyncio.timeout(300):
-                while len(fold.open) > 1:
+                while len(state.open) > 1:
                     await asyncio.sleep(0.01)
-            assert list(fold.open) == ["between"]
+            assert list(state.open) == ["between"]
             told = await call.reward("between", {made["arms"][0]: 1}, last=True)
             assert told.json()["fates"] == {made["arms"][0]: "applied"}
             assert (await call.counts())["expired"] == due
@@ -78,10 +78,10 @@ def test_a_server_that_dies_between_portions_goes_on_where_it_was(sqlite_address
 
     async def close():
         async with served(_later(sqlite_address)) as call:
-            fold = call.service.loops["slate"].fold
+            state = call.service.loops["slate"].state
             await call.digest()  # a turn, in which the loop sees the store's clock
             async with asyncio.timeout(60):
-                while fold.open:
+                while state.open:
                     await asyncio.sleep(0.01)
             assert (await call.counts())["expired"] == 500
             problems, states = await check(call.service.store)
@@ -110,11 +110,11 @@ def test_a_group_that_takes_longer_than_a_database_waits_succeeds(address, monke
             await call.make()
             await call.make(name="other")
             loop = call.service.loops["slate"]
-            kind = type(loop.fold.policy)
+            kind = type(loop.state.policy)
             ask = kind.ask
 
             def slowly(policy, *given, **how):
-                if policy is loop.fold.policy:
+                if policy is loop.state.policy:
                     time.sleep(0.002 if slow == "each" else 2.0 * (policy.asked == 500))
                 return ask(policy, *given, **how)
 
@@ -128,7 +128,7 @@ def test_a_group_that_takes_longer_than_a_database_waits_succeeds(address, monke
                 answered += 1
             assert (await long).status_code == 200, (await long).text
             assert answered > 20
-            assert loop.fold.decided == 1000
+            assert loop.state.decided == 1000
             assert loop.metrics.counts["slate"]["fault"] == 0
 
     run(work)
@@ -147,7 +147,7 @@ def test_groups_that_land_while_another_works_are_not_forgotten(sqlite_address):
                 again = [loop.submit("decide", [Decide(id=f"r{round_}-{n}")]) for n in range(300)]
                 one, other = await asyncio.gather(*first), await asyncio.gather(*again)
                 assert [made.body for made in one] == [made.body for made in other]
-            assert loop.fold.decided == 9000
+            assert loop.state.decided == 9000
 
     run(work)
 
@@ -173,7 +173,7 @@ def test_retiring_what_leaves_no_decision_is_refused(address):
 
 def test_a_log_that_has_retired_too_much_answers_and_can_be_mended(sqlite_address, monkeypatch):
     """Earlier versions accepted that, and then each request for a decision was a fault."""
-    from armtriage.service.fold import Fold
+    from armtriage.service.state import PolicyState
 
     async def work():
         async with served(sqlite_address) as call:
@@ -182,10 +182,10 @@ def test_a_log_that_has_retired_too_much_answers_and_can_be_mended(sqlite_addres
             await call.ready()
             first = await call.decide("pairs")
             with monkeypatch.context() as patched:
-                patched.setattr(Fold, "can_decide", lambda fold, mask: True)
+                patched.setattr(PolicyState, "can_decide", lambda state, mask: True)
                 answer = await call.patch("/v1/policies/pairs/arms", json={"retire": ["a", "c"]})
                 assert answer.status_code == 200
-            call.service.loops["pairs"].fold._name_arms()
+            call.service.loops["pairs"].state._name_arms()
             refused = await call.post("/v1/policies/pairs/decisions", json={})
             assert (refused.status_code, refused.json()["error"]) == (422, "nothing_eligible")
             told = await call.reward(first["id"], {first["arms"][0]: 1}, "pairs")
@@ -205,7 +205,7 @@ def test_a_request_that_fails_fails_alone(address, monkeypatch):
             await call.make()
             loop = call.service.loops["slate"]
             before = await call.decide(id="before")
-            kind = type(loop.fold.policy)
+            kind = type(loop.state.policy)
             tell = kind.tell
 
             def odd(policy, decision, rewards, **how):
@@ -273,36 +273,36 @@ def test_a_policy_whose_snapshots_cannot_be_read_is_served_from_its_log(sqlite_a
 
 def test_open_decisions_are_limited_by_what_they_take(address, monkeypatch):
     """A million of them may be little, or more than there is: those with eligible arms take more than plain ones."""
-    from armtriage.service import turn
-    from armtriage.service.fold import PLAIN
+    from armtriage.service import step
+    from armtriage.service.state import PLAIN
 
     async def work():
         names = [f"arm-{number}" for number in range(20_000)]
         async with served(address) as call:
             await call.make(arms=names)
-            fold = call.service.loops["slate"].fold
+            state = call.service.loops["slate"].state
             path = "/v1/policies/slate/decisions/batch"
             assert (await call.post(path, json={"requests": [{}] * 20})).status_code == 200
-            assert fold.held < 20 * 2 * PLAIN
-            few = fold.held
+            assert state.held < 20 * 2 * PLAIN
+            few = state.held
             alike = {"requests": [{"exclude": names[:1], "id": f"a{number}"} for number in range(20)]}
             assert (await call.post(path, json=alike)).status_code == 200
-            assert fold.held < few + 20 * 2 * PLAIN + 20_000  # they share what is eligible
-            few = fold.held
+            assert state.held < few + 20 * 2 * PLAIN + 20_000  # they share what is eligible
+            few = state.held
             some = {"requests": [{"exclude": [names[number]], "id": f"e{number}"} for number in range(1, 21)]}
             assert (await call.post(path, json=some)).status_code == 200
-            each = (fold.held - few) // 20
+            each = (state.held - few) // 20
             assert each > 20_000 // 8
-            monkeypatch.setattr(turn, "MOST_HELD", fold.held + 30_000)
+            monkeypatch.setattr(step, "MOST_HELD", state.held + 30_000)
             many = {"requests": [{"exclude": [names[number]]} for number in range(30, 50)]}
             refused = await call.post(path, json=many)
             assert (refused.status_code, refused.json()["error"]) == (503, "too_many_open")
-            assert len(fold.open) == 60
+            assert len(state.open) == 60
             for number in range(1, 21):
                 assert (await call.reward(f"e{number}", {}, last=True)).status_code == 200
-            assert fold.held == few
+            assert state.held == few
             assert (await call.post(path, json=some | {"requests": many["requests"][:1]})).status_code == 200
-            held = fold.held
+            held = state.held
             for slow in (5.0, 0.0):  # from the log, and from a snapshot
                 monkeypatch.setattr(loops, "_SLOW", slow)
                 store, row = call.service.store, call.service.loops["slate"].row

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from armtriage.service import clock, keys
-from armtriage.service.keys import Doorman, new_key
+from armtriage.service.keys import AccessControl, new_key
 from armtriage.service.refusal import Refused
 from service.calls import run, served
 
@@ -23,7 +23,7 @@ ROUTES = {
 async def _keyed(call, *scopes, **more):
     text, row = new_key(scopes, **more)
     await call.service.store.put_key(row)
-    call.service.doorman.update(await call.service.store.keys())
+    call.service.access.update(await call.service.store.keys())
     return text, row
 
 
@@ -90,48 +90,48 @@ def test_secrets_are_neither_stored_nor_logged_nor_repeated(sqlite_address, capl
 
 
 def test_guesses_are_few(monkeypatch):
-    doorman = Doorman()
+    access = AccessControl()
     text, row = new_key(["read"], rate=0)
-    doorman.update([row])
+    access.update([row])
     codes = []
     for number in range(30):
         with pytest.raises(Refused) as caught:
-            doorman.admit(f"Bearer at_{row.id}_{number}".encode(), "read", "10.0.0.1")
+            access.admit(f"Bearer at_{row.id}_{number}".encode(), "read", "10.0.0.1")
         codes.append(caught.value.code)
     assert codes == ["unauthorized"] * 10 + ["too_many"] * 20
     with pytest.raises(Refused) as caught:
-        doorman.admit(b"Bearer nonsense", "read", "10.0.0.2")
+        access.admit(b"Bearer nonsense", "read", "10.0.0.2")
     assert caught.value.code == "unauthorized"
-    doorman.admit(f"Bearer {text}".encode(), "read", "10.0.0.1")
+    access.admit(f"Bearer {text}".encode(), "read", "10.0.0.1")
 
 
 def test_guesses_from_many_addresses_are_few_too(monkeypatch):
     """Who asks from the machine itself can name any address in X-Forwarded-For; a right key is let in all the same."""
     now = [100.0]
     monkeypatch.setattr("armtriage.service.keys.time.monotonic", lambda: now[0])
-    doorman = Doorman()
+    access = AccessControl()
     text, row = new_key(["read"], rate=0)
-    doorman.update([row])
+    access.update([row])
     for minute in range(2):
         codes = []
         for number in range(300):
             with pytest.raises(Refused) as caught:
-                doorman.admit(b"Bearer nonsense", "read", f"10.0.{minute}.{number}")
+                access.admit(b"Bearer nonsense", "read", f"10.0.{minute}.{number}")
             codes.append(caught.value.code)
         assert codes == ["unauthorized"] * 100 + ["too_many"] * 200
-        doorman.admit(f"Bearer {text}".encode(), "read", "10.0.0.1")
+        access.admit(f"Bearer {text}".encode(), "read", "10.0.0.1")
         now[0] += 61
 
 
 def test_a_key_has_its_rate():
-    doorman = Doorman()
+    access = AccessControl()
     text, row = new_key(["read"], rate=5)
-    doorman.update([row])
+    access.update([row])
     header = f"Bearer {text}".encode()
     let_in, refusals = 0, set()
     for _ in range(50):
         try:
-            doorman.admit(header, "read", "")
+            access.admit(header, "read", "")
             let_in += 1
         except Refused as refused:
             refusals.add((refused.status, refused.code))
@@ -141,20 +141,20 @@ def test_a_key_has_its_rate():
 
 @pytest.mark.parametrize(("rate", "seconds", "retry"), [(0.5, 2.0, 2), (0.01, 100.0, 100), (1e-320, 1e9, 3600)])
 def test_a_key_for_less_than_a_request_a_second(monkeypatch, rate, seconds, retry):
-    doorman, now = Doorman(), [100.0]
+    access, now = AccessControl(), [100.0]
     monkeypatch.setattr("armtriage.service.keys.time.monotonic", lambda: now[0])
     text, row = new_key(["read"], rate=rate)
-    doorman.update([row])
+    access.update([row])
     header = f"Bearer {text}".encode()
-    doorman.admit(header, "read", "")
+    access.admit(header, "read", "")
     with pytest.raises(Refused) as caught:
-        doorman.admit(header, "read", "")
+        access.admit(header, "read", "")
     assert (caught.value.status, caught.value.retry) == (429, retry)
     now[0] += seconds + 0.01
     if rate > 1e-9:
-        doorman.admit(header, "read", "")
+        access.admit(header, "read", "")
     with pytest.raises(Refused):
-        doorman.admit(header, "read", "")
+        access.admit(header, "read", "")
 
 
 @pytest.mark.parametrize(("scopes", "rate"), [([], 1), (["everything"], 1), (["read"], -1), (["read"], float("nan"))])
@@ -176,9 +176,9 @@ def test_pages_from_elsewhere_need_a_key(sqlite_address):
 
 def test_a_wrong_secret_takes_the_same_steps_as_an_unknown_key(monkeypatch):
     """The time tells nobody who guesses whether there is such a key: as much is hashed and compared."""
-    doorman = Doorman()
+    access = AccessControl()
     text, row = new_key(["read"], rate=0)
-    doorman.update([row])
+    access.update([row])
     hashed, compared = keys._hash, hmac.compare_digest
     steps: list[list[object]] = []
     monkeypatch.setattr(keys, "_hash", lambda key: steps[-1].append(len(key)) or hashed(key))
@@ -186,5 +186,5 @@ def test_a_wrong_secret_takes_the_same_steps_as_an_unknown_key(monkeypatch):
     for wrong in (f"{text[:-4]}AAAA", f"at_00000000_{text[12:]}"):
         steps.append([])
         with pytest.raises(Refused):
-            doorman.admit(f"Bearer {wrong}".encode(), "read", "somewhere")
+            access.admit(f"Bearer {wrong}".encode(), "read", "somewhere")
     assert steps == [[len(text), [32, 32]]] * 2

@@ -56,7 +56,7 @@ def test_refused_keys_have_few_lines_and_no_secret(sqlite_address, lines, caplog
         async with served(sqlite_address) as call:
             text, row = new_key(["read"])
             await call.service.store.put_key(row)
-            call.service.doorman.update([row])
+            call.service.access.update([row])
             for _ in range(30):
                 answer = await call.get("/v1/policies", headers={"authorization": f"Bearer {text}wrong"})
                 assert answer.status_code in (401, 429)

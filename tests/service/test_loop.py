@@ -37,11 +37,11 @@ def test_snapshots_are_written_and_checked_while_requests_go_on(address):
             assert len(snapshots) >= 2
             assert loop.metrics.counts["slate"]["diverged"] == 0
             # What a snapshot holds is the state of its own event, though later groups were under way.
-            from armtriage.service.fold import Fold
             from armtriage.service.loop import load
+            from armtriage.service.state import PolicyState
 
             for one in snapshots:
-                kept = Fold.from_bytes(loop.recipe, one.payload)
+                kept = PolicyState.from_bytes(loop.recipe, one.payload)
                 assert kept.head == one.seq
             assert (await load(call.service.store, loop.row, snapshots=False)).digest() == (await call.digest())[
                 "digest"
@@ -60,9 +60,9 @@ def test_a_state_that_is_not_its_log_is_noticed(sqlite_address, caplog, spoilt):
             loop = call.service.loops["slate"]
             for number in range(10):
                 await _visit(call, number)
-            loop.fold.policy.tally.sums[0] += spoilt  # nothing in the log says so
+            loop.state.policy.tally.sums[0] += spoilt  # nothing in the log says so
             await loop._save(*loop._frozen())
-            await _checked(loop, loop.fold.head)
+            await _checked(loop, loop.state.head)
             assert loop.verified == 0
             assert 'armtriage_replay_divergence_total{policy="slate"} 1' in (await call.get("/metrics")).text
             assert "is not what its log gives" in caplog.text
@@ -81,7 +81,7 @@ def test_a_request_that_breaks_the_numbers_is_refused_alone(sqlite_address, more
             await call.make(**more)
             loop = call.service.loops["slate"]
             before = await call.decide(id="before", **request_of)
-            kind = type(loop.fold.policy)
+            kind = type(loop.state.policy)
             tell = kind.tell
 
             def poisoned(policy, decision, rewards, **how):
@@ -113,7 +113,7 @@ def test_who_waits_when_a_policy_stops_in_trouble_is_told(sqlite_address, monkey
         async with served(sqlite_address) as call:
             await call.make()
             loop = call.service.loops["slate"]
-            monkeypatch.setattr(type(loop.fold.policy), "unsound", lambda policy: "all of it")
+            monkeypatch.setattr(type(loop.state.policy), "unsound", lambda policy: "all of it")
             futures = [loop.submit("decide", [_decide(f"v{number}", {})]) for number in range(3)]
             async with asyncio.timeout(10):
                 await loop.stop()
@@ -138,15 +138,15 @@ def test_one_decision_that_stays_open_keeps_nothing_of_those_after_it(sqlite_add
     async def work():
         async with served(sqlite_address) as call:
             await call.make()
-            first, fold = await call.decide(), call.service.loop("slate").fold
+            first, state = await call.decide(), call.service.loop("slate").state
             for _ in range(4):
                 made = (await call.post("/v1/policies/slate/decisions/batch", json={"requests": [{}] * 600})).json()
                 told = [{"decision": one["id"], "rewards": {}, "last": True} for one in made["decisions"]]
                 await call.post("/v1/policies/slate/rewards/batch", json={"requests": told})
-            assert list(fold.open) == [first["id"]]
-            assert fold.oldest().number == 0
+            assert list(state.open) == [first["id"]]
+            assert state.oldest().number == 0
             await call.decide()
-            assert len(fold._queue) <= 2 * len(fold.open) + 1000
-            assert fold.due(fold.oldest().at + fold.recipe.window, 1) == 1
+            assert len(state._queue) <= 2 * len(state.open) + 1000
+            assert state.due(state.oldest().at + state.recipe.window, 1) == 1
 
     run(work)

@@ -289,7 +289,7 @@ class Machine(RuleBasedStateMachine):
         """The store's clock jumps ahead: the decisions' time has passed, and what comes for them now is late."""
         self.ahead += days * 86_400_000_000
         self.call.service.store.ahead = self.ahead  # type: ignore[attr-defined]
-        # A turn of the loop, at whose end it looks at the clock; a database that is too slow for its limits refuses it.
+        # A step of the loop, at whose end it looks at the clock; a database that is too slow for its limits refuses it.
         assert any("digest" in self.runner.run(self.call.digest()) for _ in range(20))
         self.runner.run(self.all_closed())
         self.model.pass_time()
@@ -326,8 +326,8 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def open_decisions_are_those_of_the_model(self) -> None:
         loop = self.call.service.loops.get("slate")
-        if loop is not None and loop.fold is not None:
-            assert set(loop.fold.open) == set(self.model.decisions) - self.model.closed
+        if loop is not None and loop.state is not None:
+            assert set(loop.state.open) == set(self.model.decisions) - self.model.closed
 
 
 class PostgresMachine(Machine):

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from armtriage.service.messages import ArmsChange, Create, Decide, DecideBatch, Reward, RewardBatch, Status, read
+from armtriage.decisions import SETS
+from armtriage.service.messages import (
+    ArmsChange,
+    Create,
+    Decide,
+    DecideBatch,
+    DecisionFamily,
+    Reward,
+    RewardBatch,
+    Status,
+    read,
+)
 from armtriage.service.refusal import Refused
 from armtriage.service.routes import ROUTES
 from service.calls import run, served
@@ -204,7 +215,7 @@ def test_no_body_of_the_dashboard_may_have_a_key_twice(sqlite_address, path):
             body = b'{"key": "x", "key": "y", "scopes": ["read"], "scopes": ["admin"]}'
             answer = await call.post(path, content=body, headers={"x-armtriage": "1"})
             assert (answer.status_code, answer.json()["error"]) == (400, "duplicate_key")
-            assert call.service.doorman.open
+            assert call.service.access.open
 
     run(work)
 
@@ -280,3 +291,7 @@ def test_text_comes_back_as_it_was_or_is_refused(address):
                 assert visible == (named.status_code == 201 and named.json()["id"] == text)
 
     run(work)
+
+
+def test_every_family_by_name_can_be_asked_for() -> None:
+    assert get_args(get_type_hints(DecisionFamily)["kind"]) == tuple(SETS)

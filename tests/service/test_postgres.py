@@ -94,7 +94,7 @@ def test_a_server_that_nobody_asked_knows_what_was_closed_meanwhile(database, mo
             loop._swept = time.monotonic()
             arm, spare = (await one.decide(id="early"))["arms"]
             await other.decide(id="here")  # so that the early one is known, and open, there
-            before = loop.fold
+            before = loop.state
             await one.reward("early", {arm: 1}, last=True)
             for number in range(missed):
                 await one.decide(id=f"later-{number}")
@@ -103,7 +103,7 @@ def test_a_server_that_nobody_asked_knows_what_was_closed_meanwhile(database, mo
             for reward, fate in (({arm: 1}, "duplicate"), ({spare: 1}, "late")):
                 told = await other.reward("early", reward)
                 assert set(told.json()["fates"].values()) == {fate}
-            assert (loop.fold is before) == (missed < 50)  # or begun anew, with a snapshot
+            assert (loop.state is before) == (missed < 50)  # or begun anew, with a snapshot
             assert await one.digest() == await other.digest()
 
     run(work)
@@ -278,8 +278,8 @@ def test_a_policy_has_one_server_until_that_one_is_gone(database):
     run(work)
 
 
-def test_a_request_that_two_servers_answer_is_learnt_once(database):
-    """The policy's own server is stopped for a moment: the other answers, and nothing is learnt twice."""
+def test_a_request_that_two_servers_answer_is_counted_once(database):
+    """The policy's own server is stopped for a moment: the other answers, and neither counts a duplicate of it."""
 
     async def work():
         with _neighbour(database) as one, _neighbour(database) as other:
@@ -287,21 +287,38 @@ def test_a_request_that_two_servers_answer_is_learnt_once(database):
             async with one.client() as call:
                 made = [(await call.post("/v1/policies/slate/decisions", json={})).json() for _ in range(12)]
             owner, guest = (other, one) if (await _counts(one))["armtriage_handed_total"] else (one, other)
-            owner.signal(signal.SIGSTOP)
-            try:
-                async with guest.client(timeout=30.0) as call:
-                    bodies = [{"decision": of["id"], "rewards": {of["arms"][0]: 1}, "id": "r"} for of in made]
-                    sent = [call.post("/v1/policies/slate/rewards", json=body) for body in bodies]
-                    answers = await asyncio.gather(*sent, call.post("/v1/policies/slate/decisions", json={}))
-                    assert {answer.status_code for answer in answers} == {200, 201}
-            finally:
-                owner.signal(signal.SIGCONT)
-            async with owner.client(timeout=30.0) as call:
-                again = await call.post("/v1/policies/slate/rewards", json=bodies[0])  # one that is a duplicate indeed
-                assert set(again.json()["fates"].values()) == {"duplicate"}
-                counts = (await call.get("/v1/policies/slate")).json()["counts"]
-            # What the owner had read before it was stopped it answers, too, as a duplicate or a repetition.
-            assert (counts["applied"], counts["decisions"]) == (12, 13)
+            bodies = [{"decision": of["id"], "rewards": {of["arms"][0]: 1}, "id": "r"} for of in made]
+            wrong = {"decision": made[0]["id"], "rewards": {"nothing": 1}}
+            async with guest.client(timeout=30.0) as call:
+                # These the owner has read, and is at work on, when it is stopped.
+                begun = [
+                    asyncio.ensure_future(call.post("/v1/policies/slate/rewards", json=body)) for body in bodies[:6]
+                ]
+                await asyncio.sleep(0.003)
+                owner.signal(signal.SIGSTOP)
+                try:
+                    sent = [call.post("/v1/policies/slate/rewards", json=body) for body in (*bodies[6:], wrong)]
+                    answers = await asyncio.gather(*begun, *sent, call.post("/v1/policies/slate/decisions", json={}))
+                    assert [answer.status_code for answer in answers] == [200] * 12 + [422, 201]
+                finally:
+                    owner.signal(signal.SIGCONT)
+            async with owner.client(timeout=30.0) as near, guest.client(timeout=30.0) as far:
+                # Ones that are duplicates indeed, on either way, also when requests are handed over again.
+                await asyncio.sleep(2.5)
+                for call in (near, far):
+                    again = await call.post("/v1/policies/slate/rewards", json=bodies[0])
+                    assert set(again.json()["fates"].values()) == {"duplicate"}
+                    assert (await call.post("/v1/policies/slate/rewards", json=wrong)).status_code == 422
+                    assert (await call.post("/v1/policies/slate/rewards", content=b"{")).status_code == 400
+                    first, second = ({"id": f"{name}-{call is near}"} for name in ("first", "second"))
+                    for status in (201, 200):
+                        assert (await call.post("/v1/policies/slate/decisions", json=first)).status_code == status
+                    both = {"requests": [first, second]}
+                    assert (await call.post("/v1/policies/slate/decisions/batch", json=both)).status_code == 200
+                assert (await _counts(guest))["armtriage_handed_total"] > 0
+                counts = (await near.get("/v1/policies/slate")).json()["counts"]
+            assert (counts["applied"], counts["duplicate"], counts["rejected"]) == (12, 2, 5)
+            assert (counts["decisions"], counts["repeated"]) == (17, 4)
 
     run(work)
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from armtriage.service.connection import Door
+from armtriage.service.connection import NewConnection
 from armtriage.service.protocol import protocol
 
 _SERVED = """
@@ -37,7 +37,7 @@ server.run(SqliteStore(sys.argv[1]), "127.0.0.1", 0, ask)
 
 
 def test_our_own_is_used_with_this_uvicorn(caplog: pytest.LogCaptureFixture) -> None:
-    assert protocol() is Door
+    assert protocol() is NewConnection
     assert caplog.records == []
 
 

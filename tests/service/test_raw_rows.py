@@ -38,7 +38,7 @@ def test_rows_are_the_contexts_made_of_them_and_the_log_is_replayed(sqlite_addre
         chance, plain = random.Random(3), random.Random(3)
         async with served(sqlite_address) as call:
             await call.make(**about)
-            recipe = call.service.loops["slate"].fold.recipe
+            recipe = call.service.loops["slate"].state.recipe
             policy = recipe.make()
             for _ in range(12):
                 made = await call.decide(rows=visit(chance))

@@ -72,7 +72,7 @@ def test_a_key_that_does_not_open_is_named_without_its_secret(sqlite_address, he
         async with served(sqlite_address) as call:
             text, row = new_key(["read"])
             await call.service.store.put_key(row)
-            call.service.doorman.update([row])
+            call.service.access.update([row])
             given = {} if header is None else {"authorization": f"Bearer {text}" if header == "KEY" else header}
             answer = await call.post("/v1/policies", json=SLATE, headers=given)
             assert answer.status_code == status

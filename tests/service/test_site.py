@@ -41,7 +41,7 @@ def site(tmp_path_factory):
         runner.run(call.make())
         key, row = new_key(SCOPES, rate=0)
         runner.run(call.service.store.put_key(row))
-        call.service.doorman.update([row])
+        call.service.access.update([row])
         headers = {"authorization": f"Bearer {key}", "x-armtriage": "1"}
         yield lambda method, path, **more: runner.run(call.request(method, path, headers=headers, **more))
         runner.run(context.__aexit__(None, None, None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from armtriage import __version__
 from armtriage._files import write_whole
-from armtriage.cli.terminal import offering, plain_warnings, progress_bar, refusing, say, stopping
+from armtriage.cli.terminal import AsJson, offering, plain_warnings, print_json, progress_bar, refusing, say, stopping
 from armtriage.experiments import Results
 from armtriage.experiments.engines import ENGINES
 from armtriage.experiments.manifest import MAX_CELLS
@@ -69,7 +67,7 @@ def reproduce(
         str, typer.Option(help="Where cells are played; see armtriage run.", autocompletion=offering(ENGINES))
     ] = "auto",
     workers: Annotated[int | None, typer.Option(help="Cells at a time; by default one for each processor.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what each theorem of the paper claims.
 
@@ -94,7 +92,7 @@ def reproduce(
             )
     if as_json:
         facts = [{"study": name, **one._asdict()} for name, those in made.findings.items() for one in those]
-        typer.echo(json.dumps({"version": __version__, "page": str(made.page), "claims": facts}, indent=2))
+        print_json({"page": str(made.page), "claims": facts})
     else:
         _show(made)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from armtriage import __version__
-from armtriage.cli.terminal import progress_bar, refusing, say
+from armtriage.cli.terminal import AsJson, print_json, progress_bar, refusing, say
 from armtriage.plan import plan as make_plan
 
 __all__ = ["plan"]
@@ -27,7 +25,7 @@ def plan(
     confidence: Annotated[float, typer.Option(help="Confidence of the certificates.")] = 0.99,
     seed: Annotated[int | None, typer.Option(help="Fixes rewards and policies; fresh by default.")] = None,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one for each processor.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write a picture to this .png, .svg or .pdf file.")] = None,
 ) -> None:
     """Say how many decisions it takes until something is known.
@@ -61,7 +59,7 @@ def plan(
         if out:
             plots.save(plots.plan_chart(found), out)
     if as_json:
-        typer.echo(json.dumps({"version": __version__, **found.to_dict()}, indent=2))
+        print_json(found.to_dict())
         return
     say(found.title)
     shown = Table()

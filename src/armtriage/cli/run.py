@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from itertools import groupby
@@ -15,10 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from armtriage import __version__
 from armtriage._arguments import check_choice, check_count
 from armtriage._numbers import short, spread
-from armtriage.cli.terminal import offering, plain_warnings, refusing, say, stopping
+from armtriage.cli.terminal import AsJson, offering, plain_warnings, print_json, refusing, say, stopping
 from armtriage.experiments.engines import ENGINES, processors
 from armtriage.experiments.experiment import Experiment, read_file
 from armtriage.experiments.folder import Folder
@@ -49,7 +47,7 @@ def run(
     max_cells: Annotated[
         int | None, typer.Option(help=f"Refuse more cells than that; by default {MAX_CELLS:,}, or what FILE says.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run an experiment, or what is left of it.
 
@@ -87,7 +85,7 @@ def run(
             return
         results = _played(experiment, place, engine, workers, part)
     if as_json:
-        typer.echo(json.dumps(_facts(results, place), indent=2))
+        print_json(_facts(results, place))
     else:
         _show(results, place)
     if results.failed:
@@ -151,10 +149,10 @@ def _show_plan(experiment: Experiment, plan: Plan, engine: str, workers: int | N
     at_once = 1 if engine == "serial" else max(min(workers or processors(), plan.cells - plan.done), 1)
     if as_json:
         facts = [{**vars(row), "missing": row.missing} for row in plan.rows]
-        whole = {"version": __version__, "name": experiment.name, "seed": experiment.seed, "cells": plan.cells}
+        whole = {"name": experiment.name, "seed": experiment.seed, "cells": plan.cells}
         whole |= {"done": plan.done, "missing": plan.missing, "seconds": plan.seconds}
         whole |= {"workers": at_once, "unseen": experiment.unseen, "rows": facts}
-        typer.echo(json.dumps(whole, indent=2))
+        print_json(whole)
         return
     rows = [
         (row.environment, row.policy, str(row.cells), "?", "?", "?")
@@ -176,7 +174,6 @@ def _errors(results: Results) -> list[dict[str, Any]]:
 
 def _facts(results: Results, folder: Path) -> dict[str, Any]:
     return {
-        "version": __version__,
         "name": results.name,
         "folder": str(folder),
         "seed": results.manifest.seed,

@@ -26,6 +26,7 @@ _DEFAULT = "armtriage.db"
 StoreOption = Annotated[
     str, typer.Option("--store", help="A file, sqlite:///FILE or postgresql://...", envvar="ARMTRIAGE_STORE")
 ]
+CreateOption = Annotated[bool, typer.Option("--create", help="Make the store, if its file is not there.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Found = TypeVar("Found")
 
@@ -48,7 +49,7 @@ def serve(
         str | None,
         typer.Option(help="With PostgreSQL: where other servers reach this one, to hand requests to each other."),
     ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Make the store, if its file is not there.")] = False,
+    create: CreateOption = False,
     log: Annotated[str, typer.Option(help="How lines of the log are written: text or json.")] = "text",
     log_level: Annotated[str, typer.Option(help="The least that is logged: debug, info, warning or error.")] = "info",
 ) -> None:
@@ -67,7 +68,7 @@ def serve(
 
         def started(service: Service, at: int) -> None:
             many = len(service.loops)
-            open_to = "no key yet, so this machine only" if service.doorman.open else "with keys"
+            open_to = "no key yet, so this machine only" if service.access.open else "with keys"
             say(f"armtriage {__version__} serves http://{host}:{at} ({many} policies, {open_to}); Ctrl+C stops it")
             say(f"The dashboard is at http://{host}:{at}/")
 
@@ -88,14 +89,14 @@ def _require() -> None:
         raise ImportError("the service needs more packages: pip install 'armtriage[serve]'") from None
 
 
-def _with_store(address: str, owned: bool, work: Callable[[Store], Awaitable[Found]]) -> Found:
+def _with_store(address: str, owned: bool, work: Callable[[Store], Awaitable[Found]], *, create: bool = False) -> Found:
     """Return what a function finds in a store; a store that refuses ends the command with exit code 1."""
     with refusing():
         _require()
         from armtriage.service.stores import StoreError, open_store
 
         async def go() -> Found:
-            one = open_store(address, owned=owned)
+            one = open_store(address, owned=owned, create=create)
             await one.open()
             try:
                 return await work(one)
@@ -115,6 +116,7 @@ def key_new(
     label: Annotated[str, typer.Option(help="What the key is for.")] = "",
     rate: Annotated[float, typer.Option(help="Requests a second; 0 for any number.")] = 100.0,
     address: StoreOption = _DEFAULT,
+    create: CreateOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a key and print it, for the only time."""
@@ -128,7 +130,7 @@ def key_new(
         await one.put_key(row)
 
     owned = "://" not in address and not Path(address).exists()
-    _with_store(address, owned, work)
+    _with_store(address, owned, work, create=create)
     if as_json:
         typer.echo(json.dumps({"key": text, "id": row.id, "scopes": row.scopes.split(","), "rate": row.rate}))
     else:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from armtriage import __version__
 from armtriage.catalogue import (
     DEFAULT_POLICIES,
     INSTANCES,
@@ -20,7 +18,7 @@ from armtriage.catalogue import (
     make_policy,
     names,
 )
-from armtriage.cli.terminal import offering, progress_bar, refusing, say
+from armtriage.cli.terminal import AsJson, offering, print_json, progress_bar, refusing, say
 from armtriage.environments import LinearEnvironment
 from armtriage.instances import GRAPHS
 from armtriage.kernels.random import check_seed
@@ -50,7 +48,7 @@ def simulate(
     seed: Annotated[int | None, typer.Option(help="Fixes instance, rewards and policies; fresh by default.")] = None,
     checkpoints: Annotated[int, typer.Option(help="Rounds, on a log scale, at which regret is kept.")] = 50,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one for each processor.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
     plot: Annotated[Path | None, typer.Option(help="Write regret curves to this .png, .svg or .pdf file.")] = None,
 ) -> None:
     """Play policies against an instance and compare their regret.
@@ -100,9 +98,8 @@ def simulate(
         if plot:
             plots.save(plots.regret_curves({result.label: result.trace for result in results}), plot)
     if as_json:
-        about = {"version": __version__, "instance": instance, "horizon": horizon, "replications": replications}
-        whole = {**about, "seed": seed, "policies": [facts(result) for result in results]}
-        typer.echo(json.dumps(whole, indent=2))
+        about = {"instance": instance, "horizon": horizon, "replications": replications, "seed": seed}
+        print_json({**about, "policies": [facts(result) for result in results]})
         return
     say(f"{instance}: {_size(environment, budget)}, {horizon:,} rounds, {replications} runs, seed {seed}")
     Console().print(table(results))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from armtriage import __version__
 from armtriage.errors import ExperimentError
 from armtriage.simulation import progress
 
-__all__ = ["offering", "plain_warnings", "progress_bar", "refusing", "say", "stopping"]
+__all__ = ["AsJson", "offering", "plain_warnings", "print_json", "progress_bar", "refusing", "say", "stopping"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @contextmanager
@@ -67,3 +72,8 @@ def offering(values: Iterable[str]) -> Callable[[str], list[str]]:
 def say(text: str) -> None:
     """Print a sentence as it is, however long."""
     Console().print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_json(facts: Mapping[str, Any]) -> None:
+    """Print facts for programs, after the version that found them."""
+    typer.echo(json.dumps({"version": __version__, **facts}, indent=2))

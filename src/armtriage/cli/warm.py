@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from typing import Annotated, Any
 
@@ -11,9 +10,8 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from armtriage import __version__
 from armtriage.catalogue import POLICIES, make_instance, make_policy, policy_kinds, unknown
-from armtriage.cli.terminal import offering, refusing, say
+from armtriage.cli.terminal import offering, print_json, refusing, say
 from armtriage.environments import LinearEnvironment
 from armtriage.kernels.disk import cache_folder
 from armtriage.policies import Policy
@@ -60,8 +58,7 @@ def warm(
         if not as_json:
             say(f"{name}: {made[-1]['seconds']:.1f} s of CPU")
     if as_json:
-        cache = None if folder is None else str(folder)
-        typer.echo(json.dumps({"version": __version__, "cache": cache, "policies": made}, indent=2))
+        print_json({"cache": None if folder is None else str(folder), "policies": made})
     else:
         say(f"The kernels are in {folder}" if folder else "The kernels are not kept: no folder for them can be written")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -12,13 +13,13 @@ from urllib.parse import parse_qsl
 from armtriage.service.dashboard import session
 from armtriage.service.dashboard.site import Site
 from armtriage.service.logs import note, note_refusal
-from armtriage.service.peers import HANDED, named
+from armtriage.service.peers import HANDED, counts_header, named
 from armtriage.service.protocol import WHOLE
 from armtriage.service.refusal import Refused, quoted
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream
 from armtriage.service.service import Service
+from armtriage.service.step import Reply
 from armtriage.service.stores import StoreError
-from armtriage.service.turn import Reply
 
 __all__ = ["App"]
 
@@ -69,10 +70,12 @@ class App:
                 return
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        kind, more, route = JSON.encode(), [], None
+        kind, more, route, handed = JSON.encode(), [], None, False
+        apart: Counter[str] | None = None
         try:
             route, name, key = self._find(scope)
             handed, authorization = self._admit(route, scope)
+            apart = Counter() if handed else None
             body = await _body(receive, WHOLE in scope) if route.takes is not None else b""
             if body is None:
                 return
@@ -80,11 +83,10 @@ class App:
             if name and name not in self.service.loops:
                 await self.service.seek(name)
             reply: Reply | Stream | None = None
-            again = False
             if route.handed and not handed and name in self.service.loops:
-                body, reply, again = await self._hand_over(route, name, authorization, body)
+                body, reply, apart = await self._hand_over(route, name, authorization, body)
             if reply is None:
-                work = route.handler(Call(self.service, name, key, query, body, authorization, again))
+                work = route.handler(Call(self.service, name, key, query, body, authorization, apart))
                 reply = await (_unless_gone(work, receive) if handed else work)
             if reply is None:
                 return
@@ -111,6 +113,13 @@ class App:
             refused = Refused("internal")
             note_refusal(refused, scope, self.service.refused_keys, error)
             status, body = refused.status, refused.body()
+        if apart:
+            if handed:
+                more = [*more, *counts_header(apart)]
+            else:
+                # Another server may have answered, too: then it is a repetition of itself.
+                sure = {what: count for what, count in apart.items() if count and what not in ("duplicate", "repeated")}
+                await self._count_unlogged(name, sure)
         self._count(route, status)
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body)), _SAFE, *more]
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -122,15 +131,24 @@ class App:
 
     async def _hand_over(
         self, route: Route, name: str, key: bytes | None, body: bytes
-    ) -> tuple[bytes, Reply | None, bool]:
-        """Return the body, the answer of the policy's server, if that is another, and whether it may have done it."""
+    ) -> tuple[bytes, Reply | None, Counter[str] | None]:
+        """Return the body, the answer of the policy's server, if that is another, and a counter if two may answer."""
         service, owner = self.service, self.service.peers.owner(name)
         if owner is None or route.takes is None:
-            return body, None, False
+            return body, None, None
         body = named(route.takes, body)
-        reply, again = await service.peers.hand_over(owner, route.path.replace("{name}", name), key, body)
-        service.metrics.counts[name]["handed"] += reply is not None
-        return body, reply, again
+        reply, counts = await service.peers.hand_over(owner, route.path.replace("{name}", name), key, body)
+        if reply is None:
+            return body, None, counts
+        service.metrics.counts[name]["handed"] += 1
+        await self._count_unlogged(name, counts)
+        return body, reply, None
+
+    async def _count_unlogged(self, name: str, counts: Mapping[str, int] | None) -> None:
+        """Count what leaves no event: the server that a client asked does so, for it alone sees each request once."""
+        loop = self.service.loops.get(name)
+        if counts and loop is not None:
+            await loop.count(counts)
 
     def _find(self, scope: Scope) -> tuple[Route, str, str]:
         """Return the route of a request, and what stands in its path."""
@@ -164,12 +182,12 @@ class App:
                 origin = value
             elif header == HANDED:
                 handed = True
-        doorman = self.service.doorman
-        if authorization is None and not doorman.open:
+        access = self.service.access
+        if authorization is None and not access.open:
             authorization = _signed_in(scope)
         if route.scope is not None:
-            doorman.admit(authorization, route.scope, scope["client"][0] if scope.get("client") else "")
-        if doorman.open and not (
+            access.admit(authorization, route.scope, scope["client"][0] if scope.get("client") else "")
+        if access.open and not (
             session.is_local(host) and (origin is None or session.is_local(origin.partition(b"://")[2]))
         ):
             # Without keys a page from elsewhere could make a browser on this machine ask, also by a name of its own

@@ -70,7 +70,7 @@ class Client:
     Examples
     --------
     >>> client = Client("http://127.0.0.1:1", deadline=0.2)
-    >>> client.decide("front-page", fallback=["tea", "milk"])  # nobody is there
+    >>> client.decide("front-page", fallback=["tea", "milk"])  # no server is there
     ServedDecision(id='...', arms=['tea', 'milk'], show=['tea', 'milk'], number=-1, logged=False,
     ranked=['tea', 'milk'])
     """

@@ -12,7 +12,7 @@ from uvicorn.server import ServerState
 from armtriage.service.peers import HANDED
 from armtriage.service.protocol import WHOLE
 
-__all__ = ["Door"]
+__all__ = ["NewConnection"]
 
 _GO_ON = b"HTTP/1.1 100"
 SILENCE = 20.0
@@ -24,7 +24,7 @@ LONGEST = 2**16
 _AROUND = len(b": " + b"\r\n")  # a header
 
 
-class Door(asyncio.Protocol):
+class NewConnection(asyncio.Protocol):
     """A connection that has said nothing yet: a third of the memory of one that has, of which there may be thousands.
 
     Beyond the limit a connection is closed at once; uvicorn itself would keep it, and refuse each of its requests.
@@ -175,7 +175,7 @@ class Connection(HttpToolsProtocol):
             self._end = None
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answer whoever has sent a whole request and will send no more; let streams end, and servers that gave up."""
+        """Answer a client that has sent its last request, whole; let streams end, and servers that gave up."""
         one = self.cycle
         if one is None or one.more_body or one.response_complete or one.scope["method"] != "POST":
             return False

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from armtriage.service.loop import load
 from armtriage.service.messages import Decide, Reward, is_id, read
 from armtriage.service.refusal import Refused
+from armtriage.service.step import Step
 from armtriage.service.stores import PolicyRow, Store
-from armtriage.service.turn import Turn
 
 __all__ = ["Logged", "adopt_log", "read_line"]
 
@@ -80,23 +80,23 @@ def _name(action: Any, field: str) -> str:
 
 
 async def adopt_log(store: Store, row: PolicyRow, lines: Iterable[str], field: str) -> dict[str, Any]:
-    """Let a policy that nobody serves adopt the decisions of a log and learn their rewards; return counts.
+    """Let a policy that is not being served adopt the decisions of a log and learn their rewards; return counts.
 
     Every line ends as one of: adopted, repeated (its id is there already), unreadable, or refused by the policy, by the
     code that a request would get. What was adopted stays adopted, so an interrupted import can be started again.
     """
-    fold = await load(store, row)
-    if fold.contextual:
+    state = await load(store, row)
+    if state.contextual:
         raise Refused("invalid", "a policy with contexts cannot learn from features that have names")
     counts: Counter[str] = Counter()
     left = iter(lines)
     while some := list(islice(left, _GROUP)):
         logged = list(_readable(some, field, counts))
-        group = await store.begin(row.id, fold.head, [one.id for one in logged])
-        turn = Turn(fold, group.now, group.found, {})
-        await asyncio.to_thread(_adopt, turn, logged, counts)
-        await group.commit(turn.write())
-    return {"policy": row.name, "head": fold.head, "digest": fold.digest(), "lines": dict(counts)}
+        group = await store.begin(row.id, state.head, [one.id for one in logged])
+        step = Step(state, group.now, group.found, {})
+        await asyncio.to_thread(_adopt, step, logged, counts)
+        await group.commit(step.write())
+    return {"policy": row.name, "head": state.head, "digest": state.digest(), "lines": dict(counts)}
 
 
 def _readable(lines: Sequence[str], field: str, counts: Counter[str]) -> Iterator[Logged]:
@@ -108,14 +108,14 @@ def _readable(lines: Sequence[str], field: str, counts: Counter[str]) -> Iterato
             counts["unreadable"] += 1
 
 
-def _adopt(turn: Turn, logged: Sequence[Logged], counts: Counter[str]) -> None:
+def _adopt(step: Step, logged: Sequence[Logged], counts: Counter[str]) -> None:
     for one in logged:
         try:
             # Read as requests are, so that nothing gets in that a request could not bring.
             tags = {"imported": one.time} if one.time else {}
             request = read(Decide, _json({"id": one.id, "eligible": one.among, "tags": tags}))
             rewards = read(Reward, _json({"decision": one.id, "rewards": one.rewards, "last": True}))
-            fates = turn.adopt(request, one.arms, rewards)
+            fates = step.adopt(request, one.arms, rewards)
         except Refused as refused:
             counts[refused.code] += 1
         else:

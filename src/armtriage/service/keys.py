@@ -15,7 +15,7 @@ from armtriage.service import clock
 from armtriage.service.refusal import Refused
 from armtriage.service.stores import KeyRow
 
-__all__ = ["RATE", "SCOPES", "Doorman", "new_key"]
+__all__ = ["RATE", "SCOPES", "AccessControl", "new_key"]
 
 SCOPES = ("decide", "reward", "read", "admin")
 """What a key can be good for."""
@@ -24,7 +24,7 @@ RATE = 100.0
 """Requests a second of a key, unless it was made for more."""
 
 _GUESSES = 10  # wrong keys that an address may send in a minute
-_ALL_GUESSES = 100  # and all together: whoever stands behind a proxy, or says so, has as many addresses as he likes
+_ALL_GUESSES = 100  # and all together: a client behind a proxy, or one that says so, has as many addresses as it likes
 _BEARER = b"Bearer "
 
 
@@ -59,16 +59,16 @@ def _hash(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
 
 
-class Doorman:
+class AccessControl:
     """Lets requests in by their keys; as long as there has never been a key, everybody.
 
     Examples
     --------
     >>> text, row = new_key(["read"])
-    >>> doorman = Doorman()
-    >>> doorman.update([row])
-    >>> doorman.admit(f"Bearer {text}".encode(), "read", "127.0.0.1")
-    >>> doorman.admit(f"Bearer {text}".encode(), "admin", "127.0.0.1")
+    >>> access = AccessControl()
+    >>> access.update([row])
+    >>> access.admit(f"Bearer {text}".encode(), "read", "127.0.0.1")
+    >>> access.admit(f"Bearer {text}".encode(), "admin", "127.0.0.1")
     Traceback (most recent call last):
     armtriage.service.refusal.Refused: forbidden: The key may not do this: at_..._... has read, not admin.
     """

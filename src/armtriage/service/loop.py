@@ -20,18 +20,19 @@ from armtriage.errors import ArmtriageError
 from armtriage.service import clock
 from armtriage.service.crash import point
 from armtriage.service.events import History
-from armtriage.service.fold import Fold
 from armtriage.service.logs import note
 from armtriage.service.messages import ArmsChange, Decide, Reward
 from armtriage.service.metrics import Metrics
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
+from armtriage.service.state import PolicyState
+from armtriage.service.step import MOST_ORPHANS, UNLOGGED, Reply, Step
 from armtriage.service.stores import Group, PolicyGone, PolicyRow, Snapshot, Store, StoreError, Write
-from armtriage.service.turn import MOST_ORPHANS, Reply, Turn
+from armtriage.service.view import PolicyView
 
 __all__ = ["Loop", "load", "rehearse", "usable"]
 
-STATE = f"{__version__}/2"
+STATE = f"{__version__}/3"
 """What a state is made by: a number more whenever the same log gives another one, so that no older snapshot is used."""
 GROUP = 256  # decisions and rewards that share a commit, or one batch of them
 WAITING = 4096  # decisions and rewards that may wait, for half a second as most policies go; more are refused
@@ -40,7 +41,7 @@ CHUNK = 2_000  # events that a replay reads at a time
 EVERY = 10_000  # events after which there is a snapshot: a replay of them takes about half a second
 _REPLAY = 5e-5  # seconds that the replay of an event takes, as measured; a snapshot may cost a tenth of what it saves
 _DAY = 86_400_000_000
-_ASLEEP = 5.0  # seconds after which a policy is one that nobody asks here
+_ASLEEP = 5.0  # seconds after which a policy counts as not asked for here
 _FOLLOW = 30.0  # seconds between two looks at such a one: to replay what others write costs as much as to serve it
 _CHECKED = 200  # events that a check replays before it rests
 _PROBES = 10  # small writes that must succeed before a disk counts as not full, if no request writes anything
@@ -72,24 +73,24 @@ class Work(NamedTuple):
     future: asyncio.Future[Any]
     since: float
     size: int  # decisions or rewards in it
-    again: bool = False  # another server may have done it, and counted it
+    apart: Counter[str] | None = None  # where `UNLOGGED` counts go, if another server may answer the same request
 
 
 class Loop:
     """Serves one policy; nothing else touches its state.
 
-    A group of requests is answered when it is stored, never before. If that fails, the state is thrown away and made
-    anew from what is stored: memory is never ahead of the log.
+    A group of requests is answered when it is stored, never before. If that fails, the state is thrown away and rebuilt
+    from what is stored: memory is never ahead of the log.
     """
 
     def __init__(self, store: Store, row: PolicyRow, metrics: Metrics) -> None:
         self.store, self.row, self.metrics = store, row, metrics
         self.recipe = Recipe.read(row.config)
-        self.fold: Fold | None = None
+        self.state: PolicyState | None = None
         self.problem = "loading"
         self.unwritten = ""  # how the last write failed, until one succeeds
         self.gone = False  # the policy was deleted
-        self.seen: Any = None  # the last view of the state, and when it was taken
+        self.seen: tuple[float, PolicyView] | None = None  # when the state was last looked at, and what was seen
         self._waiting: deque[Work] = deque()
         self._behind = 0  # decisions and rewards in them
         self._awake = asyncio.Event()
@@ -138,7 +139,7 @@ class Loop:
     @property
     def lag(self) -> int:
         """How many events came after the last snapshot."""
-        return 0 if self.fold is None else self.fold.head - self._snapshot_at
+        return 0 if self.state is None else self.state.head - self._snapshot_at
 
     def start(self) -> asyncio.Task[None]:
         """Begin to load and to serve; what is returned ends when the loop does."""
@@ -167,7 +168,7 @@ class Loop:
         """Note that somebody asks for the policy here: what other servers write is then followed closely."""
         self._wanted = time.monotonic()
 
-    def submit(self, kind: str, payload: Any, *, again: bool = False) -> asyncio.Future[Any]:
+    def submit(self, kind: str, payload: Any, *, apart: Counter[str] | None = None) -> asyncio.Future[Any]:
         """Let a request wait for its group; refuse it if it would have to wait for long."""
         now = time.monotonic()
         if self.gone or self._stopping:
@@ -177,7 +178,7 @@ class Loop:
             self.metrics.shed(self.name)
             raise Refused("starting" if self.problem else "busy")
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append(Work(kind, payload, future, now, size, again))
+        self._waiting.append(Work(kind, payload, future, now, size, apart))
         self._behind += size
         self._awake.set()
         return future
@@ -199,9 +200,9 @@ class Loop:
         return works
 
     async def _run(self) -> None:
-        while not (self.gone or (self._stopping and self.fold is None)):
+        while not (self.gone or (self._stopping and self.state is None)):
             try:
-                if self.fold is None:
+                if self.state is None:
                     await self._load()
                 await self._serve()
             except PolicyGone:
@@ -221,7 +222,7 @@ class Loop:
                 await self._recover(StoreError(f"{type(error).__name__}: {error}"))
             else:
                 break
-        while self._waiting:  # nobody will take them any more
+        while self._waiting:  # no group will take them any more
             _refuse(self._next(), self._over())
 
     def _over(self) -> Refused:
@@ -230,17 +231,17 @@ class Loop:
 
     async def _load(self) -> None:
         began, first = time.monotonic(), self.problem == "loading"
-        fold = await load(self.store, self.row, self.recipe)
+        state = await load(self.store, self.row, self.recipe)
         if first:
-            await asyncio.to_thread(rehearse, fold)
+            await asyncio.to_thread(rehearse, state)
         facts: dict[str, Any] = {
             "policy": self.name,
-            "events": fold.head,
+            "events": state.head,
             "seconds": round(time.monotonic() - began, 3),
         }
         note(logging.INFO if first else logging.DEBUG, "loaded", "The state is made from what is stored.", **facts)
-        self.fold, self._snapshot_at, self.problem, self._pause = fold, fold.head, "", 0.1
-        self._pace = max(self._pace, _first_pace(fold))
+        self.state, self._snapshot_at, self.problem, self._pause = state, state.head, "", 0.1
+        self._pace = max(self._pace, _first_pace(state))
 
     def _store_failed(self, error: StoreError, during: str) -> None:
         """Count and say it; until something is written again, the policy is not ready."""
@@ -288,7 +289,7 @@ class Loop:
         await asyncio.gather(*self._flying, return_exceptions=True)
         self._flying.clear()
         self._recent.clear()
-        self.fold = self._failed = None
+        self.state = self._failed = None
 
     async def _serve(self) -> None:
         while True:
@@ -306,9 +307,11 @@ class Loop:
                 await self._landed()
             if self._failed is not None:
                 continue
+            if self.state is not None and self.state.is_point_due(patience=not self._all_landed):
+                await self._add_point(self.state)
             if self._waiting or self._idle_work():
-                await self._turn()
-            elif self.unwritten and all(one.done() for one in self._flying):
+                await self._step()
+            elif self.unwritten and self._all_landed:
                 await self._probe()
             if time.monotonic() - self._counted > _RECOUNT:
                 self._counted = time.monotonic()
@@ -327,16 +330,29 @@ class Loop:
         for task in filter(None, (self._checking, self._counting)):
             task.cancel()
 
+    @property
+    def _all_landed(self) -> bool:
+        """Whether all groups are stored, and their requests answered."""
+        return all(one.done() for one in self._flying)
+
+    async def _add_point(self, state: PolicyState) -> None:
+        """Note what is certain now, between groups: no decision waits for it on the way to its answer."""
+        await asyncio.sleep(0)  # answers that are made go out first
+        if state.timeline.cost < _LONG:
+            state.add_point()
+        else:
+            await _beside(state.add_point)
+
     def _idle_work(self) -> bool:
-        """Whether a turn is worth it although nobody waits: decisions whose time has passed, or others' events."""
+        """Whether a step is worth it although no request waits: decisions whose time has passed, or others' events."""
         now = time.monotonic()
         if self._overdue:
             return True
         if now - self._swept < (_FOLLOW if self.store.shared and now - self._wanted > _ASLEEP else 1.0):
             return False
         self._swept = now
-        assert self.fold is not None
-        return self.store.shared or self.fold.due(clock.steady(), 1) is not None
+        assert self.state is not None
+        return self.store.shared or self.state.due(clock.steady(), 1) is not None
 
     async def _landed(self) -> None:
         """Wait for the oldest group."""
@@ -344,25 +360,25 @@ class Loop:
             await self._flying[0]
         self._flying.popleft()
 
-    async def _turn(self) -> None:
+    async def _step(self) -> None:
         works = self._next_group()
         group = None
         try:
             # Groups may be stored from now on: then they are among what is found, and are still here.
             recent = self._recent_of(works)
-            group, fold = await self._caught_up(works)
+            group, state = await self._caught_up(works)
             works = [work for work in works if not work.future.cancelled()]  # the server that handed it over has gone
             found = dict(group.found)
             if group.missed and (unsure := [key for key in self._keys(works) if key not in found]):
                 found |= await group.find(unsure)
-            turn = Turn(fold, group.now, found, recent, MOST_ORPHANS - self._orphans)
+            step = Step(state, group.now, found, recent, MOST_ORPHANS - self._orphans)
             size = sum(work.size for work in works) + PORTION * self._overdue
-            replies = await self._worked(group, size, partial(self._replies, turn, works))
-            self._overdue = fold.due(group.now, 1) is not None
-            self._orphans = MOST_ORPHANS - turn.room
+            replies = await self._worked(group, size, partial(self._replies, step, works))
+            self._overdue = state.due(group.now, 1) is not None
+            self._orphans = MOST_ORPHANS - step.room
             point("after-apply")
-            write = turn.write()
-            if write.events and (wrong := fold.policy.unsound()):
+            write = step.write()
+            if write.events and (wrong := state.policy.unsound()):
                 raise Unsound(f"{wrong} cannot be")
             if self.store.shared and not (write.events or write.strays or write.counts):
                 await group.leave()
@@ -382,11 +398,11 @@ class Loop:
             if to_blame and not isinstance(error, Failed):
                 raise Failed from error
             raise
-        for key, one in turn.own.items():
+        for key, one in step.own.items():
             kept = self._recent.setdefault(key, History([], []))
             kept.events.extend(one.events)
             kept.strays.extend(one.strays)
-        self._fly(works, replies, turn, write, group.commit(write))
+        self._fly(works, replies, step, write, group.commit(write))
 
     async def _worked(self, group: Group, size: int, work: Callable[[], Found]) -> Found:
         """Return what a group's work returns; where that takes long, other policies go on beside it.
@@ -407,26 +423,26 @@ class Loop:
         self._spent += spent
         return done
 
-    async def _caught_up(self, works: Sequence[Work]) -> tuple[Group, Fold]:
+    async def _caught_up(self, works: Sequence[Work]) -> tuple[Group, PolicyState]:
         """Return a group with the end of the log, and the state, to which all of it has been applied."""
         while True:
-            fold = self.fold
-            assert fold is not None
+            state = self.state
+            assert state is not None
             # Which histories are needed depends on the state, so they are asked for with each try.
-            group = await self.store.begin(self.row.id, fold.head, self._keys(works))
+            group = await self.store.begin(self.row.id, state.head, self._keys(works))
             if group.missed:
-                await self._worked(group, len(group.missed), partial(_replay, fold, group.missed))
-            if fold.head >= group.head:
-                return group, fold
+                await self._worked(group, len(group.missed), partial(_replay, state, group.missed, points=False))
+            if state.head >= group.head:
+                return group, state
             # So much was missed that it is not read while others wait for the log.
             await group.leave()
-            if group.head - fold.head > EVERY and not self._flying:  # whoever wrote it has left a snapshot on the way
+            if group.head - state.head > EVERY and not self._flying:  # its writer has left a snapshot on the way
                 await self._load()
                 continue
-            while events := await self.store.read(self.row.id, fold.head, CHUNK):
-                await asyncio.to_thread(_replay, fold, events)
+            while events := await self.store.read(self.row.id, state.head, CHUNK):
+                await asyncio.to_thread(_replay, state, events)
 
-    def _fly(self, works: Sequence[Work], replies: Sequence[Any], turn: Turn, write: Write, commit: Any) -> None:
+    def _fly(self, works: Sequence[Work], replies: Sequence[Any], step: Step, write: Write, commit: Any) -> None:
         """Answer a group when it is stored; later groups may be under way by then."""
         began = time.monotonic()
 
@@ -442,8 +458,10 @@ class Loop:
             point("before-answer")
             if self.unwritten and (write.events or write.strays or write.counts):
                 self._store_wrote()
-            self._forget(turn.own)
+            self._forget(step.own)
             _answer(works, replies)
+            if step.state.is_point_due():
+                self._awake.set()
             now = time.monotonic()
             self.metrics.group(self.name, len(works), now - began, write.counts, [now - one.since for one in works])
 
@@ -464,8 +482,8 @@ class Loop:
         Those are the ids that requests give, and of rewards those whose decision is closed, or may be before the
         last of its rewards in this group.
         """
-        assert self.fold is not None
-        opened = self.fold.open
+        assert self.state is not None
+        opened = self.state.open
         keys: dict[str, None] = {}
         told: set[str] = set()
         for work in works:
@@ -490,7 +508,7 @@ class Loop:
         keys |= {one.decision for one in told if isinstance(one, Reward)}
         return {key: History([*one.events], [*one.strays]) for key in keys if (one := self._recent.get(key))}
 
-    def _replies(self, turn: Turn, works: Sequence[Work]) -> list[Any]:
+    def _replies(self, step: Step, works: Sequence[Work]) -> list[Any]:
         """Apply the requests of a group and return their answers.
 
         They are all under way at once, so any order is right: rewards go first, for the decisions to know them, and
@@ -502,29 +520,29 @@ class Loop:
         for stop in [place for place, work in enumerate(works) if work.kind in ("arms", "status", "look")] + [
             len(works)
         ]:
-            self._replies_between(turn, works, replies, range(start, stop))
+            self._replies_between(step, works, replies, range(start, stop))
             if stop < len(works):
                 kind, payload = works[stop].kind, works[stop].payload
                 if kind == "look":
-                    replies[stop] = self._looked(payload, turn.fold)
+                    replies[stop] = self._looked(payload, step.state)
                 elif kind == "arms":
-                    replies[stop] = turn.change_arms(payload)
+                    replies[stop] = step.change_arms(payload)
                 else:
-                    replies[stop] = turn.change_status(payload)
+                    replies[stop] = step.change_status(payload)
             start = stop + 1
-        turn.expire(PORTION)
+        step.expire(PORTION)
         return replies
 
-    def _looked(self, what: Any, fold: Fold) -> Any:
+    def _looked(self, what: Any, state: PolicyState) -> Any:
         """Return what a function sees; if it fails, nothing else does."""
         try:
-            return what(fold)
+            return what(state)
         except Exception as error:
             self.metrics.fault(self.name, error)
             return Refused("internal")
 
     @staticmethod
-    def _replies_between(turn: Turn, works: Sequence[Work], replies: list[Any], places: range) -> None:
+    def _replies_between(step: Step, works: Sequence[Work], replies: list[Any], places: range) -> None:
         decides = [place for place in places if works[place].kind == "decide"]
         asked = {one.id for place in decides for one in works[place].payload if isinstance(one.id, str)}
         later = []
@@ -534,24 +552,24 @@ class Loop:
                 if payload.decision in asked:
                     later.append(place)
                 else:
-                    replies[place] = _rewarded(turn, works[place])
+                    replies[place] = _rewarded(step, works[place])
             elif kind == "rewards":
                 later.append(place)
-            elif kind == "rejected":
-                turn.counts["rejected"] += 1
+            elif kind == "count":
+                step.counts.update(payload)
         if decides:
-            again = [works[place].again for place in decides]
-            made = turn.decide([works[place].payload for place in decides], again)
+            aparts = [works[place].apart for place in decides]
+            made = step.decide([works[place].payload for place in decides], aparts)
             for place, reply in zip(decides, made, strict=True):
                 replies[place] = reply
         for place in later:
-            replies[place] = _rewarded(turn, works[place])
+            replies[place] = _rewarded(step, works[place])
 
     def _frozen(self) -> tuple[int, Callable[[], bytes], Sequence[asyncio.Future[None]]]:
         """Return the state as it is now: its last event, what makes its snapshot, and the groups it stands on."""
-        assert self.fold is not None
-        self._snapshot_at, self._spent = self.fold.head, 0.0
-        return self.fold.head, self.fold.freeze(), list(self._flying)
+        assert self.state is not None
+        self._snapshot_at, self._spent = self.state.head, 0.0
+        return self.state.head, self.state.freeze(), list(self._flying)
 
     async def _save(self, seq: int, make: Callable[[], bytes], before: Sequence[asyncio.Future[None]]) -> None:
         """Write a snapshot, while the loop goes on; without it nothing is lost but time."""
@@ -594,16 +612,16 @@ class Loop:
             return
         goal = sound[0]
         try:
-            start = [partial(Fold.from_bytes, self.recipe, one.payload) for one in sound[1:2]]
-            fold = await _beside(*(start or [partial(Fold, self.recipe)]))
-            while fold.head < goal.seq:
-                events = await self.store.read(self.row.id, fold.head, min(_CHECKED, goal.seq - fold.head))
+            start = [partial(PolicyState.from_bytes, self.recipe, one.payload) for one in sound[1:2]]
+            state = await _beside(*(start or [partial(PolicyState, self.recipe)]))
+            while state.head < goal.seq:
+                events = await self.store.read(self.row.id, state.head, min(_CHECKED, goal.seq - state.head))
                 if not events:
-                    raise ValueError(f"the log ends at event {fold.head} instead of {goal.seq}")
-                _, spent = await _beside(_timed, partial(_replay, fold, events))
+                    raise ValueError(f"the log ends at event {state.head} instead of {goal.seq}")
+                _, spent = await _beside(_timed, partial(_replay, state, events, points=False))
                 await asyncio.sleep(spent * (_REST if self._waiting or self._flying else 1.0))
-            saved = await _beside(Fold.from_bytes, self.recipe, goal.payload)
-            same = await _beside(saved.digest) == await _beside(fold.digest)
+            saved = await _beside(PolicyState.from_bytes, self.recipe, goal.payload)
+            same = await _beside(saved.digest) == await _beside(state.digest)
         except StoreError:
             return  # another time
         except Exception as error:
@@ -614,15 +632,15 @@ class Loop:
         else:
             self.metrics.diverged(self.name, goal.seq)
 
-    async def reward(self, request: Reward, *, again: bool = False) -> Reply:
+    async def reward(self, request: Reward, *, apart: Counter[str] | None = None) -> Reply:
         """Return the fates of rewards."""
-        reply: Reply = await self.submit("reward", request, again=again)
+        reply: Reply = await self.submit("reward", request, apart=apart)
         return reply
 
-    async def count_rejected(self) -> None:
-        """Count a reward that could not even be read."""
+    async def count(self, counts: Mapping[str, int]) -> None:
+        """Count what another server answered for this one, or what could not even be read."""
         with contextlib.suppress(Refused):
-            await self.submit("rejected", None)
+            await self.submit("count", counts)
 
     async def change_arms(self, change: ArmsChange) -> Reply:
         """Add, retire or restore arms."""
@@ -639,13 +657,15 @@ class Loop:
         return await self.submit("look", what)
 
 
-def _rewarded(turn: Turn, work: Work) -> Any:
-    """Apply rewards; what another server has counted before is not counted as a duplicate of itself."""
-    before = turn.counts["duplicate"]
-    reply = turn.reward(work.payload) if work.kind == "reward" else turn.reward_batch(work.payload)
-    if work.again and turn.counts["duplicate"] > before:
-        turn.counts["duplicate"] = before
-        turn.counts += Counter()  # without those that are 0
+def _rewarded(step: Step, work: Work) -> Any:
+    """Apply rewards, and keep apart what is counted elsewhere."""
+    before = {name: step.counts[name] for name in UNLOGGED} if work.apart is not None else {}
+    reply = step.reward(work.payload) if work.kind == "reward" else step.reward_batch(work.payload)
+    if work.apart is not None:
+        for name, count in before.items():
+            work.apart[name] = step.counts[name] - count
+            step.counts[name] = count
+        step.counts += Counter()  # without those that are 0
     return reply
 
 
@@ -672,18 +692,18 @@ def _answer(works: Sequence[Work], replies: Sequence[Any]) -> None:
             work.future.set_result(reply)
 
 
-async def load(store: Store, row: PolicyRow, recipe: Recipe | None = None, *, snapshots: bool = True) -> Fold:
+async def load(store: Store, row: PolicyRow, recipe: Recipe | None = None, *, snapshots: bool = True) -> PolicyState:
     """Return the state that a policy's log makes, from the newest snapshot that can be used, or from nothing."""
     recipe = Recipe.read(row.config) if recipe is None else recipe
-    fold = await _newest(store, row, recipe) if snapshots else None
-    if fold is None:
-        fold = await asyncio.to_thread(Fold, recipe)
-    while events := await store.read(row.id, fold.head, CHUNK):
-        await asyncio.to_thread(_replay, fold, events)
-    return fold
+    state = await _newest(store, row, recipe) if snapshots else None
+    if state is None:
+        state = await asyncio.to_thread(PolicyState, recipe)
+    while events := await store.read(row.id, state.head, CHUNK):
+        await asyncio.to_thread(_replay, state, events)
+    return state
 
 
-async def _newest(store: Store, row: PolicyRow, recipe: Recipe) -> Fold | None:
+async def _newest(store: Store, row: PolicyRow, recipe: Recipe) -> PolicyState | None:
     """Return the newest snapshot that can be used; of those that are damaged only that they are is said."""
 
     def passed_over(why: object, seq: int | None) -> None:
@@ -702,16 +722,16 @@ async def _newest(store: Store, row: PolicyRow, recipe: Recipe) -> Fold | None:
             passed_over("it is not what was written", snapshot.seq)
         elif usable(snapshot) and await store.read(row.id, snapshot.seq - 1, 1):
             try:
-                return await asyncio.to_thread(Fold.from_bytes, recipe, snapshot.payload)
+                return await asyncio.to_thread(PolicyState.from_bytes, recipe, snapshot.payload)
             except (ArmtriageError, ValueError, msgspec.MsgspecError) as error:
                 passed_over(error, snapshot.seq)
     return None
 
 
-def _first_pace(fold: Fold) -> float:
+def _first_pace(state: PolicyState) -> float:
     """Return the seconds that a decision may take, before one was made."""
-    dimension = int(fold.recipe.create.dimension) if fold.contextual else 0  # type: ignore[arg-type]
-    return _ARM * len(fold.names) * (1.0 + dimension**2 / 100.0)
+    dimension = int(state.recipe.create.dimension) if state.contextual else 0  # type: ignore[arg-type]
+    return _ARM * len(state.names) * (1.0 + dimension**2 / 100.0)
 
 
 def usable(snapshot: Snapshot) -> bool:
@@ -740,22 +760,24 @@ def _timed(work: Callable[[], Found]) -> tuple[Found, float]:
     return work(), time.thread_time() - began
 
 
-def _replay(fold: Fold, events: Sequence[Any]) -> None:
+def _replay(state: PolicyState, events: Sequence[Any], *, points: bool = True) -> None:
     for event in events:
-        fold.apply(event)
+        state.apply(event)
+        if points and state.is_point_due():
+            state.add_point()
 
 
-def rehearse(fold: Fold) -> None:
+def rehearse(state: PolicyState) -> None:
     """Let a copy of the policy do once all that requests can make it do, so that no request waits for a compiler."""
-    copy = Fold.from_bytes(fold.recipe, fold.to_bytes())
-    turn = Turn(copy, clock.steady(), {}, {})
+    copy = PolicyState.from_bytes(state.recipe, state.to_bytes())
+    step = Step(copy, clock.steady(), {}, {})
     copy.status = "running"
     given: dict[str, Any] = {}
     if copy.recipe.create.features is not msgspec.UNSET:
         try:
             given = {"rows": [dict.fromkeys(map(str, copy.recipe.features.columns)) for _ in copy.names]}
         except Refused:
-            return  # where rows cannot be read, nobody can ask
+            return  # where rows cannot be read, no decision can be asked for
     elif copy.contextual:
         given = {"contexts": [[0.0] * int(copy.recipe.create.dimension) for _ in copy.names]}  # type: ignore[arg-type]
     asked = [Decide(**given) for _ in range(3)]
@@ -763,12 +785,13 @@ def rehearse(fold: Fold) -> None:
         asked.append(Decide(exclude=[copy.names[int((~copy.retired).argmax())]]))
     keys = []
     for one in ([asked[0]], asked[1:]):
-        turn.decide([[request] for request in one])
+        step.decide([[request] for request in one])
     keys = list(copy.open)[-len(asked) :]
     for place, key in enumerate(keys):
         shown = [copy.names[arm] for arm in copy.open[key].show]
         value = min(max(0.0, copy.low), copy.high)
-        turn.reward(Reward(decision=key, rewards=dict.fromkeys(shown[: 1 + place % 2], value)))
+        step.reward(Reward(decision=key, rewards=dict.fromkeys(shown[: 1 + place % 2], value)))
         if key in copy.open:
-            turn.reward(Reward(decision=key, rewards={}, last=True))
+            step.reward(Reward(decision=key, rewards={}, last=True))
     copy.digest()
+    copy.add_point()

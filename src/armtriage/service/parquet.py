@@ -11,9 +11,9 @@ import numpy as np
 
 from armtriage.service import events as log
 from armtriage.service.events import Event, Rewarded, unpack
-from armtriage.service.fold import Fold, learnt, unbits
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
+from armtriage.service.state import PolicyState, learnt, unbits
 from armtriage.service.stores import PolicyRow, Store
 
 __all__ = ["State", "export"]
@@ -31,9 +31,9 @@ class State(NamedTuple):
     closed_before: int
 
     @classmethod
-    def of(cls, fold: Fold) -> State:
+    def of(cls, state: PolicyState) -> State:
         """Return it, as it is now."""
-        return cls(fold.head, list(fold.names), fold.closed_before)
+        return cls(state.head, list(state.names), state.closed_before)
 
 
 async def export(store: Store, row: PolicyRow, state: State, after: int, limit: int) -> bytes:

@@ -11,6 +11,8 @@ import contextlib
 import hashlib
 import secrets
 import time
+from collections import Counter
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
@@ -18,13 +20,13 @@ from msgspec.structs import replace
 
 from armtriage.service import clock
 from armtriage.service.messages import Decide, DecideBatch, Message, encode, read
+from armtriage.service.step import UNLOGGED, Reply, new_id
 from armtriage.service.stores import Store, StoreError
-from armtriage.service.turn import Reply, new_id
 
-__all__ = ["HANDED", "Peers", "named"]
+__all__ = ["HANDED", "Peers", "counts_header", "named"]
 
 HANDED = b"x-armtriage-handed"
-"""The header of a request that another server hands over, which is not handed on."""
+"""The header of a request that another server hands over, which is not handed on; its answer says what to count."""
 
 _PATIENCE = 0.5  # seconds that a peer has for an answer
 _SHUNNED = 2.0  # seconds for which one that had none is not asked
@@ -85,22 +87,27 @@ class Peers:
             chosen = self._owners[policy] = max(self._urls, key=lambda one: _weight(policy, one))
         return None if chosen == self.id or self._shunned.get(chosen, 0.0) > time.monotonic() else chosen
 
-    async def hand_over(self, owner: str, path: str, key: bytes | None, body: bytes) -> tuple[Reply | None, bool]:
-        """Return the answer of another server, or None if this one must answer; and whether the other may have, too."""
+    async def hand_over(
+        self, owner: str, path: str, key: bytes | None, body: bytes
+    ) -> tuple[Reply | None, Counter[str] | None]:
+        """Return the answer of another server, or None if this one must answer, and what to count of it.
+
+        If this one must answer, and the other may have answered, too, there is a counter for what both count.
+        """
         try:
             async with asyncio.timeout(_PATIENCE):
-                reply = await self._ask(self._urls[owner], path, key, body)
+                reply, counts = await self._ask(self._urls[owner], path, key, body)
         except (OSError, EOFError, ValueError, KeyError, TimeoutError) as error:
             self._shunned[owner] = time.monotonic() + _SHUNNED
-            return None, not isinstance(error, ConnectionRefusedError)
+            return None, None if isinstance(error, ConnectionRefusedError) else Counter()
         # One that still loads the policy, or has not seen yet that it was made, is not the one to ask.
         absent = any(reply.status == status and code in reply.body for status, code in _NOT_THERE)
-        return (None, False) if absent else (reply, False)
+        return (None, None) if absent else (reply, counts)
 
-    async def _ask(self, url: str, path: str, key: bytes | None, body: bytes) -> Reply:
+    async def _ask(self, url: str, path: str, key: bytes | None, body: bytes) -> tuple[Reply, Counter[str]]:
         idle = self._idle.setdefault(url, [])
         address = urlsplit(url)
-        while idle and idle[-1][0].at_eof():  # the other has closed it, since nobody used it for long
+        while idle and idle[-1][0].at_eof():  # the other has closed it, since it was not used for long
             idle.pop()[1].close()
         reader, writer = idle.pop() if idle else await asyncio.open_connection(address.hostname, address.port or 80)
         try:
@@ -108,16 +115,17 @@ class Peers:
             if key is not None:
                 head += [b"authorization: ", key, b"\r\n"]
             writer.write(b"".join([*head, b"content-length: %d\r\n\r\n" % len(body), body]))
-            status, length, stays = _head_of(await reader.readuntil(b"\r\n\r\n"))
-            reply = Reply(status, await reader.readexactly(length))
+            status, headers = _head_of(await reader.readuntil(b"\r\n\r\n"))
+            reply = Reply(status, await reader.readexactly(int(headers[b"content-length"])))
+            counts = _counts_in(headers.get(HANDED, b""))
         except BaseException:
             writer.close()
             raise
-        if stays and len(idle) < _IDLE:
+        if headers.get(b"connection") != b"close" and len(idle) < _IDLE:
             idle.append((reader, writer))
         else:
             writer.close()
-        return reply
+        return reply, counts
 
 
 def _weight(policy: str, server: str) -> bytes:
@@ -125,7 +133,7 @@ def _weight(policy: str, server: str) -> bytes:
 
 
 def named(kind: type[Message], body: bytes) -> bytes:
-    """Return a request in which every decision has an id, so that whoever answers in the end makes no second one."""
+    """Return a request in which every decision has an id, so that no second one is made in the end."""
     if kind is Decide:
         return encode(_with_id(read(Decide, body or b"{}")))
     if kind is DecideBatch:
@@ -137,9 +145,21 @@ def _with_id(request: Decide) -> Decide:
     return replace(request, id=new_id(clock.steady(), secrets.token_bytes(5))) if request.id is UNSET else request
 
 
-def _head_of(head: bytes) -> tuple[int, int, bool]:
-    """Return status, length of the body, and whether the connection stays, of an answer."""
+def counts_header(counts: Mapping[str, int]) -> list[tuple[bytes, bytes]]:
+    """Return the header that tells another server what to count of the request that it handed over, if anything."""
+    some = ",".join(f"{name}={count}" for name, count in counts.items() if count)
+    return [(HANDED, some.encode())] if some else []
+
+
+def _counts_in(text: bytes) -> Counter[str]:
+    """Return what a header of `counts_header` says."""
+    found = (one.partition("=") for one in text.decode("ascii").split(",") if one)
+    return Counter({name: int(count) for name, _, count in found if name in UNLOGGED})
+
+
+def _head_of(head: bytes) -> tuple[int, dict[bytes, bytes]]:
+    """Return status and headers of an answer."""
     first, *lines = head[:_SMALL].split(b"\r\n")
     pairs = (line.partition(b":") for line in lines if line)
     headers = {name.strip().lower(): value.strip().lower() for name, _, value in pairs}
-    return int(first.split(b" ", 2)[1]), int(headers[b"content-length"]), headers.get(b"connection") != b"close"
+    return int(first.split(b" ", 2)[1]), headers

@@ -39,7 +39,7 @@ def protocol() -> Any:
         for name, parameters in _RELIED_ON.items():
             if " ".join(inspect.signature(getattr(parent, name)).parameters) != parameters:
                 raise TypeError(f"HttpToolsProtocol.{name} of uvicorn is not as it was")
-        return import_module("armtriage.service.connection").Door
+        return import_module("armtriage.service.connection").NewConnection
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         text = (
             f"uvicorn {version('uvicorn')} differs from what is tested ({error}): it reads connections in its own way"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +12,7 @@ import numpy as np
 from msgspec import UNSET
 
 from armtriage.catalogue import POLICIES, parameters_of, policy_kinds, policy_parameters
-from armtriage.decisions import (
-    DecisionSet,
-    Explicit,
-    Knapsack,
-    Matchings,
-    PartitionMatroid,
-    Paths,
-    SpanningTrees,
-)
+from armtriage.decisions import SETS, DecisionSet
 from armtriage.graphs import FeedbackGraph
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.service.messages import Arm, Create, DecisionFamily, FeatureFacts, Feedback
@@ -31,14 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Recipe"]
 
-_FAMILIES: Mapping[str, tuple[type[DecisionSet], tuple[str, ...]]] = {
-    "partition": (PartitionMatroid, ("groups", "capacities")),
-    "matchings": (Matchings, ("left", "right", "edges", "size")),
-    "spanning_trees": (SpanningTrees, ("n_nodes", "edges")),
-    "paths": (Paths, ("n_nodes", "edges", "source", "target")),
-    "knapsack": (Knapsack, ("weights", "capacity")),
-    "explicit": (Explicit, ("decisions",)),
-}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = 30 * 86400
 # Described by fields of their own.
@@ -87,7 +71,7 @@ class Recipe:
         self._check_fit()
 
     def _take_features(self) -> None:
-        """Write down what features make of a policy, so that whoever replays its log needs none."""
+        """Write down what features make of a policy, so that a replay of its log needs none."""
         create, made = self.create, self.features
         if create.dimension is not UNSET and create.dimension != made.dimension:
             raise Refused("invalid", f"dimension must be left out beside features, which make {made.dimension} numbers")
@@ -210,7 +194,8 @@ def _graph(feedback: Feedback, names: list[str]) -> FeedbackGraph:
 
 
 def _family(family: DecisionFamily, n_arms: int) -> DecisionSet:
-    kind, accepted = _FAMILIES[family.kind]
+    kind: Callable[..., DecisionSet] = SETS[family.kind]
+    accepted = [name for name in parameters_of(kind) if name in family.__struct_fields__]
     given = {
         name: getattr(family, name)
         for name in family.__struct_fields__

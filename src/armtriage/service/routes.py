@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,7 +11,6 @@ import msgspec
 
 from armtriage.service import parquet, views
 from armtriage.service.events import DECISION
-from armtriage.service.fold import Fold
 from armtriage.service.messages import (
     Answer,
     Answers,
@@ -33,7 +33,8 @@ from armtriage.service.messages import (
 from armtriage.service.metrics import write_text
 from armtriage.service.refusal import Refused, quoted
 from armtriage.service.service import Service
-from armtriage.service.turn import Reply
+from armtriage.service.state import PolicyState
+from armtriage.service.step import Reply
 
 __all__ = ["ROUTES", "Call", "Query", "Route", "Stream"]
 
@@ -51,7 +52,7 @@ class Call(NamedTuple):
     query: Mapping[str, int]
     body: bytes
     authorization: bytes | None = None  # the key, for what takes so long that it may be revoked
-    again: bool = False  # another server was asked before, and may have done it
+    apart: Counter[str] | None = None  # what `UNLOGGED` counts go to, if another server may answer the same request
 
 
 class Stream(NamedTuple):
@@ -93,14 +94,14 @@ async def create(call: Call) -> Reply:
 
 async def policies(call: Call) -> Reply:
     """List the policies."""
-    found = [await views.brief(loop) for loop in list(call.service.loops.values())]
+    found = [await views.brief(call.service, loop) for loop in list(call.service.loops.values())]
     return Reply(200, encode(views.Policies(found)))
 
 
 async def policy(call: Call) -> Reply:
     """Show a policy."""
     loop = call.service.loop(call.name)
-    return Reply(200, encode(await views.full(loop)))
+    return Reply(200, encode(await views.full(call.service, loop)))
 
 
 async def status(call: Call) -> Reply:
@@ -112,14 +113,14 @@ async def status(call: Call) -> Reply:
 async def decide(call: Call) -> Reply:
     """Make a decision."""
     loop = call.service.loop(call.name)
-    reply: Reply = await loop.submit("decide", (read(Decide, call.body or b"{}"),), again=call.again)
+    reply: Reply = await loop.submit("decide", (read(Decide, call.body or b"{}"),), apart=call.apart)
     return reply
 
 
 async def decide_batch(call: Call) -> Reply:
     """Make several decisions."""
     requests = read(DecideBatch, call.body).requests
-    made = await call.service.loop(call.name).submit("decide", requests, again=call.again)
+    made = await call.service.loop(call.name).submit("decide", requests, apart=call.apart)
     bodies = [made.body] if isinstance(made, Reply) else made
     return Reply(200, b'{"decisions":[' + b",".join(bodies) + b"]}")
 
@@ -133,7 +134,7 @@ async def decision(call: Call) -> Reply:
     known = (await call.service.store.history(loop.row.id, [call.id])).get(call.id)
     if known is None or not any(event.kind == DECISION for event in known.events):
         raise unknown
-    return Reply(200, encode(await loop.look(lambda fold: views.decision(fold, known))))
+    return Reply(200, encode(await loop.look(lambda state: views.decision(state, known))))
 
 
 async def reward(call: Call) -> Reply:
@@ -142,9 +143,12 @@ async def reward(call: Call) -> Reply:
     try:
         request = read(Reward, call.body)
     except Refused:
-        await loop.count_rejected()
+        if call.apart is None:
+            await loop.count({"rejected": 1})
+        else:
+            call.apart["rejected"] = 1
         raise
-    return await loop.reward(request, again=call.again)
+    return await loop.reward(request, apart=call.apart)
 
 
 async def reward_batch(call: Call) -> Reply:
@@ -157,7 +161,7 @@ async def reward_batch(call: Call) -> Reply:
             whole.append(read(Reward, one))
         except Refused as refused:
             whole.append(refused)
-    reply: Reply = await loop.submit("rewards", whole, again=call.again)
+    reply: Reply = await loop.submit("rewards", whole, apart=call.apart)
     return reply
 
 
@@ -175,8 +179,10 @@ async def change_arms(call: Call) -> Reply:
 async def digest(call: Call) -> Reply:
     """Return the digest of a policy's state."""
     loop = call.service.loop(call.name)
-    head, make = await loop.look(lambda fold: (fold.head, fold.freeze()))
-    made = await asyncio.to_thread(lambda: Fold.from_bytes(loop.recipe, make()).digest())  # a second for a million
+    head, make = await loop.look(lambda state: (state.head, state.freeze()))
+    made = await asyncio.to_thread(
+        lambda: PolicyState.from_bytes(loop.recipe, make()).digest()
+    )  # a second for a million
     return Reply(200, encode(views.Digest(head, made)))
 
 
@@ -214,10 +220,10 @@ async def stream(call: Call) -> Stream:
         try:
             last, quiet = call.query["after"], 0
             yield b"retry: 1000\n\n"
-            while not loop.gone and not service.leaving and service.doorman.holds(call.authorization, "read"):
-                head = loop.fold.head if loop.fold is not None else last
+            while not loop.gone and not service.leaving and service.access.holds(call.authorization, "read"):
+                head = loop.state.head if loop.state is not None else last
                 if head != last:
-                    found = await views.full(loop)
+                    found = await views.full(service, loop)
                     last, quiet = found.head, 0
                     yield b"id: %d\nevent: policy\ndata: %s\n\n" % (last, encode(found))
                 elif quiet >= _HEARTBEAT:
@@ -258,7 +264,7 @@ async def readyz(call: Call) -> Reply:
 async def metrics(call: Call) -> Reply:
     """Return counters for Prometheus."""
     for loop in list(call.service.loops.values()):
-        await views.brief(loop)
+        await call.service.viewer.view(loop)
     return Reply(200, write_text(call.service.families()))
 
 

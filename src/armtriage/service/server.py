@@ -97,7 +97,7 @@ def _room() -> int:
 async def _serve(service: Service, host: str, port: int, started: Callable[[Service, int], None]) -> None:
     await service.start()
     try:
-        if service.doorman.open and not _is_loopback(host):
+        if service.access.open and not _is_loopback(host):
             raise ValueError(f"host must be this machine's own, such as 127.0.0.1, until there is a key, got {host!r}")
         app = App(service)
         app.site.recorder.start()
@@ -156,7 +156,7 @@ async def _report(server: uvicorn.Server, service: Service, started: Callable[[S
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     started(service, port)
-    facts = {"version": __version__, "port": port, "policies": len(service.loops), "keys": not service.doorman.open}
+    facts = {"version": __version__, "port": port, "policies": len(service.loops), "keys": not service.access.open}
     note(logging.INFO, "started", "The server answers.", **facts)
     before: dict[int, int] = {}
     while True:

@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from armtriage import __version__
 from armtriage.service import clock
-from armtriage.service.keys import Doorman
+from armtriage.service.keys import AccessControl
 from armtriage.service.logs import Seldom, note
 from armtriage.service.loop import Loop
 from armtriage.service.messages import FATES, ODD, Create
@@ -22,11 +22,12 @@ from armtriage.service.peers import Peers
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused, quoted
 from armtriage.service.stores import PolicyRow, Store, StoreError
+from armtriage.service.viewer import Viewer
 
 __all__ = ["Service"]
 
 MOST = 1000  # policies of one server
-_SEEK = 0.25  # seconds between two looks for a policy that nobody here knows
+_SEEK = 0.25  # seconds between two looks for a policy that is not known here
 _REFRESH = 2.0  # seconds between two looks at keys, and at policies that other servers made or deleted
 
 
@@ -42,10 +43,10 @@ class Service:
     """
 
     def __init__(self, store: Store, url: str | None = None) -> None:
-        self.store = store
+        self.store, self.viewer = store, Viewer()
         self.peers = Peers(store, url)
         self.metrics = Metrics()
-        self.doorman = Doorman()
+        self.access = AccessControl()
         self.loops: dict[str, Loop] = {}
         self.refused_keys = Seldom()
         self.watchers = 0
@@ -59,7 +60,7 @@ class Service:
     async def start(self) -> None:
         """Open the store, and begin to load its policies."""
         await self.store.open()
-        self.doorman.update(await self.store.keys())
+        self.access.update(await self.store.keys())
         await self._follow()
         await self.peers.meet()
         self._ticker = asyncio.create_task(self._tick(), name="ticker")
@@ -75,7 +76,7 @@ class Service:
         await self.store.close()
 
     async def _follow(self) -> None:
-        """Serve the policies that the store has, whoever made them; let those go that somebody has deleted."""
+        """Serve the policies that the store has, whichever server made them; let those go that were deleted."""
         before = list(self.loops.values())
         rows = await self.store.policies()
         there = {row.id for row in rows}
@@ -113,7 +114,7 @@ class Service:
                 loop.nudge()
             if seconds % int(_REFRESH) == 0:
                 try:
-                    self.doorman.update(await self.store.keys())
+                    self.access.update(await self.store.keys())
                     if self.store.shared:
                         await self._follow()
                         await self.peers.meet()
@@ -134,7 +135,7 @@ class Service:
             await asyncio.shield(self._seeking)
 
     async def _seek(self) -> None:
-        """Look, but not too often; whoever comes after that needs another look."""
+        """Look, but not too often; a request that comes after that needs another look."""
         await asyncio.sleep(self._sought + _SEEK - time.monotonic())
         self._seeking, self._sought = None, time.monotonic()
         await self._follow()
@@ -194,17 +195,17 @@ class Service:
             return [("", {"policy": policy}, of[name]) for policy, of in counts.items()]
 
         def odd() -> list[Sample]:
-            folds = {name: loop.fold for name, loop in self.loops.items()}
-            raw = [name for name, fold in folds.items() if fold and fold.recipe.create.features is not UNSET]
+            states = {name: loop.state for name, loop in self.loops.items()}
+            raw = [name for name, state in states.items() if state and state.recipe.create.features is not UNSET]
             return [("", {"policy": name, "what": what}, counts[name][what]) for name in raw for what in ODD]
 
         def gauge(what: Any) -> list[Sample]:
-            folds = {name: loop.fold for name, loop in self.loops.items()}
-            return [("", {"policy": name}, what(self.loops[name], fold)) for name, fold in folds.items() if fold]
+            states = {name: loop.state for name, loop in self.loops.items()}
+            return [("", {"policy": name}, what(self.loops[name], state)) for name, state in states.items() if state]
 
         def certified(name: str) -> list[Sample]:
-            seen = {policy: loop.seen for policy, loop in self.loops.items() if loop.seen is not None}
-            held = {policy: getattr(of[2], name) for policy, of in seen.items() if of[2] is not None}
+            seen = {policy: loop.seen[1] for policy, loop in self.loops.items() if loop.seen and not loop.problem}
+            held = {policy: getattr(view.certificate, name) for policy, view in seen.items() if view.certificate}
             return [("", {"policy": policy}, value) for policy, value in held.items() if value is not None]
 
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
@@ -245,9 +246,9 @@ class Service:
             ("armtriage_request_seconds", "histogram", "From receipt to answer.", histogram(one.seconds)),
             ("armtriage_commit_seconds", "histogram", "From decision to stored.", histogram(one.commits)),
             ("armtriage_group_size", "histogram", "Requests that shared a commit.", histogram(one.sizes)),
-            ("armtriage_queue", "gauge", "Requests waiting.", gauge(lambda loop, fold: loop.queued)),
+            ("armtriage_queue", "gauge", "Requests waiting.", gauge(lambda loop, state: loop.queued)),
             ("armtriage_open_decisions", "gauge", "Decisions whose rewards may come.", gauge(lambda _, f: len(f.open))),
-            ("armtriage_head", "gauge", "Events in the log.", gauge(lambda _, fold: fold.head)),
+            ("armtriage_head", "gauge", "Events in the log.", gauge(lambda _, state: state.head)),
             ("armtriage_snapshot_lag", "gauge", "Events since the last snapshot.", gauge(lambda loop, _: loop.lag)),
             ("armtriage_regret_bound", "gauge", "What all decisions have lost at most.", certified("regret_bound")),
             ("armtriage_next_bound", "gauge", "What the next decision loses at most.", certified("next_bound")),

@@ -10,9 +10,9 @@ import msgspec
 
 from armtriage.errors import ArmtriageError
 from armtriage.service.events import Decided, Event
-from armtriage.service.fold import Fold, unbits
 from armtriage.service.loop import CHUNK, load, usable
 from armtriage.service.recipe import Recipe
+from armtriage.service.state import PolicyState, unbits
 from armtriage.service.stores import PolicyRow, Store, StoreError
 
 __all__ = ["check", "drop", "policy_of", "replay"]
@@ -31,17 +31,17 @@ async def check(store: Store) -> tuple[list[str], dict[str, dict[str, Any]]]:
     problems, policies = await store.check(), {}
     for row in await store.policies():
         try:
-            fold = await load(store, row, snapshots=False)
+            state = await load(store, row, snapshots=False)
         except (ValueError, KeyError) as error:
             problems.append(f"{row.name}: the log cannot be replayed: {error}")
             continue
         problems += await _check_snapshots(store, row)
         quick = await load(store, row)
-        if fold.head < row.head:
-            problems.append(f"{row.name}: the log ends at event {fold.head} instead of {row.head}")
-        if quick.head == fold.head and quick.digest() != fold.digest():
+        if state.head < row.head:
+            problems.append(f"{row.name}: the log ends at event {state.head} instead of {row.head}")
+        if quick.head == state.head and quick.digest() != state.digest():
             problems.append(f"{row.name}: the snapshot and the log give different states")
-        policies[row.name] = {"head": fold.head, "digest": fold.digest()}
+        policies[row.name] = {"head": state.head, "digest": state.digest()}
     return problems, policies
 
 
@@ -59,7 +59,7 @@ async def _check_snapshots(store: Store, row: PolicyRow) -> list[str]:
             problems.append(f"{row.name}: the snapshot after event {snapshot.seq} is damaged")
         elif usable(snapshot):
             try:
-                await asyncio.to_thread(Fold.from_bytes, Recipe.read(row.config), snapshot.payload)
+                await asyncio.to_thread(PolicyState.from_bytes, Recipe.read(row.config), snapshot.payload)
             except (ArmtriageError, ValueError, msgspec.MsgspecError) as error:
                 problems.append(f"{row.name}: the snapshot after event {snapshot.seq} cannot be loaded: {error}")
     return problems
@@ -72,22 +72,22 @@ async def replay(store: Store, name: str) -> dict[str, Any]:
     """
     row = await policy_of(store, name)
     recipe = Recipe.read(row.config)
-    fold, own = await asyncio.to_thread(Fold, recipe), await asyncio.to_thread(_OwnMind, recipe)
-    while events := await store.read(row.id, fold.head, CHUNK):
-        await asyncio.to_thread(_compare, fold, own, events)
+    state, own = await asyncio.to_thread(PolicyState, recipe), await asyncio.to_thread(_OwnMind, recipe)
+    while events := await store.read(row.id, state.head, CHUNK):
+        await asyncio.to_thread(_compare, state, own, events)
     different = None if recipe.create.log_contexts == "chosen" else own.different
-    facts = {"head": fold.head, "decisions": fold.decided, "different": different, "digest": fold.digest()}
+    facts = {"head": state.head, "decisions": state.decided, "different": different, "digest": state.digest()}
     return {"policy": name, **facts}
 
 
-class _OwnMind(Fold):
-    """The state in which the policy decides anew, instead of adopting what is logged."""
+class _OwnMind(PolicyState):
+    """The state in which the policy decides again, instead of adopting what is logged."""
 
     different, astray = 0, False
 
     def _decided(self, event: Event, body: Decided) -> None:
         if self.recipe.create.log_contexts == "chosen":
-            super()._decided(event, body)  # without the contexts of the others nobody can decide anew
+            super()._decided(event, body)  # without the contexts of the others no decision can be made again
             return
         given: dict[str, Any] = {}
         if body.eligible is not None:
@@ -98,19 +98,19 @@ class _OwnMind(Fold):
         self.different += self.astray
         self.opened(event.key, decision, event.at)
 
-    def take_over(self, other: Fold) -> None:
+    def take_over(self, other: PolicyState) -> None:
         """Go on from another state."""
         self.policy, self.open, self._queue, self.astray = other.policy, other.open, other._queue, False
         self._more, self._sets, self._more_of_all = other._more, other._sets, other._more_of_all
 
 
-def _compare(fold: Fold, own: _OwnMind, events: Sequence[Event]) -> None:
+def _compare(state: PolicyState, own: _OwnMind, events: Sequence[Event]) -> None:
     """Apply events to both; where the policy would decide otherwise, it goes on from what is logged."""
     for event in events:
-        fold.apply(event)
+        state.apply(event)
         own.apply(event)
         if own.astray:
-            own.take_over(Fold.from_bytes(fold.recipe, fold.to_bytes()))
+            own.take_over(PolicyState.from_bytes(state.recipe, state.to_bytes()))
 
 
 async def drop(store: Store, name: str) -> None:

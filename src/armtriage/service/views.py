@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 
 from armtriage import __version__
-from armtriage.certificate import intervals_of
+from armtriage.certificate import Certificate, in_units, intervals_of
 from armtriage.service import events as log
-from armtriage.service.course import certificate_of
 from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
-from armtriage.service.fold import Fold
 from armtriage.service.loop import Loop
 from armtriage.service.messages import Fact, rfc3339
-from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
+from armtriage.service.state import PolicyState
+from armtriage.service.timeline import finite
+from armtriage.service.view import PolicyView
+from armtriage.service.viewer import view_of
 
 __all__ = ["arms", "brief", "decision", "event", "full", "made", "system", "traffic"]
 
 _SHOWN = 1000  # arms of one answer
-_KEPT = 1.0  # seconds for which a view is good
 _DELTA = 0.05  # what the arms' intervals may fail with, all together
+_STATUS = ("active", "confirmed", "eliminated", None)  # of an arm, by the number of its state; None if it is retired
 
 
 class Live(Struct):
@@ -96,6 +95,11 @@ class CertificateView(Struct):
     contradictions: int
     informative: bool
     needed: int | None
+
+    @classmethod
+    def of(cls, made: Certificate) -> CertificateView:
+        """Return what is shown of a certificate."""
+        return cls(str(made), *(getattr(made, name) for name in cls.__struct_fields__[1:]))
 
 
 class Full(Brief, kw_only=True):
@@ -192,18 +196,19 @@ def _config(loop: Loop) -> dict[str, Any]:
     }
 
 
-async def brief(loop: Loop) -> Brief:
+async def brief(service: Service, loop: Loop) -> Brief:
     """Return a policy for a list; one that is not ready is there, too."""
-    return (await _seen(loop))[0]
+    return _brief(loop, await service.viewer.view(loop))
 
 
-async def full(loop: Loop) -> Full:
+async def full(service: Service, loop: Loop) -> Full:
     """Return all about a policy."""
-    one, certificate = await _seen(loop)
+    view = await service.viewer.view(loop)
     counts = await loop.store.counters(loop.row.id, 0)
     seconds, commits = loop.metrics.seconds[loop.name], loop.metrics.commits[loop.name]
+    made = None if view is None or loop.problem else view.certificate
     return Full(
-        **msgspec.structs.asdict(one),
+        **msgspec.structs.asdict(_brief(loop, view)),
         created=rfc3339(loop.row.created),
         version=__version__,
         config=_config(loop),
@@ -213,114 +218,54 @@ async def full(loop: Loop) -> Full:
         request_p50=seconds.quantile(0.5),
         request_p99=seconds.quantile(0.99),
         commit_p99=commits.quantile(0.99),
-        certificate=certificate,
+        certificate=None if made is None else CertificateView.of(made),
     )
 
 
-async def _seen(loop: Loop) -> tuple[Brief, CertificateView | None]:
-    """Return what the state says, at most a second old: however many look, it is worked out once."""
-    now = time.monotonic()
-    if loop.seen is None or now - loop.seen[0] > _KEPT or loop.seen[1].head == 0:
-        try:
-            if loop.problem:
-                raise Refused("starting")
-            loop.seen = (now, *await loop.look(lambda fold: _look(loop, fold)))
-        except Refused:
-            # The list is there also while the store is not.
-            loop.seen = now, _unready(loop) if loop.seen is None else replace(loop.seen[1], ready=False), None
-    found: tuple[Brief, CertificateView | None] = loop.seen[1:]
-    return found
-
-
-def _unready(loop: Loop) -> Brief:
-    recipe = loop.recipe
-    budget = recipe.create.budget
+def _brief(loop: Loop, view: PolicyView | None) -> Brief:
+    """Return what the list says of a policy, from the view of its state, if there is one."""
+    budget = loop.recipe.create.budget
     return Brief(
         name=loop.name,
-        kind=str(recipe.kind),
-        status="running",
-        ready=False,
-        head=0,
-        decisions=0,
-        open_decisions=0,
-        arms=len(recipe.names),
-        budget=budget if isinstance(budget, int) else 0,
-        triage=None,
-    )
-
-
-def _look(loop: Loop, fold: Fold) -> tuple[Brief, CertificateView | None]:
-    certificate = certificate_of(fold.policy)
-    counts = None
-    if certificate is not None and not fold.contextual:
-        sets = certificate.triage
-        counts = TriageCounts(len(sets.confirmed), len(sets.active), len(sets.eliminated))
-    seen = Brief(
-        name=loop.name,
-        kind=str(fold.recipe.kind),
-        status=fold.status,
+        kind=str(loop.recipe.kind),
+        status="running" if view is None else view.status,
         ready=loop.ready,
-        head=fold.head,
-        decisions=fold.decided,
-        open_decisions=len(fold.open),
-        arms=len(fold.names),
-        budget=fold.policy.budget,
-        triage=counts,
-    )
-    if certificate is None:
-        return seen, None
-    return seen, CertificateView(
-        str(certificate),
-        certificate.confidence,
-        certificate.rounds,
-        certificate.regret_bound,
-        certificate.next_bound,
-        certificate.contradictions,
-        certificate.informative,
-        certificate.needed,
+        head=0 if view is None else view.head,
+        decisions=0 if view is None else view.decisions,
+        open_decisions=0 if view is None else view.open,
+        arms=len(loop.recipe.names if view is None else view.names),
+        budget=view.budget if view is not None else budget if isinstance(budget, int) else 0,
+        triage=None if view is None or view.triage is None else TriageCounts(*view.triage),
     )
 
 
-def arms(fold: Fold) -> Arms:
+def arms(state: PolicyState) -> Arms:
     """Return the arms."""
-    policy, certificate = fold.policy, certificate_of(fold.policy)
-    known, tally = policy.arms, policy.tally
-    states: dict[int, str] = {}
-    if certificate is not None and not fold.contextual:
-        for name in ("confirmed", "active", "eliminated"):
-            states |= dict.fromkeys(getattr(certificate.triage, name).tolist(), name)
-    low, high = fold.low, fold.high
-    flipped = policy.direction == "minimize"
-    ends = None
-    if not fold.contextual:
+    view, policy = view_of(state), state.policy
+    known, tally, sorted_ = policy.arms, policy.tally, view.triage is not None
+    lower = upper = np.full(len(view.names), np.nan)
+    if not state.contextual:
         ends = intervals_of(tally, 1.0 / known.share, _DELTA)
-    found = []
-    for arm, name in enumerate(fold.names[:_SHOWN]):
-        observed = int(tally.counts[arm])
-        share = float(tally.sums[arm]) / observed if observed else None
-
-        def real(unit: float | None) -> float | None:
-            return None if unit is None else low + (high - low) * (1.0 - unit if flipped else unit)
-
-        between = None if ends is None else sorted((real(float(ends[0][arm])), real(float(ends[1][arm]))))  # type: ignore[type-var]
-        found.append(
-            ArmView(
-                name,
-                fold.meta.get(name, {}),
-                bool(known.retired[arm]),
-                int(known.added[arm]),
-                states.get(arm),
-                int(tally.pulls[arm]),
-                observed,
-                None if fold.contextual else real(share),
-                None if between is None else between[0],
-                None if between is None else between[1],
-            )
+        lower, upper = in_units(ends, (state.low, state.high), policy.direction)
+    found = [
+        ArmView(
+            name,
+            state.meta.get(name, {}),
+            bool(known.retired[arm]),
+            int(known.added[arm]),
+            _STATUS[view.states[arm]] if sorted_ else None,
+            int(tally.pulls[arm]),
+            int(tally.counts[arm]),
+            finite(view.means[arm]),
+            finite(lower[arm]),
+            finite(upper[arm]),
         )
-    return Arms(found, len(fold.names), fold.head)
+        for arm, name in enumerate(view.names[:_SHOWN])
+    ]
+    return Arms(found, len(view.names), state.head)
 
 
-def decision(fold: Fold, known: History) -> DecisionView:
+def decision(state: PolicyState, known: History) -> DecisionView:
     """Return a decision, and what came of it."""
     first = next(event for event in known.events if event.kind == log.DECISION)
     body = unpack(first)
@@ -330,25 +275,25 @@ def decision(fold: Fold, known: History) -> DecisionView:
         if one.kind == log.REWARD:
             told = unpack(one)
             for arm, value in zip(told.arms, told.values, strict=True):
-                rewards.setdefault(fold.names[arm], {})[told.reward] = value
+                rewards.setdefault(state.names[arm], {})[told.reward] = value
     late = [
         {"id": stray.reward, "at": rfc3339(one.at), "rewards": stray.rewards}
         for one in known.strays
         for stray in [unpack_stray(one)]
     ]
-    opened = fold.open.get(first.key)
+    opened = state.open.get(first.key)
     mask = None if body.eligible is None else np.unpackbits(np.frombuffer(body.eligible, np.uint8))
     contexts = None
     if body.contexts is not None:
-        contexts = np.frombuffer(body.contexts, "<f8").reshape(-1, int(fold.recipe.create.dimension)).tolist()  # type: ignore[arg-type]
+        contexts = np.frombuffer(body.contexts, "<f8").reshape(-1, int(state.recipe.create.dimension)).tolist()  # type: ignore[arg-type]
     return DecisionView(
         first.key,
         first.seq,
         int(first.number or 0),
         rfc3339(first.at),
-        [fold.names[arm] for arm in body.arms],
-        [fold.names[arm] for arm in shown],
-        None if mask is None else [fold.names[arm] for arm in np.flatnonzero(mask).tolist()],
+        [state.names[arm] for arm in body.arms],
+        [state.names[arm] for arm in shown],
+        None if mask is None else [state.names[arm] for arm in np.flatnonzero(mask).tolist()],
         contexts,
         body.tags or {},
         rewards,

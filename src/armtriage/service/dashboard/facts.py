@@ -1,30 +1,30 @@
-"""What the pages show of a running service: sights are shared by all who look, and take a share of the time at most."""
+"""What the pages show of a running service."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from armtriage import __version__
 from armtriage.service import clock
 from armtriage.service import events as log
-from armtriage.service.course import SHARE, Point
 from armtriage.service.dashboard.health import Check, checks
-from armtriage.service.dashboard.items import items
+from armtriage.service.dashboard.items import asked_for
 from armtriage.service.dashboard.page import as_json
 from armtriage.service.dashboard.recorder import Note, Recorder
-from armtriage.service.dashboard.sight import Sight, cut, look, summary, triage_of
+from armtriage.service.dashboard.summary import cut, summary
 from armtriage.service.events import Event, unpack
-from armtriage.service.fold import Fold, unbits
 from armtriage.service.loop import Loop
 from armtriage.service.messages import FATES
 from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
+from armtriage.service.state import unbits
 from armtriage.service.stores import StoreError
+from armtriage.service.timeline import SHARE
+from armtriage.service.view import PolicyView
 
-__all__ = ["LINES", "MOST_BYTES", "Facts", "View"]
+__all__ = ["LINES", "MOST_BYTES", "Facts"]
 
 LINES = 50
 """Lines of the log on the page."""
@@ -33,50 +33,22 @@ MOST_BYTES = 2000
 """Bytes of the document that a listener gets in a second."""
 
 _ROWS = 100  # policies on a page of the list
-_FRESH = 1.0  # seconds for which a sight is good
 _MINUTES = 90
 _NAMES = 8  # arms that a line of the log names
 
 
-@dataclass(frozen=True)
-class View:
-    """A policy's state at one time."""
-
-    sight: Sight
-    head: int
-    status: str
-    open: int
-    oldest: int | None  # when the oldest open decision was made
-    points: Sequence[Point]
-
-
 class Facts:
-    """Gathers what the pages show; the states are looked at for at most a twentieth of the time."""
+    """Gathers what the pages show."""
 
     def __init__(self, service: Service, recorder: Recorder) -> None:
         self.service, self.recorder = service, recorder
-        self._views: dict[int, tuple[float, View]] = {}
-        self._free_at = 0.0  # when the next look is within the share
         self._kept: dict[tuple[int, str], tuple[float, Any]] = {}
         self._live: dict[str, tuple[float, bytes]] = {}
 
-    async def view(self, loop: Loop) -> View | None:
-        """Return the state, at most a second old where time allows; None if there is none yet."""
+    async def view(self, loop: Loop) -> PolicyView | None:
+        """Return what is known of a policy; pages take a twentieth of the time at most."""
         loop.want()
-        now, known = time.monotonic(), self._views.get(loop.row.id)
-        if known is not None and (now - known[0] < _FRESH or now < self._free_at):
-            return known[1]
-        if loop.problem:
-            return None if known is None else known[1]
-        try:
-            found: tuple[View, float] = await loop.look(_look)
-        except Refused:
-            return None if known is None else known[1]
-        (view, cost), done = found, time.monotonic()
-        # All looks together: cheap ones of many policies count as dear ones of one, with a second's worth in advance.
-        self._free_at = max(self._free_at, done - _FRESH) + cost / SHARE
-        self._views[loop.row.id] = done, view
-        return view
+        return await self.service.viewer.view(loop, SHARE)
 
     async def _keep(self, policy: int, what: str, seconds: float, read: Any) -> Any:
         """Return what the store says, asked at most every so many seconds; what it said before, if it fails."""
@@ -121,9 +93,9 @@ class Facts:
         names = ("decisions", "expired", *FATES)
         return {name: stored.get(name, 0) + max(counts[name] - then.get(name, 0), 0) for name in names}
 
-    async def _health(self, loop: Loop, view: View | None) -> list[Check]:
+    async def _health(self, loop: Loop, view: PolicyView | None) -> list[Check]:
         facts = await self._keep(0, "store", 10.0, self.service.store.facts) or {}
-        made = None if view is None else view.sight.certificate
+        made = None if view is None else view.certificate
         contradictions = None if made is None else int(made.contradictions)
         return checks(loop, self.recorder, contradictions, facts, await self._minutes(loop))
 
@@ -135,7 +107,7 @@ class Facts:
 
     async def _row(self, loop: Loop) -> dict[str, Any]:
         view = await self.view(loop)
-        made = None if view is None else view.sight.certificate
+        made = None if view is None else view.certificate
         alarms = [one for one in await self._health(loop, view) if one.level in ("warn", "bad")]
         each = None
         if made is not None and made.rounds and made.informative:
@@ -146,13 +118,13 @@ class Facts:
             "ready": loop.ready,
             "kind": str(loop.recipe.kind),
             "rate": round(self.recorder.pulse(loop.name).rates()[0], 2),
-            "decisions": 0 if view is None else view.sight.decisions,
-            "arms": len(loop.recipe.names) if view is None else int(view.sight.live.size),
-            "budget": 0 if view is None else view.sight.budget,
+            "decisions": 0 if view is None else view.decisions,
+            "arms": len(loop.recipe.names) if view is None else int(view.live.size),
+            "budget": 0 if view is None else view.budget,
             "each": None if each is None or each == float("inf") else each,
             "certified": made is not None,
             "informative": made is not None and bool(made.informative or made.contradictions),
-            "triage": None if view is None else triage_of(view.sight),
+            "triage": None if view is None or view.triage is None else list(view.triage),
             "alarms": [[one.level, one.title] for one in alarms],
         }
 
@@ -171,7 +143,7 @@ class Facts:
             "traffic": await self._traffic(loop),
             "course": [] if view is None else [list(one) for one in view.points],
             "log": await self.lines(loop, LINES),
-            "items": None if view is None else _items(view.sight, chosen),
+            "items": None if view is None else asked_for(view, chosen),
         }
         return facts
 
@@ -180,9 +152,9 @@ class Facts:
         view = await self.view(self.service.loop(name))
         if view is None:
             raise Refused("starting")
-        return _items(view.sight, chosen)
+        return asked_for(view, chosen)
 
-    async def _numbers(self, loop: Loop, view: View | None, whole: bool) -> dict[str, Any]:
+    async def _numbers(self, loop: Loop, view: PolicyView | None, whole: bool) -> dict[str, Any]:
         """Return the numbers that change."""
         pulse, now = self.recorder.pulse(loop.name), clock.steady()
         seconds = loop.metrics.seconds[loop.name]
@@ -199,7 +171,7 @@ class Facts:
         }
         if view is None:
             return facts | {"status": "loading"}
-        known = summary(view.sight)
+        known = summary(view)
         if not whole:
             known = {key: known[key] for key in ("decisions", "triage", "certificate", "value", "arms", "live")}
         return facts | {
@@ -227,14 +199,14 @@ class Facts:
 
     async def lines(self, loop: Loop, count: int) -> list[dict[str, Any]]:
         """Return the last lines of the log, newest first: events, and what became of requests that are none."""
-        head = 0 if loop.fold is None else loop.fold.head
+        head = 0 if loop.state is None else loop.state.head
 
         async def read() -> Sequence[Event]:
             return await loop.store.read(loop.row.id, max(head - count, 0), count)
 
         events = await self._keep(loop.row.id, f"lines {count}", 0.9, read) or ()
-        fold = loop.fold
-        names = fold.names if fold is not None else loop.recipe.names
+        state = loop.state
+        names = state.names if state is not None else loop.recipe.names
         found = [_line(event, names) for event in events] + [
             _noted(note) for note in list(self.recorder.pulse(loop.name).notes)[-count:]
         ]
@@ -319,7 +291,7 @@ class Facts:
                     "rate": round(pulse.rates()[0], 2),
                     "queue": loop.queued,
                     "lag": loop.lag,
-                    "head": 0 if loop.fold is None else loop.fold.head,
+                    "head": 0 if loop.state is None else loop.state.head,
                     "commit": [None if one is None else round(1e3 * one, 2) for one in (half, most)],
                     "group": round(sizes.total / max(sum(sizes.counts), 1), 1),
                 }
@@ -335,26 +307,6 @@ class Facts:
             "watchers": self.service.watchers,
             "rows": rows,
         }
-
-
-def _look(fold: Fold) -> tuple[View, float]:
-    began = time.thread_time()
-    sight, oldest = look(fold.policy, fold.course), fold.oldest()
-    since = None if oldest is None else oldest.at
-    view = View(sight, fold.head, fold.status, len(fold.open), since, list(fold.course.points))
-    return view, time.thread_time() - began
-
-
-def _items(sight: Sight, chosen: Mapping[str, str]) -> dict[str, Any]:
-    page = chosen.get("page", "0")
-    return items(
-        sight,
-        sort=chosen.get("sort", "mean"),
-        up=chosen.get("up") == "1",
-        search=chosen.get("search", "")[:128],
-        state=chosen.get("state", ""),
-        page=int(page) if page.isascii() and page.isdigit() and len(page) < 8 else 0,
-    )
 
 
 def _line(event: Event, names: Sequence[str]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def _ready(loop: Loop) -> Check | None:
         return Check("bad", "The disk is full", "Requests get 507 until there is room; what was acknowledged is kept.")
     if loop.trouble == "loading":
         return Check("warn", "Loading", "The state is being made from the log; decisions wait until it is there.")
-    return Check("bad", "The store does not answer", "Requests get 503; the state is made anew when it answers again.")
+    return Check("bad", "The store does not answer", "Requests get 503; the state is rebuilt when it answers again.")
 
 
 def _drift(contradictions: int | None) -> Check:

@@ -1,4 +1,4 @@
-"""What a server's counters did of late, second by second."""
+"""What a server's counters did recently, second by second."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Second(NamedTuple):
 
 
 class Pulse:
-    """What one policy's counters did of late."""
+    """What one policy's counters did in the last minute and hours."""
 
     def __init__(self) -> None:
         self.seconds: deque[_Second] = deque(maxlen=61)
@@ -79,7 +79,7 @@ class Pulse:
             self._minute, self._at_minute = minute, now.seconds
 
     def rates(self, over: int = 10) -> tuple[float, float]:
-        """Return decisions and rewards a second, of late."""
+        """Return decisions and rewards a second, in the last seconds."""
         if len(self.seconds) < 2:
             return 0.0, 0.0
         last, first = self.seconds[-1], self.seconds[max(len(self.seconds) - 1 - over, 0)]

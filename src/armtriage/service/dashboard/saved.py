@@ -14,9 +14,10 @@ from armtriage import __version__
 from armtriage.errors import ArmtriageError
 from armtriage.policies import Policy
 from armtriage.service.dashboard import session
-from armtriage.service.dashboard.items import items
+from armtriage.service.dashboard.items import asked_for
 from armtriage.service.dashboard.page import HEADERS, as_json, headers, render
-from armtriage.service.dashboard.sight import Sight, look, summary
+from armtriage.service.dashboard.summary import summary
+from armtriage.service.view import PolicyView, look
 
 __all__ = ["Saved", "SavedServer"]
 
@@ -37,11 +38,11 @@ class Saved:
     def _read(self) -> None:
         at = self.path.stat().st_mtime_ns
         policy = Policy.load(self.path)
-        self.sight: Sight = look(policy)
-        self.at, self._open = at, len(policy.open_decisions)
+        self.view = look(policy, open=len(policy.open_decisions), head=at, status="saved")
+        self.at = at
         self._file = {"name": self.path.name, "saved": at // 10**6, "seed": policy.seed, "digest": policy.digest()}
 
-    def current(self) -> Sight:
+    def current(self) -> PolicyView:
         """Return what is known now; a file that is being replaced, or is no policy any more, changes nothing."""
         with self._lock:
             try:
@@ -49,7 +50,7 @@ class Saved:
                     self._read()
             except (OSError, ValueError, ArmtriageError):
                 pass
-            return self.sight
+            return self.view
 
     def page(self, chosen: Mapping[str, str]) -> dict[str, Any]:
         """Return all that the page shows."""
@@ -67,20 +68,13 @@ class Saved:
 
     def numbers(self) -> dict[str, Any]:
         """Return what changes with the file."""
-        facts = {"name": self.path.stem, "now": time.time_ns() // 10**6, "ready": True, "status": "saved"}
-        return facts | {"open": self._open, "oldest": None, "head": self.at, **summary(self.current())}
+        view = self.current()
+        facts = {"name": self.path.stem, "now": time.time_ns() // 10**6, "ready": True, "status": view.status}
+        return facts | {"open": view.open, "oldest": view.oldest, "head": view.head, **summary(view)}
 
     def items(self, chosen: Mapping[str, str]) -> dict[str, Any]:
         """Return a page of the arms."""
-        page = chosen.get("page", "0")
-        return items(
-            self.current(),
-            sort=chosen.get("sort", "mean"),
-            up=chosen.get("up") == "1",
-            search=chosen.get("search", "")[:128],
-            state=chosen.get("state", ""),
-            page=int(page) if page.isascii() and page.isdigit() and len(page) < 8 else 0,
-        )
+        return asked_for(self.current(), chosen)
 
 
 class SavedServer(ThreadingHTTPServer):

@@ -46,7 +46,7 @@ class Answer(NamedTuple):
 
 
 class Who(NamedTuple):
-    """Who looks: nobody yet, everybody while there is no key, or the holder of one."""
+    """Who looks: not known yet, everyone while there is no key, or the holder of one."""
 
     scopes: frozenset[str]
     label: str
@@ -119,7 +119,7 @@ class Site:
             view = await self.facts.view(self.service.loop(name))
             if view is None:
                 raise Refused("starting")
-            text = await asyncio.to_thread(lambda: csv_of(table(view.sight)))
+            text = await asyncio.to_thread(lambda: csv_of(table(view)))
             kept = (b"content-disposition", b'attachment; filename="items.csv"')
             return Answer(200, text, [(b"content-type", b"text/csv; charset=utf-8"), kept, *HEADERS])
         raise Refused("not_found", "There is no such address.")
@@ -156,8 +156,8 @@ class Site:
 
     def _who(self, scope: Scope) -> Who:
         """Return who asks, by the key of the cookie or of the header."""
-        doorman = self.service.doorman
-        if doorman.open:
+        access = self.service.access
+        if access.open:
             host = next((value for name, value in scope["headers"] if name == b"host"), b"")
             if not session.is_local(host):
                 # A name of somebody else's that leads to this machine would let his page read this one.
@@ -168,7 +168,7 @@ class Site:
         if given is None and key is None:
             return Who(frozenset(), "", False)
         try:
-            row = doorman.holder(given or b"Bearer " + (key or b""), _address(scope))
+            row = access.holder(given or b"Bearer " + (key or b""), _address(scope))
         except Refused as refused:
             if refused.status == 429:
                 raise
@@ -182,7 +182,7 @@ class Site:
             return Answer(200, b"{}", [(b"set-cookie", session.no_cookie()), *_JSON])
         given = (await _body(receive)).get("key")
         key = given.strip() if isinstance(given, str) else ""
-        row = self.service.doorman.holder(b"Bearer " + key.encode("ascii", "replace"), _address(scope))
+        row = self.service.access.holder(b"Bearer " + key.encode("ascii", "replace"), _address(scope))
         if "read" not in row.scopes.split(","):
             raise Refused("forbidden", "The key may not read; one with the scope read is needed.")
         secure = any(name == b"x-forwarded-proto" and value == b"https" for name, value in scope["headers"])
@@ -198,7 +198,7 @@ class Site:
         if scope["method"] == "DELETE":
             if not await store.revoke_key(name, clock.wall()):
                 raise Refused("not_found", "There is no such key.")
-            self.service.doorman.update(await store.keys())
+            self.service.access.update(await store.keys())
             return _json({})
         body = await _body(receive)
         scopes, label, rate = body.get("scopes"), body.get("label", ""), body.get("rate", 100)
@@ -214,7 +214,7 @@ class Site:
         except (ValueError, OverflowError) as error:
             raise Refused("invalid", said(error)) from None
         await store.put_key(row)
-        self.service.doorman.update(await store.keys())
+        self.service.access.update(await store.keys())
         return _json({"key": text, "id": row.id})
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:

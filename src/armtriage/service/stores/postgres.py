@@ -37,7 +37,7 @@ _MIGRATING = 4711  # the advisory lock under which tables are made
 _OLDEST = 140000
 _ANSWER = 5.0  # seconds after which an answer is not waited for any more
 _EVENTS = "seq, kind, key, turn, number, at, body"
-_MISSED = 2000  # events that are read while the log is locked; whoever lacks more reads them before
+_MISSED = 2000  # events that are read while the log is locked; a server that lacks more reads them before
 _LATELY = 6_000_000  # microseconds after which a server that says nothing is taken for gone
 _DURABLE = """SELECT set_config('synchronous_commit', CASE said WHEN 'off' THEN 'on' ELSE said END, false)
 FROM current_setting('synchronous_commit') AS said"""
@@ -265,7 +265,7 @@ class PostgresStore:
         return bool(await self._run("UPDATE api_key SET revoked = coalesce(revoked, %s) WHERE id = %s", (now, key)))
 
     async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
-        """Note that a server is there, and return the names and addresses of all that have been seen of late."""
+        """Note that a server is there, and return the names and addresses of all that have been seen recently."""
         rows = await self._all(_MEET, (worker, url, _LATELY, 100 * _LATELY))
         return [(str(name), str(address)) for name, address in rows]
 

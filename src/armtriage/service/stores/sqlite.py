@@ -75,13 +75,11 @@ class SqliteStore:
 
     async def open(self) -> None:
         """Make or migrate the tables; refuse a file that another server owns, or that is newer than this program."""
-        if not self._may_create and not self.path.exists():
-            raise StoreError(f"there is no store {self.path}; --create makes one")
+        if not (self.owned and self._may_create) and not self.path.exists():
+            raise StoreError(f"there is no store {self.path}; armtriage serve --create makes one")
         if self.owned:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(self.path)
-        elif not self.path.exists():
-            raise StoreError(f"there is no store {self.path}")
         if (names := self.path.stat().st_nlink) > 1:
             # Under another name SQLite would not find the journal, and so neither the last commits nor who holds it.
             await self.close()
@@ -487,7 +485,7 @@ class SqliteStore:
 
 
 class _SqliteGroup:
-    """A group on a log that nobody else writes."""
+    """A group on a log that has no other writer."""
 
     missed: Sequence[Event] = ()
 
@@ -518,7 +516,7 @@ class _SqliteGroup:
             return base + len(write.events)
 
         def settle(_: Any, problem: BaseException | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits any more
                 loop.call_soon_threadsafe(_settle, future, problem)
 
         self._store._put((work, settle, policy, base))
@@ -536,7 +534,7 @@ def _settle(future: asyncio.Future[None], problem: BaseException | None) -> None
 def _resolve(waiting: Any, value: Any, problem: BaseException | None) -> None:
     if not isinstance(waiting, Future):
         waiting(value, problem)
-    elif waiting.set_running_or_notify_cancel():  # else whoever asked has gone
+    elif waiting.set_running_or_notify_cancel():  # else the caller has gone
         if problem is None:
             waiting.set_result(value)
         else:

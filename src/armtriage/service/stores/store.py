@@ -75,7 +75,7 @@ class KeyRow(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A policy's state after the event `seq`: a cache, which can be made anew from the log."""
+    """A policy's state after the event `seq`: a cache, which can be rebuilt from the log."""
 
     seq: int
     version: str
@@ -115,7 +115,7 @@ class Group(Protocol):
         """Return the histories of decisions."""
 
     def commit(self, write: Write) -> Awaitable[None]:
-        """Write all or nothing; `StoreError` says that it failed, or that nobody knows. The calls keep their order."""
+        """Write all or nothing; `StoreError` says that it failed, or may have. The calls keep their order."""
 
     async def stay(self) -> None:
         """Show that the group is at work; one that does not for a second and a half may lose the end of the log."""
@@ -192,7 +192,7 @@ class Store(Protocol):
         """Revoke a key; False if there is none."""
 
     async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
-        """Note that a server is there, and return the names and addresses of all that have been seen of late."""
+        """Note that a server is there, and return the names and addresses of all that have been seen recently."""
 
     async def part(self, worker: str) -> None:
         """Forget a server."""

@@ -278,7 +278,7 @@ function policyPage(facts, act) {
           empty(
             "The policy is being loaded",
             p.problem === "store"
-              ? "The store does not answer; the state is made anew when it does."
+              ? "The store does not answer; the state is rebuilt when it does."
               : "Its state is made from the log, and its kernels are compiled. This page shows it when it is ready.",
           ),
         )

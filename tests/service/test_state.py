@@ -8,15 +8,15 @@ pytest.importorskip("msgspec")
 
 from armtriage.service import events as log
 from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Rewarded
-from armtriage.service.fold import Fold
 from armtriage.service.messages import Create, read
 from armtriage.service.recipe import Recipe
+from armtriage.service.state import PolicyState
 
 
 @pytest.mark.parametrize("kind", ["guarded_thompson", "thompson", "elimination"])
 def test_a_replay_learns_rewards_of_decisions_that_are_older_than_an_arm(kind: str) -> None:
     recipe = Recipe(Create(name="slate", arms=["tea", "milk", "jam"], budget=1, seed=7, policy={"kind": kind}))
-    live, replayed = Fold(recipe), Fold(recipe)
+    live, replayed = PolicyState(recipe), PolicyState(recipe)
     arms = [live.recipe.make().ask().arms.tolist() for _ in range(2)]
     bodies = [
         (log.DECISION, "a", 0, 0, Decided(arms[0], None, b"")),
@@ -31,15 +31,15 @@ def test_a_replay_learns_rewards_of_decisions_that_are_older_than_an_arm(kind: s
         assert live.policy.unsound() == ""
         replayed.apply(event)
     assert replayed.digest() == live.digest()
-    assert Fold.from_bytes(recipe, replayed.to_bytes()).digest() == live.digest()
+    assert PolicyState.from_bytes(recipe, replayed.to_bytes()).digest() == live.digest()
     assert replayed.policy.tally.counts.sum() == 1
 
 
 def test_a_log_of_before_may_have_retired_all_decisions_of_a_set() -> None:
     decisions = b'{"kind": "explicit", "decisions": [[0, 1], [2, 3]]}'
     create = b'{"name": "set", "arms": ["a", "b", "c", "d"], "seed": 7, "decisions": ' + decisions + b"}"
-    fold = Fold(Recipe(read(Create, create)))
+    state = PolicyState(Recipe(read(Create, create)))
     for seq, body in enumerate((ArmsChanged([], ["a", "c"], [], {}), ArmsChanged([], [], ["a"], {})), 1):
-        fold.apply(Event(seq, log.ARMS, "", seq, None, seq, log.pack(body)))
-        assert fold.retired.tolist() == [seq == 1, False, True, False]
-    assert fold.policy.ask().names == ("a", "b")
+        state.apply(Event(seq, log.ARMS, "", seq, None, seq, log.pack(body)))
+        assert state.retired.tolist() == [seq == 1, False, True, False]
+    assert state.policy.ask().names == ("a", "b")

@@ -1,4 +1,4 @@
-"""Course: how what is known of a policy came about, at a few hundred of its decisions."""
+"""Timeline: how what is known of a policy came about, at a few hundred of its decisions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.certificate import Certificate
 from armtriage.policies import ContextualPolicy, Policy
 
-__all__ = ["MOST", "SHARE", "Course", "Point", "certificate_of"]
+__all__ = ["MOST", "SHARE", "Point", "Timeline", "certificate_if_any", "finite"]
 
 MOST = 300
 """The most points that are kept."""
@@ -24,7 +25,7 @@ SHARE = 0.05
 _STEP = 0.05  # a point whenever there are so many more decisions
 _FEWEST = 5  # but not more often than this
 _CHEAP = 0.005  # seconds of a look that need no pause after it, since points become ever rarer
-_RECENT = 1000  # decisions after which the pulls are noted, for the share of late
+_RECENT = 1000  # decisions after which the pulls are noted, for the shares of the latest
 
 
 class Point(NamedTuple):
@@ -39,13 +40,13 @@ class Point(NamedTuple):
     eliminated: int | None
 
 
-def certificate_of(policy: Policy) -> Any:
+def certificate_if_any(policy: Policy) -> Certificate | None:
     """Return the policy's certificate; None if its kind has none, or it was made without.
 
     Examples
     --------
     >>> from armtriage import C2UCB, GuardedThompson
-    >>> certificate_of(GuardedThompson(3, budget=1)).rounds, certificate_of(C2UCB(3, dimension=2, budget=1))
+    >>> certificate_if_any(GuardedThompson(3, budget=1)).rounds, certificate_if_any(C2UCB(3, dimension=2, budget=1))
     (0, None)
     """
     if getattr(policy, "certified", True) is False:
@@ -61,7 +62,7 @@ def finite(number: float | None) -> float | None:
     return None if number is None or not np.isfinite(number) else float(number)
 
 
-class Course:
+class Timeline:
     """Points at numbers of decisions that grow by a twentieth, so that any history has a few hundred.
 
     They are not part of the state: two servers with the same log may have looked at different times.
@@ -69,12 +70,12 @@ class Course:
     Examples
     --------
     >>> from armtriage import GuardedThompson
-    >>> policy, course = GuardedThompson(3, budget=1, seed=7), Course()
+    >>> policy, timeline = GuardedThompson(3, budget=1, seed=7), Timeline()
     >>> for _ in range(1000):
     ...     policy.tell(policy.ask(), [1])
-    ...     if policy.asked >= course.next:
-    ...         course.note(policy, at=0)
-    >>> course.points[0].decisions, len(course.points) < 100
+    ...     if policy.asked >= timeline.next:
+    ...         timeline.note(policy, at=0)
+    >>> timeline.points[0].decisions, len(timeline.points) < 100
     (1, True)
     """
 
@@ -82,14 +83,20 @@ class Course:
         self.points = [Point._make(one) for one in points]
         self._pulls = np.array(list(pulls), np.int64)  # with contexts, where policies keep no tally
         self._recent: deque[tuple[int, NDArray[np.int64]]] = deque(maxlen=2)
-        self._step, self._not_before, self._cost = _STEP, 0.0, 0.0
+        self._step, self._not_before = _STEP, 0.0
+        self.cost = 0.0  # seconds that the last look took
         last = self.points[-1].decisions if self.points else 0
         self._next_point = self._after(last) if last else 1
         self._next_recent = 0
-        self.next = 0
+        self.next = 0  # decisions at which the next look is due
 
     def _after(self, decisions: int) -> int:
         return decisions + max(int(self._step * decisions), _FEWEST)
+
+    @property
+    def overdue(self) -> int:
+        """Decisions at which the next look is overdue: the one after it would be due."""
+        return self._after(self.next)
 
     def count(self, arms: NDArray[np.int64]) -> None:
         """Count the pulls of a decision with contexts."""
@@ -110,7 +117,7 @@ class Course:
         return [[list(one) for one in self.points], self._pulls.tolist()]
 
     def note(self, policy: Policy, at: int) -> None:
-        """Look at the policy, when it is time to; the next time is `next`."""
+        """Look at the policy; the next time is `next`."""
         decisions = policy.asked
         if decisions >= self._next_recent:
             self._recent.append((decisions, self.pulls(policy).copy()))
@@ -119,24 +126,23 @@ class Course:
             self._next_point = self._after(decisions)
             if time.monotonic() >= self._not_before:
                 began = time.thread_time()
-                # A look must not stop a decision; numbers that cannot be are found by whoever stores it.
+                # Numbers that cannot be stop no look: they are found when the state is stored.
                 with contextlib.suppress(ValueError, ArithmeticError):
                     self._add(policy, at)
                 cost = time.thread_time() - began
-                if min(cost, self._cost) > _CHEAP:  # the first look may wait for a kernel
+                if min(cost, self.cost) > _CHEAP:  # the first look may wait for a kernel
                     self._not_before = time.monotonic() + cost / SHARE
-                self._cost = cost
+                self.cost = cost
         self.next = min(self._next_point, self._next_recent)
 
     def _add(self, policy: Policy, at: int) -> None:
-        certificate = certificate_of(policy)
+        certificate = certificate_if_any(policy)
         if certificate is None:
             return
-        sets = getattr(certificate, "triage", None)
+        sets = certificate.triage
         counts: tuple[int | None, ...] = (None, None, None) if sets is None else tuple(len(arms) for arms in sets)
-        estimate = getattr(certificate, "estimate", None)
         bound = finite(certificate.regret_bound)
-        self.points.append(Point(certificate.rounds, at, bound, finite(estimate), *counts))
+        self.points.append(Point(certificate.rounds, at, bound, finite(certificate.estimate), *counts))
         if len(self.points) > MOST:
             self.points[:-1] = self.points[:-1:2]
             self._step = 2.0 * self._step

@@ -1,4 +1,4 @@
-"""Fold: a policy's state as a function of its log. Whoever has read the same events has the same state."""
+"""PolicyState: a policy's state as a function of its log. The same events give the same state."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from armtriage.decisions import ArmSet, Decision
 from armtriage.policies import Policy
 from armtriage.service import events as log
-from armtriage.service.course import Course
 from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Lived, Rewarded, unpack
 from armtriage.service.messages import RewardRule
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
+from armtriage.service.timeline import Timeline
 
-__all__ = ["PLAIN", "Fold", "Open", "bits", "learnt", "unbits"]
+__all__ = ["PLAIN", "Open", "PolicyState", "bits", "learnt", "unbits"]
 
 
 class Open(Struct, array_like=True, frozen=True, gc=False):
@@ -46,7 +46,7 @@ class _Saved(Struct, array_like=True):
     meta: dict[str, dict[str, Any]]
     open: list[bytes]
     policy: bytes
-    course: list[Any] = []
+    timeline: list[Any] = []
 
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
@@ -61,7 +61,7 @@ _PIECES = (
 )
 
 
-class Fold:
+class PolicyState:
     """The state that a log makes; only the loop of its policy may touch it.
 
     Live requests change it by `decide`, `reward`, `expire`, `change_arms` and `live`, which give the event to be
@@ -81,7 +81,8 @@ class Fold:
         self._sets: Counter[ArmSet] = Counter()  # in how many of them
         self._more_of_all = 0
         self._queue: deque[str] = deque()  # their ids, among others that are closed: a dict finds its first one slowly
-        self.course = Course()
+        self.timeline = Timeline()
+        self._decided_at = 0  # when the last decision was made
         self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
         self._name_arms()
 
@@ -132,11 +133,18 @@ class Fold:
         if len(self._queue) > 2 * len(self.open) + _SLACK:
             self._queue = deque(self.open)
         self.decided = decision.number + 1
+        self._decided_at = at
         if self.contextual:
-            self.course.count(decision.arms)
-        if self.decided >= self.course.next:
-            self.course.note(self.policy, at)
+            self.timeline.count(decision.arms)
         return one
+
+    def is_point_due(self, patience: bool = False) -> bool:
+        """Whether the timeline should have another point; with patience, not before that is overdue."""
+        return self.decided >= (self.timeline.overdue if patience else self.timeline.next)
+
+    def add_point(self) -> None:
+        """Add a point to the timeline: between decisions, none of which should wait for a certificate."""
+        self.timeline.note(self.policy, self._decided_at)
 
     @property
     def held(self) -> int:
@@ -334,7 +342,7 @@ class Fold:
         """Return a function that makes what `to_bytes` would return now, later and in another thread."""
         opened, policy = self.open.copy(), self.policy.freeze()
         saved = _Saved(
-            self.head, self.status, self.closed_before, self.decided, dict(self.meta), [], b"", self.course.to_row()
+            self.head, self.status, self.closed_before, self.decided, dict(self.meta), [], b"", self.timeline.to_row()
         )
 
         def later() -> bytes:
@@ -344,20 +352,20 @@ class Fold:
         return later
 
     @classmethod
-    def from_bytes(cls, recipe: Recipe, payload: bytes) -> Fold:
+    def from_bytes(cls, recipe: Recipe, payload: bytes) -> PolicyState:
         """Return what `to_bytes` wrote."""
         saved = _SAVED.decode(payload)
-        fold = cls(recipe, Policy.from_bytes(saved.policy))
-        fold.head, fold.status, fold.closed_before = saved.head, saved.status, saved.closed_before
-        fold.decided, fold.meta, fold.course = saved.decided, saved.meta, Course(*saved.course)
+        state = cls(recipe, Policy.from_bytes(saved.policy))
+        state.head, state.status, state.closed_before = saved.head, saved.status, saved.closed_before
+        state.decided, state.meta, state.timeline = saved.decided, saved.meta, Timeline(*saved.timeline)
         for piece in saved.open:
-            fold.open.update(_PIECE.decode(piece))
-        fold._queue.extend(fold.open)
-        decisions = {decision.number: decision for decision in fold.policy.open_decisions}
-        for key, one in fold.open.items():
+            state.open.update(_PIECE.decode(piece))
+        state._queue.extend(state.open)
+        decisions = {decision.number: decision for decision in state.policy.open_decisions}
+        for key, one in state.open.items():
             if one.number in decisions:
-                fold._weigh(key, decisions[one.number])
-        return fold
+                state._weigh(key, decisions[one.number])
+        return state
 
 
 def _pieces(opened: Mapping[str, Open]) -> Iterator[bytes]:

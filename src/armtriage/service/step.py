@@ -1,4 +1,4 @@
-"""One turn of a policy's loop: what a group of requests does to the state, and what it writes."""
+"""One step of a policy's loop: what a group of requests does to the state, and what it writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from armtriage.service.events import (
     unpack,
     unpack_stray,
 )
-from armtriage.service.fold import PLAIN, Fold, Open, bits
 from armtriage.service.messages import (
     ODD,
     UNKNOWN,
@@ -43,9 +42,10 @@ from armtriage.service.messages import (
     rfc3339,
 )
 from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
+from armtriage.service.state import PLAIN, Open, PolicyState, bits
 from armtriage.service.stores import Write
 
-__all__ = ["MOST_HELD", "MOST_ORPHANS", "MOST_STRAYS", "Reply", "Turn", "new_id"]
+__all__ = ["MOST_HELD", "MOST_ORPHANS", "MOST_STRAYS", "UNLOGGED", "Reply", "Step", "new_id"]
 
 MOST_HELD = 2**31
 """The most bytes of memory that the open decisions of a policy may take: more than a million, if they are plain."""
@@ -55,6 +55,9 @@ MOST_STRAYS = 64
 
 MOST_ORPHANS = 2**26
 """The most bytes of rewards that a policy holds for decisions that are not known."""
+
+UNLOGGED = ("duplicate", "repeated", "conflict", "rejected")
+"""What is counted without an event that says so: the server that a client asked counts it, whichever answers."""
 
 _NOTHING = History([], [])
 _RANDOM = 5  # bytes of an id that are random
@@ -124,12 +127,12 @@ class _Past:
                 self.stored.setdefault((name, stray.reward), value)
 
 
-class Turn:
+class Step:
     """A group of requests, on a state that is up to date.
 
     Parameters
     ----------
-    fold : Fold
+    state : PolicyState
         The state; it is changed.
     now : int
         The time that all of the group's events have.
@@ -141,22 +144,22 @@ class Turn:
 
     def __init__(
         self,
-        fold: Fold,
+        state: PolicyState,
         now: int,
         found: Mapping[str, History],
         recent: Mapping[str, History],
         room: int = MOST_ORPHANS,
     ) -> None:
-        self.fold, self.now, self.room = fold, now, room
+        self.state, self.now, self.room = state, now, room
         self._found, self._recent = found, recent
-        self.own: dict[str, History] = {}  # what this turn itself adds
+        self.own: dict[str, History] = {}  # what this step itself adds
         self.events: list[Event] = []
         self.strays: list[Stray] = []
         self.adopted: list[str] = []
         self.counts: Counter[str] = Counter()
         self._pasts: dict[str, _Past] = {}  # made once, though many rewards of a decision may come together
         self._spare: list[bytes] = []  # what makes ids different
-        self._deadline = rfc3339(now + fold.recipe.window)
+        self._deadline = rfc3339(now + state.recipe.window)
 
     def write(self) -> Write:
         """Return what the store has to write."""
@@ -179,16 +182,16 @@ class Turn:
             self.own.setdefault(event.key, History([], [])).events.append(event)
 
     def decide(
-        self, batches: Sequence[Sequence[Decide]], again: Sequence[bool] = ()
+        self, batches: Sequence[Sequence[Decide]], aparts: Sequence[Counter[str] | None] = ()
     ) -> list[Reply | Refused | list[bytes]]:
         """Answer requests for decisions; each batch of several is answered whole, or refused whole.
 
-        Where `again` is true, another server may have counted what is repeated.
+        What is repeated in a batch is counted in its one of `aparts`, if it has one.
         """
         plans: list[Refused | list[bytes | str]] = []
         asked: dict[str, _Asked] = {}
-        held = self.fold.held
-        for requests, counted in zip(batches, chain(again, repeat(False)), strict=False):
+        held = self.state.held
+        for requests, apart in zip(batches, chain(aparts, repeat(None)), strict=False):
             mine: dict[str, _Asked] = {}
             more = held
             plan: list[bytes | str] = []
@@ -204,8 +207,11 @@ class Turn:
             except Refused as refused:
                 plans.append(refused)
                 continue
-            if len(plan) > len(mine) and not counted:
-                self.counts["repeated"] += len(plan) - len(mine)
+            repeated = len(plan) - len(mine)
+            if apart is not None:
+                apart["repeated"] = repeated
+            elif repeated:
+                self.counts["repeated"] += repeated
             asked |= mine
             held = more
             plans.append(plan)
@@ -224,7 +230,7 @@ class Turn:
         return replies
 
     def _repeated(self, request: Decide, asked: Mapping[str, _Asked], mine: Mapping[str, _Asked]) -> bytes | str | None:
-        """Return the answer to a request that was made before, or the id of one of this turn that it repeats."""
+        """Return the answer to a request that was made before, or the id of one of this step that it repeats."""
         if request.id is UNSET:
             return None
         same = asked.get(request.id) or mine.get(request.id)
@@ -243,20 +249,20 @@ class Turn:
 
     def _checked(self, request: Decide, held: int) -> _Asked:
         """Return the request in the policy's terms; after this it cannot fail."""
-        fold = self.fold
-        if fold.status != "running":
-            raise Refused(fold.status)
+        state = self.state
+        if state.status != "running":
+            raise Refused(state.status)
         if held >= MOST_HELD:
             raise Refused("too_many_open")
         mask, contexts, odd = self._eligible(request), None, dict[str, int]()
-        if fold.contextual:
+        if state.contextual:
             contexts, mask, odd = self._contexts(request, mask)
         elif request.contexts is not UNSET or request.rows is not UNSET:
             given = "contexts" if request.contexts is not UNSET else "rows"
-            raise Refused("invalid", f"{given} must be left out: {fold.recipe.kind} takes none")
+            raise Refused("invalid", f"{given} must be left out: {state.recipe.kind} takes none")
         if mask is not None:
             self._check_possible(mask)
-        elif fold.stuck:
+        elif state.stuck:
             raise Refused("nothing_eligible", "no decision can be made of the arms that are not retired")
         if request.id is UNSET:
             made, digest = self._new_id(), None
@@ -272,25 +278,25 @@ class Turn:
         return new_id(self.now, self._spare.pop())
 
     def _eligible(self, request: Decide) -> NDArray[np.bool_] | None:
-        fold = self.fold
+        state = self.state
         if request.eligible is not UNSET and request.exclude is not UNSET:
             raise Refused("invalid", "give either eligible or exclude, not both")
         if request.eligible is not UNSET:
             arms = self._arms(request.eligible)
-            if fold.retired[arms].any():
-                gone = some_of(fold.names[arm] for arm in arms if fold.retired[arm])
+            if state.retired[arms].any():
+                gone = some_of(state.names[arm] for arm in arms if state.retired[arm])
                 raise Refused("invalid", f"eligible must have arms that are not retired, got {gone}")
-            mask = np.zeros(len(fold.names), np.bool_)
+            mask = np.zeros(len(state.names), np.bool_)
             mask[arms] = True
             return mask
         if request.exclude is not UNSET and request.exclude:
-            mask = ~fold.retired
+            mask = ~state.retired
             mask[self._arms(request.exclude)] = False
             return mask
         return None
 
     def _arms(self, names: Sequence[str]) -> list[int]:
-        index = self.fold.index
+        index = self.state.index
         try:
             return [index[name] for name in names]
         except KeyError:
@@ -298,42 +304,42 @@ class Turn:
 
     def _unknown(self, names: Iterable[str]) -> Refused:
         """Return the refusal of names of which some are no arm's."""
-        fold = self.fold
-        missing = some_of(name for name in names if name not in fold.index)
-        return Refused("unknown_arm", f"No arm is called {missing}; the arms are {some_of(fold.names)}.")
+        state = self.state
+        missing = some_of(name for name in names if name not in state.index)
+        return Refused("unknown_arm", f"No arm is called {missing}; the arms are {some_of(state.names)}.")
 
     def _contexts(
         self, request: Decide, mask: NDArray[np.bool_] | None
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None, dict[str, int]]:
         """Return a row for each arm, which arms are eligible, not those that a mapping leaves out, and what is odd."""
-        fold, dimension = self.fold, int(self.fold.recipe.create.dimension)  # type: ignore[arg-type]
-        raw = fold.recipe.create.features is not UNSET
+        state, dimension = self.state, int(self.state.recipe.create.dimension)  # type: ignore[arg-type]
+        raw = state.recipe.create.features is not UNSET
         given, other = (request.rows, request.contexts) if raw else (request.contexts, request.rows)
         what = "rows" if raw else "contexts"
         if given is UNSET or other is not UNSET:
             raise Refused("invalid", f"{what} are missing" if given is UNSET else f"give {what} alone")
         rows: list[Any] = list(given.values()) if isinstance(given, dict) else given
-        if not isinstance(given, dict) and len(rows) != len(fold.names):
-            raise Refused("invalid", f"{what} must have a row for each of the {len(fold.names)} arms, got {len(rows)}")
+        if not isinstance(given, dict) and len(rows) != len(state.names):
+            raise Refused("invalid", f"{what} must have a row for each of the {len(state.names)} arms, got {len(rows)}")
         numbers, odd = self._made_of(rows) if raw else (_numbers(rows, dimension), dict[str, int]())
         contexts = numbers
         if isinstance(given, dict):
             arms = self._arms(list(given))
-            contexts = np.zeros((len(fold.names), dimension))
+            contexts = np.zeros((len(state.names), dimension))
             contexts[arms] = numbers
-            held = np.zeros(len(fold.names), np.bool_)
+            held = np.zeros(len(state.names), np.bool_)
             held[arms] = True
-            mask = (held if mask is None else held & mask) & ~fold.retired
+            mask = (held if mask is None else held & mask) & ~state.retired
             mask = None if mask.all() else mask
-        bound: float = fold.policy.context_bound  # type: ignore[attr-defined]
+        bound: float = state.policy.context_bound  # type: ignore[attr-defined]
         try:
-            return check_contexts(contexts, len(fold.names), dimension, bound), mask, odd
+            return check_contexts(contexts, len(state.names), dimension, bound), mask, odd
         except ValueError as error:
             raise Refused("invalid", said(error)) from None
 
     def _made_of(self, rows: list[Any]) -> tuple[NDArray[np.float64], dict[str, int]]:
         """Return what the policy's features make of raw rows, and how many values they find odd."""
-        features = self.fold.recipe.features
+        features = self.state.recipe.features
         if not rows:
             return np.zeros((0, features.dimension)), {}
         try:
@@ -345,12 +351,12 @@ class Turn:
         return contexts, {name: count for name, count in found.items() if count}
 
     def _check_possible(self, mask: NDArray[np.bool_]) -> None:
-        if self.fold.refuses_choice:
-            raise Refused("invalid", self.fold.refuses_choice)
+        if self.state.refuses_choice:
+            raise Refused("invalid", self.state.refuses_choice)
         if not mask.any():
             raise Refused("nothing_eligible", "No arm that is eligible is left; one or more must be.")
-        if not self.fold.can_decide(mask):
-            left = some_of(self.fold.names[arm] for arm in np.flatnonzero(mask))
+        if not self.state.can_decide(mask):
+            left = some_of(self.state.names[arm] for arm in np.flatnonzero(mask))
             raise Refused("nothing_eligible", f"No decision of the policy's set can be made of {left}.")
 
     def _make(self, asked: Sequence[_Asked]) -> dict[str, bytes]:
@@ -369,8 +375,8 @@ class Turn:
         return made
 
     def _ask(self, asked: Sequence[_Asked]) -> Sequence[Decision]:
-        policy, first = self.fold.policy, asked[0]
-        self.fold.tick(self.now)
+        policy, first = self.state.policy, asked[0]
+        self.state.tick(self.now)
         if first.plain:
             return [policy.ask()] if len(asked) == 1 else policy.ask_many(len(asked))
         given: dict[str, Any] = {} if first.mask is None else {"eligible": first.mask}
@@ -379,15 +385,15 @@ class Turn:
         return [policy.ask(**given)]
 
     def _decided(self, one: _Asked, decision: Decision) -> bytes:
-        fold = self.fold
-        opened = fold.opened(one.id, decision, self.now)
+        state = self.state
+        opened = state.opened(one.id, decision, self.now)
         arms = decision.arms.tolist()
-        names = [fold.names[arm] for arm in arms]
+        names = [state.names[arm] for arm in arms]
         alike = tuple(arms) == opened.show
-        show = names if alike else [fold.names[arm] for arm in opened.show]
+        show = names if alike else [state.names[arm] for arm in opened.show]
         ranked = [str(name) for name in decision.ranked]
         answer = encode(
-            Answer(one.id, fold.head + 1, decision.number, names, show, UNKNOWN, fold.head, self._deadline, ranked)
+            Answer(one.id, state.head + 1, decision.number, names, show, UNKNOWN, state.head, self._deadline, ranked)
         )
         body = Decided(
             arms,
@@ -395,10 +401,10 @@ class Turn:
             answer,
             one.request,
             None if one.mask is None else bits(one.mask),
-            None if one.contexts is None else fold.packed(one.contexts, arms),
+            None if one.contexts is None else state.packed(one.contexts, arms),
             one.tags,
         )
-        self._log(fold.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))
+        self._log(state.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))
         self.counts["decisions"] += 1
         if one.odd:
             self.counts.update(one.odd)
@@ -413,15 +419,15 @@ class Turn:
         """
         if any(event.kind == log.DECISION for event in self.history(str(request.id)).events):
             return None
-        asked, fold = self._checked(request, self.fold.held), self.fold
-        mask = None if asked.mask is None or (asked.mask == ~fold.retired).all() else asked.mask
+        asked, state = self._checked(request, self.state.held), self.state
+        mask = None if asked.mask is None or (asked.mask == ~state.retired).all() else asked.mask
         arms = self._arms(names)
         self._values(rewards, arms)
         try:
             # In the order of the log, so that a replay gives the same state.
-            ascending = [fold.names[arm] for arm in sorted(arms)]
-            fold.tick(self.now)
-            decision = fold.policy.record(ascending, **({} if mask is None else {"eligible": mask}))
+            ascending = [state.names[arm] for arm in sorted(arms)]
+            state.tick(self.now)
+            decision = state.policy.record(ascending, **({} if mask is None else {"eligible": mask}))
         except ValueError as error:
             raise Refused("invalid", said(error)) from None
         self._decided(asked._replace(mask=mask), decision)
@@ -442,7 +448,7 @@ class Turn:
 
     def _adopt_one(self, request: Reward) -> bool:
         """Apply a reward that came early; return False if it does not fit its decision."""
-        one = self.fold.open.get(request.decision)
+        one = self.state.open.get(request.decision)
         if one is None:
             return True  # all that the decision waits for has come
         try:
@@ -486,22 +492,22 @@ class Turn:
         if request.hits is not UNSET and request.last is False:
             # Hits that others may follow say nothing of the arms that they leave out.
             request = replace(request, hits=UNSET, rewards=dict.fromkeys(request.hits, 1.0))
-        if self.fold.status == "archived":
+        if self.state.status == "archived":
             raise Refused("archived")
-        one = self.fold.open.get(request.decision)
+        one = self.state.open.get(request.decision)
         if one is None:
             return self._late_or_orphan(request)
         fates, rewarded = self._fates(request, one)
         if rewarded is not None:
             self._apply(request.decision, one, rewarded)
         self.counts.update(fates.values())
-        still = self.fold.open.get(request.decision)
-        awaited = [] if still is None else [self.fold.names[arm] for arm in still.show if arm not in still.told]
-        return Reply(200, encode(Fates(request.decision, fates, awaited, self.fold.head)))  # type: ignore[arg-type]
+        still = self.state.open.get(request.decision)
+        awaited = [] if still is None else [self.state.names[arm] for arm in still.show if arm not in still.told]
+        return Reply(200, encode(Fates(request.decision, fates, awaited, self.state.head)))  # type: ignore[arg-type]
 
     def _values(self, request: Reward, show: Sequence[int]) -> dict[int, float]:
         """Return the rewards by arm, if the decision shows them all and they are in range."""
-        fold, shown = self.fold, set(show)
+        state, shown = self.state, set(show)
         if request.hits is not UNSET:
             hits = set(self._arms(request.hits))
             if not hits <= shown:
@@ -512,19 +518,19 @@ class Turn:
             if not shown.issuperset(values):
                 raise self._not_shown(values, show)
         for arm, value in values.items():
-            if not fold.low <= value <= fold.high:
-                got = f"got {value!r} for {quoted(fold.names[arm])}"
-                raise Refused("out_of_range", f"rewards must lie in [{fold.low:g}, {fold.high:g}], {got}")
+            if not state.low <= value <= state.high:
+                got = f"got {value!r} for {quoted(state.names[arm])}"
+                raise Refused("out_of_range", f"rewards must lie in [{state.low:g}, {state.high:g}], {got}")
         return values
 
     def _not_shown(self, arms: Iterable[int], show: Sequence[int]) -> Refused:
-        names, wrong = self.fold.names, sorted(set(arms) - set(show))
+        names, wrong = self.state.names, sorted(set(arms) - set(show))
         shows = some_of(names[arm] for arm in show)
         return Refused("not_shown", f"The decision does not show {some_of(names[arm] for arm in wrong)}, but {shows}.")
 
     def _fates(self, request: Reward, one: Open) -> tuple[dict[str, str], Rewarded | None]:
         """Return what becomes of rewards of an open decision, and what is applied."""
-        fold = self.fold
+        state = self.state
         values = self._values(request, one.show)
         reward = "" if request.id is UNSET else request.id
         hits, fates = request.hits is not UNSET, dict[str, str]()
@@ -533,9 +539,9 @@ class Turn:
             known = one.told.get(arm)
             told = one.gathered.get(arm, {}) if known is None else {known[0]: known[1]}
             before = self._before(told, reward, value, filled=hits and not value)
-            fates[fold.names[arm]] = "applied" if before is None else "duplicate" if before == value else "conflict"
+            fates[state.names[arm]] = "applied" if before is None else "duplicate" if before == value else "conflict"
         _refuse_conflict(fates)
-        fresh = [(arm, value) for arm, value in values.items() if fates[fold.names[arm]] == "applied"]
+        fresh = [(arm, value) for arm, value in values.items() if fates[state.names[arm]] == "applied"]
         if not fresh and not last:
             return fates, None
         fresh.sort()
@@ -544,16 +550,16 @@ class Turn:
     def _apply(self, key: str, one: Open, rewarded: Rewarded) -> None:
         """Learn rewards, and count the decision of which they are the first."""
         self.counts["heard"] += not (one.told or one.gathered)
-        self._log(self.fold.reward(key, rewarded, self.now))
+        self._log(self.state.reward(key, rewarded, self.now))
 
     def _late_or_orphan(self, request: Reward) -> Reply:
         """Store rewards of a decision that is closed or unknown, without learning from them."""
-        fold, past = self.fold, self._past(request.decision)
+        state, past = self.state, self._past(request.decision)
         decided = past.decided
         reward, hits = "" if request.id is UNSET else request.id, request.hits is not UNSET
         if decided is not None:
             values = self._values(request, decided.arms if decided.show is None else decided.show)
-            given = {fold.names[arm]: value for arm, value in values.items()}
+            given = {state.names[arm]: value for arm, value in values.items()}
         else:
             given = dict.fromkeys(request.hits, 1.0) if request.hits is not UNSET else dict(request.rewards)  # type: ignore[arg-type]
             if not given:
@@ -571,12 +577,12 @@ class Turn:
         if decided is None:
             raise Refused("orphan", fates=fates)
         self.counts.update(fates.values())
-        return Reply(200, encode(Fates(request.decision, fates, [], fold.head)))  # type: ignore[arg-type]
+        return Reply(200, encode(Fates(request.decision, fates, [], state.head)))  # type: ignore[arg-type]
 
     def _past(self, key: str) -> _Past:
         """Return what is known of a decision that is closed or unknown."""
         if key not in self._pasts:
-            self._pasts[key] = _Past(self.fold.names, self.history(key))
+            self._pasts[key] = _Past(self.state.names, self.history(key))
         return self._pasts[key]
 
     def _keep(self, key: str, past: _Past, fate: str, body: StrayBody) -> None:
@@ -600,7 +606,7 @@ class Turn:
         """
         if filled and told:
             return told.get(reward, value) if reward else value
-        if told and self.fold.rule == "first":
+        if told and self.state.rule == "first":
             return told.get(reward, value)
         return told.get(reward)
 
@@ -611,48 +617,48 @@ class Turn:
             stored = past.stored.get((name, reward))
             before = value if stored is not None and filled and not reward else stored
         if before is None and name in past.filled:
-            # What hits left out is 0 for whoever learns it, and still unknown to whoever tells more.
+            # What hits left out counts as 0 for learning, and as unknown for rewards that are told later.
             before = 0.0 if not value or (reward and reward in past.filled[name]) else None
         return before
 
     def change_arms(self, change: ArmsChange) -> Reply | Refused:
         """Add, retire and restore arms, all or nothing."""
-        fold = self.fold
+        state = self.state
         added = [Arm(id=one) if isinstance(one, str) else one for one in change.add]
         names = [one.id for one in added]
         try:
-            if fold.status == "archived":
+            if state.status == "archived":
                 raise Refused("archived")
-            if len({*names, *fold.names}) < len(names) + len(fold.names):
-                there = some_of(repeated([*fold.names, *names]))
+            if len({*names, *state.names}) < len(names) + len(state.names):
+                there = some_of(repeated([*state.names, *names]))
                 raise Refused("invalid", f"add must have new arms, each once, got {there}")
-            if names and fold.policy.decisions is not None:
+            if names and state.policy.decisions is not None:
                 raise Refused("invalid", "add must be left out: a policy over a set of decisions takes no new arms")
-            if names and fold.contextual:
+            if names and state.contextual:
                 raise Refused("invalid", "add must be left out: a policy with contexts takes no new arms")
-            if (names or change.retire) and fold.refuses_choice:
-                raise Refused("invalid", fold.refuses_choice)
-            if names and fold.recipe.create.feedback.kind != "semi_bandit":
-                kind = fold.recipe.create.feedback.kind
+            if (names or change.retire) and state.refuses_choice:
+                raise Refused("invalid", state.refuses_choice)
+            if names and state.recipe.create.feedback.kind != "semi_bandit":
+                kind = state.recipe.create.feedback.kind
                 raise Refused("invalid", f"add must be left out unless feedback is semi_bandit; here it is {kind}")
             retire, restore = self._arms(change.retire), self._arms(change.restore)
             for what, arms in (("retire", retire), ("restore", restore)):
                 if len(set(arms)) < len(arms):
-                    twice = some_of(repeated(fold.names[arm] for arm in arms))
+                    twice = some_of(repeated(state.names[arm] for arm in arms))
                     raise Refused("invalid", f"{what} must have each arm once, got {twice} twice")
-            if any(name not in fold.index and name not in names for name in change.meta):
+            if any(name not in state.index and name not in names for name in change.meta):
                 raise self._unknown(name for name in change.meta if name not in names)
             if both := set(retire) & set(restore):
-                twice = some_of(fold.names[arm] for arm in sorted(both))
+                twice = some_of(state.names[arm] for arm in sorted(both))
                 raise Refused("invalid", f"retire and restore must have no arm in common, got {twice} in both")
-            for what, arms, state in (("retire", retire, True), ("restore", restore, False)):
-                if wrong := [fold.names[arm] for arm in arms if fold.retired[arm] == state]:
-                    wanted = "not retired" if state else "retired"
+            for what, arms, gone in (("retire", retire, True), ("restore", restore, False)):
+                if wrong := [state.names[arm] for arm in arms if state.retired[arm] == gone]:
+                    wanted = "not retired" if gone else "retired"
                     raise Refused("invalid", f"{what} must have arms that are {wanted}, got {some_of(wrong)}")
-            left = ~fold.retired
+            left = ~state.retired
             left[restore], left[retire] = True, False
-            if not names and not fold.can_decide(left):
-                what = "one arm or more" if fold.policy.decisions is None else "one decision of the set or more"
+            if not names and not state.can_decide(left):
+                what = "one arm or more" if state.policy.decisions is None else "one decision of the set or more"
                 raise Refused("invalid", f"retire must leave {what}, got {some_of(change.retire)}")
         except Refused as refused:
             return refused
@@ -661,24 +667,24 @@ class Turn:
         }
         body = ArmsChanged(names, change.retire, change.restore, meta)
         if names or retire or restore or meta:
-            self._log(fold.change_arms(body, self.now))
-        return Reply(200, encode({"arms": len(fold.names), "retired": int(fold.retired.sum()), "seq": fold.head}))
+            self._log(state.change_arms(body, self.now))
+        return Reply(200, encode({"arms": len(state.names), "retired": int(state.retired.sum()), "seq": state.head}))
 
     def change_status(self, status: str) -> Reply | Refused:
         """Pause, resume or archive the policy; an archived one stays so."""
-        if self.fold.status == "archived" and status != "archived":
+        if self.state.status == "archived" and status != "archived":
             return Refused("archived")
-        if self.fold.status != status:
-            self._log(self.fold.live(status, self.now))
-        return Reply(200, encode({"status": self.fold.status, "seq": self.fold.head}))
+        if self.state.status != status:
+            self._log(self.state.live(status, self.now))
+        return Reply(200, encode({"status": self.state.status, "seq": self.state.head}))
 
     def expire(self, most: int) -> None:
         """Close the decisions whose time has passed, the oldest of them if there are many."""
-        before = self.fold.due(self.now, most)
+        before = self.state.due(self.now, most)
         if before is not None:
-            were = len(self.fold.open)
-            self._log(self.fold.expire(before, self.now))
-            self.counts["expired"] += were - len(self.fold.open)
+            were = len(self.state.open)
+            self._log(self.state.expire(before, self.now))
+            self.counts["expired"] += were - len(self.state.open)
 
 
 def new_id(now: int, random: bytes) -> str:
