@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo serve-demo check test test-long bench compare lint docs docs-figures dashboard-pictures reproduce-docs clean
+.PHONY: install demo serve-demo check test test-long bench compare lint style docs docs-figures dashboard-pictures reproduce-docs clean
 
 install: .venv/.all
 
@@ -25,24 +25,34 @@ demo: .venv/.all
 serve-demo: .venv/.all
 	$(BIN)/python examples/serve_an_audience.py
 
-lint: .venv/.dev
+lint: style
+	$(BIN)/mypy
+
+style: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 # The inner loop: make check ARGS="tests/policies -k thompson"
 check: .venv/.dev
 	@$(BIN)/ruff check -q . & $(BIN)/pytest -q -m "not long and not thorough" $(ARGS) && wait $$!
 
-# Each process has a processor, so linear algebra needs no threads of its own. A third may use the time that tests of the
-# service wait: make test PROCESSES=3
-PROCESSES ?= 2
+# For two processors: a third process uses the time that tests of the service wait; of the long tests, some of which
+# measure times, each has a processor. Linear algebra needs no threads of its own.
+test: PROCESSES ?= 3
+test-long: PROCESSES ?= 2
 test test-long: export OPENBLAS_NUM_THREADS = 1
+# Bytecode is kept whatever the environment says: without it each of the processes that tests start, some hundreds, would
+# compile the package again, and each process of pytest all assertions.
+check test test-long: export PYTHONDONTWRITEBYTECODE =
 
-# A file's tests share what they make, so one process has them all; short files come last.
-test: lint .venv/.ray
-	$(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "not long"
+# A file's tests share what they make, so one process has them all; short files come last. What mypy says comes at the
+# end: it reads the package while tests wait.
+test: style .venv/.ray
+	@mkdir -p build
+	@$(BIN)/mypy > build/mypy.txt & types=$$!; \
+	  $(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "not long"; tests=$$?; \
+	  wait $$types; types=$$?; cat build/mypy.txt; exit $$((tests + types))
 
 # What takes too long for every change: the long tests, and kernels and policies once more in plain Python.
 # The scoreboard of docs/reliability.md is written anew at the end.

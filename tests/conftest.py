@@ -208,6 +208,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("thorough")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: Any) -> list[pytest.Item] | None:
+    """Make no items of long tests that are not wanted: there are thousands, and each process would make its own."""
+    unwanted = "not long" in collector.config.option.markexpr.split(" and ")
+    marks = getattr(obj, "pytestmark", [])
+    return [] if unwanted and isinstance(marks, list) and any(mark.name == "long" for mark in marks) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[Any]:
     """Search for garbage only when tests run, and never among all that is collected."""

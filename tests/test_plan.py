@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from armtriage import FeedbackGraph, Plan, StochasticEnvironment, UniformRandom, plan, plots
-from armtriage.certificate import Watch, certificate_of
+from armtriage.certificate import Log, Slates, Watch
 from armtriage.cli import app
 from armtriage.kernels.random import replication_seed
 from armtriage.plan import Milestone
@@ -44,14 +44,13 @@ def test_milestones_are_those_of_the_certificate(easy: Plan) -> None:
     """Played by ask and tell, it says the same at the look where a milestone is, and not before."""
     graph = FeedbackGraph.semi_bandit(4)
     world = StochasticEnvironment([0.7, 0.3, 0.3, 0.3], graph, seed=7)
-    policy, watch, looks = UniformRandom(graph, 1, seed=replication_seed(7, 0)), Watch(4, 1, 0.01), {}
+    policy, watch, looks = UniformRandom(graph, 1, seed=replication_seed(7, 0)), Watch(4, Slates(1), 0.01), {}
     for number in range(int(easy.strategies[2].known.decisions[0])):
         decision = policy.ask()
         policy.tell(decision, world.rewards(number, decision.revealed))
         if number + 1 in easy.rounds:
             watch.bound(policy.tally, number + 1)
-            given = {"delta": 0.01, "reward_range": (0.0, 1.0), "bounds": watch.bounds}
-            looks[number + 1] = certificate_of(policy.tally, number + 1, 1, **given)
+            looks[number + 1] = Log(Slates(1), policy.tally, number + 1, 0.01, bounds=watch.bounds).certificate()
     first = min(when for when, made in looks.items() if made.triage.confirmed.size == 1)
     speaks = min(when for when, made in looks.items() if made.informative)
     assert first == easy.strategies[2].known.decisions[0]
