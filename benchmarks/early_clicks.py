@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from armtriage import KLUCB, GuardedThompson, Policy, ThompsonSampling
 
@@ -79,17 +80,32 @@ def regret(cell: Cell) -> float:
 
 
 def table(policies: list[str], seeds: int, workers: int) -> Iterator[str]:
-    """Yield the lines of a table: mean regrets, and the ratio to the better of the other two ways."""
-    yield "| policy | delays | time-out | " + " | ".join(WAYS) + " | ratio |"
-    yield "|---|---|---|---|---|---|---|"
+    """Yield the lines of a table: mean regrets, and the ratio of the first to the better of the other two ways."""
+    yield "| policy | delays | time-out " + " | ".join(f"{timeout:,}" for timeout in TIMEOUTS) + " |"
+    yield "|---|---|" + "---|" * len(TIMEOUTS)
     with ProcessPoolExecutor(workers) as pool:
         for name in policies:
             for delay in DELAYS:
+                shown = []
                 for timeout in TIMEOUTS:
                     cells = [Cell(name, timeout, delay, way, seed) for way in WAYS for seed in range(seeds)]
-                    means = np.array(list(pool.map(regret, cells))).reshape(len(WAYS), seeds).mean(axis=1)
-                    shown = " | ".join(f"{mean:,.0f}" for mean in means)
-                    yield f"| `{name}` | {delay} | {timeout:,} | {shown} | {means[0] / means[1:].min():.2f} |"
+                    lost = np.array(list(pool.map(regret, cells))).reshape(len(WAYS), seeds)
+                    means = ", ".join(f"{mean:,.0f}" for mean in lost.mean(axis=1))
+                    shown.append(f"{means}: {ratio(lost):.2f} ±{ratio_error(lost):.2f}")
+                yield f"| `{name}` | {delay} | " + " | ".join(shown) + " |"
+
+
+def ratio(lost: NDArray[np.float64]) -> float:
+    """Return the mean of the first row over the least mean of the others."""
+    means = lost.mean(axis=1)
+    return float(means[0] / means[1:].min())
+
+
+def ratio_error(lost: NDArray[np.float64]) -> float:
+    """Return the standard error of the ratio, by leaving out each run in turn: the runs are paired."""
+    n = lost.shape[1]
+    without = np.array([ratio(np.delete(lost, run, axis=1)) for run in range(n)])
+    return float(np.sqrt((n - 1) / n * ((without - without.mean()) ** 2).sum())) if n > 1 else math.nan
 
 
 if __name__ == "__main__":

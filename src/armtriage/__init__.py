@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import typing
 
-from armtriage.certificate import Certificate, DecisionCertificate, certify
+from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
 from armtriage.decisions import (
     Constraints,
@@ -63,7 +63,6 @@ from armtriage.policies import (
     CombinatorialUCB,
     CombUCB1,
     ConstrainedElimination,
-    ContextualCertificate,
     ContextualGuard,
     ContextualPolicy,
     Greedy,
@@ -97,12 +96,10 @@ __all__ = [
     "CombinatorialUCB",
     "ConstrainedElimination",
     "Constraints",
-    "ContextualCertificate",
     "ContextualGuard",
     "ContextualPolicy",
     "DamagedFile",
     "Decision",
-    "DecisionCertificate",
     "DecisionSet",
     "Environment",
     "Experiment",
@@ -180,6 +177,8 @@ if importlib.util.find_spec("sklearn") is None:  # a star import must not fail f
 
 def __getattr__(name: str) -> typing.Any:
     """Import what needs an extra when it is first asked for: a service that asks and tells never does."""
+    if name in ("ContextualCertificate", "DecisionCertificate"):  # for one version: all are of one class now
+        return Certificate
     if name not in _LATE:
         raise AttributeError(f"module 'armtriage' has no attribute {name!r}")
     return getattr(importlib.import_module(f"armtriage.{_LATE[name]}"), name)

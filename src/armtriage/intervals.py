@@ -28,6 +28,7 @@ __all__ = [
     "half_width",
     "interval",
     "kl",
+    "kl_index",
     "kl_lower",
     "kl_upper",
     "mixture_excess",
@@ -171,6 +172,15 @@ def two_points(count: float, total: float, between: float) -> tuple[float, float
         return 0.0, total
     least = min(between / (count - total), total / count)
     return least, min(max((total - count * least) / (1.0 - least), 0.0), count)
+
+
+@kernel
+def kl_index(count: float, mean: float, between: float, bonus: float) -> float:
+    """Return the largest mean that `bonus` allows; of rewards between 0 and 1, by the law on two points like theirs."""
+    if between <= 0.0:
+        return kl_upper(mean, bonus / count)
+    least, wins = two_points(count, mean * count, between)
+    return least + (1.0 - least) * kl_upper(wins / count, bonus / count)
 
 
 @kernel

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_count, check_number, check_probability
 from armtriage._numbers import short
-from armtriage.certificate import Bounds, Stake, Tally, Watch, log_bound
+from armtriage.certificate import Log, Slates, Tally, Watch
 from armtriage.environments import StochasticEnvironment
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.random import check_seed
@@ -238,7 +238,7 @@ class _Lookout(Watch):
     """Notes at each look what is certified, and when both milestones are reached."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(run.policy.n_arms, run.policy.budget, run.delta)
+        super().__init__(run.policy.n_arms, Slates(run.policy.budget), run.delta)
         self.found: list[float] = []
         self.informative = self.known = -1  # at which look
 
@@ -248,15 +248,11 @@ class _Lookout(Watch):
         bound, look = super().bound(tally, rounds, exposures, slots), len(self.found)
         self.found.append(bound)
         if self.informative < 0:
-
-            def lost(pulls: NDArray[Any], times: float, by: Bounds) -> float:
-                return log_bound(pulls, times * rounds, self.budget, by)
-
-            stake = Stake(lost, rounds, self.budget * rounds, (0.0, 1.0), "maximize")
-            self.informative = look if bound < stake.worth(tally, self.bounds).at_stake else -1
+            log = Log(self.rivals, tally, rounds, self.delta, bounds=self.bounds)
+            self.informative = look if bound < log.worth().at_stake else -1
         if self.known < 0:
-            sure = triage_among(*self.bounds, np.arange(tally.pulls.size), self.budget).confirmed
-            self.known = look if sure.size == self.budget else -1
+            sure = triage_among(*self.bounds, np.arange(tally.pulls.size), self.rivals.size).confirmed
+            self.known = look if sure.size == self.rivals.size else -1
         return bound
 
     @property

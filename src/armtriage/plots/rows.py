@@ -64,15 +64,12 @@ def final_regret(
     source : mapping of str to Trace, sequence of Trace, Trace, or DataFrame
         The traces, by label or called by their policies; or a table of one environment with the columns policy, mean,
         low and high, as ``Results.summary`` makes it.
-    ax : Axes, optional
-        Where to draw; by default a figure of its own, found at ``ax.figure``.
     log : bool, optional
         Log scale, which has dots and no bars; by default where the regrets differ 50 times or more.
     level : float
         Level of the intervals: Student's for traces, and what the table was made with.
-    order : sequence of str, optional
-        Labels in the order in which colours are given out, so that a policy looks the same in several figures; by
-        default that of the source.
+    ax, order
+        See `regret_curves`.
 
     Examples
     --------
@@ -119,15 +116,10 @@ def paired_differences(
         columns policy, difference, low and high, as ``Results.differences`` makes it.
     baseline : str
         Label of the policy that the others are held against.
-    ax : Axes, optional
-        Where to draw; by default a figure of its own, found at ``ax.figure``.
     log : bool, optional
         Log scale on both sides of 0, and a plain one close to it; by default where differences differ 50 times or more.
-    level : float
-        Level of the intervals: Student's for traces, and what the table was made with.
-    order : sequence of str, optional
-        Labels in the order in which colours are given out, so that a policy looks the same in several figures; by
-        default that of the source.
+    ax, level, order
+        See `final_regret`.
 
     Examples
     --------

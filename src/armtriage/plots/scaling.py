@@ -54,8 +54,6 @@ def scaling(
         a line for each. What is not positive has no place on a log scale and is left out.
     slopes : DataFrame, optional
         Columns policy, slope, low and high, as ``Results.slopes`` makes it; each line in it is drawn as it was fitted.
-    ax : Axes, optional
-        Where to draw; by default a figure of its own, found at ``ax.figure``.
     parameter : str, optional
         Name of the parameter's column; by default the one before mean.
     bounds : mapping of str to callable, optional
@@ -65,9 +63,8 @@ def scaling(
         nothing there, and is called vacuous.
     level : float
         Level of the intervals in the table.
-    order : sequence of str, optional
-        Labels in the order in which colours are given out, so that a policy looks the same in several figures; by
-        default that of the source.
+    ax, order
+        See `armtriage.plots.regret_curves`.
 
     Examples
     --------

@@ -84,7 +84,7 @@ def require() -> None:
 def new_axes(width: float = _WIDTH, height: float = _HEIGHT) -> Axes:
     """Return the axes of a new figure of that many inches, 3.4 for a paper's column; text fits its width.
 
-    The figure belongs to nobody else: no backend and no global state is touched.
+    The figure is independent of others: no backend and no global state is touched.
 
     Examples
     --------
