@@ -110,8 +110,8 @@ class Watcher:
         page.on("dialog", lambda one: (self.said.append(f"dialog {one.message}"), one.dismiss()))
 
 
-def until(true: Callable[[], bool], seconds: float = 10.0) -> float:
-    """Wait until something is so, and return how long it took."""
+def until(true: Callable[[], bool], seconds: float = 120.0) -> float:
+    """Wait until something is so, and return how long it took; the limit is for what never happens, not for speed."""
     began = time.monotonic()
     while not true():
         assert time.monotonic() - began < seconds, "it did not happen in time"
