@@ -301,10 +301,12 @@ class ContextualPolicy(Policy):
             self._check_decision(given, among)
         number = self._asked
         candidates = np.arange(self.n_arms) if among is None else among
-        chosen = self._choose(number, rows, candidates)
+        if given is None:
+            chosen = self._choose(number, rows, candidates)
+        else:
+            chosen = np.searchsorted(candidates, given)
+            self._overrule(number, rows, candidates, chosen)
         arms = candidates[chosen]
-        if given is not None and not np.array_equal(arms, given):
-            arms, chosen = given, np.searchsorted(candidates, given)
         decision = self._begin(arms, contexts=rows[chosen], among=None if among is None else ArmSet.of(among))
         self._schedule(arms, self._contexts_of(number, arms))
         return decision
@@ -312,6 +314,12 @@ class ContextualPolicy(Policy):
     def _choose(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of the candidates that are chosen, ascending."""
         return self._select(number, self._scaled(contexts))
+
+    def _overrule(
+        self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64], given: NDArray[np.int64]
+    ) -> None:
+        """Choose as always, though the rows in `given` are played."""
+        self._choose(number, contexts, candidates)
 
     def _rows(self, contexts: ArrayLike, eligible: Any, among: NDArray[np.int64] | None) -> NDArray[np.float64]:
         """Return the contexts of the candidates, in the order of their numbers."""
