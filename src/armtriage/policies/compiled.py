@@ -570,11 +570,6 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         return {**super()._open_arrays(), "notes": np.concatenate([_NONE, *notes])}
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        given = dict(arrays)
-        kept = given.pop("notes")
-        super()._reopen(given)
-        sizes = [decision.arms.size for decision in self._open.values()]
-        notes = np.zeros(sum(sizes), np.int64)
-        # Up to format 2 they had a row for each decision.
-        restore_arrays({"notes": notes}, {"notes": kept.ravel()})
-        self._notes = dict(zip(self._open, np.split(notes, np.cumsum(sizes))[:-1], strict=True))
+        super()._reopen({name: array for name, array in arrays.items() if name != "notes"})
+        notes = np.zeros(sum(decision.arms.size for decision in self._open.values()), np.int64)
+        self._notes = dict(zip(self._open, self._parted("notes", arrays, notes), strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +22,6 @@ from armtriage.policies.linear.ridge_policy import RidgePolicy
 from armtriage.policies.linear.thetas import Ends, OneTheta, State, ThetaByArm
 from armtriage.policies.linear.widths import new_repeated
 from armtriage.policies.lock import locked
-from armtriage.policies.options import Options
 
 __all__ = ["LinearGuard"]
 
@@ -41,21 +40,8 @@ class LinearGuard(RidgePolicy):
     _proposes: ClassVar[bool]
     """Whether the kernels propose, or proposals come from somebody else."""
 
-    def __init__(
-        self,
-        n_arms: int | None,
-        dimension: int,
-        budget: int,
-        *,
-        delta: float,
-        factor: float,
-        norm_bound: float | None,
-        noise_scale: float | None,
-        context_bound: float,
-        features: Any,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
+    def _declare(self, delta: float, factor: float, norm_bound: float | None, noise_scale: float | None) -> None:
+        """Take what the guarantee rests on, from the constructor."""
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
         if norm_bound is None:
@@ -259,11 +245,10 @@ class LinearGuard(RidgePolicy):
         elif next_decision is not None or eligible is not None:
             raise ValueError("eligible and next_decision must be None without contexts")
         state, unit = self._state, self.reward_unit  # after the request, which may have made room for new arms
-        contradictions, found = int(state.book.contradictions), self._ellipsoids(state)
-        earned = self._earned(state, found)
+        contradictions, earned = int(state.book.contradictions), self._earned(state)
         return certificate_of(
             bounds={
-                "joint": np.inf if contradictions else unit * joint_bound(state.joint, found),
+                "joint": np.inf if contradictions else self._joint_bound(state),
                 "sum_of_certificates": unit * float(state.book.total),
             },
             at_stake=earned,
@@ -287,12 +272,17 @@ class LinearGuard(RidgePolicy):
         """Return the smaller of both bounds for a state, as `simulate` asks for it; infinite if it withdraws."""
         if state.book.contradictions > 0:
             return np.inf
-        return self.reward_unit * min(joint_bound(state.joint, self._ellipsoids(state)), float(state.book.total))
+        return min(self._joint_bound(state), self.reward_unit * float(state.book.total))
 
-    def _earned(self, state: Any, found: Ellipsoids) -> float:
+    def _joint_bound(self, state: Any) -> float:
+        """Return what the slates of a state can have lost, by all its rewards and one theta for all of them."""
+        return self.reward_unit * joint_bound(state.joint, self._ellipsoids(state))
+
+    def _earned(self, state: Any) -> float:
         """Return what the rewards so far seem to sum up to at most: n times the root mean square of fitted means."""
-        thetas = np.arange(len(found.centres))
-        squares = float((found.centres * _moments(state.ridge, thetas)).sum())
+        centres = self._ellipsoids(state).centres
+        thetas = np.arange(len(centres))
+        squares = float((centres * _moments(state.ridge, thetas)).sum())
         return self.reward_unit * float(np.sqrt(max(squares, 0.0) * state.ridge.counts[thetas, TOTAL].sum()))
 
     def _ellipsoids(self, state: Any) -> Ellipsoids:

@@ -93,18 +93,8 @@ class GuardedLinear(LinearGuard):
         features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(
-            n_arms,
-            dimension,
-            budget,
-            delta=delta,
-            factor=factor,
-            norm_bound=norm_bound,
-            noise_scale=noise_scale,
-            context_bound=context_bound,
-            features=features,
-            **options,
-        )
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
+        self._declare(delta, factor, norm_bound, noise_scale)
         self.model = check_choice("model", model, ("shared", "disjoint", "hybrid"))
         self.certified = check_flag("certificate", certificate)
 
