@@ -107,18 +107,16 @@ class ContextualGuard(Proposed, LinearGuard):
     def _called(self, contexts: Floats, candidates: Ints) -> Ints:
         """Return the rows that the function wants, ascending."""
         assert self.proposer is not None
-        more = {}
-        if "eligible" in inspect.signature(self.proposer).parameters:
-            more["eligible"] = self._roster.named(candidates)
+        sees_arms = "eligible" in inspect.signature(self.proposer).parameters
+        more = {"eligible": self._roster.named(candidates)} if sees_arms else {}
         given = self.proposer(contexts.copy(), **more)
-        wanted = "the arms that proposer returns"
         if self.names is None:
             rows = np.sort(np.atleast_1d(np.asarray(given)))
             whole = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size and rows[0] >= 0
             if not whole or rows[-1] >= candidates.size:
                 raise ValueError(f"proposer must return rows from 0 to {candidates.size - 1}, got {given!r}")
         else:
-            arms = np.sort(self._roster.numbers(given, wanted))
+            arms = np.sort(self._roster.numbers(given, "the arms that proposer returns"))
             if not np.isin(arms, candidates).all():
                 raise ValueError(f"proposer must return eligible arms, got {given!r}")
             rows = np.searchsorted(candidates, arms)

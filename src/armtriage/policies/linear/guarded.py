@@ -128,9 +128,7 @@ class LinearGuard(RidgePolicy):
         return super()._request(contexts, eligible)
 
     def _choose(self, number: int, contexts: Floats, candidates: Ints) -> Ints:
-        state, thetas = self._state, self._thetas
-        state.known = thetas.count(self.n_arms)
-        thetas.take_seats(state, candidates)
+        self._thetas.take_seats(self._state, candidates, self.n_arms)
         return super()._choose(number, contexts, candidates)
 
     def _overrule(self, number: int, contexts: Floats, candidates: Ints, given: Ints) -> None:
