@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import bdtrc
 
 from armtriage import GuardedLinear, LinearEnvironment, Policy, UnknownArm, random_linear, simulate
-from armtriage.policies.linear.pricing import radius
+from armtriage.policies.linear.account import radius
 from armtriage.theory import guarded_by_arm_upper
 
 

@@ -22,7 +22,7 @@ from armtriage import (
     simulate,
 )
 from armtriage.kernels.jit import kernel
-from armtriage.policies.linear.pricing import radius
+from armtriage.policies.linear.account import radius
 from armtriage.policies.linear.regression import Fit, Params, adapt, learn, new_fit
 from armtriage.policies.linear.widths import find_widths
 
@@ -242,7 +242,7 @@ def test_a_million_rewards_agree_with_a_batch_solution() -> None:
     order = np.where(rng.random(n) < 0.5, 0, rng.integers(0, 40, n))
     params = GuardedLinear(40, 6, 1, noise_scale=1.0).params()
     assert (params.noise, params.ridge, params.norm_bound) == (1.0, 6.0, 1.0)
-    fit, ridge = new_fit(1, 6, 1.0, 6.0, by_arm=False, shares=False), new_ridge(1, 6, 6.0)
+    fit, ridge = new_fit(1, 6, 1.0, 6.0, open_rows=1, shares=False), new_ridge(1, 6, 6.0)
     for first, last in pairwise((0, 300, 5000, n)):  # between two times at which the inverse is computed anew
         _drive(params, fit, ridge, x, r, order[first:last])
         counts = np.bincount(order[:last], minlength=40)

@@ -18,7 +18,10 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import JIT
 
-__all__ = ["Record", "RecordLayout"]
+__all__ = ["Floats", "Ints", "Record", "RecordLayout", "fact"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 _NUMBERS: dict[str, tuple[str, type]] = {"int": ("whole", int), "bool": ("whole", bool), "float": ("real", float)}
 
 
@@ -38,7 +41,19 @@ class _Number:
         getattr(record, self.bag)[self.place] = value
 
 
-@dataclass_transform()
+class _Fact(NamedTuple):
+    """Between which numbers a field of a file lies: a number, the name of one that a policy knows, or None."""
+
+    low: Any
+    high: Any
+
+
+def fact(low: float | str | None = None, high: float | str | None = None) -> Any:
+    """Mark a field that a file keeps, and say what limits it has: numbers, or names of what the policy knows."""
+    return _Fact(low, high)
+
+
+@dataclass_transform(field_specifiers=(fact,))
 class Record:
     """Base of what kernels work on: annotate the fields, give their values in the same order.
 
@@ -51,7 +66,8 @@ class Record:
     whole, real : ndarray
         The whole and the real numbers, in the order of the fields.
     facts : tuple of str or None
-        The fields that a file keeps, since all others follow from them; None for all. Set it in the class.
+        The fields that a file keeps, since all others follow from them: those that `fact` marks, with their `limits`,
+        or, without any mark, those that the class lists here; None for all.
 
     Examples
     --------
@@ -67,6 +83,7 @@ class Record:
     _fields: ClassVar[tuple[str, ...]] = ()
     frozen: ClassVar[bool] = False
     facts: ClassVar[tuple[str, ...] | None] = None
+    limits: ClassVar[dict[str, _Fact]] = {}
     _numbers: ClassVar[dict[str, _Number]] = {}
     whole: NDArray[np.int64]
     real: NDArray[np.float64]
@@ -74,6 +91,8 @@ class Record:
     def __init_subclass__(cls, frozen: bool = False) -> None:
         kinds = inspect.get_annotations(cls)
         cls._fields, cls.frozen, cls._numbers = tuple(kinds), frozen, {}
+        if marked := {name: vars(cls)[name] for name in kinds if isinstance(vars(cls).get(name), _Fact)}:
+            cls.facts, cls.limits = tuple(marked), marked
         sizes = {"whole": 0, "real": 0}
         for name, kind in kinds.items():
             if found := _NUMBERS.get(kind if isinstance(kind, str) else getattr(kind, "__name__", "")):

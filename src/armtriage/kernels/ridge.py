@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import apart, kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, fact
 
 __all__ = [
     "Ridge",
@@ -46,16 +46,15 @@ TOTAL, STALE = 0, 1
 class Ridge(Record):
     """Several regressions over the same dimension d; the first index is the model's number."""
 
-    facts = ("gram", "carry", "recent", "inverse", "moment", "moment_carry", "weights", "log_det", "counts")
-    gram: NDArray[np.float64]  # (models, d, d) ridge I + sum of x x'
-    carry: NDArray[np.float64]  # (models, d, d) what rounding kept out of `gram`
-    recent: NDArray[np.float64]  # (models, d, d) sum of x x' not yet in `gram`
-    inverse: NDArray[np.float64]  # (models, d, d)
-    moment: NDArray[np.float64]  # (models, d) sum of r x
-    moment_carry: NDArray[np.float64]  # (models, d)
-    weights: NDArray[np.float64]  # (models, d) the estimate of theta
-    log_det: NDArray[np.float64]  # (models,) of gram / ridge
-    counts: NDArray[np.int64]  # (models, 2) rewards in TOTAL, and whether `weights` is STALE
+    gram: NDArray[np.float64] = fact()  # (models, d, d) ridge I + sum of x x'
+    carry: NDArray[np.float64] = fact()  # (models, d, d) what rounding kept out of `gram`
+    recent: NDArray[np.float64] = fact()  # (models, d, d) sum of x x' not yet in `gram`
+    inverse: NDArray[np.float64] = fact()  # (models, d, d)
+    moment: NDArray[np.float64] = fact()  # (models, d) sum of r x
+    moment_carry: NDArray[np.float64] = fact()  # (models, d)
+    weights: NDArray[np.float64] = fact()  # (models, d) the estimate of theta
+    log_det: NDArray[np.float64] = fact()  # (models,) of gram / ridge
+    counts: NDArray[np.int64] = fact(0, "counts")  # (models, 2) rewards in TOTAL, and whether `weights` is STALE
     scratch: NDArray[np.float64]  # (d, d)
     vector: NDArray[np.float64]  # (d,)
     block: NDArray[np.float64]  # (d + 8, LANES) contexts of some arms, one arm per column, and their sums

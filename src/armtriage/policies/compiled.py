@@ -458,18 +458,20 @@ def _ask_linear(address: int, contexts: NDArray[np.float64], number: int) -> Non
 def _note_linear(address: int, contexts: NDArray[np.float64]) -> None:
     """Schedule the pulls of arms with these contexts."""
     seat = open_seat(address)
-    schedule(seat.params, seat.state, contexts)
+    schedule(seat.params, seat.state, contexts, seat.notes)
 
 
 def _tell_linear(address: int, contexts: NDArray[np.float64], told: int) -> None:
     """Learn the rewards of the first arms with these contexts, and release them all."""
     seat = open_seat(address)
-    release(seat.params, seat.state, contexts, told)
+    release(seat.params, seat.state, contexts, seat.notes, told)
     update(seat.params, seat.state, contexts, seat.notes, seat.rewards, told)
 
 
 @kernel
-def _nothing_released(params: Any, state: Any, contexts: NDArray[np.float64], told: int) -> None:
+def _nothing_released(
+    params: Any, state: Any, contexts: NDArray[np.float64], notes: NDArray[np.int64], told: int
+) -> None:
     pass
 
 
@@ -501,8 +503,8 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
 
     ``select(params, state, contexts, number, luck, arms, notes)`` also writes a whole number for each chosen arm, which
     ``update(params, state, contexts, notes, rewards, n)`` gets back beside the arm's context and reward. Arms ascend.
-    Where pulls count before their rewards come, ``schedule(params, state, contexts)`` is told of them, and
-    ``release(params, state, contexts, told)`` that the first `told` rewards have come and the others will not.
+    Where pulls count before their rewards come, ``schedule(params, state, contexts, notes)`` is told of them, and
+    ``release(params, state, contexts, notes, told)`` that the first `told` rewards have come and the others will not.
     """
 
     @cached_property
@@ -568,11 +570,6 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         return {**super()._open_arrays(), "notes": np.concatenate([_NONE, *notes])}
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        given = dict(arrays)
-        kept = given.pop("notes")
-        super()._reopen(given)
-        sizes = [decision.arms.size for decision in self._open.values()]
-        notes = np.zeros(sum(sizes), np.int64)
-        # Up to format 2 they had a row for each decision.
-        restore_arrays({"notes": notes}, {"notes": kept.ravel()})
-        self._notes = dict(zip(self._open, np.split(notes, np.cumsum(sizes))[:-1], strict=True))
+        super()._reopen({name: array for name, array in arrays.items() if name != "notes"})
+        notes = np.zeros(sum(decision.arms.size for decision in self._open.values()), np.int64)
+        self._notes = dict(zip(self._open, self._parted("notes", arrays, notes), strict=True))

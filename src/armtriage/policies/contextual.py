@@ -13,6 +13,7 @@ from armtriage._arguments import LONGEST, check_contexts, check_count, check_num
 from armtriage.arms import Roster
 from armtriage.decisions import ArmSet, Decision
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.changing import is_mask
 from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.frames import is_frame, names_in, numbers_in
@@ -134,19 +135,19 @@ class ContextualPolicy(Policy):
 
     # A contextual policy is asked with contexts, and chooses and learns with them; in all else it is a Policy.
     @abstractmethod
-    def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
+    def _select(self, number: int, contexts: Floats) -> Ints:  # type: ignore[override]
         """Return the arms of round `number`, ascending; `contexts` (K, d) have norms of at most 1."""
 
     @abstractmethod
     def _update(  # type: ignore[override]
-        self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
+        self, number: int, arms: Ints, contexts: Floats, rewards: Floats
     ) -> None:
         """Learn the rewards, in [-1, 1], of arms of decision `number`, whose contexts are the rows of `contexts`."""
 
-    def _schedule(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+    def _schedule(self, arms: Ints, contexts: Floats) -> None:  # type: ignore[override]
         """Note that rewards of these arms, with these contexts, are on their way."""
 
-    def _release(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+    def _release(self, arms: Ints, contexts: Floats) -> None:  # type: ignore[override]
         """Note that rewards of these arms, with these contexts, will never come."""
 
     @locked
@@ -164,10 +165,7 @@ class ContextualPolicy(Policy):
         eligible : array_like, optional
             The arms that may be chosen, see `armtriage.Policy.ask`.
         """
-        contexts, eligible, odd = self._translated(contexts, eligible)
-        decision = self._ask_with(*self._request(contexts, eligible), None)
-        self._count(odd)
-        return decision
+        return self._ask_raw(contexts, eligible, None)
 
     @locked
     def record(  # noqa: D102 - as in every policy
@@ -178,14 +176,20 @@ class ContextualPolicy(Policy):
     ) -> Decision:
         if contexts is None:
             raise TypeError("contexts must be given as they were to ask, got None")
+        return self._ask_raw(contexts, eligible, arms)
+
+    def _ask_raw(self, contexts: Any, eligible: Any, arms: Any) -> Decision:
+        """Return the decision of a request in any form, or if they are given that of arms that were played."""
         contexts, eligible, odd = self._translated(contexts, eligible)
         contexts, eligible = self._request(contexts, eligible)
-        order = self._roster.numbers(arms, "arms")
-        decision = self._ask_with(contexts, eligible, np.sort(order))
-        self._count(odd)
-        return in_order(decision, order)
+        order = None if arms is None else self._roster.numbers(arms, "arms")
+        decision = self._ask_with(contexts, eligible, None if order is None else np.sort(order))
+        if odd is not None:
+            self._rows_read += odd[0]
+            self._odd += odd[1]
+        return decision if order is None else in_order(decision, order)
 
-    def _translated(self, contexts: Any, eligible: Any) -> tuple[Any, Any, tuple[int, NDArray[np.int64]] | None]:
+    def _translated(self, contexts: Any, eligible: Any) -> tuple[Any, Any, tuple[int, Ints] | None]:
         """Return a request with the contexts that the features make of raw rows, and what is to be counted of these."""
         names = self._names_in(contexts)
         if names is not None and eligible is not None:
@@ -213,11 +217,6 @@ class ContextualPolicy(Policy):
                 raise ValueError(f"contexts must have a row for each eligible arm, got none for {name!r}")
         rows = [place[name] for name in wanted]
         return frame.iloc[rows] if hasattr(frame, "iloc") else frame[rows], wanted, None
-
-    def _count(self, found: tuple[int, NDArray[np.int64]] | None) -> None:
-        if found is not None:
-            self._rows_read += found[0]
-            self._odd += found[1]
 
     @property
     @locked
@@ -288,12 +287,12 @@ class ContextualPolicy(Policy):
         """The constructor's arguments: the attributes of the same names, with no number of arms where there is none."""
         return {**super().config, "n_arms": None, "names": None} if self.any_number else super().config
 
-    def _eligible(self, eligible: Any) -> NDArray[np.int64] | None:
+    def _eligible(self, eligible: Any) -> Ints | None:
         found = super()._eligible(eligible)
         # All arms that there are now may be few of those that there will be.
         return self._roster.live if found is None and self.any_number and self.names is not None else found
 
-    def _ask_with(self, contexts: Any, eligible: Any, given: NDArray[np.int64] | None) -> Decision:
+    def _ask_with(self, contexts: Any, eligible: Any, given: Ints | None) -> Decision:
         among = self._eligible(eligible)
         self._check_some(among)
         rows = self._rows(contexts, eligible, among)
@@ -301,19 +300,25 @@ class ContextualPolicy(Policy):
             self._check_decision(given, among)
         number = self._asked
         candidates = np.arange(self.n_arms) if among is None else among
-        chosen = self._choose(number, rows, candidates)
+        if given is None:
+            chosen = self._choose(number, rows, candidates)
+        else:
+            chosen = np.searchsorted(candidates, given)
+            self._overrule(number, rows, candidates, chosen)
         arms = candidates[chosen]
-        if given is not None and not np.array_equal(arms, given):
-            arms, chosen = given, np.searchsorted(candidates, given)
         decision = self._begin(arms, contexts=rows[chosen], among=None if among is None else ArmSet.of(among))
         self._schedule(arms, self._contexts_of(number, arms))
         return decision
 
-    def _choose(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _choose(self, number: int, contexts: Floats, candidates: Ints) -> Ints:
         """Return the rows of the candidates that are chosen, ascending."""
         return self._select(number, self._scaled(contexts))
 
-    def _rows(self, contexts: ArrayLike, eligible: Any, among: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    def _overrule(self, number: int, contexts: Floats, candidates: Ints, given: Ints) -> None:
+        """Choose as always, though the rows in `given` are played."""
+        self._choose(number, contexts, candidates)
+
+    def _rows(self, contexts: ArrayLike, eligible: Any, among: Ints | None) -> Floats:
         """Return the contexts of the candidates, in the order of their numbers."""
         if among is None or np.shape(contexts)[:1] == (self.n_arms,):
             given = check_contexts(contexts, self.n_arms, self.dimension, self.context_bound)
@@ -341,10 +346,10 @@ class ContextualPolicy(Policy):
         """Refuse: with contexts no arm is best in every round."""
         raise NotImplementedError("a triage needs a constant mean for each arm, which arms with contexts have not")
 
-    def _scaled(self, contexts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _scaled(self, contexts: Floats) -> Floats:
         return contexts if self.context_bound == 1.0 else contexts / self.context_bound
 
-    def _contexts_of(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _contexts_of(self, number: int, arms: Ints) -> Floats:
         """Return the scaled contexts of arms of an open decision."""
         decision = self._open[number]
         assert decision.contexts is not None
@@ -352,7 +357,7 @@ class ContextualPolicy(Policy):
         # A copy: for an array that cannot be written on, kernels would be compiled once more.
         return self._scaled(rows.copy() if arms.size == rows.shape[0] else rows[np.searchsorted(decision.arms, arms)])
 
-    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _teach(self, number: int, arms: Ints, rewards: Floats) -> None:
         order = np.argsort(arms)
         arms, rewards = arms[order], rewards[order]
         self._update(number, arms, self._contexts_of(number, arms), rewards)
@@ -365,7 +370,7 @@ class ContextualPolicy(Policy):
             self._release(told.missing, self._contexts_of(number, told.missing))
         del self._open[number]
 
-    def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _to_unit(self, values: Floats) -> Floats:
         return values / (self.reward_unit if self.direction == "maximize" else -self.reward_unit)
 
     @property
@@ -397,8 +402,7 @@ class ContextualPolicy(Policy):
         require(set(arrays) == {"rows", "odd"}, "features must have rows and odd")
         restore_arrays({"rows": rows, "odd": self._odd}, arrays)
         within("rows of features", rows, self._asked, LONGEST)
-        within("odd values", self._odd, 0, rows)
-        within("odd and missing values", self._odd.sum(axis=0), 0, rows)
+        within("odd values", self._odd, 0, rows - self._odd[::-1])  # a value is odd or missing, not both
         self._rows_read = int(rows)
 
     @classmethod
@@ -417,16 +421,19 @@ class ContextualPolicy(Policy):
         return {**super()._open_arrays(), "contexts": np.concatenate([np.empty((0, self.dimension)), *kept])}
 
     def _reopen(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        given = dict(arrays)
-        kept = given.pop("contexts")
-        super()._reopen(given)
-        sizes = [decision.arms.size for decision in self._open.values()]
-        rows = np.zeros((sum(sizes), self.dimension))
-        # Up to format 2 they had a matrix for each decision.
-        restore_arrays({"contexts": rows}, {"contexts": kept.reshape(-1, kept.shape[-1]) if kept.size else rows})
-        check_contexts(rows, rows.shape[0], self.dimension, self.context_bound)
-        for decision, own in zip(self._open.values(), np.split(rows, np.cumsum(sizes))[:-1], strict=True):
+        super()._reopen({name: array for name, array in arrays.items() if name != "contexts"})
+        rows = np.zeros((sum(decision.arms.size for decision in self._open.values()), self.dimension))
+        for decision, own in zip(self._open.values(), self._parted("contexts", arrays, rows), strict=True):
             vars(decision)["contexts"] = own
+        check_contexts(rows, rows.shape[0], self.dimension, self.context_bound)
+
+    def _parted(self, name: str, arrays: Mapping[str, NDArray[Any]], rows: NDArray[Any]) -> list[NDArray[Any]]:
+        """Return the rows of a file that belong to each open decision, written into one array for all of them."""
+        kept = arrays[name]
+        if kept.size or rows.size:
+            # Up to format 2 each decision had an array of its own.
+            restore_arrays({name: rows}, {name: kept.reshape(-1, *kept.shape[kept.ndim - rows.ndim + 1 :])})
+        return np.split(rows, np.cumsum([decision.arms.size for decision in self._open.values()]))[:-1]
 
     @classmethod
     def _check_sizes(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -61,13 +61,15 @@ def facts_of(record: Record) -> dict[str, NDArray[Any]]:
     return facts
 
 
-def check_facts(record: Record, limits: Mapping[str, tuple[Any, Any]], prefix: str = "") -> None:
-    """Refuse facts that are outside of their limits, by dotted names: without any, these are -FAR and FAR."""
+def check_facts(record: Record, known: Mapping[str, Any]) -> None:
+    """Refuse facts outside of the limits that their fields have, where `known` has what these name; none are far."""
     for name, value in record._asdict().items():
         if isinstance(value, Record):
-            check_facts(value, limits, f"{prefix}{name}.")
+            check_facts(value, known)
         elif record.is_fact(name):
-            within(name, record.raw(name), *limits.get(prefix + name, (-FAR, FAR)))
+            low, high = record.limits.get(name, (None, None))
+            ends = -FAR if low is None else known.get(low, low), FAR if high is None else known.get(high, high)
+            within(name, record.raw(name), *ends)
 
 
 def take_facts(record: Record, arrays: Arrays) -> None:

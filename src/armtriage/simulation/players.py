@@ -16,10 +16,10 @@ from armtriage.environments.availability import eligible_in
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import replication_seed, row_of, stream
-from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import new_evidence, tally_of
+from armtriage.policies.linear import LinearGuard
 from armtriage.policies.policy import Policy
 from armtriage.policies.slate import SlatePolicy
 from armtriage.simulation.loop import (
@@ -102,7 +102,7 @@ class Run(NamedTuple):
         """Certify the regret with contexts, by the state of the policy, if this is a checkpoint."""
         here = self.points == desk.round
         if self.delta and here.any():
-            assert isinstance(self.policy, GuardedLinear)
+            assert isinstance(self.policy, LinearGuard)
             desk.certificate[here] = self.policy.regret_bound(state)
 
     def in_chunks(
@@ -457,7 +457,7 @@ def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watc
                 desk.point += 1
                 if watch is not None:
                     run.certify(watch, desk, policy.tally, policy._exposures)
-                elif isinstance(policy, GuardedLinear):
+                elif isinstance(policy, LinearGuard):
                     run.certify_linear(desk, policy._state)
 
     return go

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from armtriage._arguments import LONGEST, check_count, check_probability
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment
 from armtriage.kernels.random import check_seed
-from armtriage.policies import GuardedLinear
 from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy
 from armtriage.policies.contextual import ContextualPolicy
+from armtriage.policies.linear import LinearGuard
 from armtriage.policies.policy import Policy
 from armtriage.policies.slate import SlatePolicy
 from armtriage.simulation.loop import Desk
@@ -196,7 +196,7 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
     """Refuse a certificate where there can be none."""
     if certificate is False:
         return
-    if isinstance(policy, GuardedLinear) and policy.certified:
+    if isinstance(policy, LinearGuard) and policy.certified:
         if certificate_delta(certificate) < policy.delta:
             raise ValueError(f"certificate must be at least delta = {policy.delta} of the policy, got {certificate!r}")
         return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self, Unpack
@@ -76,23 +75,7 @@ def _await(post: Post, arms: NDArray[np.int64], more: bool) -> None:
         elimination.lose(post.state.sets, arms)
 
 
-class _ByProblem(ABCMeta):
-    """Makes the guard of a problem: with contexts, that is a `ContextualGuard`."""
-
-    def __call__(cls, *given: Any, **options: Any) -> Any:
-        if cls is not Guard or {"dimension", "features"}.isdisjoint(options):
-            return super().__call__(*given, **options)
-        about = dict(zip(("proposer", "graph", "budget"), given, strict=False)) | options
-        return ContextualGuard(n_arms=about.pop("graph", None), **about)
-
-    @property
-    def __signature__(cls) -> inspect.Signature:
-        # Otherwise all who read it would see the one above.
-        own = inspect.signature(cls.__init__)  # type: ignore[misc]
-        return own.replace(parameters=list(own.parameters.values())[1:])
-
-
-class Guard(Proposed, GuardedPolicy, metaclass=_ByProblem):
+class Guard(Proposed, GuardedPolicy):
     """Play what a proposer wants while it certainly loses little enough, and rounds of elimination otherwise.
 
     It assumes that an arm's mean is constant given all that the proposer sees: one that looks at the visitor of this
@@ -132,6 +115,13 @@ class Guard(Proposed, GuardedPolicy, metaclass=_ByProblem):
     >>> decision.arms
     array([0])
     """
+
+    def __new__(cls, *given: Any, **options: Any) -> Any:
+        """Return a guard that `__init__` is to fill or, for a problem with contexts, a whole `ContextualGuard`."""
+        if cls is not Guard or {"dimension", "features"}.isdisjoint(options):
+            return super().__new__(cls)
+        about = dict(zip(("proposer", "graph", "budget"), given, strict=False)) | options
+        return ContextualGuard(n_arms=about.pop("graph", None), **about)
 
     def __init__(
         self,
@@ -467,6 +457,10 @@ class Guard(Proposed, GuardedPolicy, metaclass=_ByProblem):
             own = {} if given.get("decisions") is None else {"decisions": given["decisions"]}
             proposer = kinds[name]._make(graph, {**proposer["config"], **own})
         return cls(proposer, graph, **given)
+
+
+# What `help` shows is what `__init__` takes: of two constructors it would show the first.
+vars(Guard.__new__)["__signature__"] = inspect.signature(Guard.__init__)
 
 
 def _beyond_the_number(proposer: object) -> str | None:

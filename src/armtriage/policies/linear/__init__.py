@@ -2,6 +2,7 @@
 
 from armtriage.policies.linear.c2ucb import C2UCB
 from armtriage.policies.linear.contextual_guard import ContextualGuard
+from armtriage.policies.linear.guarded import LinearGuard
 from armtriage.policies.linear.guarded_linear import GuardedLinear
 from armtriage.policies.linear.hierarchical import HierarchicalElimination, StageTriage
 from armtriage.policies.linear.linear_thompson import LinearThompsonSampling
@@ -11,6 +12,7 @@ __all__ = [
     "ContextualGuard",
     "GuardedLinear",
     "HierarchicalElimination",
+    "LinearGuard",
     "LinearThompsonSampling",
     "StageTriage",
 ]

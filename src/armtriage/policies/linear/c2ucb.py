@@ -6,12 +6,11 @@ import math
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import check_optional, check_probability, check_ridge
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink
 from armtriage.policies.compiled import Kernels
 from armtriage.policies.linear.ridge_policy import RidgePolicy
@@ -32,22 +31,15 @@ class Params(Record, frozen=True):
 class State(Record):
     """One regression, and scratch."""
 
-    facts = ("ridge",)
-    ridge: Ridge
-    arms: NDArray[np.int64]  # 0, ..., K - 1
-    values: NDArray[np.float64]  # (K,)
-    squares: NDArray[np.float64]  # (K,)
+    ridge: Ridge = fact()
+    arms: Ints  # 0, ..., K - 1
+    values: Floats  # (K,)
+    squares: Floats  # (K,)
 
 
 @kernel
 def select(
-    params: Params,
-    state: State,
-    contexts: NDArray[np.float64],
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    notes: NDArray[np.int64],
+    params: Params, state: State, contexts: Floats, number: int, luck: np.uint64, arms: Ints, notes: Ints
 ) -> None:
     """Choose the S arms of largest ``<theta, x> + w ||x||`` in the norm of the inverse; ties by arm number."""
     n = contexts.shape[0]
@@ -63,14 +55,7 @@ def select(
 
 
 @kernel
-def update(
-    params: Params,
-    state: State,
-    contexts: NDArray[np.float64],
-    notes: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    n: int,
-) -> None:
+def update(params: Params, state: State, contexts: Floats, notes: Ints, rewards: Floats, n: int) -> None:
     """Add the rewards to the regression."""
     for i in range(n):
         add(state.ridge, 0, contexts[i], rewards[i])

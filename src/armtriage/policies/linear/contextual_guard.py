@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.policies.linear.guarded_linear import GuardedLinear
+from armtriage.kernels.record import Floats, Ints
+from armtriage.policies.linear.guarded import LinearGuard
+from armtriage.policies.linear.thetas import OneTheta
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.policies.proposals import Proposed, check_takes
@@ -20,7 +22,7 @@ __all__ = ["ContextualGuard"]
 Proposer = Callable[..., ArrayLike]
 
 
-class ContextualGuard(Proposed, GuardedLinear):
+class ContextualGuard(Proposed, LinearGuard):
     """Play what a function of the contexts wants while it certainly loses little enough, and optimism otherwise.
 
     ``Guard(proposer, dimension=..., budget=...)`` makes one. Your recommender sees the visitor, and what is guaranteed
@@ -51,7 +53,9 @@ class ContextualGuard(Proposed, GuardedLinear):
     (array([1]), True)
     """
 
+    kernels = OneTheta.guarding
     in_loop = False
+    _proposes = False
 
     def __init__(
         self,
@@ -68,21 +72,9 @@ class ContextualGuard(Proposed, GuardedLinear):
         features: Any = None,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(
-            n_arms,
-            dimension,
-            budget,
-            delta=delta,
-            factor=factor,
-            norm_bound=norm_bound,
-            noise_scale=noise_scale,
-            context_bound=context_bound,
-            features=features,
-            **options,
-        )
+        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
+        self._declare(delta, factor, norm_bound, noise_scale)
         self.proposer = proposer
-
-    _proposes = False
 
     @property
     def proposer(self) -> Proposer | None:
@@ -96,17 +88,12 @@ class ContextualGuard(Proposed, GuardedLinear):
         check_takes(proposer, "the contexts of the candidates")
         self._proposer = proposer
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The constructor's arguments: the attributes of the same names."""
-        return {name: value for name, value in super().config.items() if name != "certificate"}
-
-    def _choose(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _choose(self, number: int, contexts: Floats, candidates: Ints) -> Ints:
         rows, size = np.arange(len(contexts)), min(self.budget, len(contexts))
         self._seat.arms[:size] = rows if size == rows.size else self._proposal(number, contexts, candidates)
         return super()._choose(number, contexts, candidates)
 
-    def _proposal(self, number: int, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _proposal(self, number: int, contexts: Floats, candidates: Ints) -> Ints:
         """Return the rows that the function wants or, if it fails, those of largest estimate; ascending."""
         if self.proposer is None:
             raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
@@ -117,21 +104,19 @@ class ContextualGuard(Proposed, GuardedLinear):
         estimates = contexts @ self.weights * (1.0 if self.direction == "maximize" else -1.0)
         return np.sort(np.argsort(-estimates, kind="stable")[: self.budget])
 
-    def _called(self, contexts: NDArray[np.float64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _called(self, contexts: Floats, candidates: Ints) -> Ints:
         """Return the rows that the function wants, ascending."""
         assert self.proposer is not None
-        more = {}
-        if "eligible" in inspect.signature(self.proposer).parameters:
-            more["eligible"] = self._roster.named(candidates)
+        sees_arms = "eligible" in inspect.signature(self.proposer).parameters
+        more = {"eligible": self._roster.named(candidates)} if sees_arms else {}
         given = self.proposer(contexts.copy(), **more)
-        wanted = "the arms that proposer returns"
         if self.names is None:
             rows = np.sort(np.atleast_1d(np.asarray(given)))
             whole = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size and rows[0] >= 0
             if not whole or rows[-1] >= candidates.size:
                 raise ValueError(f"proposer must return rows from 0 to {candidates.size - 1}, got {given!r}")
         else:
-            arms = np.sort(self._roster.numbers(given, wanted))
+            arms = np.sort(self._roster.numbers(given, "the arms that proposer returns"))
             if not np.isin(arms, candidates).all():
                 raise ValueError(f"proposer must return eligible arms, got {given!r}")
             rows = np.searchsorted(candidates, arms)

@@ -10,12 +10,11 @@ import math
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_choice, check_count, check_optional, check_probability
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, inner, kth_largest, top_first
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink, solve
 from armtriage.policies.compiled import Kernels
 from armtriage.policies.linear.ridge_policy import RidgePolicy
@@ -41,20 +40,19 @@ class Params(Record, frozen=True):
 class State(Record):
     """A regression for each stage (and one of all rewards, if tight), the fate of each arm in this round, scratch."""
 
-    facts = ("ridge", "fate", "stage")
-    ridge: Ridge
-    fate: NDArray[np.int64]  # (K,) OPEN, EXPLORED, ...
-    stage: NDArray[np.int64]  # (K,) at which that happened, from 1
-    home: NDArray[np.int64]  # (K,) the regression that gets the reward of a chosen arm, or NOWHERE
-    active: NDArray[np.int64]  # (K,) the arms still in question lead, ascending; then the arrays beside it:
-    estimate: NDArray[np.float64]
-    width: NDArray[np.float64]
-    low: NDArray[np.float64]  # (K,) largest lower and least upper end so far in this round; by arm, tight only
-    high: NDArray[np.float64]
-    values: NDArray[np.float64]  # (K,)
-    order: NDArray[np.int64]  # (K,)
-    places: NDArray[np.int64]  # (S,)
-    scratch: NDArray[np.float64]  # (K,)
+    ridge: Ridge = fact()
+    fate: Ints = fact(OPEN, ELIMINATED)  # (K,) OPEN, EXPLORED, ...
+    stage: Ints = fact(0, "stages")  # (K,) at which that happened, from 1
+    home: Ints  # (K,) the regression that gets the reward of a chosen arm, or NOWHERE
+    active: Ints  # (K,) the arms still in question lead, ascending; then the arrays beside it:
+    estimate: Floats
+    width: Floats
+    low: Floats  # (K,) largest lower and least upper end so far in this round; by arm, tight only
+    high: Floats
+    values: Floats  # (K,)
+    order: Ints  # (K,)
+    places: Ints  # (S,)
+    scratch: Floats  # (K,)
 
 
 @kernel
@@ -161,7 +159,7 @@ def _judge_by_bounds(state: State, n: int, k: int, stage: int, stages: int) -> i
 
 
 @kernel
-def _fill(params: Params, state: State, contexts: NDArray[np.float64], n: int, free: int) -> None:
+def _fill(params: Params, state: State, contexts: Floats, n: int, free: int) -> None:
     """Choose the rest of the decision among the arms that no stage could part, by estimate."""
     ridge, model = state.ridge, params.stages
     if params.variant == TIGHT:
@@ -178,13 +176,7 @@ def _fill(params: Params, state: State, contexts: NDArray[np.float64], n: int, f
 
 @kernel
 def select(
-    params: Params,
-    state: State,
-    contexts: NDArray[np.float64],
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    notes: NDArray[np.int64],
+    params: Params, state: State, contexts: Floats, number: int, luck: np.uint64, arms: Ints, notes: Ints
 ) -> None:
     """Choose the arms of a round stage by stage; `notes` says which regression learns from each."""
     n, free, variant = contexts.shape[0], arms.size, params.variant
@@ -217,14 +209,7 @@ def select(
 
 
 @kernel
-def update(
-    params: Params,
-    state: State,
-    contexts: NDArray[np.float64],
-    notes: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    n: int,
-) -> None:
+def update(params: Params, state: State, contexts: Floats, notes: Ints, rewards: Floats, n: int) -> None:
     """Give each reward to the regression of its stage, and all of them to the one that orders the fill."""
     for i in range(n):
         if (notes[i] >= 0) & (notes[i] < params.stages):
@@ -247,11 +232,11 @@ class StageTriage(NamedTuple):
     (array([1]), array([0, 1, 0]))
     """
 
-    explored: NDArray[np.int64]  # chosen because little is known of them
-    confirmed: NDArray[np.int64]  # chosen because they are surely among the best
-    filled: NDArray[np.int64]  # chosen by estimate, after the last stage
-    eliminated: NDArray[np.int64]  # surely not among the best
-    stages: NDArray[np.int64]  # (K,) at which an arm was explored, confirmed or eliminated, from 1; else 0
+    explored: Ints  # chosen because little is known of them
+    confirmed: Ints  # chosen because they are surely among the best
+    filled: Ints  # chosen by estimate, after the last stage
+    eliminated: Ints  # surely not among the best
+    stages: Ints  # (K,) at which an arm was explored, confirmed or eliminated, from 1; else 0
 
 
 class HierarchicalElimination(RidgePolicy):
@@ -332,8 +317,8 @@ class HierarchicalElimination(RidgePolicy):
         )
         return StageTriage(explored, confirmed, filled, eliminated, self._state.stage.copy())
 
-    def _limits(self) -> dict[str, tuple[Any, Any]]:
-        return super()._limits() | {"fate": (OPEN, ELIMINATED), "stage": (0, self.stages + 1)}
+    def _quantities(self) -> dict[str, Any]:
+        return super()._quantities() | {"stages": self.stages + 1}
 
     def params(self) -> Params:
         """Return the parameters for the kernels."""

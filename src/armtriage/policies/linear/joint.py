@@ -12,16 +12,15 @@ Slots of rounds that double in length have a sum each. Where the prices of the t
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import apart, bind, kernel
 from armtriage.kernels.order import inner
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import Ridge, add_multiple, image
-from armtriage.policies.linear.pricing import Book, Boxes
+from armtriage.policies.linear.account import Book, Boxes
 
 __all__ = ["Ellipsoids", "Joint", "book_price", "book_slate", "book_slate_by_arm", "joint_bound", "new_joint"]
 
@@ -45,16 +44,15 @@ _ROUNDING = 1e-13
 class Joint(Record):
     """Sums of quadratics theta' M theta + m' theta + k, by slot, and of prices."""
 
-    facts = ("matrices", "vectors", "constants", "prices", "used")
-    matrices: NDArray[np.float64]  # (slots, blocks d, d) M, on and below the diagonal of each block
-    vectors: NDArray[np.float64]  # (slots, blocks d) m
-    constants: NDArray[np.float64]  # (slots,) k
-    prices: NDArray[np.float64]  # (slots,) what the slates can have lost by what was known at the time
-    middle: NDArray[np.float64]  # (d,) v
-    cross: NDArray[np.float64]  # (d,)
-    lanes: NDArray[np.float64]  # (LANES, d) y of some arms
-    weights: NDArray[np.float64]  # (LANES,)
-    used: int  # slots, the oldest first
+    matrices: Floats = fact()  # (slots, blocks d, d) M, on and below the diagonal of each block
+    vectors: Floats = fact()  # (slots, blocks d) m
+    constants: Floats = fact(0.0)  # (slots,) k
+    prices: Floats = fact(0.0, "lost")  # (slots,) what the slates can have lost by what was known at the time
+    middle: Floats  # (d,) v
+    cross: Floats  # (d,)
+    lanes: Floats  # (LANES, d) y of some arms
+    weights: Floats  # (LANES,)
+    used: int = fact(0, "slots")  # slots, the oldest first
 
 
 def new_joint(dimension: int, kept: bool, blocks: int = 1) -> Joint:
@@ -116,22 +114,13 @@ def book_price(book: Book, joint: Joint, price: float, number: int) -> None:
     book.total += price
 
 
-def _book_slate(
-    joint: Joint,
-    boxes: Boxes,
-    ridge: Ridge,
-    contexts: NDArray[np.float64],
-    models: NDArray[np.int64],
-    noise: float,
-    price: float,
-    number: int,
-    again: bool,
-) -> None:
+def _book_slate(state: Any, contexts: Floats, noise: float, price: float, number: int, again: bool) -> None:
     """Add the quadratic of a slate, and its price, after `admit`; what is in the boxes is used up.
 
     Where it would be no smaller than the price, by what is known, the price stands for it: while all arms are open,
     there are too many terms. Where contexts come `again`, the ellipsoid closes in on nothing but what is played.
     """
+    joint, boxes = state.joint, state.boxes
     slot = _slot_for(joint, number)
     joint.prices[slot] += price
     if price == 0.0:
@@ -140,9 +129,9 @@ def _book_slate(
         n = contexts.shape[0]
         worst, best = _find_ends(boxes, n)
         threshold = 0.5 * (boxes.estimates[worst] + boxes.estimates[best])
-        _find_rests(joint, boxes, ridge, contexts, worst, best)
+        _find_rests(joint, boxes, state.ridge, contexts, worst, best)
         if _expect(boxes, n, threshold, noise) < (_PATIENCE if number < _EARLY else _GAIN) * price:
-            _add_terms(joint, boxes, slot, contexts, models, threshold)
+            _add_terms(joint, boxes, slot, contexts, state.models, threshold)
             return
     joint.constants[slot] += price
 
@@ -162,7 +151,7 @@ def _find_ends(boxes: Boxes, n: int) -> tuple[int, int]:
 
 
 @kernel
-def _find_rests(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.float64], worst: int, best: int) -> None:
+def _find_rests(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: Floats, worst: int, best: int) -> None:
     """Write v, halfway between two arms, and squares of the widths of x - v into `outside`."""
     n, middle = contexts.shape[0], joint.middle
     for j in range(middle.size):
@@ -178,9 +167,7 @@ def _find_rests(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.f
 
 
 @kernel
-def _find_rests_by_arm(
-    joint: Joint, boxes: Boxes, ridge: Ridge, contexts: NDArray[np.float64], worst: int, best: int
-) -> None:
+def _find_rests_by_arm(joint: Joint, boxes: Boxes, ridge: Ridge, contexts: Floats, worst: int, best: int) -> None:
     """Write squares of widths into `outside`: where each arm has a theta, a number c stands for v."""
     for arm in range(contexts.shape[0]):
         boxes.outside[arm] = boxes.squares[arm]
@@ -211,14 +198,7 @@ def _expect(boxes: Boxes, n: int, threshold: float, noise: float) -> float:
 
 
 @kernel
-def _add_terms(
-    joint: Joint,
-    boxes: Boxes,
-    slot: int,
-    contexts: NDArray[np.float64],
-    models: NDArray[np.int64],
-    threshold: float,
-) -> None:
+def _add_terms(joint: Joint, boxes: Boxes, slot: int, contexts: Floats, models: Ints, threshold: float) -> None:
     """Add the terms of the arms whose f may be positive to the one quadratic, eight at a time."""
     n, bends = 0, boxes.values
     for arm in range(contexts.shape[0]):
@@ -240,14 +220,7 @@ def _add_terms(
 
 
 @kernel
-def _add_terms_by_arm(
-    joint: Joint,
-    boxes: Boxes,
-    slot: int,
-    contexts: NDArray[np.float64],
-    models: NDArray[np.int64],
-    threshold: float,
-) -> None:
+def _add_terms_by_arm(joint: Joint, boxes: Boxes, slot: int, contexts: Floats, models: Ints, threshold: float) -> None:
     """Add the terms of the arms whose f may be positive, each to the quadratic of its own theta."""
     d = contexts.shape[1]
     for place in range(contexts.shape[0]):
@@ -267,21 +240,14 @@ book_slate_by_arm = bind(_book_slate, "book_slate_by_arm", _find_rests=_find_res
 
 @kernel
 @apart
-def _put_difference(
-    y: NDArray[np.float64], sign: float, context: NDArray[np.float64], middle: NDArray[np.float64]
-) -> None:
+def _put_difference(y: Floats, sign: float, context: Floats, middle: Floats) -> None:
     for j in range(y.size):
         y[j] = sign * (context[j] - middle[j])
 
 
 @kernel
 @apart
-def _add_squares(
-    matrix: NDArray[np.float64],
-    vector: NDArray[np.float64],
-    lanes: NDArray[np.float64],
-    weights: NDArray[np.float64],
-) -> None:
+def _add_squares(matrix: Floats, vector: Floats, lanes: Floats, weights: Floats) -> None:
     """Add the lower triangles of y y', weighted, and halves of y, for eight y at a time: each row is loaded once."""
     y0, y1, y2, y3, y4, y5, y6, y7 = lanes[0], lanes[1], lanes[2], lanes[3], lanes[4], lanes[5], lanes[6], lanes[7]
     w0, w1, w2, w3 = weights[0], weights[1], weights[2], weights[3]
@@ -302,14 +268,12 @@ def _add_squares(
 class Ellipsoids(NamedTuple):
     """For each theta, all that lie within a radius of the centre, in the norm of the Gram matrix with this inverse."""
 
-    centres: NDArray[np.float64]  # (blocks, d)
-    inverses: NDArray[np.float64]  # (blocks, d, d)
-    radii: NDArray[np.float64]  # (blocks,)
+    centres: Floats  # (blocks, d)
+    inverses: Floats  # (blocks, d, d)
+    radii: Floats  # (blocks,)
 
 
-def _largest(
-    found: Ellipsoids, roots: NDArray[np.float64], matrices: NDArray[np.float64], vectors: NDArray[np.float64]
-) -> float:
+def _largest(found: Ellipsoids, roots: Floats, matrices: Floats, vectors: Floats) -> float:
     """Return a bound on the sum of the quadratics in the ellipsoids, one by one, by weak duality."""
     images = np.einsum("bij,bj->bi", matrices, found.centres)
     eigenvalues, bases = np.linalg.eigh(roots @ matrices @ roots)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import check_optional, check_ridge
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.order import best_arms, inner
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import Ridge, add, back, new_ridge, solve
 from armtriage.policies.compiled import Kernels
 from armtriage.policies.linear.ridge_policy import RidgePolicy
@@ -30,21 +29,14 @@ class Params(Record, frozen=True):
 class State(Record):
     """One regression, and scratch."""
 
-    facts = ("ridge",)
-    ridge: Ridge
-    values: NDArray[np.float64]  # (K,)
-    scratch: NDArray[np.float64]  # (K,)
+    ridge: Ridge = fact()
+    values: Floats  # (K,)
+    scratch: Floats  # (K,)
 
 
 @kernel
 def select(
-    params: Params,
-    state: State,
-    contexts: NDArray[np.float64],
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    notes: NDArray[np.int64],
+    params: Params, state: State, contexts: Floats, number: int, luck: np.uint64, arms: Ints, notes: Ints
 ) -> None:
     """Draw theta from its posterior; choose the S arms of largest ``<theta, x>``, ties by arm number."""
     ridge, values = state.ridge, state.values[: contexts.shape[0]]
@@ -61,14 +53,7 @@ def select(
 
 
 @kernel
-def update(
-    params: Params,
-    state: State,
-    contexts: NDArray[np.float64],
-    notes: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    n: int,
-) -> None:
+def update(params: Params, state: State, contexts: Floats, notes: Ints, rewards: Floats, n: int) -> None:
     """Add the rewards to the regression."""
     for i in range(n):
         add(state.ridge, 0, contexts[i], rewards[i])

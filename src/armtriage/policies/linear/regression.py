@@ -15,38 +15,16 @@ make a second inverse, of the Gram matrix that all pulls together will have; els
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
-from armtriage.kernels.record import Record
-from armtriage.kernels.ridge import (
-    Ridge,
-    add,
-    add_multiple,
-    factorise,
-    gather,
-    image,
-    invert,
-    is_news,
-    subtract,
-    weigh,
-)
+from armtriage.kernels.record import Floats, Ints, Record, fact
+from armtriage.kernels.ridge import Ridge, add, add_multiple, factorise, gather, image, invert, is_news, subtract, weigh
 
-__all__ = [
-    "LEAST",
-    "Fit",
-    "Params",
-    "adapt",
-    "learn",
-    "learn_by_arm",
-    "new_fit",
-    "prepare",
-    "schedule_open",
-    "settle_open",
-]
+__all__ = ["LEAST", "Fit", "Params", "adapt", "learn", "learn_by_arm", "new_fit", "prepare"]
 
 LEAST = 1e-8  # the least ridge: beside a million contexts rounding leaves as much of it as of a larger one
 _PRIOR = 4.0  # rewards that the declared noise counts for beside the residuals
@@ -74,42 +52,28 @@ class Params(Record, frozen=True):
 class Fit(Record):
     """The regressions with an estimated noise and ridge, and the part that they share."""
 
-    facts = (
-        "inverse",
-        "base",
-        "open_inverse",
-        "open_gram",
-        "shared_inverse",
-        "moment",
-        "noise",
-        "ridge",
-        "squares",
-        "shared_ridge",
-        "next_fit",
-        "stale",
-    )
-    inverse: NDArray[np.float64]  # (models, d, d) D^-1
-    base: NDArray[np.float64]  # (models, d) D^-1 z
-    open_inverse: NDArray[np.float64]  # (d, d) with the pulls whose rewards have not come, while there are any
-    open_gram: NDArray[np.float64]  # (d, d) sum of their x x'; neither where each arm has a theta
-    shared_inverse: NDArray[np.float64]  # (d, d) S^-1; 0 where nothing is shared
-    moment: NDArray[np.float64]  # (d,) of the shared part
-    shared: NDArray[np.float64]  # (d,) its estimate
-    theta: NDArray[np.float64]  # (d,)
-    pending: NDArray[np.int64]  # (models,) pulls whose rewards have not come
-    noise: float
-    ridge: float  # l
-    squares: float  # sum of r^2
-    shared_ridge: float  # s
-    next_fit: int  # rewards after which noise and ridges are estimated again
+    inverse: Floats = fact()  # (models, d, d) D^-1
+    base: Floats = fact()  # (models, d) D^-1 z
+    open_inverse: Floats = fact()  # (d, d) with the pulls whose rewards have not come, while there are any
+    open_gram: Floats = fact()  # (d, d) sum of their x x'; neither where each arm has a theta
+    shared_inverse: Floats = fact()  # (d, d) S^-1; 0 where nothing is shared
+    moment: Floats = fact()  # (d,) of the shared part
+    shared: Floats  # (d,) its estimate
+    theta: Floats  # (d,)
+    pending: Ints  # (models,) pulls whose rewards have not come
+    noise: float = fact(0.0, "noise")
+    ridge: float = fact(LEAST)  # l
+    squares: float = fact(0.0, "pulls")  # sum of r^2
+    shared_ridge: float = fact(LEAST)  # s
+    next_fit: int = fact(1, "next_fit")  # rewards after which noise and ridges are estimated again
     rewards: int
-    stale: bool  # whether `open_inverse` must be computed from its Gram matrix
+    stale: bool = fact(0, 1)  # whether `open_inverse` must be computed from its Gram matrix
 
 
-def new_fit(models: int, dimension: int, noise: float, ridge: float, *, by_arm: bool, shares: bool) -> Fit:
-    """Return regressions without rewards."""
+def new_fit(models: int, dimension: int, noise: float, ridge: float, open_rows: int, shares: bool) -> Fit:
+    """Return regressions without rewards; with `open_rows` of 1, and not 0, open pulls have an inverse."""
     d = dimension
-    open_inverse, open_gram = np.zeros((2, 0 if by_arm else d, d))
+    open_inverse, open_gram = np.zeros((2, open_rows * d, d))
     moment, shared, theta = np.zeros((3, d))
     return Fit(
         np.tile(np.eye(d) / ridge, (models, 1, 1)),
@@ -177,7 +141,7 @@ def prepare(params: Params, fit: Fit, ridge: Ridge) -> None:
 
 
 @kernel
-def learn(params: Params, fit: Fit, ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -> bool:
+def learn(params: Params, fit: Fit, ridge: Ridge, model: int, context: Floats, reward: float) -> bool:
     """Add a reward to the sums of a model, and follow with its inverse.
 
     Return whether it was computed from the sums; if not, `ridge.vector` has v, and v v' was subtracted.
@@ -195,7 +159,7 @@ def learn(params: Params, fit: Fit, ridge: Ridge, model: int, context: NDArray[n
 
 
 @kernel
-def learn_by_arm(params: Params, fit: Fit, ridge: Ridge, arm: int, context: NDArray[np.float64], reward: float) -> None:
+def learn_by_arm(params: Params, fit: Fit, ridge: Ridge, arm: int, context: Floats, reward: float) -> None:
     """Do the same where each arm has a theta, and follow with its estimate and the shared part."""
     fresh, base, vector = learn(params, fit, ridge, arm, context, reward), fit.base[arm], ridge.vector
     if params.shares and not fresh:
@@ -288,9 +252,10 @@ def adapt(params: Params, fit: Fit, ridge: Ridge) -> bool:
 
 
 @kernel
-def schedule_open(fit: Fit, ridge: Ridge, contexts: NDArray[np.float64]) -> None:
+def schedule(params: Params, state: Any, contexts: Floats, notes: Ints) -> None:
     """Count the pulls of contexts whose rewards are on their way, for the only theta."""
-    inverse, d = fit.open_inverse, ridge.vector.size
+    fit, vector = state.fit, state.ridge.vector
+    inverse, d = fit.open_inverse, vector.size
     if fit.pending[0] == 0:
         for i in range(d):
             for j in range(d):
@@ -299,23 +264,31 @@ def schedule_open(fit: Fit, ridge: Ridge, contexts: NDArray[np.float64]) -> None
     for i in range(contexts.shape[0]):
         context = contexts[i]
         _add_open(fit, context, 1.0)
-        norm = image(inverse, context, ridge.vector)
+        norm = image(inverse, context, vector)
         if is_news(norm, 1):
             fit.stale = True
         else:
-            subtract(inverse, ridge.vector, norm)
+            subtract(inverse, vector, norm)
     fit.pending[0] += contexts.shape[0]
 
 
 @kernel
-def _add_open(fit: Fit, context: NDArray[np.float64], sign: float) -> None:
+def schedule_by_arm(params: Params, state: Any, contexts: Floats, notes: Ints) -> None:
+    """Do the same where each arm has a theta: they are only counted."""
+    for i in range(contexts.shape[0]):
+        state.fit.pending[notes[i]] += 1
+
+
+@kernel
+def _add_open(fit: Fit, context: Floats, sign: float) -> None:
     for i in range(context.size):
         add_multiple(fit.open_gram[i], sign * context[i], context)
 
 
 @kernel
-def settle_open(fit: Fit, contexts: NDArray[np.float64], told: int) -> None:
+def release(params: Params, state: Any, contexts: Floats, notes: Ints, told: int) -> None:
     """Count no longer the pulls of contexts whose first `told` rewards have come, and the others will not."""
+    fit = state.fit
     fit.pending[0] -= contexts.shape[0]
     for i in range(contexts.shape[0]):
         _add_open(fit, contexts[i], -1.0)
@@ -326,3 +299,10 @@ def settle_open(fit: Fit, contexts: NDArray[np.float64], told: int) -> None:
         for i in range(fit.open_gram.shape[0]):
             for j in range(fit.open_gram.shape[1]):
                 fit.open_gram[i, j] = 0.0
+
+
+@kernel
+def release_by_arm(params: Params, state: Any, contexts: Floats, notes: Ints, told: int) -> None:
+    """Do the same where each arm has a theta."""
+    for i in range(contexts.shape[0]):
+        state.fit.pending[notes[i]] -= 1

@@ -47,11 +47,12 @@ class RidgePolicy(CompiledContextualPolicy):
                 return f"{name} of a regression"
         return "" if (ridge.inverse.diagonal(axis1=1, axis2=2) > 0.0).all() else "inverse of a regression"
 
-    def _limits(self) -> dict[str, tuple[Any, Any]]:
-        """Return between which numbers facts of the state lie, by their dotted names; see `check_facts`."""
-        return {"ridge.counts": (0, np.array([self.budget * self._asked, 1]))}
+    def _quantities(self) -> dict[str, Any]:
+        """Return what the limits of facts name."""
+        pulls = self.budget * self._asked
+        return {"arms": self.n_arms, "asked": self._asked, "pulls": pulls, "counts": np.array([pulls, 1])}
 
     def _rebuild(self) -> None:
-        check_facts(self._state, self._limits())
+        check_facts(self._state, self._quantities())
         for notes in self._notes.values():
             within("notes", notes, -1, self._state.ridge.counts.shape[0] - 1)

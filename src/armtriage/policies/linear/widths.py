@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
 from armtriage.kernels.random import bits
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import forms_of_two, forms_with, image, lower_forms, refit
-from armtriage.policies.linear.pricing import radius
+from armtriage.policies.linear.account import radius
 from armtriage.policies.linear.regression import Params, prepare
 
 __all__ = [
@@ -41,39 +40,36 @@ _NEW, _FIRST_ROW, _ALL_ROWS = 0, 1, 2
 class Repeated(Record):
     """The contexts of the last request, or a mark of them."""
 
-    facts = ("rows", "known", "mark")
-    contexts: NDArray[np.float64]  # (K, d) while `held`
-    rows: int
-    known: int  # what `mark` is of
-    mark: int
+    contexts: Floats  # (K, d) while `held`
+    rows: int = fact(0, "arms")
+    known: int = fact(_NEW, _ALL_ROWS)  # what `mark` is of
+    mark: int = fact()
     held: bool  # whether `contexts` are here: after loading they are known by their mark only
 
 
 class Squares(Record):
     """Squares of widths with an inverse, for contexts that came again, and what was taken from the inverse since."""
 
-    facts = ("values", "vectors", "waiting")
-    values: NDArray[np.float64]  # (K,)
-    vectors: NDArray[np.float64]  # (d / 3, d): with more of them it takes no longer to begin again
-    waiting: int  # vectors that `values` do not follow yet; -1 if they are those of nothing
+    values: Floats = fact(0.0)  # (K,)
+    vectors: Floats = fact()  # (d / 3, d): with more of them it takes no longer to begin again
+    waiting: int = fact(-1, "vectors")  # vectors that `values` do not follow yet; -1 if they are those of nothing
 
 
 class Widths(Record):
     """What is kept where all arms share theta."""
 
-    own: Squares  # with the inverse that proposes
-    sure: Squares  # with the ellipsoid's
+    own: Squares = fact()  # with the inverse that proposes
+    sure: Squares = fact()  # with the ellipsoid's
 
 
 class Rows(Record):
     """What is kept where each arm has a theta, beside the boxes."""
 
-    facts = ("seats",)
-    seats: NDArray[np.int64]  # (K,) the arms of the last request's rows
-    changed: NDArray[np.int64]  # (K,) whether an arm has learned since
-    images: NDArray[np.float64]  # (K, d) D^-1 x
-    squares: NDArray[np.float64]  # (K,) x'D^-1 x
-    bases: NDArray[np.float64]  # (K,) x'D^-1 z
+    seats: Ints = fact(0, "last")  # (K,) the arms of the last request's rows
+    changed: Ints  # (K,) whether an arm has learned since
+    images: Floats  # (K, d) D^-1 x
+    squares: Floats  # (K,) x'D^-1 x
+    bases: Floats  # (K,) x'D^-1 z
 
 
 def new_repeated(n_arms: int, dimension: int) -> Repeated:
@@ -95,7 +91,7 @@ def new_rows(n_arms: int, dimension: int) -> Rows:
 
 
 @kernel
-def _mark(contexts: NDArray[np.float64], rows: int) -> int:
+def _mark(contexts: Floats, rows: int) -> int:
     """Return 63 bits that other rows have by an accident of probability 2^-63 only."""
     words, mark = contexts.view(np.int64), np.uint64(0)
     for arm in range(rows):
@@ -105,7 +101,7 @@ def _mark(contexts: NDArray[np.float64], rows: int) -> int:
 
 
 @kernel
-def repeats(repeated: Repeated, contexts: NDArray[np.float64]) -> bool:
+def repeats(repeated: Repeated, contexts: Floats) -> bool:
     """Whether all contexts are those of the last two requests; remember them."""
     n = contexts.shape[0]
     if repeated.rows == n and repeated.known == _ALL_ROWS:
@@ -124,7 +120,7 @@ def repeats(repeated: Repeated, contexts: NDArray[np.float64]) -> bool:
 
 
 @kernel
-def _hold(repeated: Repeated, contexts: NDArray[np.float64]) -> None:
+def _hold(repeated: Repeated, contexts: Floats) -> None:
     for arm in range(contexts.shape[0]):
         for j in range(contexts.shape[1]):
             repeated.contexts[arm, j] = contexts[arm, j]
@@ -132,7 +128,7 @@ def _hold(repeated: Repeated, contexts: NDArray[np.float64]) -> None:
 
 
 @kernel
-def _equal(kept: NDArray[np.float64], contexts: NDArray[np.float64]) -> bool:
+def _equal(kept: Floats, contexts: Floats) -> bool:
     ours, theirs = kept.view(np.int64), contexts.view(np.int64)
     for arm in range(contexts.shape[0]):
         differ = 0
@@ -145,12 +141,7 @@ def _equal(kept: NDArray[np.float64], contexts: NDArray[np.float64]) -> bool:
 
 @kernel
 def _follow(
-    kept: Squares,
-    weights: NDArray[np.float64],
-    block: NDArray[np.float64],
-    contexts: NDArray[np.float64],
-    estimates: NDArray[np.float64],
-    squares: NDArray[np.float64],
+    kept: Squares, weights: Floats, block: Floats, contexts: Floats, estimates: Floats, squares: Floats
 ) -> bool:
     """Write estimates and squares of widths for contexts that came again, if that is less work than to begin again."""
     if kept.waiting < 0:
@@ -164,7 +155,7 @@ def _follow(
 
 
 @kernel
-def _keep(kept: Squares, squares: NDArray[np.float64]) -> None:
+def _keep(kept: Squares, squares: Floats) -> None:
     """Keep squares that were just computed."""
     for arm in range(squares.size):
         kept.values[arm] = squares[arm]
@@ -172,7 +163,7 @@ def _keep(kept: Squares, squares: NDArray[np.float64]) -> None:
 
 
 @kernel
-def note_vector(kept: Squares, vector: NDArray[np.float64]) -> None:
+def note_vector(kept: Squares, vector: Floats) -> None:
     """Note that v v' was taken from the inverse."""
     if kept.waiting < 0:
         return
@@ -191,7 +182,7 @@ def note_change(kept: Squares) -> None:
 
 
 @kernel
-def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bool:
+def find_widths(params: Params, state: Any, contexts: Floats) -> bool:
     """Write estimates and squares of widths, with all pulls that were made, and if need be those of the ellipsoid.
 
     Return whether the contexts came again.
@@ -232,7 +223,7 @@ def find_widths(params: Params, state: Any, contexts: NDArray[np.float64]) -> bo
 
 
 @kernel
-def find_widths_by_arm(params: Params, state: Any, contexts: NDArray[np.float64]) -> bool:
+def find_widths_by_arm(params: Params, state: Any, contexts: Floats) -> bool:
     """Do the same where each arm has a theta; pulls without a reward count as if they had the present context.
 
     If contexts came again, only arms that have learned are computed again, but for what is shared.
@@ -263,7 +254,7 @@ def find_widths_by_arm(params: Params, state: Any, contexts: NDArray[np.float64]
 
 
 @kernel
-def _sits(kept: Rows, models: NDArray[np.int64], n: int) -> bool:
+def _sits(kept: Rows, models: Ints, n: int) -> bool:
     """Whether the rows belong to the arms of the last request, in this order; remember them."""
     same = True
     for place in range(n):

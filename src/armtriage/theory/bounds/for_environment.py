@@ -13,9 +13,9 @@ from armtriage.policies import (
     CombinatorialUCB,
     ConstrainedElimination,
     Greedy,
-    GuardedLinear,
     HierarchicalElimination,
 )
+from armtriage.policies.linear import LinearGuard
 from armtriage.policies.policy import Policy
 from armtriage.theory.bounds.bound import Bound
 from armtriage.theory.bounds.constrained import constrained_lower, constrained_upper, oracle_upper
@@ -207,7 +207,7 @@ def _linear(
         noise = policy.noise_in_units(policy.noise_scale)
         rule: Options = {"delta": policy.delta, "variant": policy.variant, "noise_scale": noise}
         made += [linear_upper(**sizes, **rule, horizon=policy.horizon)]
-    elif isinstance(policy, GuardedLinear) and policy.certified:
+    elif isinstance(policy, LinearGuard) and policy.certified:
         low, high = policy.reward_range
         made += [
             guarded_linear_upper(

@@ -7,26 +7,16 @@ the means in their boxes, and no slate beats V by more than an exchange of upper
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, sort_pairs
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.policies.linear.regression import Params
 
-__all__ = [
-    "Book",
-    "Boxes",
-    "admit",
-    "allowance",
-    "find_boxes",
-    "new_book",
-    "new_boxes",
-    "price_of",
-    "radius",
-]
+__all__ = ["Book", "Boxes", "admit", "allowance", "new_boxes", "radius"]
 
 _INVERSE_LOG_2 = 1.0 / math.log(2.0)
 _CHANGE = 1e-6  # of the most that a slate can lose: while both sides are sums of that, rounding must not decide
@@ -36,32 +26,27 @@ _HAIR = 1e-9  # by how much ends may cross before it is more than rounding
 class Book(Record):
     """What all slates can have lost, by what was known when they were chosen."""
 
-    spent: float  # by those that were admitted
-    total: float  # by all
-    forced: int
-    contradictions: int  # boxes without any mean
+    spent: float = fact(0.0, "lost")  # by those that were admitted
+    total: float = fact(0.0, "lost")  # by all
+    forced: int = fact(0, "asked")
+    contradictions: int = fact(0, "boxes")  # boxes without any mean
 
 
 class Boxes(Record):
     """Ends of the means of a round, and scratch."""
 
     facts = ()
-    lower: NDArray[np.float64]  # (K,)
-    upper: NDArray[np.float64]  # (K,)
-    estimates: NDArray[np.float64]  # (K,)
-    squares: NDArray[np.float64]  # (K,) of the widths
-    reaches: NDArray[np.float64]  # (K,) radii of the ellipsoids
-    values: NDArray[np.float64]  # (K,)
-    outside: NDArray[np.float64]  # (K,) upper ends of arms that are not in the slate
-    order: NDArray[np.int64]  # (K,)
-    chosen: NDArray[np.int64]  # (K,) whether an arm is in the slate
-    ends: NDArray[np.float64]  # (S,)
-    places: NDArray[np.int64]  # (S,)
-
-
-def new_book() -> Book:
-    """Return a book without entries."""
-    return Book(spent=0.0, total=0.0, forced=0, contradictions=0)
+    lower: Floats  # (K,)
+    upper: Floats  # (K,)
+    estimates: Floats  # (K,)
+    squares: Floats  # (K,) of the widths
+    reaches: Floats  # (K,) radii of the ellipsoids
+    values: Floats  # (K,)
+    outside: Floats  # (K,) upper ends of arms that are not in the slate
+    order: Ints  # (K,)
+    chosen: Ints  # (K,) whether an arm is in the slate
+    ends: Floats  # (S,)
+    places: Ints  # (S,)
 
 
 def new_boxes(n_arms: int, budget: int) -> Boxes:
@@ -94,7 +79,7 @@ def allowance(params: Params, models: int, log_share: float, rounds: int) -> flo
 
 
 @kernel
-def find_boxes(params: Params, boxes: Boxes, book: Book, n: int) -> None:
+def _find_boxes(params: Params, boxes: Boxes, book: Book, n: int) -> None:
     """Compute the ends of n means from their estimates, the squares of their widths and the radii."""
     empty = 0
     for place in range(n):
@@ -106,7 +91,7 @@ def find_boxes(params: Params, boxes: Boxes, book: Book, n: int) -> None:
 
 
 @kernel
-def price_of(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
+def _price_of(boxes: Boxes, n: int, arms: Ints) -> float:
     """Return what a slate can lose at most: the largest upper ends outside for the least lower ends inside."""
     lower, upper, chosen, size = boxes.lower[:n], boxes.upper[:n], boxes.chosen[:n], arms.size
     values, outside, ends, places = boxes.values[:n], boxes.outside[:n], boxes.ends[:size], boxes.places[:size]
@@ -127,16 +112,19 @@ def price_of(boxes: Boxes, n: int, arms: NDArray[np.int64]) -> float:
 
 
 @kernel
-def admit(params: Params, boxes: Boxes, book: Book, allowed: float, n: int, arms: NDArray[np.int64]) -> float:
+def admit(params: Params, state: Any, n: int, number: int, arms: Ints) -> float:
     """Admit the slate while the account stays within what is allowed, or else play the largest upper ends.
 
     Return what the slate can lose. `boxes.chosen` says which arms it has.
     """
-    price, hair = price_of(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
+    boxes, book, known = state.boxes, state.book, state.known
+    _find_boxes(params, boxes, book, n)
+    allowed = params.factor * allowance(params, known, state.log_shares[known - 1], number + 1)
+    price, hair = _price_of(boxes, n, arms), _CHANGE * params.budget * (params.high - params.low)
     if price > 0.0 and book.spent + price > allowed + hair:
         book.forced += 1
         best_arms(boxes.upper[:n], boxes.values[:n], arms)
-        price = price_of(boxes, n, arms)
+        price = _price_of(boxes, n, arms)
     else:
         book.spent += price
     book.total += price
