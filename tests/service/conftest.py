@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from service.browsing import opened
 from service.calls import new_database
 
 
@@ -75,6 +76,5 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def page(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    yield context.new_page()
-    context.close()
+    with opened(chromium) as context:
+        yield context.new_page()

@@ -81,7 +81,7 @@ def test_a_server_that_dies_between_portions_goes_on_where_it_was(sqlite_address
         async with served(_later(sqlite_address)) as call:
             state = call.service.loops["slate"].state
             await call.digest()  # a turn, in which the loop sees the store's clock
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 while state.open:
                     await asyncio.sleep(0.01)
             assert (await call.counts())["expired"] == 500
