@@ -200,8 +200,16 @@ every_policy = pytest.mark.parametrize("name", POLICIES)
 each_kind = pytest.mark.parametrize("name", SIMPLE)
 
 
+# The files that take longest come first: a process plays whole files, and one that got one last would be waited for.
+LONGEST = tuple(
+    f"tests/{name}.py"
+    for name in ("twins/test_twins", "reproduce/test_reproduce", "twins/test_eligible_twins", "policies/test_contract")
+) + tuple(f"tests/service/test_{name}.py" for name in ("postgres", "faults", "dashboard", "dashboard_live", "machine"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave other options than the usual to `make test`: `make check` plays one of each kind and variant."""
+    items.sort(key=lambda item: not item.path.as_posix().endswith(LONGEST))
     for item in items:
         name = getattr(item, "callspec", None) and item.callspec.params.get("name")
         if name in POLICIES and name not in SIMPLE:
