@@ -173,7 +173,7 @@ def test_failing_commits_are_refused_and_the_state_is_made_anew(sqlite_address, 
             refused = 0
             decided, rewarded = {}, {}
             for number in range(12):
-                for _ in range(200):
+                for _ in range(5000):
                     made = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
                     if made.status_code < 300:
                         break
@@ -182,7 +182,7 @@ def test_failing_commits_are_refused_and_the_state_is_made_anew(sqlite_address, 
                     await asyncio.sleep(0.02)
                 decided[f"v{number}"] = made.content
                 arm = made.json()["arms"][0]
-                for _ in range(200):
+                for _ in range(5000):
                     told = await call.reward(f"v{number}", {arm: 1})
                     if told.status_code < 300:
                         break
