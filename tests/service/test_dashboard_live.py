@@ -194,7 +194,7 @@ def test_ten_thousand_items_make_no_larger_page(server, page):
     items = {f"item-{number:05d}": 0.1 + 0.8 * (number % 97) / 97 for number in range(10_000)}
     with server.client() as client:
         make(client, "large", items, budget=10)
-        play(client, "large", items, 500)
+        play(client, "large", items, 100)
         answer = sent("GET", server.url + "/policies/large")
         facts = answer.text.split('id="facts">', 1)[1].split("</script>")[0]
         assert len(facts.encode()) < 60_000

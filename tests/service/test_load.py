@@ -155,14 +155,14 @@ def test_more_than_can_be_answered_is_refused_in_time(sqlite_address, seconds):
                 assert set(answers) <= {200, 429, 503}
                 assert answers[200] > 0
                 assert answers[503] > 0
-                async with asyncio.timeout(120):
-                    while (await call.post(DECISIONS, json={})).status_code != 201:
-                        pass
-                if seconds > 2.0:  # where the machine has nothing else to do
-                    assert slowest[0] < 10.0
-                    began = time.monotonic()
-                    assert (await call.post(DECISIONS, json={})).status_code == 201
-                    assert time.monotonic() - began < 0.2
+                idle = seconds > 2.0  # the long test has the machine for itself, and is held to seconds
+                assert not idle or slowest[0] < 10.0
+                async with asyncio.timeout(10.0 if idle else 120.0):
+                    while True:
+                        start = time.monotonic()
+                        answer = await call.post(DECISIONS, json={})
+                        if answer.status_code == 201 and (not idle or time.monotonic() - start < 0.2):
+                            break
             assert await asyncio.to_thread(server.stop) == 0
         score("requests beyond what can be answered", sum(answers.values()), "2xx, 429 or 503; well again within 10 s")
 
