@@ -38,6 +38,7 @@ def database(postgres_server):
     return new_database(postgres_server)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("missed", [2000, 3])
 def test_two_servers_decide_on_one_log(database, monkeypatch, missed):
     """Each takes the log's end in turn: one order, no decision twice, equal states; also if much was missed."""
@@ -515,7 +516,10 @@ def test_a_database_that_goes_away_is_said_at_once_and_used_again(proxy, databas
 
 
 @pytest.mark.parametrize("kind", ["slow", "byte by byte", pytest.param("half open", marks=LONG)])
-def test_a_bad_network_costs_time_and_nothing_else(proxy, database, kind):
+def test_a_bad_network_costs_time_and_nothing_else(request, proxy, database, kind):
+    if kind != "half open":
+        request.getfixturevalue("patient")
+
     async def work():
         async with served(proxy.address(database)) as call:
             await call.make()
@@ -588,6 +592,7 @@ def test_a_database_that_is_killed_under_load_loses_nothing(times):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("visits", [5, pytest.param(300, marks=LONG)])
 def test_rewards_in_any_order_from_many_servers_never_lock_each_other_out(database, visits):
     async def work():
