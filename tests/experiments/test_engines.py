@@ -274,8 +274,18 @@ def script(folder: Path, end: str, *how: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("how", [("mine.py",), ("-m", "mine")])
-@pytest.mark.parametrize("end", ["if __name__ == '__main__':\n    main()\n", "main()\n"])
+GUARDED = "if __name__ == '__main__':\n    main()\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        (GUARDED, ("mine.py",)),
+        ("main()\n", ("-m", "mine")),
+        pytest.param(GUARDED, ("-m", "mine"), marks=pytest.mark.long),
+        pytest.param("main()\n", ("mine.py",), marks=pytest.mark.long),
+    ],
+)
 def test_script_can_define_what_is_played(end: str, how: tuple[str, ...], tmp_path: Path) -> None:
     done = script(tmp_path, end, *how)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["None", "None"], done.stderr
