@@ -47,10 +47,11 @@ test test-long: export OPENBLAS_NUM_THREADS = 1
 check test test-long: export PYTHONDONTWRITEBYTECODE =
 
 # A file's tests share what they make, so one process has them all; short files come last. What mypy says comes at the
-# end: it reads the package while tests wait.
+# end: it reads the package while kernels are compiled, which each process would do for itself, and while tests wait.
 test: style .venv/.ray
 	@mkdir -p build
 	@$(BIN)/mypy > build/mypy.txt & types=$$!; \
+	  $(BIN)/armtriage warm > build/warm.txt; \
 	  $(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "not long"; tests=$$?; \
 	  wait $$types; types=$$?; cat build/mypy.txt; exit $$((tests + types))
 

@@ -104,7 +104,7 @@ def main(seconds: float = 60.0, seed: int = 1) -> None:
                 known = client.policy("front-page")
         finally:
             server.send_signal(signal.SIGTERM)
-            server.communicate(timeout=20)
+            server.communicate(timeout=60)
         checked = subprocess.run(
             [*command, "store", "check", "--store", store], capture_output=True, text=True, check=False
         )

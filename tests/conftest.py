@@ -200,8 +200,19 @@ every_policy = pytest.mark.parametrize("name", POLICIES)
 each_kind = pytest.mark.parametrize("name", SIMPLE)
 
 
+# The files that take longest come first: a process plays whole files, and one that got one last would be waited for.
+LONGEST = (
+    "twins/test_twins", "service/test_dashboard", "experiments/test_engines", "policies/test_contract",
+    "twins/test_eligible_twins", "experiments/test_resume", "reproduce/test_reproduce", "service/test_postgres",
+    "service/test_faults", "service/test_dashboard_live", "service/test_machine",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave other options than the usual to `make test`: `make check` plays one of each kind and variant."""
+    """Begin with the longest files; leave other options than the usual to `make test`: `make check` has one of each."""
+    here = Path(__file__).parent
+    ranks = {here / f"{name}.py": rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
     for item in items:
         name = getattr(item, "callspec", None) and item.callspec.params.get("name")
         if name in POLICIES and name not in SIMPLE:

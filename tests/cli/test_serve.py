@@ -117,7 +117,7 @@ def test_beyond_this_machine_only_with_a_key(tmp_path):
     address = str(tmp_path / "decisions.db")
     refused = subprocess.run(
         [sys.executable, "-m", "armtriage", "serve", "--store", address, "--create", "--host", "0.0.0.0"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert refused.returncode == 2
     assert "until there is a key" in refused.stderr
@@ -134,5 +134,5 @@ def test_without_the_extra_the_library_works_and_says_what_to_install():
         "said = CliRunner().invoke(armtriage.cli.app, ['serve'])\n"
         "print(said.exit_code, said.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.startswith("2 armtriage: the service needs more packages: pip install 'armtriage[serve]'")

@@ -84,7 +84,7 @@ print(json.dumps(seen))
 def sample(jit: bool) -> Any:
     flags = {**os.environ, "NUMBA_DISABLE_JIT": "0" if jit else "1"}
     command = [sys.executable, "-W", "error", "-c", SAMPLE]
-    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=300)
     return json.loads(done.stdout)
 
 

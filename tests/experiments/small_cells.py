@@ -165,7 +165,7 @@ class Loud(First):
 
 
 class Slow(First):
-    """Leaves the number of its process in a folder, and takes a minute a round."""
+    """Leaves the number of its process in a folder, and takes an hour a round."""
 
     def __init__(self, graph: FeedbackGraph, budget: int, *, folder: str, seed: int | None = None) -> None:
         super().__init__(graph, budget, seed=seed)
@@ -173,7 +173,7 @@ class Slow(First):
 
     def _select(self, number: int) -> Any:
         Path(self.folder, str(os.getpid())).touch()
-        time.sleep(60.0)
+        time.sleep(3600.0)
         return super()._select(number)
 
 

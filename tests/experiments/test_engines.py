@@ -192,7 +192,7 @@ def test_closing_ends_what_is_under_way(engine: str) -> None:
     with closing(run([cell(), *endless], engine, 2)) as outcomes:
         assert next(outcomes)[0].id == cell().id
     # A thread of loky may take a moment to come to its end.
-    assert until(lambda: threading.active_count() == before, 20.0)
+    assert until(lambda: threading.active_count() == before)
 
 
 def test_error_in_a_thread_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,8 +274,18 @@ def script(folder: Path, end: str, *how: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("how", [("mine.py",), ("-m", "mine")])
-@pytest.mark.parametrize("end", ["if __name__ == '__main__':\n    main()\n", "main()\n"])
+GUARDED = "if __name__ == '__main__':\n    main()\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        (GUARDED, ("mine.py",)),
+        ("main()\n", ("-m", "mine")),
+        pytest.param(GUARDED, ("-m", "mine"), marks=pytest.mark.long),
+        pytest.param("main()\n", ("mine.py",), marks=pytest.mark.long),
+    ],
+)
 def test_script_can_define_what_is_played(end: str, how: tuple[str, ...], tmp_path: Path) -> None:
     done = script(tmp_path, end, *how)
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["None", "None"], done.stderr
@@ -330,7 +340,7 @@ def until(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
 
 
 def long_run(engine: str, folder: Path) -> subprocess.Popen[str]:
-    """A run that has come to its cells that take minutes."""
+    """A run that has come to its cells that take hours."""
     command = [sys.executable, "-W", "ignore", "-c", LONG, engine, str(folder)]
     process = subprocess.Popen(
         command, cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -348,21 +358,19 @@ def test_processes_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     assert all(map(is_there, workers))
     parent.kill()
     parent.communicate()
-    assert until(lambda: not any(map(is_there, workers)), 20.0)
+    assert until(lambda: not any(map(is_there, workers)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_interrupt_ends_all_at_once(engine: str, tmp_path: Path) -> None:
     parent = long_run(engine, tmp_path)
-    began = time.monotonic()
     # As a terminal does, to the whole group.
     os.killpg(parent.pid, signal.SIGINT)
-    out, error = parent.communicate(timeout=60)
-    assert time.monotonic() - began < 30
+    out, error = parent.communicate(timeout=300)  # its cells would take hours
     assert sorted(out.splitlines()) == ["0 None", "4 None"]
     assert "KeyboardInterrupt" in error
-    assert until(lambda: not any(is_there(int(one.name)) for one in tmp_path.iterdir()), 20.0)
+    assert until(lambda: not any(is_there(int(one.name)) for one in tmp_path.iterdir()))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
@@ -380,7 +388,7 @@ for one, made in run([cell(), *endless], "threads", 2):
     assert parent.stdout is not None
     assert parent.stdout.readline() == "one\n"
     parent.send_signal(signal.SIGINT)
-    _, error = parent.communicate(timeout=60)
+    _, error = parent.communicate(timeout=300)
     assert error.rstrip().endswith("KeyboardInterrupt")
 
 

@@ -195,7 +195,7 @@ def test_threads_that_keep_the_same_cell_at_a_time_do_no_harm(tmp_path: Path) ->
     def keep(_: int) -> None:
         with Folder(tmp_path) as folder:
             for _ in range(100):
-                together.wait(timeout=10)
+                together.wait(timeout=120)
                 folder.begin(manifest())
                 folder.keep(one, made)
 

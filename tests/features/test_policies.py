@@ -378,5 +378,5 @@ def test_without_scikit_learn_features_name_the_extra_and_the_rest_works(tmp_pat
         "    except ModuleNotFoundError as error: print(error)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "policy")]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.splitlines()
     assert shown == ["None", *["Features needs scikit-learn, which the extra armtriage[features] brings"] * 2]

@@ -238,7 +238,7 @@ def plain_sample() -> list[float]:
     code = "import json; from kernels.test_normal import sample; print(json.dumps(sample()))"
     flags = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=300)
     return list(json.loads(done.stdout))
 
 

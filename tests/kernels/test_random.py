@@ -308,7 +308,7 @@ def both() -> tuple[Any, Any]:
     code = "import json; from kernels.test_random import sample; print(json.dumps(sample()))"
     flags = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, env=flags, capture_output=True, text=True, check=True, timeout=300)
     return json.loads(done.stdout), sample()
 
 

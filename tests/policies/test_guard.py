@@ -72,15 +72,16 @@ def hostile(name: str, graph: FeedbackGraph, means: np.ndarray) -> Policy | Call
     return lambda number: [number % 8, (number + 1 + number // 8 % 7) % 8]
 
 
+@pytest.mark.parametrize("rounds", [400, pytest.param(1000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", ["time", "shadow"])
 @pytest.mark.parametrize("name", ["saboteur", "greedy", "random", "carousel"])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_regret_is_within_the_budget_whatever_is_proposed(graph: str, name: str, mode: str) -> None:
+def test_regret_is_within_the_budget_whatever_is_proposed(graph: str, name: str, mode: str, rounds: int) -> None:
     """Fails with probability at most 1e-6 a run."""
     env = StochasticEnvironment(MEANS, GRAPHS[graph], seed=5)
     proposer = hostile(name, env.graph, MEANS)
     guard = Guard(proposer, env.graph, budget=2, delta=NEVER, mode=mode, factor=0.2, seed=7)
-    done = run(guard, env, 1000, late=3 if name == "carousel" else 0)
+    done = run(guard, env, rounds, late=3 if name == "carousel" else 0)
     assert np.all(done.admitted <= done.spent + 1e-9)
     assert np.all(done.spent <= done.allowed + 1e-9)
     assert np.all(np.diff(done.allowed) >= 0)

@@ -38,7 +38,7 @@ from armtriage import (
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row_of, stream
 from armtriage.policies.guard.guarded import GuardedPolicy
-from conftest import POLICIES, Entry
+from conftest import POLICIES, SIMPLE, Entry
 from twins import index, sampling, saved
 from twins.cases import SETS
 
@@ -646,7 +646,7 @@ def run_machine(name: str, examples: int) -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_policy_is_consistent_with_what_it_was_told(name: str) -> None:
-    run_machine(name, 4)
+    run_machine(name, 4 if name in SIMPLE else 2)
 
 
 @pytest.mark.long

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from armtriage.service import Client
 
-AXE = {
-    "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]},
-    "resultTypes": ["violations"],  # to describe everything that is well takes most of the time
-}
+AXE = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 DRINKS = {"tea": 0.8, "milk": 0.6, "jam": 0.3, "bread": 0.2, "egg": 0.1, "salt": 0.05}
 
 
@@ -43,6 +43,9 @@ class Server:
         assert self.process.stdout is not None
         assert "serves" in self.process.stdout.readline()
 
+    def client(self) -> Client:
+        return Client(self.url, deadline=120.0)
+
     def kill(self) -> None:
         self.process.kill()
         self._over()
@@ -53,15 +56,15 @@ class Server:
         self._over()
 
     def _over(self) -> None:
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=120)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
     def key(self, scope: str) -> str:
-        """Make a key, and wait until the server knows it."""
+        """Make the first key, and wait until the server knows it."""
         command = [sys.executable, "-m", "armtriage", "key", "new", "--scope", scope, "--store", str(self.store)]
         made = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-        time.sleep(2.5)  # it looks every two seconds, and counts wrong keys
+        until(lambda: sent("GET", self.url + "/v1/policies").status_code == 401)
         return made
 
 
@@ -74,13 +77,14 @@ def serving(store: Path) -> Iterator[Server]:
         server.stop()
 
 
+def sent(method: str, url: str, **more: Any) -> httpx.Response:
+    """Send a request, and wait for its answer as long as it takes."""
+    return httpx.request(method, url, timeout=120.0, **more)
+
+
 def make(client: Client, name: str, appeal: dict[str, float], **more: Any) -> None:
     client.create(name=name, arms=list(appeal), seed=7, **more)
-    for _ in range(1200):
-        if client.policy(name)["ready"]:
-            return
-        time.sleep(0.05)
-    raise TimeoutError(name)
+    until(lambda: client.policy(name)["ready"])
 
 
 def play(client: Client, name: str, appeal: dict[str, float], many: int, seed: int = 1) -> None:
@@ -97,6 +101,15 @@ def play(client: Client, name: str, appeal: dict[str, float], many: int, seed: i
         ]
         if told:
             client.request("POST", f"/v1/policies/{name}/rewards/batch", {"requests": told})
+
+
+@contextmanager
+def opened(browser: Any, width: int = 1280, **how: Any) -> Iterator[Any]:
+    """A window for pages, which are waited for as long as it takes."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, **how)
+    context.set_default_timeout(120_000)
+    yield context
+    context.close()
 
 
 class Watcher:
@@ -124,9 +137,10 @@ def sideways(page: Any) -> int:
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
-def violations(page: Any) -> list[str]:
+def violations(page: Any, rules: dict[str, Any] = AXE) -> list[str]:
     """Return what axe-core finds wrong."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page, options=AXE).response["violations"]
+    # To describe everything that is well takes most of the time.
+    found = Axe().run(page, options={"runOnly": rules, "resultTypes": ["violations"]}).response["violations"]
     return [f"{one['id']}: {[node['html'][:160] for node in one['nodes'][:3]]}" for one in found]

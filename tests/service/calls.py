@@ -44,7 +44,7 @@ class Caller(httpx.AsyncClient):
         return body
 
     async def ready(self) -> None:
-        for _ in range(6000):
+        for _ in range(30_000):
             if self.service.readiness()[0]:
                 return
             await asyncio.sleep(0.01)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from service.browsing import opened
 from service.calls import new_database
 
 
@@ -52,6 +53,22 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let databases wait for as long as a slow machine takes, in tests that are not about their limits."""
+    from armtriage.service.stores import postgres
+
+    usual = postgres._configure
+
+    async def configure(connection: Any) -> None:
+        await usual(connection)
+        for limit in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+            await connection.execute(f"SET {limit} = '100s'")
+
+    monkeypatch.setattr(postgres, "_configure", configure)
+    monkeypatch.setattr(postgres, "_ANSWER", 100.0)
+
+
+@pytest.fixture
 def sqlite_address(tmp_path: Path) -> str:
     return str(tmp_path / "decisions.db")
 
@@ -75,6 +92,5 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def page(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
-    yield context.new_page()
-    context.close()
+    with opened(chromium) as context:
+        yield context.new_page()

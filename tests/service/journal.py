@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -110,6 +111,13 @@ class _Unanswered(Exception):
     """A request whose outcome is not known."""
 
 
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so; the limit is for what never happens, not for speed."""
+    async with asyncio.timeout(120):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
 class Server:
     """The command `armtriage serve` as a process of its own."""
 
@@ -128,7 +136,7 @@ class Server:
 
     async def ready(self, call: httpx.AsyncClient) -> float:
         """Wait until all policies answer, and return the seconds since the process began."""
-        for _ in range(3000):
+        while time.monotonic() < self.began + 120:
             try:
                 if (await call.get("/readyz")).status_code == 200:
                     return time.monotonic() - self.began
@@ -138,7 +146,7 @@ class Server:
         raise TimeoutError("the server does not become ready")
 
     def client(self, **more: Any) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, **{"timeout": 5.0, **more})
+        return httpx.AsyncClient(base_url=self.url, **{"timeout": 60.0, **more})
 
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)
@@ -152,8 +160,14 @@ class Server:
     def stop(self) -> int:
         """Stop it as a system does, and return its exit code."""
         self.signal(signal.SIGTERM)
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=120)
         return self.process.returncode
+
+
+def begun_with(folder: Path, code: str) -> dict[str, str]:
+    """Return the environment of a server that runs some code before anything else."""
+    (folder / "sitecustomize.py").write_text(code, encoding="ascii")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
 
 
 @contextmanager

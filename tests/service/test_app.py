@@ -80,7 +80,7 @@ def test_slow_bodies_are_given_up(sqlite_address, monkeypatch):
                 if not sent:
                     sent.append(1)
                     return {"type": "http.request", "body": b"{", "more_body": True}
-                await asyncio.sleep(10)
+                await asyncio.sleep(3600)
                 return {"type": "http.disconnect"}
 
             answers = []
@@ -192,7 +192,7 @@ def test_a_stream_ends_when_its_key_is_revoked(sqlite_address):
             pieces = (await route.handler(asked)).pieces
             assert await anext(pieces) == b"retry: 1000\n\n"
             await store.revoke_key(row.id, 1)
-            async with asyncio.timeout(6):
+            async with asyncio.timeout(120):
                 assert [piece async for piece in pieces] == []
             assert call.service.watchers == 0
 

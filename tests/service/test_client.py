@@ -23,7 +23,7 @@ def url(tmp_path_factory):
 
 
 def test_decide_and_reward(url):
-    with Client(url) as client:
+    with Client(url, deadline=120.0) as client:
         made = client.decide("slate", exclude=["item-0"], tags={"page": "home"})
         assert made.logged
         assert len(made.arms) == 3
@@ -81,10 +81,10 @@ def test_lost_answers_are_asked_for_again_and_count_once(url):
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert started.wait(5)
-        with Client(url) as direct:
+        assert started.wait(120)
+        with Client(url, deadline=120.0) as direct:
             before = direct.policy("slate")
-            with Client(f"http://127.0.0.1:{found['port']}") as client:
+            with Client(f"http://127.0.0.1:{found['port']}", deadline=120.0) as client:
                 for _ in range(10):
                     made = client.decide("slate")
                     assert set(client.reward("slate", made, hits=made.arms[:1]).values()) <= {"applied", "duplicate"}
@@ -108,7 +108,7 @@ def test_without_a_service_there_is_a_fallback_or_an_error():
 
 
 def test_many_threads_and_tasks(url):
-    with Client(url) as client:
+    with Client(url, deadline=120.0) as client:
         made = []
         threads = [threading.Thread(target=lambda: made.append(client.decide("slate"))) for _ in range(8)]
         for thread in threads:

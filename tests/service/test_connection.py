@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -20,7 +21,7 @@ _SERVER = """
 import sys
 from armtriage.service import app, connection, server
 from armtriage.service.stores import SqliteStore
-connection.SILENCE, app.SLOWEST, server._IDLE = 1.0, 0.4, 1
+connection.SILENCE, app.SLOWEST, server._IDLE = map(float, sys.argv[2:])
 server.run(SqliteStore(sys.argv[1]), "127.0.0.1", 0, lambda _, port: print(port, flush=True))
 """
 HOST = b"host: 127.0.0.1\r\n"
@@ -43,31 +44,43 @@ def _chunked(path, *pieces, more=b"connection: close\r\n"):
     return head + b"".join(pieces)
 
 
+@contextmanager
+def _serving(folder, *limits):
+    """Serve with these seconds for a head, a body, and between two requests."""
+    command = [sys.executable, "-c", _SERVER, str(folder / "decisions.db"), *map(str, limits)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield int(process.stdout.readline())
+    process.terminate()
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 0
+    assert "Traceback" not in said
+    assert "Invalid HTTP" not in said  # strangers do not fill the log
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory):
+    """A server that closes what waits for a moment, without a policy."""
+    with _serving(tmp_path_factory.mktemp("hasty"), 0.5, 0.4, 0.5) as port:
+        yield port
+
+
 @pytest.fixture(scope="module")
 def port(tmp_path_factory):
-    store = str(tmp_path_factory.mktemp("connection") / "decisions.db")
-    process = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, store], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    port = int(process.stdout.readline())
+    """A server that is patient: on a busy machine the pieces of a request may come seconds apart."""
 
     async def begin():
         assert b"201" in await _said(port, _post(CREATE, SLATE), eof=True)
         while b"200 OK" not in await _said(port, _get(b"/readyz")):
             await asyncio.sleep(0.05)
 
-    run(begin)
-    yield port
-    process.terminate()
-    said = process.communicate(timeout=20)[1]
-    assert process.returncode == 0
-    assert "Traceback" not in said
-    assert "Invalid HTTP" not in said  # strangers do not fill the log
+    with _serving(tmp_path_factory.mktemp("connection"), 100, 100, 100) as port:
+        run(begin)
+        yield port
 
 
 async def _said(port, *pieces, eof=False, pause=0.0):
-    """Send pieces, and return all that comes until the server closes the connection, which it must do soon."""
-    async with asyncio.timeout(10):
+    """Send pieces, and return all that comes until the server closes the connection, which it must do."""
+    async with asyncio.timeout(90):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             for piece in pieces:
@@ -158,12 +171,20 @@ RAW = {
 }
 
 
+# What the server ends, since nothing more comes, and what the client does.
+WAITED_FOR = [
+    "a length that is too long", "a terabyte to come", "no 100 for what is too large", "an upgrade", "HTTP/0.9", "HEAD",
+]  # fmt: skip
+ENDED = "two megabytes in chunks"
+
+
 @pytest.mark.parametrize("name", RAW)
-def test_whatever_comes_has_its_answer_and_an_end(port, name):
-    pieces, statuses = RAW[name]
+def test_whatever_comes_has_its_answer_and_an_end(request, name):
+    port, (pieces, statuses) = request.getfixturevalue("hasty" if name in WAITED_FOR else "port"), RAW[name]
 
     async def work():
-        assert _statuses(await _said(port, *pieces, pause=0.002 if len(pieces) > 1 else 0)) == statuses
+        said = await _said(port, *pieces, pause=0.002 if len(pieces) > 1 else 0, eof=name == ENDED)
+        assert _statuses(said) == statuses
         assert _statuses(await _said(port, _get(HEALTH))) == [200]
 
     run(work)
@@ -183,11 +204,18 @@ def test_who_has_sent_all_and_only_listens_is_answered(port):
 
 @pytest.mark.parametrize("rest", [b"", b" ", b" " * 9])
 @pytest.mark.parametrize("path", [b"/nothing", DECIDE])
-def test_the_rest_of_a_body_that_was_answered_before_keeps_no_connection(port, path, rest):
+def test_the_rest_of_a_body_that_was_answered_before_keeps_no_connection(hasty, path, rest):
     """Refused at once, or for being slow; then a byte or all of the rest comes, and nothing more."""
 
     async def work():
-        said = await _said(port, _post(path, b"", length=9), rest, pause=0.6)
+        async with asyncio.timeout(90):
+            reader, writer = await asyncio.open_connection("127.0.0.1", hasty)
+            writer.write(_post(path, b"", length=9))
+            said = await reader.readuntil(b"\r\n\r\n")
+            writer.write(rest)
+            with suppress(ConnectionResetError):  # it was closed before the rest came
+                said += await reader.read()
+            writer.close()
         assert _statuses(said) == [404 if path == b"/nothing" else 408]
 
     run(work)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from armtriage.service import Client
-from service.browsing import DRINKS, Server, Watcher, make, play, serving, sideways, until
+from service.browsing import DRINKS, Server, Watcher, make, play, sent, serving, sideways, until
 
 pytestmark = pytest.mark.xdist_group("dashboard")
 
@@ -28,22 +28,27 @@ def live(page: Any) -> bool:
     return page.locator("#live").get_attribute("data-state") == "live"
 
 
-def listen(url: str, seconds: float) -> list[tuple[float, bytes]]:
-    """Return what a stream sends in some seconds, each piece with its time."""
-    found = []
-    began = time.monotonic()
-    with httpx.stream("GET", url, timeout=10.0) as answer:
+def listen(url: str, many: int) -> int:
+    """Listen until a stream has sent so many events; return how many were facts, none too long and none too early."""
+    began, said, facts, seen = time.monotonic(), b"", 0, 0
+    with httpx.stream("GET", url, timeout=120.0) as answer:
         assert answer.headers["content-type"] == "text/event-stream"
         for piece in answer.iter_raw():
-            found.append((time.monotonic() - began, piece))
-            if time.monotonic() - began > seconds:
-                break
-    return found
+            *whole, said = (said + piece).split(b"\n\n")
+            for event in whole[not seen and whole[0].startswith(b"retry") :]:
+                # One a second: later ones may have been held up, but none comes before its time.
+                assert time.monotonic() - began >= 0.99 * seen
+                assert len(event) + 2 <= 2048
+                seen += 1
+                facts += event.startswith(b"event: facts")
+            if seen >= many:
+                return facts
+    raise EOFError("the stream has ended")
 
 
 def test_numbers_change_while_an_audience_plays_and_survive_the_server(server, page):
     watcher = Watcher(page)
-    with Client(server.url) as client:
+    with server.client() as client:
         page.goto(server.url)
         assert "No policy yet" in page.locator("main").inner_text()
         make(client, "slate", DRINKS, budget=2)
@@ -57,7 +62,7 @@ def test_numbers_change_while_an_audience_plays_and_survive_the_server(server, p
 
         def audience() -> None:
             nonlocal made
-            with Client(server.url) as visitors:
+            with server.client() as visitors:
                 while not over.is_set():
                     play(visitors, "slate", DRINKS, 10, seed=made)
                     made += 10
@@ -73,11 +78,7 @@ def test_numbers_change_while_an_audience_plays_and_survive_the_server(server, p
             until(lambda: page.locator("#big").inner_text() not in ("\u2013", "2"))
             until(lambda: page.locator("section:has(#loss) figure svg").count() == 1)
             assert page.locator(".log li").count() > 5
-            pieces = listen(server.url + "/dashboard/stream?policy=slate", 4.0)
-            assert 3 <= sum(b"event: facts" in piece for _, piece in pieces) <= 6
-            for start in range(4):
-                assert sum(len(piece) for at, piece in pieces if start <= at < start + 1) <= 2 * 2048
-            assert sum(len(piece) for _, piece in pieces) <= 2048 * (pieces[-1][0] + 1)
+            assert listen(server.url + "/dashboard/stream?policy=slate", 4) >= 1
         finally:
             over.set()
             crowd.join()
@@ -87,21 +88,19 @@ def test_numbers_change_while_an_audience_plays_and_survive_the_server(server, p
     until(lambda: page.locator("#live").get_attribute("data-state") == "gone")
     assert "has not answered since" in page.locator("#banner").inner_text()
     assert page.locator("#live").inner_text() == "not live"
-    time.sleep(1.0)
     server.start()
-    until(lambda: live(page))
-    assert not page.locator("#banner").is_visible()
+    until(lambda: live(page) and not page.locator("#banner").is_visible())
     until(lambda: f"{made:,} in all" in page.locator(".tiles").inner_text())  # nothing that was shown is lost
     assert page.locator("section:has(#loss) figure svg").count() == 1
     page.reload()
     until(lambda: page.locator("section:has(#loss) figure svg").count() == 1)  # the log tells it again
-    with Client(server.url) as client:
+    with server.client() as client:
         play(client, "slate", DRINKS, 10)
         until(lambda: f"{made + 10:,} in all" in page.locator(".tiles").inner_text())
 
 
 def test_pause_resume_and_retire(server, page):
-    with Client(server.url) as client:
+    with server.client() as client:
         make(client, "slate", DRINKS, budget=2)
         play(client, "slate", DRINKS, 50)
         page.goto(server.url + "/policies/slate?item=egg")
@@ -111,36 +110,39 @@ def test_pause_resume_and_retire(server, page):
         page.get_by_role("button", name="Pause").click()
         page.locator("dialog").get_by_role("button", name="Pause").click()
         page.get_by_role("button", name="Resume").wait_for()
-        assert httpx.post(server.url + "/v1/policies/slate/decisions", json={}).json()["error"] == "paused"
+        assert sent("POST", server.url + "/v1/policies/slate/decisions", json={}).json()["error"] == "paused"
         assert "paused" in page.locator(".chips").inner_text()
         page.get_by_role("button", name="Resume").click()
         page.get_by_role("button", name="Pause").wait_for()
-        assert httpx.post(server.url + "/v1/policies/slate/decisions", json={}).status_code == 201
+        assert sent("POST", server.url + "/v1/policies/slate/decisions", json={}).status_code == 201
 
         page.get_by_role("button", name="Retire this item").click()
         page.locator("dialog").get_by_role("button", name="Retire").click()
-        page.get_by_role("button", name="Restore this item").wait_for(timeout=8000)
+        page.get_by_role("button", name="Restore this item").wait_for()
         assert "Retired: it is shown no more" in page.locator("tr.why").inner_text()
         arms = client.request("GET", "/v1/policies/slate/arms")["arms"]
         assert [arm["id"] for arm in arms if arm["retired"]] == ["egg"]
         page.get_by_role("button", name="Restore this item").click()
         page.locator("dialog").get_by_role("button", name="Restore").click()
-        page.get_by_role("button", name="Retire this item").wait_for(timeout=8000)
+        page.get_by_role("button", name="Retire this item").wait_for()
         page.get_by_role("button", name="changes").click()
         until(lambda: "restored egg" in page.locator(".log").inner_text())
         assert "the policy is paused" in page.locator(".log").inner_text()
 
 
 def test_keys_decide_who_sees_and_who_changes(server, page):
-    with Client(server.url) as client:
+    with server.client() as client:
         make(client, "slate", DRINKS, budget=2)
     page.goto(server.url + "/keys")
     assert "There is no key" in page.locator("main").inner_text()
-    admin, reader = server.key("read,admin"), server.key("read")
-    assert httpx.get(server.url + "/v1/policies/slate").status_code == 401
-    assert '"page":"sign-in"' in httpx.get(server.url + "/policies/slate").text
+    admin, marked = server.key("read,admin"), {"x-armtriage": "dashboard"}
+    held = {"armtriage": admin}
+    made = sent("POST", server.url + "/dashboard/keys", json={"scopes": ["read"]}, cookies=held, headers=marked)
+    reader = made.json()["key"]
+    assert sent("GET", server.url + "/v1/policies/slate").status_code == 401
+    assert '"page":"sign-in"' in sent("GET", server.url + "/policies/slate").text
     for path in ("/dashboard/items/slate", "/dashboard/stream?policy=slate", "/dashboard/items.csv/slate"):
-        assert httpx.get(server.url + path).status_code == 401
+        assert sent("GET", server.url + path).status_code == 401
 
     page.goto(server.url + "/policies/slate")
     page.get_by_label("Key").fill("at_00000000_" + "x" * 43)
@@ -158,16 +160,15 @@ def test_keys_decide_who_sees_and_who_changes(server, page):
     page.get_by_text("This page needs the scope admin").wait_for()
 
     # A cookie alone changes nothing: another page could send it.
-    held = {"armtriage": admin}
     status = server.url + "/v1/policies/slate"
-    assert httpx.patch(status, json={"status": "paused"}, cookies=held).status_code == 401
-    marked = {"x-armtriage": "dashboard"}
+    assert sent("PATCH", status, json={"status": "paused"}, cookies=held).status_code == 401
     assert (
-        httpx.patch(status, json={"status": "paused"}, cookies={"armtriage": reader}, headers=marked).status_code == 403
+        sent("PATCH", status, json={"status": "paused"}, cookies={"armtriage": reader}, headers=marked).status_code
+        == 403
     )
     elsewhere = marked | {"origin": "http://evil.example"}
-    assert httpx.post(server.url + "/dashboard/keys", json={}, cookies=held, headers=elsewhere).status_code == 403
-    assert httpx.post(server.url + "/dashboard/keys", json={}, cookies=held).status_code == 403
+    assert sent("POST", server.url + "/dashboard/keys", json={}, cookies=held, headers=elsewhere).status_code == 403
+    assert sent("POST", server.url + "/dashboard/keys", json={}, cookies=held).status_code == 403
 
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("heading", name="Sign in", level=1).wait_for()
@@ -182,19 +183,19 @@ def test_keys_decide_who_sees_and_who_changes(server, page):
     made = next(word for word in page.locator("dialog").inner_text().split() if word.startswith("at_"))
     page.locator("dialog").get_by_role("button", name="I have it").click()
     bearer = {"authorization": f"Bearer {made}"}
-    assert httpx.post(server.url + "/v1/policies/slate/decisions", json={}, headers=bearer).status_code == 201
+    assert sent("POST", server.url + "/v1/policies/slate/decisions", json={}, headers=bearer).status_code == 201
     page.get_by_role("button", name=f"Revoke key {made[3:11]}").click()
     page.locator("dialog").get_by_role("button", name="Revoke").click()
     page.get_by_text("revoked").first.wait_for()
-    assert httpx.post(server.url + "/v1/policies/slate/decisions", json={}, headers=bearer).status_code == 401
+    assert sent("POST", server.url + "/v1/policies/slate/decisions", json={}, headers=bearer).status_code == 401
 
 
 def test_ten_thousand_items_make_no_larger_page(server, page):
     items = {f"item-{number:05d}": 0.1 + 0.8 * (number % 97) / 97 for number in range(10_000)}
-    with Client(server.url) as client:
+    with server.client() as client:
         make(client, "large", items, budget=10)
-        play(client, "large", items, 500)
-        answer = httpx.get(server.url + "/policies/large", timeout=30)
+        play(client, "large", items, 100)
+        answer = sent("GET", server.url + "/policies/large")
         facts = answer.text.split('id="facts">', 1)[1].split("</script>")[0]
         assert len(facts.encode()) < 60_000
         page.goto(server.url + "/policies/large")
@@ -205,8 +206,7 @@ def test_ten_thousand_items_make_no_larger_page(server, page):
         page.locator(".pager").get_by_role("button", name="Next").click()
         until(lambda: "26 to 50 of 10,000" in page.locator(".pager").inner_text())
         assert sideways(page) == 0
-        pieces = listen(server.url + "/dashboard/stream?policy=large", 2.0)
-        assert max(len(piece) for _, piece in pieces) <= 2048
+        listen(server.url + "/dashboard/stream?policy=large", 2)
 
 
 @pytest.mark.long
@@ -223,7 +223,7 @@ def test_a_million_decisions_make_no_larger_page(server, page):
             ]
             client.request("POST", "/v1/policies/old/rewards/batch", {"requests": told})
         began = time.monotonic()
-        answer = httpx.get(server.url + "/policies/old", timeout=30)
+        answer = sent("GET", server.url + "/policies/old")
         assert time.monotonic() - began < 2.0
         assert len(answer.content) < 180_000
         page.goto(server.url + "/policies/old")

@@ -81,7 +81,7 @@ def test_a_server_that_dies_between_portions_goes_on_where_it_was(sqlite_address
         async with served(_later(sqlite_address)) as call:
             state = call.service.loops["slate"].state
             await call.digest()  # a turn, in which the loop sees the store's clock
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 while state.open:
                     await asyncio.sleep(0.01)
             assert (await call.counts())["expired"] == 500
@@ -273,6 +273,7 @@ def test_a_policy_whose_snapshots_cannot_be_read_is_served_from_its_log(sqlite_a
         assert "snapshot" in [getattr(one, "facts", {}).get("during") for one in caplog.records]
 
 
+@pytest.mark.usefixtures("patient")
 def test_open_decisions_are_limited_by_what_they_take(address, monkeypatch):
     """A million of them may be little, or more than there is: those with eligible arms take more than plain ones."""
     from armtriage.service import step
@@ -331,6 +332,7 @@ def test_work_that_took_long_is_not_done_again_after_a_crash(address, monkeypatc
     run(work)
 
 
+@pytest.mark.usefixtures("patient")
 def test_large_events_are_read_in_pages_of_bytes(address):
     from armtriage.service.events import DECISION, Event
     from armtriage.service.stores import Write

@@ -107,7 +107,7 @@ def test_a_reader_that_stops_reading_stops_nobody():
                 done.set()
 
             threading.Thread(target=work, daemon=True).start()
-            assert done.wait(60)
+            assert done.wait(120)
             os.close(reading)
     finally:
         os.close(writing_end)
@@ -129,7 +129,7 @@ def test_another_form_or_level_is_refused(sqlite_address, option, value):
 def test_start_and_stop_are_in_the_log(sqlite_address):
     server = Server(sqlite_address, "--log", "json")
     server.process.terminate()
-    _, errors = server.process.communicate(timeout=30)
+    _, errors = server.process.communicate(timeout=120)
     found = [json.loads(line) for line in errors.splitlines()]
     assert [one["event"] for one in found if one["event"] != "armtriage"] == ["started", "stopping", "stopped"]
     assert found[0]["policies"] == 0

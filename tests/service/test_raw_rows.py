@@ -167,7 +167,7 @@ def test_without_scikit_learn_features_are_refused_and_recipes_are_read():
         "    try: do()\n"
         "    except Exception as error: print(error.code, error.status, error.detail)\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code], input=stored, capture_output=True, check=True, timeout=120)
+    shown = subprocess.run([sys.executable, "-c", code], input=stored, capture_output=True, check=True, timeout=300)
     refused = "not_installed 501 features need pip install 'armtriage[features]'"
     assert shown.stdout.decode().splitlines() == [Recipe.read(stored).make().digest(), refused, refused]
 

@@ -244,10 +244,9 @@ def test_missing_rewards_are_lost_or_the_default_when_their_time_has_passed(addr
         async with served(address) as call:
             one, other = await _some(call, join_window="1s", reward={"default": default})
             await call.reward("visit-1", {one: 1})
-            for _ in range(50):
-                await asyncio.sleep(0.1)
-                if (await call.get("/v1/policies/slate/decisions/visit-1")).json()["status"] == "closed":
-                    break
+            async with asyncio.timeout(120):
+                while (await call.get("/v1/policies/slate/decisions/visit-1")).json()["status"] != "closed":
+                    await asyncio.sleep(0.1)
             late = await call.reward("visit-1", {other: 1})
             assert late.json()["fates"] == {other: "late"}
             arms = {arm["id"]: arm for arm in (await call.get("/v1/policies/slate/arms")).json()["arms"]}
@@ -369,11 +368,9 @@ def test_decisions_of_a_time_to_come_hold_nobody_up(address, monkeypatch):
             ahead[0] = 0
             await call.decide(id="now")
             before = await call.digest()
-            for _ in range(60):
-                if (await call.counts()).get("expired") == 2:
-                    break
-                await asyncio.sleep(0.1)
-            assert (await call.counts())["expired"] == 2
+            async with asyncio.timeout(120):
+                while (await call.counts()).get("expired") != 2:
+                    await asyncio.sleep(0.1)
             assert await call.digest() != before
             after = await call.digest()
         async with served(address) as call:

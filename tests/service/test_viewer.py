@@ -36,7 +36,7 @@ def test_looks_take_a_share_of_the_time_at_most(sqlite_address, monkeypatch):
 
             def slow(state):
                 looked.append(time.monotonic())
-                return whole(state)[0], 0.1  # as if it had taken a tenth of a second
+                return whole(state)[0], 60.0  # as if it had taken a minute
 
             monkeypatch.setattr(viewer, "_timed_view", slow)
             began = time.monotonic()
@@ -46,6 +46,6 @@ def test_looks_take_a_share_of_the_time_at_most(sqlite_address, monkeypatch):
             assert len(looked) == 1
             call.service.viewer._free_at = 0.0
             assert await facts.view(loop) is not first
-            assert call.service.viewer._free_at >= time.monotonic() + 0.5
+            assert call.service.viewer._free_at >= began + 300.0
 
     run(work)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -71,18 +73,28 @@ SMALL |= {f"over-set/{one}/{family}/beta" for one in OVER_SETS for family in ("t
 # The runs whose twins are asked afterwards whether cases exercise what they should: one process plays and keeps them.
 TELLING = [name for name in SCALED + RAW if int(name.split("/")[3]) >= 800]
 TELLING += [name for name in SCALED if int(name.split("/")[2]) in (10, 11, 12, 13, 353, 377)]
-KEPT = {*TELLING, *GUARD, "guard-hubs/1", "guard-hubs/4", "drift/printed", "drift/reduced", "gap"}
+KEPT = {*TELLING, *GUARD[::2], "guard-hubs/1", "guard-hubs/4", "drift/printed", "drift/reduced", "gap"}
 KEPT |= {*ORACLE[::2], *HARDER[:16:3], *(name for names in LISTS.values() for name in names[::2])}
 exercised = pytest.mark.xdist_group("exercised")
 
 
-def small(names: list[str]) -> list[Any]:
-    return [pytest.param(name, marks=pytest.mark.plain) if name in SMALL else name for name in names]
+# Of the kinds that have many cases `make test` plays the kept ones, the first and some; `make test-long` all of them.
+NUMBERED = ("printed/", "reduced/", "default/", "index/", "guard/", "linear/", "oracle/", "listed/", "guard-set/")
 
 
-def grouped(names: list[str]) -> list[Any]:
-    plain = [pytest.mark.plain]
-    return [pytest.param(name, marks=plain * (name in SMALL) + [exercised] * (name in KEPT)) for name in names]
+def marked(names: list[str], kept: set[str]) -> list[Any]:
+    """The cases, with marks for those that are small, that one process keeps, and that are left to `make test-long`."""
+    seen: Counter[str] = Counter()
+
+    def marks(name: str) -> list[Any]:
+        kind = re.sub(r"\d+", "", name)
+        seen[kind] += 1
+        some = name in kept or seen[kind] <= 2 or zlib.crc32(name.encode()) % 3 == 0
+        rare = name.startswith(NUMBERED) and not some
+        given = [(pytest.mark.plain, name in SMALL), (exercised, name in kept), (pytest.mark.long, rare)]
+        return [mark for mark, wanted in given if wanted]
+
+    return [pytest.param(name, marks=marks(name)) for name in names]
 
 
 MORE = MIDDLE + [f"printed/{i}" for i in range(72, 400)] + [f"reduced/{i}" for i in range(96, 500)]
@@ -132,12 +144,12 @@ def assert_as_twin_when_late(name: str) -> None:
     assert play(case_of(name), late=zlib.crc32(name.encode())).fault is None
 
 
-@pytest.mark.parametrize("name", grouped(CASES))
+@pytest.mark.parametrize("name", marked(CASES, KEPT))
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", small(LATE))
+@pytest.mark.parametrize("name", marked(LATE, set()))
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
     assert_as_twin_when_late(name)
 
