@@ -13,7 +13,6 @@ from armtriage.policies.lock import locked
 
 if TYPE_CHECKING:
     from armtriage.decisions import Decision, DecisionSet
-    from armtriage.policies.eligible import Crowd
 
 __all__ = ["AgeingPolicy"]
 
@@ -25,7 +24,6 @@ class AgeingPolicy:
     learns_at_once: bool
     _asked: int
     _clock: int | None  # milliseconds
-    _crowd: Crowd | None
     _delays: Delays | None  # of rewards, once they have been told in parts
     _lock: Any
     _open: dict[int, Decision]
@@ -103,10 +101,8 @@ class AgeingPolicy:
 
     @property
     def _weighed(self) -> bool:
-        """Whether open decisions may have been counted by their age."""
-        return self._crowd is not None
+        """Whether open decisions have been counted by their age."""
+        return False
 
     def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         """Let arms count so many least rewards beside those that were told."""
-        assert self._crowd is not None
-        self._crowd.weigh(arms, weights)

@@ -28,7 +28,6 @@ from armtriage.triage import Triage, triage_among
 
 if TYPE_CHECKING:
     from armtriage.graphs.feedback import FeedbackGraph
-    from armtriage.policies.eligible import Crowd
 
 __all__ = ["CertifiedPolicy"]
 
@@ -43,7 +42,6 @@ class CertifiedPolicy(ABC):
     _asked: int
     _before: Tally | None
     _exposed_before: NDArray[np.int64]
-    _crowd: Crowd | None
     _graph: FeedbackGraph
     _lock: Any
     _missed: NDArray[np.int64] | None
@@ -53,22 +51,16 @@ class CertifiedPolicy(ABC):
     if TYPE_CHECKING:
 
         def _eligible(self, eligible: Any) -> NDArray[np.int64] | None: ...
-        def _gather(self) -> Crowd: ...
 
     @property
     def tally(self) -> Tally:
         """How often each arm was pulled and observed, and sums of its rewards on the unit scale, for certificates."""
-        if self._crowd is None and not self._roster.extra:
-            return self._own_tally
-        rows, n = self._gather().rows, self._roster.n_arms
-        return Tally(rows.pulls[:n], rows.counts[:n], rows.sums[:n], rows.between[:n])
+        return self._own_tally
 
     @property
     def _exposures(self) -> NDArray[np.int64] | None:
         """How often each arm was eligible; None if every arm always was."""
-        if self._crowd is None and not self._roster.extra:
-            return None
-        return self._gather().rows.exposures[: self._roster.n_arms]
+        return None
 
     @cached_property
     def _own_tally(self) -> Tally:
@@ -81,13 +73,12 @@ class CertifiedPolicy(ABC):
 
         0 for policies that keep no intervals, which notice nothing.
         """
-        return 0 if self._crowd is None else int(self._crowd.rows.failures)
+        return 0
 
     @property
     def _silent(self) -> tuple[int, ...]:
         """The arms whose rewards have not come for some time."""
-        missed = self._missed if self._crowd is None else self._crowd.rows.missed[: self._roster.n_arms]
-        return () if missed is None else tuple(np.flatnonzero(missed >= PATIENCE).tolist())
+        return () if self._missed is None else tuple(np.flatnonzero(self._missed >= PATIENCE).tolist())
 
     @property
     def triage(self) -> Triage:
@@ -118,19 +109,16 @@ class CertifiedPolicy(ABC):
     def _bounds(self, delta: float = 0.05) -> Bounds:
         """Return bounds on the means of all arms, on the unit scale."""
         tally = self.tally
-        if self._crowd is not None and self._crowd.rules.interval >= 0:
-            rows, n = self._crowd.rows, self._roster.n_arms
-            return Bounds(rows.lower[:n].copy(), rows.upper[:n].copy())
         return intervals_of(tally, self._roster.n_arms if self._exposures is None else self._divisors, delta)
 
     @property
     def _divisors(self) -> NDArray[np.float64]:
         """What delta is divided by for each arm, once arms have come or requests have differed."""
-        return self._gather().rows.divisors[: self._roster.n_arms]
+        return self._roster.divisors()
 
     def _forgotten(self) -> dict[str, NDArray[Any]]:
         """Return what was known of arms that have begun again, column by column."""
-        return self._gather().ghosts()
+        return {}
 
     @locked
     def start_window(self) -> int:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from armtriage.certificate import Tally
     from armtriage.decisions import DecisionSet
     from armtriage.policies.delays import Delays
-    from armtriage.policies.eligible import Crowd
 
 __all__ = ["ChangingPolicy", "is_mask"]
 
@@ -31,7 +30,6 @@ class ChangingPolicy:
     _asked: int
     _before: Tally | None
     _since: int
-    _crowd: Crowd | None
     _delays: Delays | None
     _graph: FeedbackGraph
     _lock: Any
@@ -67,15 +65,11 @@ class ChangingPolicy:
         """What is known of each arm beside its rewards: name, first decision, whether it is retired, share of delta."""
         return self._roster.view()
 
-    def _new_crowd(self) -> Crowd:
-        """Return what is known of the arms, as it is kept from now on."""
-        raise NotImplementedError
-
     def _eligible(self, eligible: Any) -> NDArray[np.int64] | None:
         """Return the eligible arms, ascending; None if those are all there are, and it has never been otherwise."""
         roster = self._roster
         if eligible is None:
-            return roster.live if roster.changed or self._crowd is not None else None
+            return roster.live if roster.changed else None
         if is_mask(eligible):
             mask = np.asarray(eligible)
             if mask.shape != (roster.n_arms,):
@@ -88,37 +82,8 @@ class ChangingPolicy:
         if roster.retired:
             for arm in roster.retired.intersection(found.tolist()):
                 raise ValueError(f"eligible has {roster.said(arm)}, which is retired")
-        everybody = found.size == roster.n_arms and not roster.changed and self._crowd is None
+        everybody = found.size == roster.n_arms and not roster.changed
         return None if everybody else found
-
-    def _gather(self) -> Crowd:
-        """Return the crowd; from the first request that differs on there is one, and the arms that came are in it."""
-        crowd, n = self._crowd, self.n_arms
-        if crowd is None:
-            crowd, tally, old = self._new_crowd(), self._own_tally, self._own_tally.pulls.size
-            rows = crowd.rows
-            rows.pulls[:old], rows.counts[:old], rows.sums[:old], rows.between[:old] = tally
-            rows.exposures[:old], rows.slots = self._asked, int(tally.pulls.sum())
-            if self._missed is not None:
-                rows.missed[:old] = self._missed
-            rows.learned[:old], rows.gained[:old] = tally.counts, tally.sums
-            for part in self._parts.values() if self.learns_at_once else ():
-                for arm, reward in part.items():
-                    rows.learned[arm] += 1
-                    rows.gained[arm] += reward
-            crowd.share_all(self._roster, int(rows.n_arms))
-            self._crowd = crowd
-            self._leave_fixed()
-            rows.pending[:old] = self._awaited()[:old]
-        first = crowd.n_arms
-        if first < n:
-            crowd.grow(n, None if self._plain else self.graph)
-            new = np.arange(first, n)
-            crowd.share(new, np.array([self._roster.divisor(arm) for arm in new.tolist()]))
-        return crowd
-
-    def _leave_fixed(self) -> None:
-        """Drop what was kept while all arms were always eligible."""
 
     @locked
     def add_arms(
@@ -181,7 +146,6 @@ class ChangingPolicy:
 
     def _take_in_arms(self) -> None:
         """Have rows for arms that were added, whose rewards may come before the next ask."""
-        self._gather()
 
     def _graph_before(self, n_arms: int) -> FeedbackGraph:
         """Return the graph of the first `n_arms` arms, of which some may just have been added."""
@@ -195,7 +159,7 @@ class ChangingPolicy:
         if self.decisions is not None:
             raise ValueError(f"arms cannot be added to {self.decisions!r}: make a policy for the larger set")
         if not self._may_change:
-            raise NotImplementedError(f"the arms of a {type(self).__name__} cannot change: it has no rows for others")
+            raise NotImplementedError(f"the arms of a {type(self).__name__} cannot change: it has one set of arms")
 
     @property
     def _may_change(self) -> bool:
@@ -277,13 +241,9 @@ class ChangingPolicy:
 
     def _forget(self, arms: list[int]) -> None:
         """Let nothing be known of arms."""
-        assert self._crowd is not None
-        self._crowd.forget(arms)
 
     def _share_again(self, arms: list[int]) -> None:
         """Let arms have the shares of delta that they have been given."""
-        assert self._crowd is not None
-        self._crowd.share(np.array(arms), np.array([self._roster.divisor(arm) for arm in arms]))
 
 
 def is_mask(eligible: Any) -> bool:

@@ -10,89 +10,32 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.decisions import ArmSet, Decision, TopS
-from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, kernel
-from armtriage.kernels.order import sort_arms
-from armtriage.kernels.random import row, row_of, stream
+from armtriage.kernels.random import row, stream
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.contextual import ContextualPolicy
-from armtriage.policies.eligible import Among, Crowd, Rules
-from armtriage.policies.eligible.rows import Rows
 from armtriage.policies.facts import arrays_of, facts_of, restore_arrays, take_facts
 from armtriage.policies.lock import locked
 from armtriage.policies.policy import Policy
 from armtriage.policies.rewards import Told
-from armtriage.triage import TriageLog
 
-__all__ = ["CompiledContextualPolicy", "CompiledPolicy", "Kernels", "OraclePolicy", "name_of"]
+__all__ = ["CompiledContextualPolicy", "Kernels", "name_of"]
 
 _NONE = np.empty(0, np.int64)
 
 
 class Kernels(NamedTuple):
-    """The compiled functions of a policy; `simulate` puts `select` and `update` into its loop.
-
-    ``believe(params, state, number, luck, arms, beliefs)`` writes what was believed of the arms chosen: a value for
-    each, or the luck, the wins and the losses that a draw follows from.
-    """
+    """The compiled functions of a policy with contexts; `simulate` puts `select` and `update` into its loop."""
 
     select: Callable[..., Any]
     update: Callable[..., None]
     schedule: Callable[..., None] | None = None
     release: Callable[..., None] | None = None
-    believe: Callable[..., None] | None = None
-    teach: Callable[..., None] | None = None  # for rewards in parts, where `update` has more to do than to learn
-
-
-class Seat(Record):
-    """Everything that a policy works on between two calls from Python, which hand it over as one address."""
-
-    params: Record
-    state: Record
-    graph: GraphArrays
-    streams: NDArray[np.uint64]  # (1,) where the policy's random numbers come from
-    arms: NDArray[np.int64]  # (S,) the decision, ascending
-    beliefs: NDArray[np.float64]  # (4, S) or (1, S) what was believed of it
-    seen: NDArray[np.int64]  # (K,) arms whose rewards are told, then those whose rewards will not come
-    rewards: NDArray[np.float64]  # (K,)
-    pulls: NDArray[np.int64]  # (K,) the tally
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    between: NDArray[np.float64]
-    low: float  # of rewards
-    high: float
-    zero: float  # the reward that is 0 on the unit scale
-    width: float  # from there to 1
 
 
 def name_of(kernels: Kernels) -> str:
     """Return a name for machine code that is made of a policy's kernels: where the first of them comes from."""
     return kernels.select.__module__.replace(".", "_")
-
-
-@kernel
-def _nothing(params: Any, state: Any, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
-    pass
-
-
-@kernel
-def _believe_nothing(
-    params: Any, state: Any, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
-) -> None:
-    pass
-
-
-@kernel
-def _teach_nothing(
-    params: Any,
-    state: Any,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    closing: bool,
-) -> None:
-    pass
 
 
 def open_seat(address: Any) -> Any:
@@ -118,94 +61,6 @@ def schedule(*arguments: Any) -> None:
 def release(*arguments: Any) -> None:
     """Stand for the policy's kernel, which `bind` puts here."""
     raise NotImplementedError
-
-
-def believe(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def _ask(address: int, number: int, own: bool) -> None:
-    """Choose the arms of a round; where they are what is revealed and `own`, count and schedule them, too."""
-    seat = open_seat(address)
-    luck = row(seat.streams[0], number)
-    select(seat.params, seat.state, seat.graph, number, luck, seat.arms)
-    sort_arms(seat.arms)
-    believe(seat.params, seat.state, number, luck, seat.arms, seat.beliefs)
-    if own:
-        for i in range(seat.arms.size):
-            seat.pulls[seat.arms[i]] += 1
-        schedule(seat.params, seat.state, seat.graph, seat.arms)
-
-
-def _note(address: int, n: int) -> None:
-    """Schedule the first n arms that are seen."""
-    seat = open_seat(address)
-    schedule(seat.params, seat.state, seat.graph, seat.seen[:n])
-
-
-def teach(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-_UNIT, _RAW, _TEACH, _CLOSE = range(4)
-
-
-def _tell(address: int, number: int, told: int, n: int, mode: int) -> int:
-    """Learn the rewards of the first arms that are seen, and release those up to the n-th; -1 tells none.
-
-    Raw rewards are checked, mapped to [0, 1] and tallied. Return -1; if one is out of range, its place, and nothing has
-    changed. Rewards of a decision that stays open are only taught, and settled when it is closed.
-    """
-    seat = open_seat(address)
-    zero, width = seat.zero, seat.width
-    if mode >= _TEACH:
-        luck = row(seat.streams[0], number)
-        teach(seat.params, seat.state, luck, seat.seen[:told], seat.rewards[:told], mode == _CLOSE)
-        return -1
-    if mode == _RAW:
-        for i in range(told):
-            if not seat.low <= seat.rewards[i] <= seat.high:
-                return i
-        if zero != 0.0 or width != 1.0:
-            for i in range(told):
-                seat.rewards[i] = min(1.0, max(0.0, (seat.rewards[i] - zero) / width))
-        for i in range(told):
-            seat.counts[seat.seen[i]] += 1
-            seat.sums[seat.seen[i]] += seat.rewards[i]
-            seat.between[seat.seen[i]] += seat.rewards[i] * (1.0 - seat.rewards[i])
-    if told >= 0:
-        luck = row(seat.streams[0], number)
-        update(seat.params, seat.state, seat.graph, number, luck, seat.seen, seat.rewards, told, True)
-    if told < n:
-        release(seat.params, seat.state, seat.graph, seat.seen[max(told, 0) : n])
-    return -1
-
-
-class _Entries(NamedTuple):
-    """What Python calls: kernels that take the address of a seat."""
-
-    ask: Callable[..., None]
-    note: Callable[..., None]
-    tell: Callable[..., int]
-
-
-@cache
-def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
-    """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
-    name, open_one = name_of(kernels), Opener(kind)
-    schedule, release = kernels.schedule or _nothing, kernels.release or _nothing
-    believe, teach = kernels.believe or _believe_nothing, kernels.teach or _teach_nothing
-    entries = _Entries(
-        bind(_ask, f"ask_{name}", open_seat=open_one, select=kernels.select, schedule=schedule, believe=believe),
-        bind(_note, f"note_{name}", open_seat=open_one, schedule=schedule),
-        bind(_tell, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release, teach=teach),
-    )
-    compile_now(entries.ask, int, int, bool)
-    compile_now(entries.note, int, int)
-    compile_now(entries.tell, int, int, int, int, int)
-    return entries
 
 
 class _Compiled(Policy):
@@ -263,177 +118,6 @@ class _Compiled(Policy):
 
     def _rebuild(self) -> None:
         """Check the facts of a state that was loaded, and compute from them what follows."""
-
-
-class CompiledPolicy(_Compiled):
-    """A policy whose `Params`, `State` and kernels also run inside the compiled simulation loop.
-
-    Requests that differ are answered by the kernels of `among`, which see eligible arms only.
-    """
-
-    among: ClassVar[Among | None] = None
-    draws: ClassVar[bool] = False
-    """Whether beliefs are luck and a posterior."""
-
-    @property
-    def in_loop(self) -> bool:
-        """Whether the kernels alone choose decisions, all of the same size, as the loop needs it."""
-        return True
-
-    def triage_log(self, state: Any = None) -> TriageLog | None:
-        """Return when arms were decided, for policies that decide arms."""
-        return None
-
-    @cached_property
-    def _seat(self) -> Seat:
-        n, tally = self.n_arms, self.tally
-        return Seat(
-            self._params,
-            self._state,
-            self.graph.arrays,
-            np.array([self._stream]),
-            np.zeros(self.budget, np.int64),
-            np.zeros((4 if self.draws else 1, self.budget)),
-            np.zeros(n, np.int64),
-            np.zeros(n),
-            tally.pulls,
-            tally.counts,
-            tally.sums,
-            tally.between,
-            *self.reward_range,
-            *self._scale,
-        )
-
-    @cached_property
-    def _entries(self) -> _Entries:
-        with compiling_for(self):
-            return _entries(self.kernels, self._seat.layout)
-
-    @cached_property
-    def _asks_at_once(self) -> bool:
-        """Whether one kernel may choose, count and schedule: where arms reveal themselves, and no subclass steps in."""
-        kind, own = type(self), (CompiledPolicy._select, OraclePolicy._select)
-        return self.in_loop and self._plain and kind._select in own and kind._schedule is CompiledPolicy._schedule
-
-    @cached_property
-    def _tells_at_once(self) -> bool:
-        """Whether one kernel may check, count, learn and release."""
-        kind = type(self)
-        return kind._update is CompiledPolicy._update and kind._release is CompiledPolicy._release
-
-    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
-        if given is not None or not self._asks_at_once:
-            return super()._ask_all(given)
-        seat = self._seat
-        self._entries.ask(seat.handle, self._asked, True)
-        return self._begin(seat.arms.copy(), beliefs=seat.beliefs.copy())
-
-    def _select(self, number: int) -> NDArray[np.int64]:
-        self._entries.ask(self._seat.handle, number, False)
-        return self._seat.arms.copy()
-
-    def _beliefs(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        seat = self._seat
-        return seat.beliefs.copy() if np.array_equal(arms, seat.arms) else None
-
-    def _select_among(
-        self, number: int, among: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-        return self._gather().choose(number, among)
-
-    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
-        if given is not None or self.decisions is not None or not self._plain:
-            return super()._ask_among(among, given)
-        if self._crowd is None:
-            self._check_eligible_allowed()
-        arms, beliefs = self._gather().choose(self._asked, among, own=True)
-        return self._begin(arms, among=ArmSet.of(among), beliefs=beliefs)
-
-    def _leave_fixed(self) -> None:
-        for name in ("_cached_state", "_seat", "_entries"):
-            vars(self).pop(name, None)
-
-    def _rules(self) -> Rules:
-        """Return what the kernels of `among` must know."""
-        return Rules(self._params, self.budget)
-
-    def _fill(self, rows: Rows) -> None:
-        """Write what the state knows beyond the tally into the rows of the arms."""
-
-    @property
-    def _may_change(self) -> bool:
-        return self.among is not None
-
-    def _new_crowd(self) -> Crowd:
-        assert self.among is not None
-        crowd = Crowd(self.among, self._rules(), self._graph, self._stream)
-        if self._cached_state is not None:
-            self._fill(crowd.rows)
-        return crowd
-
-    def _learn(
-        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
-    ) -> None:
-        if self._crowd is not None or not self._tells_at_once:
-            super()._learn(number, arms, rewards, missing)
-            return
-        seat, told, n = self._seat, arms.size, arms.size + missing.size
-        seat.seen[:told], seat.rewards[:told], seat.seen[told:n] = arms, rewards, missing
-        bad = self._entries.tell(seat.handle, number, told, n, _RAW)
-        if bad >= 0:
-            raise self._out_of_range(rewards[bad], arms[bad])
-        if number < self._since:
-            self._count_before(number, arms, self._to_unit(rewards))
-        del self._open[number]
-
-    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        if self._crowd is not None or self.kernels.teach is None:
-            super()._teach(number, arms, rewards)
-        else:
-            self._teach_some(number, arms, rewards, False)
-
-    def _teach_some(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], closing: bool) -> None:
-        seat, n = self._seat, arms.size
-        seat.seen[:n], seat.rewards[:n] = arms, rewards
-        self._entries.tell(seat.handle, number, n, n, _CLOSE if closing else _TEACH)
-
-    def _catch_up(self, told: Told) -> None:
-        if self.kernels.teach is not None and told.known:
-            self._teach_some(told.number, told.arms[: told.known], told.rewards[: told.known], True)
-        super()._catch_up(told)
-
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        seat, n = self._seat, arms.size
-        seat.seen[:n], seat.rewards[:n] = arms, rewards
-        self._entries.tell(seat.handle, number, n, n, _UNIT)
-
-    def _schedule(self, arms: NDArray[np.int64]) -> None:
-        if self.kernels.schedule is not None:
-            self._seat.seen[: arms.size] = arms
-            self._entries.note(self._seat.handle, arms.size)
-
-    def _release(self, arms: NDArray[np.int64]) -> None:
-        if self.kernels.release is not None:
-            self._seat.seen[: arms.size] = arms
-            self._entries.tell(self._seat.handle, 0, -1, arms.size, _UNIT)
-
-
-class OraclePolicy(CompiledPolicy):
-    """A policy whose decisions of a set are chosen with questions to the set's oracle, between which kernels run."""
-
-    @property
-    def in_loop(self) -> bool:
-        """Whether the kernels choose decisions, and not an oracle."""
-        return self.decisions is None or isinstance(self.decisions, TopS)
-
-    @abstractmethod
-    def choose(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.int64]:
-        """Return the decision of round `number` of a set, as `simulate` also asks for it."""
-
-    def _select(self, number: int) -> NDArray[np.int64]:
-        if self.in_loop:
-            return super()._select(number)
-        return self.choose(self._params, self._state, number, row_of(self._stream, number))
 
 
 class LinearSeat(Record):

@@ -1,6 +1,7 @@
 """What files of formats 2 and 3 kept of policies that keep `policies.evidence` now, read as evidence.
 
-While all arms were always eligible, they kept a tally and the policy's own counts; after that, a row for each arm.
+While all arms were always eligible, they kept a tally and the policy's own counts; after that, a row for each arm. Of
+numbers they kept the whole ones of a record in one array and the others in a second one, in the order named here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.certificate import Tally
-from armtriage.policies.facts import facts_of, require
+from armtriage.kernels.record import Record
+from armtriage.policies.facts import facts_of, require, within
+from armtriage.policies.saved import part_of
 
 if TYPE_CHECKING:
     from armtriage.policies.slate import SlatePolicy
@@ -20,6 +23,21 @@ if TYPE_CHECKING:
 __all__ = ["evidence_before", "is_before"]
 
 Arrays = Mapping[str, NDArray[Any]]
+
+_SETS = ("least", "", "", "", "dirty", "advanced", "clock", "n_logged", "failures")
+_BOOK = ("", "n_admitted", "layer", "", "", "", "", "forced", "", "rest"), ("spent", "allowed", "gap", "", "total")
+_SAMPLER = ("", "", "", "", "", "next_fit"), ("", "", "", "", "", "", "prior_wins", "prior_losses")
+_ROWS = (
+    (
+        *("", "", "", "clock", "", "failures", "", "", "", "n_admitted", "", "forced", "", "", "", "resume"),
+        "",
+        "next_fit",
+    ),
+    (
+        *("", "", "", "", "", "", "", "", "", "spent", "allowed", "", "", "gap", "total", "forced_cost", "floor"),
+        *("prior_wins", "prior_losses"),
+    ),
+)
 
 
 def is_before(parts: Mapping[str, Arrays]) -> bool:
@@ -30,6 +48,7 @@ def is_before(parts: Mapping[str, Arrays]) -> bool:
 def evidence_before(parts: Mapping[str, Arrays], policy: SlatePolicy) -> dict[str, Arrays]:
     """Return the parts of such a file as those of today's."""
     rows, n, own = parts["rows"], policy.n_arms, facts_of(policy._own)
+    ends: dict[str, NDArray[Any]] = {}
     if rows:
         require(not parts["tally"], "there must be no tally beside the rows")
         require(all(array.ndim == 1 for array in rows.values()), "there must be a number for each arm")
@@ -39,16 +58,26 @@ def evidence_before(parts: Mapping[str, Arrays], policy: SlatePolicy) -> dict[st
         told = {"counts": arms["learned"], "sums": arms["gained"], "wins": arms["wins"]}
         told["between"] = _or_zeros(arms, "told_between", n)
         lost = {name: arms.get(name, np.zeros(n, np.int64)) for name in ("missed", "credit")}
-        require(not parts["state"], "there must be no state beside the rows")
-        exposures, rounds, state = arms["exposures"], 0, own
+        exposures, rounds = arms["exposures"], 0
+        numbers = _numbers(rows, *_ROWS)
+        state = _state_of_rows(rows, numbers, parts["state"], own, policy)
+        ends = {name: arms[name] for name in ("lower", "upper", "due")}
     else:
-        tally = parts["tally"]
+        tally, old = parts["tally"], parts["state"]
         closed = Tally(tally["pulls"], tally["counts"], tally["sums"], _or_zeros(tally, "between", n))
-        told = _told_to(parts["state"], closed, policy)
-        missed = parts["state"].get("missed", tally.get("missed", np.zeros(n, np.int64)))
-        lost = {"missed": missed, "credit": np.zeros(n, np.int64)}
+        sets = (
+            {name: old[name] for name in old}
+            if "status" in old
+            else part_of(old, "sets.") or part_of(old, "guard.sets.")
+        )
+        told = _told_to(part_of(old, "sampler.") or ({} if sets else old), closed, policy)
+        missed = sets.get("missed", old.get("missed", tally.get("missed", np.zeros(n, np.int64))))
+        lost = {"missed": missed, "credit": sets.get("credit", np.zeros(n, np.int64))}
         exposures, rounds = np.zeros(n, np.int64), policy._asked
-        state = {name: parts["state"][name] for name in own}
+        numbers = _numbers(sets, _SETS, ())
+        state = _state_of_sets(old, sets, numbers, own, policy) if sets else {name: old[name] for name in own}
+        state |= {name: old[name] for name in old if name.startswith(("pages.", "by_set.", "proposer."))}
+        ends = {name: sets[name] for name in ("lower", "upper", "due") if name in sets}
     if policy.throws_coins:
         # What was counted between 0 and 1 is of coins, which never are.
         told["between"] = closed.between + _early(policy)[2]
@@ -56,11 +85,97 @@ def evidence_before(parts: Mapping[str, Arrays], policy: SlatePolicy) -> dict[st
         del told["wins"]
     found: dict[str, NDArray[Any]] = {"pulls": closed.pulls, **told, **lost, "exposures": exposures}
     found["rounds"] = np.array([rounds], np.int64)
+    if policy.keeps_intervals:
+        found |= {**ends, "failures": np.array([numbers.get("failures", 0)], np.int64)}
     names = ("counts", "sums", "between")
     if not all(np.array_equal(told[name], getattr(closed, name)) for name in names):
         found |= {f"settled_{name}": getattr(closed, name) for name in names}
-    ghosts = _ghosts(rows, n) if rows else {}
+    ghosts = _ghosts(rows, n, policy) if rows else {}
     return {**parts, "evidence": found, "ghosts": ghosts, "rows": {}, "tally": {}, "state": state}
+
+
+def _numbers(arrays: Arrays, whole: tuple[str, ...], real: tuple[str, ...]) -> dict[str, Any]:
+    """Return the numbers that an array of each kind has, by name; the oldest files have fewer."""
+    found: dict[str, Any] = {}
+    for names, kind in ((whole, "whole"), (real, "real")):
+        for name, value in zip(names, arrays.get(kind, _NONE).tolist(), strict=False):
+            if name:
+                found[name] = value
+    return found
+
+
+def _with_numbers(record: Record, prefix: str, numbers: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return the facts of a new record that are numbers, some of which are given."""
+    for name, number in numbers.items():
+        if name in record._numbers and record.is_fact(name):
+            setattr(record, name, number)
+    return {f"{prefix}{bag}": array.copy() for bag, array in facts_of(record).items() if bag in ("whole", "real")}
+
+
+def _state_of_sets(
+    old: Arrays, sets: Arrays, numbers: Mapping[str, Any], own: Arrays, policy: SlatePolicy
+) -> dict[str, NDArray[Any]]:
+    """Return the state of elimination, or of a guard, while all arms were always eligible."""
+    record, n = policy._own, policy.n_arms
+    new = {name: array.copy() for name, array in own.items()}
+    if hasattr(record, "sets"):
+        new |= {f"sets.{name}": sets[name] for name in ("status", "log_arms", "log_rounds", "layer.waiting")}
+        if new["sets.preference"].size:
+            new["sets.preference"] = sets["preference"]
+        return new | _with_numbers(record.sets, "sets.", numbers)
+    whole = "guard.book." if "guard.book.pulls" in old else "book."
+    book, place = part_of(old, whole), "book." if hasattr(record, "sampler") else ""
+    known = {**numbers, **_numbers(book, *_BOOK), "renewed": int(book["marks"].sum())}
+    known |= {"offered_rounds": known["n_admitted"], "wholes": int(policy._asked > 0), "is_new": int(not policy._asked)}
+    if getattr(policy, "mode", "time") == "shadow":
+        known["floor"] = known["allowed"]
+    size = min(n, new[f"{place}ceiling"].size)
+    ceiling = book["ceiling"][:size]
+    within("ceiling", ceiling, 0, n - 1)
+    upper = sets["upper"][ceiling]
+    order = np.argsort(-upper, kind="stable")
+    new[f"{place}ceiling"][:size], new[f"{place}ends"][:size] = ceiling[order], upper[order]
+    new |= {f"{place}{name}": sets[name] for name in ("status", "log_arms", "log_rounds")}
+    new[f"{place}admitted"] = book["admitted"]
+    new |= _with_numbers(policy._book(), place, known)  # type: ignore[attr-defined]
+    if hasattr(record, "sampler"):
+        new |= _with_numbers(record.sampler, "sampler.", _numbers(part_of(old, "sampler."), *_SAMPLER))
+        new |= {f"looks.{name}": array for name, array in part_of(old, "looks.").items()}
+    return {**new, "patterns": np.zeros(0, np.uint64), **_by_pattern({}, known["total"], policy)}
+
+
+def _state_of_rows(
+    rows: Arrays, numbers: dict[str, Any], old: Arrays, own: Arrays, policy: SlatePolicy
+) -> dict[str, NDArray[Any]]:
+    """Return the state of elimination, or of a guard, once requests have differed."""
+    record, n = policy._own, policy.n_arms
+    new = {name: array.copy() for name, array in own.items()}
+    if hasattr(record, "sets"):
+        return new | _with_numbers(record.sets, "sets.", {"clock": numbers["clock"]})
+    if not hasattr(policy, "_book"):
+        require(not old, "there must be no state beside the rows")
+        return new
+    place = "book." if hasattr(record, "sampler") else ""
+    # All arms are sorted again before the next decision among them.
+    known = {**numbers, "of_all": 0, "renewed": n}
+    known["layer"] = policy.budget * policy._asked // max(n * policy.budget, 1)
+    new |= {f"{place}{name}": rows[name][:n] for name in ("admitted", "offered")}
+    new |= _with_numbers(policy._book(), place, known)
+    if hasattr(record, "sampler"):
+        new |= _with_numbers(record.sampler, "sampler.", numbers)
+    kept = {name: array for name, array in old.items() if name.startswith("proposer.")}
+    by_pattern = _by_pattern(part_of(old, "patterns."), 0.0, policy)
+    return {**new, **kept, "patterns": rows["patterns"], **by_pattern}
+
+
+def _by_pattern(old: Arrays, total: float, policy: Any) -> dict[str, NDArray[Any]]:
+    """Return the certificate's book of eligible sets, if there is one; what was lost before it is known as a number."""
+    if policy._patterns is None:
+        return {}
+    if not old:
+        policy._patterns.frozen += total
+        old = policy._patterns.to_arrays()
+    return {f"by_pattern.{name}": array for name, array in old.items()}
 
 
 def _told_to(state: Arrays, closed: Tally, policy: SlatePolicy) -> dict[str, NDArray[Any]]:
@@ -89,11 +204,11 @@ def _early(policy: SlatePolicy) -> tuple[NDArray[np.int64], NDArray[np.float64],
     return counts, sums, between
 
 
-def _ghosts(rows: Arrays, n: int) -> dict[str, NDArray[Any]]:
+def _ghosts(rows: Arrays, n: int, policy: SlatePolicy) -> dict[str, NDArray[Any]]:
     """Return the rows of arms that had begun again, which stood behind the others."""
     if rows["pulls"].size == n:
         return {}
-    names = ("pulls", "counts", "sums", "exposures")
+    names = tuple(name for name in policy._ghosts if name not in ("between", "divisors"))
     found = {name: rows[name][n:] for name in names}
     return {**found, "between": _or_zeros(rows, "between", rows["pulls"].size)[n:], "divisors": rows["ghost_divisors"]}
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate import Tally
+from armtriage.certificate import Bounds, Tally
+from armtriage.intervals import interval
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record
@@ -26,6 +27,8 @@ __all__ = [
     "TOLD",
     "WEIGHED",
     "Evidence",
+    "Intervals",
+    "bounds_of",
     "counted",
     "evidence_from",
     "evidence_of",
@@ -33,12 +36,16 @@ __all__ = [
     "lose",
     "losses_of",
     "new_evidence",
+    "new_intervals",
     "part",
     "record",
+    "refresh",
     "schedule",
     "settle",
+    "settled_count",
     "start_again",
     "tally_of",
+    "tries",
 ]
 
 TOLD, LOST, WEIGHED = range(3)
@@ -63,39 +70,71 @@ class Evidence(Record):
     settled_counts: NDArray[np.int64]  # rewards of closed decisions, once they are kept apart
     settled_sums: NDArray[np.float64]
     settled_between: NDArray[np.float64]
+    lower: NDArray[np.float64]  # an interval for the mean; empty, like the next three, where no policy keeps any
+    upper: NDArray[np.float64]
+    due: NDArray[np.int64]  # settled rewards at which it is computed again
+    divisors: NDArray[np.float64]  # delta divided by this is what it may miss with
     n_arms: int
     rounds: int  # in which every arm was a candidate
     mute: int  # whether any reward has been lost
     parted: int  # whether any reward was told before its decision was closed
     weighed: int  # whether open decisions have counted by their age
     coin: int  # whether a reward between 0 and 1 counts as a coin in `wins`
+    failures: int  # new intervals that contradicted old ones
 
 
-_WHOLE = ("counts", "pending", "missed", "credit", "pulls", "exposures", "settled_counts")
-_COLUMNS = Evidence._fields[:14]
+class Intervals(Record):
+    """How intervals are computed, and those of few rewards of 0 and 1, which many arms share."""
+
+    facts = ()
+    known: NDArray[np.float64]  # (_FEW, _FEW, 2) by count and sum, -1 until computed
+    kind: int
+    intersect: bool  # whether an interval is cut by those before it
+    horizon: float  # 0 for intervals that hold at all times
+    delta: float
+    divisor: float  # of the arms whose intervals are in `known`
+
+
+_FEW = 64  # counts up to which intervals are looked up: a table of 64 kB, which most early sorts hit
+_WHOLE = ("counts", "pending", "missed", "credit", "pulls", "exposures", "settled_counts", "due")
+_COLUMNS = Evidence._fields[:18]
+_ENDS = ("lower", "upper", "due", "divisors")
 _SETTLED = ("settled_counts", "settled_sums", "settled_between")
 _ALWAYS = ("counts", "sums", "between", "missed", "credit", "pulls", "exposures")
 
 
-def new_evidence(n_arms: int, *, coin: bool = False, room: int = 0) -> Evidence:
+def new_evidence(n_arms: int, *, coin: bool = False, ends: bool = False, room: int = 0) -> Evidence:
     """Return evidence of arms that were never seen; there is room for eight arms or a multiple of that."""
     size = -(-max(room, n_arms) // 8) * 8
-    columns: dict[str, Any] = {name: np.zeros(size, np.int64 if name in _WHOLE else np.float64) for name in _COLUMNS}
+    columns: dict[str, Any] = {
+        name: np.zeros(0 if name in _ENDS and not ends else size, np.int64 if name in _WHOLE else np.float64)
+        for name in _COLUMNS
+    }
     if not coin:
         columns["wins"], columns["doubts"] = columns["sums"], columns["between"]
-    return Evidence(**columns, n_arms=n_arms, rounds=0, mute=0, parted=0, weighed=0, coin=int(coin))
+    if ends:
+        columns["upper"][:n_arms], columns["due"][:n_arms], columns["divisors"][:n_arms] = 1.0, 1, n_arms
+    numbers: dict[str, Any] = dict.fromkeys(("rounds", "mute", "parted", "weighed", "failures"), 0)
+    return Evidence(**columns, n_arms=n_arms, coin=int(coin), **numbers)
+
+
+def new_intervals(kind: int, horizon: float, delta: float, n_arms: int, *, intersect: bool = True) -> Intervals:
+    """Return how intervals are computed of arms, the first `n_arms` of which share delta evenly."""
+    return Intervals(np.full((_FEW, _FEW, 2), -1.0), kind, intersect, horizon, delta, float(n_arms))
 
 
 def grown(evidence: Evidence, n_arms: int) -> Evidence:
     """Return evidence with more arms: the same, or a copy where there is no room left."""
     if n_arms > evidence.counts.size:
-        longer = new_evidence(n_arms, coin=bool(evidence.coin), room=4 * n_arms)
+        longer = new_evidence(n_arms, coin=bool(evidence.coin), ends=evidence.due.size > 0, room=4 * n_arms)
         for name in _COLUMNS:
-            getattr(longer, name)[: evidence.counts.size] = getattr(evidence, name)
+            getattr(longer, name)[: evidence.n_arms] = getattr(evidence, name)[: evidence.n_arms]
         longer.whole[:] = evidence.whole
         evidence = longer
     # An arm that was not there was no candidate in the rounds of all arms.
-    evidence.exposures[evidence.n_arms : n_arms] = -evidence.rounds
+    new = slice(int(evidence.n_arms), n_arms)
+    evidence.exposures[new] = -evidence.rounds
+    evidence.upper[new], evidence.due[new] = 1.0, 1
     evidence.n_arms = n_arms
     return evidence
 
@@ -103,7 +142,14 @@ def grown(evidence: Evidence, n_arms: int) -> Evidence:
 def start_again(evidence: Evidence, arms: list[int]) -> None:
     """Let nothing be known of arms."""
     for name in _COLUMNS:
-        getattr(evidence, name)[arms] = -evidence.rounds if name == "exposures" else 0
+        if (column := getattr(evidence, name)).size:
+            column[arms] = {"exposures": -evidence.rounds, "upper": 1.0, "due": 1}.get(name, 0)
+
+
+def bounds_of(evidence: Evidence) -> Bounds:
+    """Return the intervals that are kept, in copies."""
+    n = int(evidence.n_arms)
+    return Bounds(evidence.lower[:n].copy(), evidence.upper[:n].copy())
 
 
 def tally_of(evidence: Evidence) -> Tally:
@@ -115,17 +161,19 @@ def tally_of(evidence: Evidence) -> Tally:
 def evidence_of(evidence: Evidence) -> dict[str, NDArray[Any]]:
     """Return all that a file keeps."""
     names = (*_ALWAYS, *(_SETTLED if evidence.parted else ()), *(("wins",) if evidence.coin else ()))
-    kept = {name: getattr(evidence, name)[: evidence.n_arms] for name in names}
-    return {**kept, "rounds": np.array([evidence.rounds], np.int64)}
+    ends, numbers = evidence.due.size > 0, {"rounds": np.array([evidence.rounds], np.int64)}
+    if ends:
+        names, numbers["failures"] = (*names, *_ENDS[:3]), np.array([evidence.failures], np.int64)
+    return {name: getattr(evidence, name)[: evidence.n_arms] for name in names} | numbers
 
 
 def evidence_from(
-    arrays: Mapping[str, NDArray[Any]], n_arms: int, asked: int, awaited: NDArray[np.int64], *, coin: bool
+    arrays: Mapping[str, NDArray[Any]], n_arms: int, asked: int, awaited: NDArray[np.int64], *, coin: bool, ends: bool
 ) -> Evidence:
     """Return what `evidence_of` was given, if all of it can be; `awaited` are the rewards of open decisions."""
-    evidence = new_evidence(n_arms, coin=coin)
+    evidence = new_evidence(n_arms, coin=coin, ends=ends)
     evidence.parted = int("settled_counts" in arrays)
-    own = {**evidence_of(evidence), "rounds": np.zeros(1, np.int64)}
+    own = evidence_of(evidence)
     require(set(own) == set(arrays), f"evidence must have {', '.join(own)}, got {', '.join(arrays)}")
     restore_arrays(own, arrays)
     evidence.rounds = rounds = int(own["rounds"][0])
@@ -143,6 +191,12 @@ def evidence_from(
     within("settled_counts", evidence.settled_counts, 0, evidence.counts)
     within("settled_sums", evidence.settled_sums, 0.0, evidence.settled_counts)
     within("settled_between", evidence.settled_between, 0.0, evidence.settled_counts / 4.0)
+    if ends:
+        within("lower", evidence.lower, 0.0, 1.0)
+        within("upper", evidence.upper, evidence.lower, 1.0)
+        within("due", evidence.due[:n_arms], 1, 2 * asked + 2)
+        evidence.failures = int(own["failures"][0])
+        within("failures", evidence.failures, 0, (n_arms + 1) * (asked + 1))
     return evidence
 
 
@@ -229,3 +283,53 @@ def lose(evidence: Evidence, arms: NDArray[np.int64]) -> None:
         evidence.missed[arm] += 1
         evidence.credit[arm] += as_tries(evidence.missed[arm])
     evidence.mute = 1
+
+
+@kernel
+@inlined
+def settled_count(evidence: Evidence, arm: int) -> int:
+    """Return how many rewards of an arm are of closed decisions."""
+    return evidence.settled_counts[arm] if evidence.parted > 0 else evidence.counts[arm]  # type: ignore[no-any-return]
+
+
+@kernel
+@inlined
+def tries(evidence: Evidence, arm: int) -> int:
+    """Return how often an arm has been observed, or would have been had no reward been lost."""
+    return settled_count(evidence, arm) + evidence.credit[arm]  # type: ignore[no-any-return]
+
+
+@kernel
+def _interval(intervals: Intervals, count: int, total: float, between: float, divisor: float) -> tuple[float, float]:
+    """Return an interval; for small counts of 0s and 1s it is looked up, since many arms share it."""
+    wins, known = int(total), intervals.known
+    few = count < _FEW and wins == total and between <= 0.0 and divisor == intervals.divisor
+    if few and known[count, wins, 1] >= 0.0:
+        return known[count, wins, 0], known[count, wins, 1]
+    lower, upper = interval(intervals.kind, count, total, between, divisor, intervals.horizon, intervals.delta)
+    if few:
+        known[count, wins, 0], known[count, wins, 1] = lower, upper
+    return lower, upper
+
+
+@kernel
+def refresh(intervals: Intervals, evidence: Evidence, arm: int) -> None:
+    """Compute an arm's interval again; an old one stays valid, so this may wait until the count has grown by 1/32."""
+    count, total, between = evidence.counts[arm], evidence.sums[arm], evidence.between[arm]
+    if evidence.parted > 0:
+        count, total, between = (
+            evidence.settled_counts[arm],
+            evidence.settled_sums[arm],
+            evidence.settled_between[arm],
+        )
+    if count < evidence.due[arm]:
+        return
+    evidence.due[arm] = count + 1 + count // 32
+    lower, upper = _interval(intervals, count, total, between, evidence.divisors[arm])
+    if intervals.intersect:
+        if max(lower, evidence.lower[arm]) <= min(upper, evidence.upper[arm]):
+            lower, upper = max(lower, evidence.lower[arm]), min(upper, evidence.upper[arm])
+        else:
+            # The good event has failed, or the rewards are not stationary: trust the newest interval.
+            evidence.failures += 1
+    evidence.lower[arm], evidence.upper[arm] = lower, upper

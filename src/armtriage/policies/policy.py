@@ -31,7 +31,6 @@ from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.ageing import AgeingPolicy
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.changing import ChangingPolicy
-from armtriage.policies.eligible import Crowd
 from armtriage.policies.facts import is_inside
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out
@@ -137,7 +136,6 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         self._since = 0
         self._before: Tally | None = None
         self._missed: NDArray[np.int64] | None = None  # rewards in a row that did not come, once one did not
-        self._crowd: Crowd | None = None  # what is known of the arms, once requests have differed
         self._delays = None
         self._clock = None
         self._lock = new_lock()
@@ -233,7 +231,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         if self._delays is not None or self._clock is not None:
             self._eligible(eligible)  # what is refused has changed nothing
             self._grow_older()
-        if eligible is None and self._crowd is None and not (self._roster.extra or self._roster.retired):
+        if eligible is None and not (self._roster.extra or self._roster.retired):
             return self._ask_all()
         among = self._eligible(eligible)
         self._check_some(among)
@@ -326,11 +324,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         number = self._asked
         self._check_eligible_allowed()
         if self.decisions is None:
-            if not self._may_change:
-                raise NotImplementedError(
-                    f"{type(self).__name__} cannot be asked with eligible: it has no rows of arms"
-                )
-            self._gather()
+            raise NotImplementedError(f"{type(self).__name__} cannot be asked with eligible: it has one set of arms")
         own, beliefs = self._select_among(number, among)
         arms = own
         if given is not None and not np.array_equal(own, given):
@@ -343,11 +337,8 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
 
     def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
         """Count a decision among eligible arms, and the rewards that it shows as on their way."""
-        if self._crowd is None:
-            self.tally.pulls[arms] += 1
-            self._schedule(shown)
-        else:
-            self._crowd.count(among, arms, shown)
+        self.tally.pulls[arms] += 1
+        self._schedule(shown)
 
     def _shown_among(self, arms: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the arms that a decision reveals: no retired ones, and no others asleep unless they are seen."""
@@ -466,8 +457,6 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
 
     def _count_missed(self, seen: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
         """Count rewards in a row that did not come."""
-        if self._crowd is not None:
-            return
         if missing.size and self._missed is None:
             self._missed = np.zeros(self.n_arms, np.int64)
         if self._missed is not None:
@@ -512,10 +501,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Learn unit rewards of a decision that stays open."""
-        if self._crowd is not None:
-            self._crowd.teach(number, arms, rewards)
-        else:
-            self._update(number, arms, rewards)
+        self._update(number, arms, rewards)
 
     def _close_with(self, number: int, new: dict[int, float]) -> None:
         """Close a decision with the unit rewards that were told before and these; all others are lost."""
@@ -534,20 +520,13 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         """Close a decision."""
         arms, rewards = told.arms, told.rewards
         self._count_before(told.number, arms, rewards)
-        if self._crowd is not None:
-            self._close_among(told if self.learns_at_once else told._replace(known=0))
-        else:
-            self.tally.counts[arms] += 1
-            self.tally.sums[arms] += rewards
-            self.tally.between[arms] += rewards * (1.0 - rewards)
-            self._catch_up(told)
-            if told.missing.size:
-                self._release(told.missing)
+        self.tally.counts[arms] += 1
+        self.tally.sums[arms] += rewards
+        self.tally.between[arms] += rewards * (1.0 - rewards)
+        self._catch_up(told)
+        if told.missing.size:
+            self._release(told.missing)
         del self._open[told.number]
-
-    def _close_among(self, told: Told) -> None:
-        assert self._crowd is not None
-        self._crowd.close(told)
 
     def _catch_up(self, told: Told) -> None:
         """Learn the rewards of a decision that is closed, but for those that have been learned already."""

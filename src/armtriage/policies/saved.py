@@ -23,9 +23,6 @@ from armtriage.policies.delays import Delays
 from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
 from armtriage.policies.lock import locked
 
-if TYPE_CHECKING:
-    from armtriage.policies.eligible import Crowd
-
 __all__ = ["SavedPolicy", "kinds_of", "part_of"]
 
 _FORMATS = (2, 3, 4)
@@ -58,7 +55,6 @@ class SavedPolicy:
     _complete: set[int]
     _before: Tally | None
     _exposed_before: NDArray[np.int64]
-    _crowd: Crowd | None
     _delays: Delays | None
     _id: str
     _lock: Any
@@ -82,10 +78,8 @@ class SavedPolicy:
         def tally(self) -> Tally: ...  # noqa: D102
         @property
         def _exposures(self) -> NDArray[np.int64] | None: ...
-        def _gather(self) -> Crowd: ...
         @property
         def _may_change(self) -> bool: ...
-        def _new_crowd(self) -> Crowd: ...
         def start_window(self) -> int: ...  # noqa: D102
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -133,14 +127,10 @@ class SavedPolicy:
 
     def _known(self) -> dict[str, NDArray[Any]]:
         """Return what a file keeps of the arms, and of the policy's own state."""
-        crowd = None if self._crowd is None and not self._roster.extra else self._gather()
-        if crowd is None:
-            known = {f"tally.{name}": array for name, array in self.tally._asdict().items()}
-            if self._missed is not None:
-                known["tally.missed"] = self._missed
-            return known | {f"state.{name}": array for name, array in self._arrays().items()}
-        known = {f"rows.{name}": array for name, array in crowd.arrays().items()}
-        return known | {f"state.{name}": array for name, array in self._arrays_among().items()}
+        known = {f"tally.{name}": array for name, array in self.tally._asdict().items()}
+        if self._missed is not None:
+            known["tally.missed"] = self._missed
+        return known | {f"state.{name}": array for name, array in self._arrays().items()}
 
     def _all_of_open(self) -> dict[str, NDArray[Any]]:
         """Return what a file keeps of open decisions, and of how long their rewards take."""
@@ -148,14 +138,6 @@ class SavedPolicy:
         if self._delays is not None:
             arrays |= {f"delays.{name}": array for name, array in self._delays.arrays().items()}
         return arrays
-
-    def _arrays_among(self) -> dict[str, NDArray[Any]]:
-        """Return the state that `save` keeps beside the rows, once requests have differed."""
-        return {}
-
-    def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `_arrays_among` returned."""
-        require(not arrays, "there must be no state beside the rows")
 
     def _feature_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what was counted in raw rows, for policies that are asked with them."""
@@ -264,7 +246,7 @@ class SavedPolicy:
         }
         if any(one.among is not None for one in decisions):
             arrays |= pack_sets([one.among for one in decisions])
-        if not self._plain and (self._crowd is not None or self._roster.extra or "set_of" in arrays):
+        if not self._plain and (self._roster.extra or "set_of" in arrays):
             arrays["shown_sizes"] = np.array([one.shown.size for one in decisions], np.int64)
             arrays["shown"] = _joined([one.shown for one in decisions])
         if ordered := [one for one in decisions if one.order is not None]:
@@ -293,7 +275,7 @@ class SavedPolicy:
         shown = self._lists(given, "shown_sizes", "shown", numbers.size) if "shown" in given else everybody
         most = np.array([self.n_arms if one is None else one.size for one in eligible], np.int64)
         most = np.minimum(most, self.budget)
-        least = 1 if self._crowd is not None or any(one is not None for one in eligible) else most
+        least = 1 if any(one is not None for one in eligible) else most
         sizes = np.array([one.size for one in arms], np.int64)
         within("sizes of open decisions", sizes, 0 if self.decisions is not None else least, most)
         inside = _NONE
@@ -403,7 +385,7 @@ class SavedPolicy:
         for number, one in self._open.items() if self._roster.extra else ():
             for arm in one.shown.tolist():
                 found[arm] -= self._roster.is_newer(arm, number)
-        return found - self._early() if self._settles_at_once and self._crowd is None else found
+        return found - self._early() if self._settles_at_once else found
 
     @property
     def _settles_at_once(self) -> bool:
@@ -532,21 +514,14 @@ class SavedPolicy:
             policy._delays = Delays.from_arrays(parts["delays"], waiting)
         if parts["window"]:
             policy._restore_window(check_count("since", header["since"], 0, asked), parts["window"])
-        (policy._restore if policy._crowd is None else policy._restore_among)(state)
+        policy._restore(state)
         return policy
 
     def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
         """Take back what a file keeps of the arms; return what it keeps of the policy's own state."""
         require(not parts["evidence"] and not parts["ghosts"], f"a {type(self).__name__} keeps no evidence")
-        if not parts["rows"]:
-            self._restore_tally(parts["tally"])
-            return parts["state"]
-        require(self._may_change, "there must be no rows of arms that can differ")
-        require(not parts["tally"], "there must be no tally beside the rows")
-        self._crowd = self._new_crowd()
-        self._crowd.share_all(self._roster, self.n_arms)
-        early = self._early() if self.learns_at_once else np.zeros(self.n_arms, np.int64)
-        self._crowd.restore(parts["rows"], self._asked, self._awaited(), early)
+        require(not parts["rows"], f"a {type(self).__name__} keeps no rows of arms")
+        self._restore_tally(parts["tally"])
         return parts["state"]
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate import Tally
+from armtriage.certificate import Bounds, Tally
 from armtriage.decisions import ArmSet, Decision, TopS
 from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, inlined, kernel
 from armtriage.kernels.order import sort_arms
@@ -30,6 +30,7 @@ from armtriage.policies.evidence import (
     TOLD,
     WEIGHED,
     Evidence,
+    bounds_of,
     evidence_from,
     evidence_of,
     grown,
@@ -57,12 +58,13 @@ from armtriage.policies.request import (
     new_request,
 )
 from armtriage.policies.rewards import Told
+from armtriage.policies.saved import part_of
+from armtriage.triage import TriageLog
 
-__all__ = ["Kernels", "SlatePolicy", "choose", "decide", "learn", "name_of", "weigh"]
+__all__ = ["Kernels", "SlatePolicy", "choose", "decide", "learn", "name_of", "settle_nothing", "settled", "weigh"]
 
 _NONE = np.empty(0, np.int64)
 _RAW, _CLOSE, _TEACH, _WEIGH = range(4)
-_GHOSTS = (*Tally._fields, "exposures", "divisors")
 
 
 class Kernels(NamedTuple):
@@ -76,6 +78,8 @@ class Kernels(NamedTuple):
     weigh: Callable[..., None] | None = None
     """``weigh(params, evidence, own, request, offset, weights)`` writes a weight for each arm, by the sum of which a
     decision of a set is chosen."""
+    settled: Callable[..., None] | None = None
+    """``settled(params, evidence, own, request, seen)`` is told that rewards of arms have been settled."""
 
 
 class Post(Record):
@@ -120,6 +124,16 @@ def expect(*arguments: Any) -> None:
 @kernel
 def _expect_nothing(params: Any, evidence: Evidence, own: Any, arms: NDArray[np.int64]) -> None:
     pass
+
+
+def settled(*arguments: Any) -> None:
+    """Stand for the policy's kernel, which `bind` puts here."""
+    raise NotImplementedError
+
+
+@kernel
+def settle_nothing(params: Any, evidence: Evidence, own: Any, request: Request, seen: NDArray[np.int64]) -> None:
+    """Do nothing when rewards are settled."""
 
 
 def weigh(*arguments: Any) -> None:
@@ -224,6 +238,7 @@ def _tell(address: int, number: int, known: int, told: int, n: int, mode: int) -
         first, last, event = told, n, LOST
     if mode <= _CLOSE:
         settle(evidence, seen[:told], rewards[:told])
+        settled(post.params, evidence, own, request, seen[:told])
     return -1
 
 
@@ -243,7 +258,7 @@ def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
     entries = _Entries(
         bind(_ask, f"ask_{name}", open_post=find, decide=one, believe=kernels.believe, expect=noted),
         bind(_note, f"note_{name}", open_post=find, expect=noted),
-        bind(_tell, f"tell_{name}", open_post=find, learn=kernels.learn),
+        bind(_tell, f"tell_{name}", open_post=find, learn=kernels.learn, settled=kernels.settled or settle_nothing),
     )
     compile_now(entries.ask, int, int, int, bool)
     compile_now(entries.note, int, int, int, int)
@@ -261,6 +276,8 @@ class SlatePolicy(Policy):
     kernels: ClassVar[Kernels]
     draws: ClassVar[bool] = False
     """Whether beliefs are luck and a posterior."""
+    keeps_intervals: bool = False
+    """Whether the evidence has intervals."""
     _of_this_process = Policy._of_this_process | {"_own", "_params", "_request", "_candidates", "_post", "_entries"}
     _may_change = True
     _settles_at_once = False  # a reward is on its way until its decision is closed
@@ -288,6 +305,11 @@ class SlatePolicy(Policy):
         """Whether the kernels choose decisions, and not an oracle."""
         return self.decisions is None or isinstance(self.decisions, TopS)
 
+    @property
+    def in_simulation(self) -> bool:
+        """Whether `simulate` plays it in compiled code, but for oracles that are not."""
+        return True
+
     @cached_property
     def _params(self) -> Any:
         return self.params()
@@ -299,14 +321,27 @@ class SlatePolicy(Policy):
     # Made when first needed: a policy that is only simulated never fills a million arms of its own.
     @cached_property
     def _evidence(self) -> Evidence:
-        return new_evidence(self.n_arms, coin=self.throws_coins)
+        return self.new_evidence()
+
+    def new_evidence(self) -> Evidence:
+        """Return evidence of arms that were never seen."""
+        return self._with_shares(new_evidence(self.n_arms, coin=self.throws_coins, ends=self.keeps_intervals))
+
+    def _with_shares(self, evidence: Evidence) -> Evidence:
+        """Give each arm its share of delta, and return the evidence."""
+        if self.keeps_intervals and self._roster.extra:
+            evidence.divisors[: self.n_arms] = self._roster.divisors()
+        return evidence
+
+    @property
+    def _always_all(self) -> bool:
+        """Whether all arms were eligible in every round, and there were no others."""
+        return int(self._evidence.rounds) == self._asked and not self._roster.changed
 
     @cached_property
     def _ghosts(self) -> dict[str, NDArray[Any]]:
         """What was known of arms that have begun again: their pulls were part of what was lost."""
-        return {
-            name: np.zeros(0, np.float64 if name in ("sums", "between", "divisors") else np.int64) for name in _GHOSTS
-        }
+        return {name: np.zeros(0, kept.dtype) for name, kept in self._ghost_facts().items()}
 
     @cached_property
     def _own(self) -> Any:
@@ -336,14 +371,14 @@ class SlatePolicy(Policy):
 
     @locked
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: array.copy() for name, array in facts_of(self._own).items()} if "_own" in vars(self) else {}
-        return {**super().__getstate__(), "_kept": kept}
+        kept = self._arrays() if "_own" in vars(self) else {}
+        return {**super().__getstate__(), "_kept": {name: array.copy() for name, array in kept.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept = state.pop("_kept")
         super().__setstate__(state)
         if kept:
-            take_facts(self._own, kept)
+            self._restore(kept)
 
     @locked
     def ask(self, eligible: Any = None) -> Decision:  # noqa: D102 - as in every policy
@@ -354,6 +389,10 @@ class SlatePolicy(Policy):
         if eligible is None and not self._roster.retired:
             return self._ask_all()
         return self._ask_some(self._mask(eligible), eligible is None)
+
+    def triage_log(self, own: Any = None) -> TriageLog | None:
+        """Return when arms were decided, for policies that decide arms."""
+        return None
 
     def _mask(self, eligible: Any) -> NDArray[np.bool_]:
         """Return a boolean for each arm, whether it may be chosen."""
@@ -386,6 +425,7 @@ class SlatePolicy(Policy):
     def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
         if among.size == self.n_arms:
             return self._ask_all(given)
+        self._check_eligible_allowed()
         return self._ask_slowly(among, given)
 
     def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
@@ -394,6 +434,8 @@ class SlatePolicy(Policy):
             among = np.flatnonzero(mask)
             self._check_any(among.size, live)
             return self._ask_among(among)
+        if not mask.all():
+            self._check_eligible_allowed()
         request = self._request
         self._candidates[:] = mask
         n = self._entries.ask(self._post.handle, self._asked, SOME, True)
@@ -414,6 +456,7 @@ class SlatePolicy(Policy):
         number = self._asked
         arms, beliefs = self._chosen(number, among)
         if given is not None and not np.array_equal(arms, given):
+            self._adopt(number, arms, given, among)
             arms, beliefs = given, None
         if among is None:
             decision = self._begin(arms, beliefs=beliefs)
@@ -429,6 +472,9 @@ class SlatePolicy(Policy):
         """Return the arms of round `number` among those given, or all, ascending, and what is believed of them."""
         if self.decisions is not None and (among is not None or not self.in_loop):
             return self._heaviest(number, among)
+        return self._by_kernel(number, among)
+
+    def _by_kernel(self, number: int, among: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         request = self._request
         self._set_mask(among)
         n = self.n_arms if among is None else among.size
@@ -440,6 +486,15 @@ class SlatePolicy(Policy):
         if among is not None:
             self._request.mask[:] = 0
             self._request.mask[among] = 1
+
+    def decision_of_set(
+        self, params: Any, evidence: Evidence, own: Any, request: Request, number: int
+    ) -> NDArray[np.int64]:
+        """Return the decision of round `number` of a set, as `simulate` asks for it."""
+        assert self.decisions is not None
+        arms = self.decisions.maximise(self.weights(params, evidence, own, request, number), (), _NONE)
+        assert arms is not None, "a set has a decision"
+        return arms
 
     def _heaviest(
         self, number: int, among: NDArray[np.int64] | None
@@ -455,7 +510,7 @@ class SlatePolicy(Policy):
         return arms, weights[None, arms]
 
     def weights(self, params: Any, evidence: Evidence, own: Any, request: Request, number: int) -> NDArray[np.float64]:
-        """Return the weights of round `number` for the oracle of a decision set, as `simulate` also asks for them."""
+        """Return the weights of round `number` for the oracle of a decision set."""
         assert self.kernels.weigh is not None
         weights = np.empty(self.n_arms)
         request.number = number
@@ -537,29 +592,32 @@ class SlatePolicy(Policy):
 
     def _take_in_arms(self) -> None:
         if int(self._evidence.n_arms) < self.n_arms:
-            self._change(grown(self._evidence, self.n_arms))
             if not self._plain:
                 self._graph_before(self.n_arms)
+            self._change(self._with_shares(grown(self._evidence, self.n_arms)))
 
     def _change(self, evidence: Evidence) -> None:
         """Go on with evidence that has other arms, or other facts of them."""
         old = self._own
-        for name in ("_own", "_request", "_candidates", "_post"):
+        for name in ("_params", "_own", "_request", "_candidates", "_post"):
             vars(self).pop(name, None)
         self._evidence = evidence
         self._own = self.renewed_own(old)
 
     def _forget(self, arms: list[int]) -> None:
-        evidence, divisors = self._evidence, self._roster.divisors()
-        known = {**self.tally._asdict(), "exposures": evidence.exposures[: self.n_arms] + evidence.rounds}
-        self._ghosts = {
-            name: np.append(self._ghosts[name], {**known, "divisors": divisors}[name][arms]) for name in _GHOSTS
-        }
+        evidence, known = self._evidence, self._ghost_facts()
+        self._ghosts = {name: np.append(kept, known[name][arms]) for name, kept in self._ghosts.items()}
         start_again(evidence, arms)
         self._change(evidence)
 
+    def _ghost_facts(self) -> dict[str, NDArray[Any]]:
+        """Return what is kept of arms that begin again, here of all arms."""
+        evidence = self._evidence
+        exposures = evidence.exposures[: self.n_arms] + evidence.rounds
+        return {**self.tally._asdict(), "exposures": exposures, "divisors": self._roster.divisors()}
+
     def _share_again(self, arms: list[int]) -> None:
-        pass  # shares of delta are those of the roster
+        self._with_shares(self._evidence)
 
     @property
     def tally(self) -> Tally:  # noqa: D102 - as in every policy
@@ -575,6 +633,13 @@ class SlatePolicy(Policy):
     def _divisors(self) -> NDArray[np.float64]:
         return self._roster.divisors()
 
+    def _bounds(self, delta: float = 0.05) -> Bounds:
+        return bounds_of(self._evidence) if self.keeps_intervals else super()._bounds(delta)
+
+    @property
+    def interval_failures(self) -> int:  # noqa: D102 - as in every policy
+        return int(self._evidence.failures)
+
     def _forgotten(self) -> dict[str, NDArray[Any]]:
         return self._ghosts
 
@@ -588,14 +653,19 @@ class SlatePolicy(Policy):
             known |= {f"ghosts.{name}": array for name, array in self._ghosts.items()}
         return known | {f"state.{name}": array for name, array in facts_of(self._own).items()}
 
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return part_of(self._known(), "state.")
+
     def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
         if is_before(parts):
             parts = evidence_before(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
         n, awaited, coin = self.n_arms, self._awaited(), self.throws_coins
-        self._evidence = evidence = evidence_from(parts["evidence"], n, self._asked, awaited, coin=coin)
-        for name in ("_own", "_request", "_candidates", "_post", "_ghosts"):
+        for name in ("_params", "_own", "_request", "_candidates", "_post", "_ghosts"):
             vars(self).pop(name, None)
+        ends = self.keeps_intervals
+        evidence = evidence_from(parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends)
+        self._evidence = self._with_shares(evidence)
         if parts["ghosts"]:
             self._restore_ghosts(parts["ghosts"])
         self._check_told(tally_of(evidence))

@@ -8,17 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_choice, check_flag, check_horizon, check_probability
-from armtriage.certificate import Bounds
-from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import INTERVALS
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
-from armtriage.policies.compiled import CompiledPolicy, Kernels
-from armtriage.policies.eligible import Among, Rules
-from armtriage.policies.eligible.choosing import believe_means
-from armtriage.policies.eligible.exploring import choose_by_elimination
-from armtriage.policies.eligible.rows import Rows
+from armtriage.kernels.record import Record
 from armtriage.policies.elimination.layers import (
     close_layer,
     cover,
@@ -33,20 +28,23 @@ from armtriage.policies.elimination.sets import (
     CHOSEN,
     CONFIRMED,
     ELIMINATED,
-    MEMO,
     Params,
-    State,
+    Sets,
+    sort_again,
     sort_printed,
     sort_reduced,
-    tries,
 )
+from armtriage.policies.evidence import LOST, TOLD, Evidence, Intervals, new_intervals, refresh, tries
 from armtriage.policies.facts import require, within
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import as_tries
 from armtriage.policies.options import Options
+from armtriage.policies.request import ALL, Request, list_candidates, luck_of
+from armtriage.policies.slate import Kernels, SlatePolicy
+from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_view, take_certain
 from armtriage.triage import Triage, TriageLog
 
-__all__ = ["CombinatorialElimination", "lose", "rebuild"]
+__all__ = ["CombinatorialElimination"]
 
 TIE_BREAKS = ("index", "upper", "random")
 FILLS = ("best", "random", "index")
@@ -68,35 +66,50 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "fill": "best",
     },
 }
-RANDOM = TIE_BREAKS.index("random")
+UPPER, RANDOM = TIE_BREAKS.index("upper"), TIE_BREAKS.index("random")
+
+
+class Own(Record):
+    """The sets among all arms, and room to sort those of other requests."""
+
+    sets: Sets
+    intervals: Intervals
+    view: View
+    scratch: Scratch
 
 
 @kernel
-def _renew(params: Params, state: State, graph: GraphArrays, luck: np.uint64) -> None:
+def _preference(params: Params, evidence: Evidence, sets: Sets) -> NDArray[np.float64]:
+    """Return what breaks ties among out-degrees; nothing for the smallest arm first."""
+    return evidence.upper if params.tie_break == UPPER else sets.preference
+
+
+@kernel
+def _renew(params: Params, evidence: Evidence, sets: Sets, luck: np.uint64) -> None:
     """Begin a new layer: the active arms that have been scheduled least often (A_0)."""
-    layer = state.layer
+    layer, graph = sets.layer, params.graph
     close_layer(layer)
-    n = state.n_active
-    least = tries(state, state.active[0]) + state.pending[state.active[0]]
+    n = sets.n_active
+    least = tries(evidence, sets.active[0]) + evidence.pending[sets.active[0]]
     for i in range(1, n):
-        least = min(least, tries(state, state.active[i]) + state.pending[state.active[i]])
-    printed_gap = not params.reduced and state.advanced > 0 and state.underway == 0
-    state.dirty = 0
-    state.advanced = 0
-    if printed_gap and least > state.least:
+        least = min(least, tries(evidence, sets.active[i]) + evidence.pending[sets.active[i]])
+    printed_gap = not params.reduced and sets.advanced > 0 and sets.underway == 0
+    sets.dirty = 0
+    sets.advanced = 0
+    if printed_gap and least > sets.least:
         # As printed, N is older than the sets: if all arms observed N times have left, this round has no A_0.
         return
     for i in range(n):
-        arm = state.active[i]
-        if tries(state, arm) + state.pending[arm] == least:
+        arm = sets.active[i]
+        if tries(evidence, arm) + evidence.pending[arm] == least:
             layer.members[layer.n_members] = arm
             layer.n_members += 1
             layer.waiting[arm] = 1
             layer.crowd[arm >> 8] += 1
     layer.n_waiting = layer.n_members
     if params.skip_revealed:
-        for i in range(state.n_confirmed):
-            cover(layer, graph, state.confirmed[i])
+        for i in range(sets.n_confirmed):
+            cover(layer, graph, sets.confirmed[i])
         m = 0
         for i in range(layer.n_members):
             arm = layer.members[i]
@@ -106,209 +119,159 @@ def _renew(params: Params, state: State, graph: GraphArrays, luck: np.uint64) ->
         layer.n_members = m
     if params.tie_break == RANDOM:
         for i in range(layer.n_members):
-            state.preference[layer.members[i]] = uniform(luck, layer.members[i])
+            sets.preference[layer.members[i]] = uniform(luck, layer.members[i])
     open_layer(layer, graph)
 
 
 @kernel
-def _fill(params: Params, state: State, luck: np.uint64, arms: NDArray[np.int64], first: int, filled: int) -> None:
+def _fill(
+    params: Params,
+    evidence: Evidence,
+    sets: Sets,
+    luck: np.uint64,
+    arms: NDArray[np.int64],
+    first: int,
+    filled: int,
+) -> None:
     """Fill the slots from `filled` on with active arms that are not among those from `first` on."""
     for i in range(first, filled):
-        state.status[arms[i]] = CHOSEN
+        sets.status[arms[i]] = CHOSEN
     n = 0
-    for i in range(state.n_active):
-        arm = state.active[i]
-        if state.status[arm] == ACTIVE:
-            state.chosen[n] = arm
+    for i in range(sets.n_active):
+        arm = sets.active[i]
+        if sets.status[arm] == ACTIVE:
+            sets.chosen[n] = arm
             if params.fill == 0:
-                state.values[n] = state.sums[arm] / state.counts[arm] if state.counts[arm] > 0 else 0.0
+                sets.values[n] = evidence.sums[arm] / evidence.counts[arm] if evidence.counts[arm] > 0 else 0.0
             elif params.fill == 1:
-                state.values[n] = uniform(luck, -1 - arm)
+                sets.values[n] = uniform(luck, -1 - arm)
             else:
-                state.values[n] = 0.0
+                sets.values[n] = 0.0
             n += 1
     for i in range(first, filled):
-        state.status[arms[i]] = ACTIVE
-    top_first(state.values, state.chosen, n, arms.size - filled)
+        sets.status[arms[i]] = ACTIVE
+    top_first(sets.values, sets.chosen, n, arms.size - filled)
     for i in range(filled, arms.size):
-        arms[i] = state.chosen[i - filled]
+        arms[i] = sets.chosen[i - filled]
 
 
 @kernel
-def _best_confirmed(state: State, arms: NDArray[np.int64]) -> None:
+def _best_confirmed(evidence: Evidence, sets: Sets, arms: NDArray[np.int64]) -> None:
     """Choose among more confirmed arms than slots, which happens only when the printed good event has failed."""
-    n = state.n_confirmed
+    n = sets.n_confirmed
     for i in range(n):
-        arm = state.confirmed[i]
-        state.chosen[i] = arm
-        state.values[i] = state.sums[arm] / state.counts[arm]
-    top_first(state.values, state.chosen, n, arms.size)
+        arm = sets.confirmed[i]
+        sets.chosen[i] = arm
+        sets.values[i] = evidence.sums[arm] / evidence.counts[arm]
+    top_first(sets.values, sets.chosen, n, arms.size)
     for i in range(arms.size):
-        arms[i] = state.chosen[i]
+        arms[i] = sets.chosen[i]
 
 
 @kernel
-def select(
-    params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
-) -> bool:
+def _choose_of_all(params: Params, evidence: Evidence, sets: Sets, luck: np.uint64, arms: NDArray[np.int64]) -> bool:
     """Fill `arms` with the confirmed arms, exploration picks and fill; True if that can never change again."""
-    state.clock = number
-    confirmed = state.n_confirmed
+    confirmed = sets.n_confirmed
     if confirmed > arms.size:
-        _best_confirmed(state, arms)
+        _best_confirmed(evidence, sets, arms)
         return False
     for i in range(confirmed):
-        arms[i] = state.confirmed[i]
-    if confirmed + state.n_active == arms.size or confirmed == arms.size:
+        arms[i] = sets.confirmed[i]
+    if confirmed + sets.n_active == arms.size or confirmed == arms.size:
         for i in range(confirmed, arms.size):
-            arms[i] = state.active[i - confirmed]
+            arms[i] = sets.active[i - confirmed]
         return True
-    if state.dirty > 0 or state.layer.n_waiting == 0:
-        _renew(params, state, graph, luck)
+    if sets.dirty > 0 or sets.layer.n_waiting == 0:
+        _renew(params, evidence, sets, luck)
     filled = confirmed
     while filled < arms.size:
-        arm = next_pick(state.layer, graph, state.preference)
+        arm = next_pick(sets.layer, params.graph, _preference(params, evidence, sets))
         if arm < 0:
-            _fill(params, state, luck, arms, confirmed, filled)
+            _fill(params, evidence, sets, luck, arms, confirmed, filled)
             break
-        cover(state.layer, graph, arm)
+        cover(sets.layer, params.graph, arm)
         arms[filled] = arm
         filled += 1
     return False
 
 
 @kernel
-def _sort(params: Params, state: State) -> None:
-    if params.reduced:
-        sort_reduced(params, state)
-    else:
-        sort_printed(params, state)
+def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bool:
+    """Fill `arms` with a round of elimination; True if that can never change again.
+
+    Among all arms the sets are those of the last time that every active arm had one more reward. Among others they
+    follow from the intervals, which are brought up to date for that.
+    """
+    own.sets.clock = own.scratch.clock = request.number
+    arms = request.arms[: request.size]
+    if request.epoch == ALL:
+        return _choose_of_all(params, evidence, own.sets, luck_of(request), arms)
+    list_candidates(evidence, request)
+    for i in range(request.n):
+        refresh(own.intervals, evidence, request.among[i])
+    sort_view(evidence, own.scratch, own.view, request.among[: request.n], request.size)
+    if not take_certain(own.view, arms):
+        explore(evidence, own.scratch, own.view, params.graph, params.plain, arms)
+    return False
 
 
 @kernel
-def update(
+def _sort(params: Params, evidence: Evidence, own: Own) -> None:
+    if params.reduced:
+        sort_reduced(params, evidence, own.sets, own.intervals)
+    else:
+        sort_printed(params, evidence, own.sets)
+
+
+@kernel
+def learn(
     params: Params,
-    state: State,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
+    evidence: Evidence,
+    own: Own,
+    request: Request,
     seen: NDArray[np.int64],
     rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
+    event: int,
 ) -> None:
-    """Record the rewards of the first n arms of `seen`; when every active arm has one more, sort them anew."""
-    least, lagging = state.least, state.n_lagging
-    # Several short loops: one with branches would wait for every cache miss in turn.
-    for i in range(n):
-        arm = seen[i]
-        count = state.counts[arm]
-        state.counts[arm] = count + 1
-        state.sums[arm] += rewards[i]
-        lagging -= (count + state.credit[arm] == least) & (state.status[arm] == ACTIVE)
-    if state.mute > 0:
-        for i in range(n):
-            state.missed[seen[i]] = 0
-    if state.between.size > 0:
-        for i in range(n):
-            state.between[seen[i]] += rewards[i] * (1.0 - rewards[i])
-    if scheduled:
-        for i in range(n):
-            state.pending[seen[i]] -= 1
-        state.underway -= n
-    else:
-        for i in range(n):
-            leave(state.layer, seen[i])
-    state.n_lagging = lagging
+    """Bring the sets in line with new rewards, or lost ones; when every active arm has had one more, sort again."""
+    sets, least = own.sets, own.sets.least
+    lagging, underway = sets.n_lagging, sets.underway
+    if event == TOLD:
+        for i in range(seen.size):
+            arm = seen[i]
+            lagging -= (tries(evidence, arm) - 1 == least) & (sets.status[arm] == ACTIVE)
+            if evidence.pending[arm] > 0:
+                underway -= 1
+            else:
+                leave(sets.layer, arm)  # in a loop that schedules nothing
+    elif event == LOST:
+        for i in range(seen.size):
+            arm = seen[i]
+            more = as_tries(evidence.missed[arm])
+            lagging -= (more > 0) & (tries(evidence, arm) - more == least) & (sets.status[arm] == ACTIVE)
+        underway -= seen.size
+    sets.n_lagging, sets.underway = lagging, underway
     if lagging == 0:
-        _sort(params, state)
+        _sort(params, evidence, own)
 
 
 @kernel
-def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
+def expect(params: Params, evidence: Evidence, own: Own, arms: NDArray[np.int64]) -> None:
     """Note that rewards of these arms are on their way, so that open decisions explore other arms."""
+    own.sets.underway += arms.size
     for i in range(arms.size):
-        state.pending[arms[i]] += 1
-        state.underway += 1
-        leave(state.layer, arms[i])
+        leave(own.sets.layer, arms[i])
 
 
 @kernel
-def lose(state: State, arms: NDArray[np.int64]) -> None:
-    """Count lost rewards as tries, the more of them in a row the more."""
-    state.mute = 1
-    for i in range(arms.size):
-        arm = arms[i]
-        state.pending[arm] -= 1
-        state.underway -= 1
-        state.missed[arm] += 1
-        more = as_tries(state.missed[arm])
-        if more > 0:
-            state.n_lagging -= (tries(state, arm) == state.least) & (state.status[arm] == ACTIVE)
-            state.credit[arm] += more
-
-
-@kernel
-def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
-    """Note that rewards of these arms will not come; the next layer begins with those who are behind."""
-    lose(state, arms)
-    if state.n_lagging == 0:
-        _sort(params, state)
-
-
-@kernel
-def believe(
-    params: Params, state: State, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
-) -> None:
+def believe(params: Params, evidence: Evidence, own: Own, request: Request) -> None:
     """Write the means of the arms chosen."""
-    for i in range(arms.size):
-        beliefs[0, i] = state.sums[arms[i]] / max(state.counts[arms[i]], 1)
+    for i in range(request.size):
+        arm = request.arms[i]
+        request.beliefs[0, i] = evidence.sums[arm] / max(evidence.counts[arm], 1)
 
 
-def fill_rows(state: State, rows: Rows) -> None:
-    """Write what elimination knows into the rows of the arms."""
-    n = state.lower.size
-    rows.lower[:n], rows.upper[:n], rows.due[:n], rows.credit[:n] = state.lower, state.upper, state.due, state.credit
-    rows.failures = state.failures
-
-
-def rebuild(
-    params: Params, state: State, graph: FeedbackGraph, awaited: NDArray[np.int64], asked: int, counted: bool = True
-) -> None:
-    """Check the facts of a state that was loaded, and compute what follows; `counted` if N is kept up."""
-    n, logged = params.n_arms, state.n_logged
-    within("status", state.status, ACTIVE, ELIMINATED)
-    within("lower", state.lower, 0.0, 1.0)
-    within("upper", state.upper, state.lower, 1.0)
-    within("due", state.due, 1, 2 * asked + 2)
-    within("between", state.between, 0.0, state.counts[: state.between.size] / 4.0)
-    within("preference", state.preference, 0.0, 1.0)
-    within("the number of decided arms", logged, 0, n)
-    for name in ("clock", "failures"):
-        within(name, getattr(state, name), 0, n * asked if name == "failures" else asked)
-    within("missed", state.missed, 0, asked)
-    within("credit", state.credit, 0, asked * (asked + 1))
-    for name in ("dirty", "advanced", "mute"):
-        within(name, getattr(state, name), 0, 1)
-    arms, rounds = state.log_arms[:logged], state.log_rounds[:logged]
-    active = np.flatnonzero(state.status == ACTIVE)
-    require(np.sort(arms) == np.setdiff1d(np.arange(n), active), "log_arms must be the decided arms")
-    within("log_rounds", rounds, 1, asked + 1)
-    require(np.diff(rounds) >= 0, "log_rounds must not fall")
-    confirmed = arms[state.status[arms] == CONFIRMED]
-    require(active.size + confirmed.size >= params.budget, "too few arms are left")
-    require(not params.reduced or confirmed.size <= params.budget, "too many arms are confirmed")
-    if counted and active.size:
-        within("least", state.least, 0, (state.counts[:n] + state.credit)[active].min())
-    state.active[: active.size], state.confirmed[: confirmed.size] = active, confirmed
-    state.n_active, state.n_confirmed = active.size, confirmed.size
-    state.n_lagging = int(np.count_nonzero((state.counts[:n] + state.credit)[active] == state.least))
-    state.pending[:], state.underway = awaited, int(awaited.sum())
-    # Late rewards may decide arms that wait; then the sets have changed, and the next decision begins another layer.
-    rebuild_layer(state.layer, graph, np.arange(n) if state.dirty else active)
-
-
-class CombinatorialElimination(CompiledPolicy):
+class CombinatorialElimination(SlatePolicy):
     """Algorithm 1: play confirmed arms always, eliminated arms never, and explore the active ones evenly.
 
     Use it where a worst-case guarantee counts: noise that arms may share, rewards that nobody vouches for, or a
@@ -362,8 +325,8 @@ class CombinatorialElimination(CompiledPolicy):
     array([2, 3])
     """
 
-    kernels = Kernels(select, update, schedule, release, believe=believe)
-    among = Among(choose_by_elimination, believe_means)
+    kernels = Kernels(choose, learn, believe, expect=expect)
+    keeps_intervals = True
 
     def __init__(
         self,
@@ -409,16 +372,11 @@ class CombinatorialElimination(CompiledPolicy):
     @locked
     def triage(self) -> Triage:
         """The confirmed, active and eliminated arms as of what has been told."""
-        if self._crowd is not None or self._roster.changed:
+        if not self._always_all:
             return self.triage_of()
-        status = self._state.status
+        status = self._own.sets.status
         kinds = (CONFIRMED, ACTIVE, ELIMINATED)
         return Triage(*(self._roster.named(np.flatnonzero(status == kind)) for kind in kinds))
-
-    @property
-    def interval_failures(self) -> int:
-        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return int(self._state.failures) if self._crowd is None else super().interval_failures
 
     def _check_eligible_allowed(self) -> None:
         if self.benchmark == "printed":
@@ -427,31 +385,21 @@ class CombinatorialElimination(CompiledPolicy):
                 "eligible arms or others than at first; use variant='tight'"
             )
 
-    def _rules(self) -> Rules:
-        kind, horizon = INTERVALS.index(self.interval), float(self.horizon or 0)
-        return Rules(self._params, self.budget, kind, horizon, self.delta)
-
-    def _fill(self, rows: Rows) -> None:
-        fill_rows(self._state, rows)
-
-    def _bounds(self, delta: float = 0.05) -> Bounds:
-        if self._crowd is not None:
-            return super()._bounds(delta)
-        return Bounds(self._state.lower, self._state.upper)
-
     @locked
-    def triage_log(self, state: Any = None) -> TriageLog:
+    def triage_log(self, own: Any = None) -> TriageLog:
         """Return when arms were confirmed or eliminated, in order."""
-        state = self._state if state is None else state
-        n = int(state.n_logged)
-        arms = state.log_arms[:n].copy()
-        return TriageLog(arms, state.log_rounds[:n].copy(), state.status[arms] == CONFIRMED)
+        sets = (self._own if own is None else own).sets
+        n = int(sets.n_logged)
+        arms = sets.log_arms[:n].copy()
+        return TriageLog(arms, sets.log_rounds[:n].copy(), sets.status[arms] == CONFIRMED)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
         return Params(
+            self.graph.arrays,
+            self._plain,
             self.budget,
-            self.n_arms,
+            self._roster.n_first,
             float(self.horizon or 0),
             self.delta,
             INTERVALS.index(self.interval),
@@ -462,48 +410,67 @@ class CombinatorialElimination(CompiledPolicy):
             FILLS.index(self.fill),
         )
 
-    def _rebuild(self) -> None:
-        state = self._state
-        self._check_tallied(state.counts[: self.n_arms], state.sums[: self.n_arms])
-        rebuild(self._params, state, self.graph, self._awaited(), self._asked)
-
-    def new_state(self) -> State:
-        """Return the state before the first round: every arm active and unobserved."""
-        n = self.n_arms
-        # The numbers of an arm stand side by side in memory: a revealed arm costs one cache miss, not three.
-        # A single row would count as contiguous, and have every kernel compiled again for one arm.
-        known = np.zeros((max(n, 2), 4))
-        upper = np.ones(n)
-        preference = {"upper": upper, "random": np.zeros(n), "index": np.zeros(0)}[self.tie_break]
-        return State(
-            known.view(np.int64)[:, 0],
-            known[:, 1],
-            known[: None if self.interval in ("mixture", "bernstein") else 0, 2],
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.uint8),
-            np.zeros(n),
-            upper,
-            np.ones(n, np.int64),
-            np.arange(n, dtype=np.int64),
-            np.zeros(n, np.int64),
-            preference,
-            new_layer(self.graph),
-            np.full((MEMO, MEMO, 2), -1.0),
-            np.zeros(n),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            least=0,
-            n_active=n,
-            n_confirmed=0,
-            n_lagging=n,
-            dirty=1,
-            advanced=0,
-            clock=0,
-            n_logged=0,
-            failures=0,
-            underway=0,
-            mute=0,
+    def new_own(self, evidence: Evidence) -> Own:
+        """Return the sets before anything was told: every arm is active."""
+        n, room = int(evidence.n_arms), evidence.counts.size
+        kind, horizon = INTERVALS.index(self.interval), float(self.horizon or 0)
+        first = self._roster.n_first
+        return Own(
+            Sets(
+                np.zeros(n, np.uint8),
+                np.arange(n, dtype=np.int64),
+                np.zeros(n, np.int64),
+                np.zeros(n if self.tie_break == "random" else 0),
+                new_layer(self.graph),
+                np.zeros(n),
+                np.zeros(n, np.int64),
+                np.zeros(n, np.int64),
+                np.zeros(n, np.int64),
+                least=0,
+                n_active=n,
+                n_confirmed=0,
+                n_lagging=n,
+                dirty=1,
+                advanced=0,
+                clock=0,
+                n_logged=0,
+                underway=0,
+            ),
+            new_intervals(kind, horizon, self.delta, first, intersect=self.intersect),
+            new_view(room, self.budget),
+            new_scratch(room),
         )
+
+    def renewed_own(self, old: Own) -> Own:
+        """Return the sets of other arms, by the intervals as they are."""
+        own, evidence = self.new_own(self._evidence), self._evidence
+        own.sets.clock, own.sets.underway = old.sets.clock, int(evidence.pending.sum())
+        sort_again(self._params, evidence, own.sets)
+        return own
+
+    def _check_own(self) -> None:
+        sets, evidence, n, asked = self._own.sets, self._evidence, self.n_arms, self._asked
+        logged = sets.n_logged
+        within("status", sets.status, ACTIVE, ELIMINATED)
+        within("preference", sets.preference, 0.0, 1.0)
+        within("the number of decided arms", logged, 0, n)
+        within("clock", sets.clock, 0, asked)
+        for name in ("dirty", "advanced"):
+            within(name, getattr(sets, name), 0, 1)
+        arms, rounds = sets.log_arms[:logged], sets.log_rounds[:logged]
+        active = np.flatnonzero(sets.status == ACTIVE)
+        require(np.sort(arms) == np.setdiff1d(np.arange(n), active), "log_arms must be the decided arms")
+        within("log_rounds", rounds, 1, asked + 1)
+        require(np.diff(rounds) >= 0, "log_rounds must not fall")
+        confirmed = arms[sets.status[arms] == CONFIRMED]
+        require(active.size + confirmed.size >= self.budget, "too few arms are left")
+        reduced = self.benchmark == "reduced"
+        require(not reduced or confirmed.size <= self.budget, "too many arms are confirmed")
+        tried = (evidence.counts + evidence.credit)[active]
+        if active.size:
+            within("least", sets.least, 0, tried.min())
+        sets.active[: active.size], sets.confirmed[: confirmed.size] = active, confirmed
+        sets.n_active, sets.n_confirmed = active.size, confirmed.size
+        sets.n_lagging, sets.underway = int(np.count_nonzero(tried == sets.least)), int(evidence.pending.sum())
+        # Late rewards may decide arms that wait; then the sets have changed, and the next decision begins a new layer.
+        rebuild_layer(sets.layer, self.graph, np.arange(n) if sets.dirty else active)

@@ -7,37 +7,37 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.intervals import half_width, interval
+from armtriage.graphs.feedback import GraphArrays
+from armtriage.intervals import half_width
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination.layers import Layer
+from armtriage.policies.evidence import Evidence, Intervals, refresh, tries
 
 __all__ = [
     "ACTIVE",
     "CHOSEN",
     "CONFIRMED",
     "ELIMINATED",
-    "MEMO",
     "Params",
-    "State",
+    "Sets",
     "judge",
-    "least_count",
-    "refresh",
+    "sort_again",
     "sort_printed",
     "sort_reduced",
-    "tries",
 ]
 
 ACTIVE, CONFIRMED, ELIMINATED, CHOSEN = range(4)
-MEMO = 64  # counts up to which intervals of 0/1 rewards are looked up: a table of 64 kB, which most early sorts hit
 
 
 class Params(Record, frozen=True):
     """Parameters of the kernels; `horizon` 0 stands for intervals that hold at all times."""
 
+    graph: GraphArrays
+    plain: bool  # whether each arm reveals itself only
     budget: int
-    n_arms: int
+    n_arms: int  # that share delta
     horizon: float
     delta: float
     interval: int
@@ -48,28 +48,15 @@ class Params(Record, frozen=True):
     fill: int
 
 
-class State(Record):
-    """What elimination knows; `active` and `confirmed` are lists of `n_active` and `n_confirmed` arms."""
+class Sets(Record):
+    """The three sets among all arms; `active` and `confirmed` are lists of `n_active` and `n_confirmed` arms."""
 
-    facts = (
-        *("counts", "sums", "between", "status", "lower", "upper", "due", "preference", "log_arms", "log_rounds"),
-        *("missed", "credit", "least", "dirty", "advanced", "clock", "n_logged", "failures", "mute"),
-    )
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    between: NDArray[np.float64]  # (K,) sums of r (1 - r), or empty where no interval needs them
-    pending: NDArray[np.int64]  # rewards on their way
-    missed: NDArray[np.int64]  # rewards in a row that did not come
-    credit: NDArray[np.int64]  # tries that lost rewards count for, see `policies.lost`
+    facts = ("status", "preference", "log_arms", "log_rounds", "least", "dirty", "advanced", "clock", "n_logged")
     status: NDArray[np.uint8]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    due: NDArray[np.int64]  # count at which the arm's interval is computed anew
     active: NDArray[np.int64]  # ascending
     confirmed: NDArray[np.int64]
-    preference: NDArray[np.float64]  # breaks ties among out-degrees; empty for smallest arm first
+    preference: NDArray[np.float64]  # breaks ties among out-degrees at random; empty otherwise
     layer: Layer
-    memo: NDArray[np.float64]  # (MEMO, MEMO, 2) intervals by count and sum, -1 until computed
     values: NDArray[np.float64]  # scratch
     chosen: NDArray[np.int64]  # scratch
     log_arms: NDArray[np.int64]
@@ -82,128 +69,88 @@ class State(Record):
     advanced: int  # whether N has, as printed
     clock: int  # the number of the round
     n_logged: int
-    failures: int  # new intervals that contradicted old ones
     underway: int  # rewards on their way, in all
-    mute: int  # whether any reward has been lost
 
 
 @kernel
-def decide(state: State, arm: int, status: int) -> None:
+def decide(sets: Sets, arm: int, status: int) -> None:
     """Confirm or eliminate an arm, and log it."""
-    state.status[arm] = status
-    n = state.n_logged
-    state.log_arms[n] = arm
-    state.log_rounds[n] = state.clock + 1
-    state.n_logged = n + 1
+    sets.status[arm] = status
+    n = sets.n_logged
+    sets.log_arms[n] = arm
+    sets.log_rounds[n] = sets.clock + 1
+    sets.n_logged = n + 1
     if status == CONFIRMED:
-        state.confirmed[state.n_confirmed] = arm
-        state.n_confirmed += 1
-    state.dirty = 1
+        sets.confirmed[sets.n_confirmed] = arm
+        sets.n_confirmed += 1
+    sets.dirty = 1
 
 
 @kernel
-def drop_decided(state: State) -> None:
+def drop_decided(sets: Sets) -> None:
     """Keep the list of active arms to those that still are."""
     n = 0
-    for i in range(state.n_active):
-        arm = state.active[i]
-        if state.status[arm] == ACTIVE:
-            state.active[n] = arm
+    for i in range(sets.n_active):
+        arm = sets.active[i]
+        if sets.status[arm] == ACTIVE:
+            sets.active[n] = arm
             n += 1
-    state.n_active = n
+    sets.n_active = n
 
 
 @kernel
-def tries(state: State, arm: int) -> int:
-    """Return for how many observations an arm counts in the schedule."""
-    return state.counts[arm] + state.credit[arm]  # type: ignore[no-any-return]
-
-
-@kernel
-def least_count(state: State) -> int:
+def least_count(evidence: Evidence, sets: Sets) -> int:
     """Return how often the least observed active arm has been, or would have been had no reward been lost."""
-    least = tries(state, state.active[0])
-    for i in range(1, state.n_active):
-        least = min(least, tries(state, state.active[i]))
+    least = tries(evidence, sets.active[0])
+    for i in range(1, sets.n_active):
+        least = min(least, tries(evidence, sets.active[i]))
     return least
 
 
 @kernel
-def count_lagging(state: State) -> None:
+def count_lagging(evidence: Evidence, sets: Sets) -> None:
     """Count the active arms that have been observed N times only: while there are any, N stays."""
     n = 0
-    for i in range(state.n_active):
-        n += tries(state, state.active[i]) == state.least
-    state.n_lagging = n
+    for i in range(sets.n_active):
+        n += tries(evidence, sets.active[i]) == sets.least
+    sets.n_lagging = n
 
 
 @kernel
-def sort_printed(params: Params, state: State) -> None:
+def sort_printed(params: Params, evidence: Evidence, sets: Sets) -> None:
     """Update N and the sets as Algorithm 1 prints it, against the S-th best mean of all that is not eliminated."""
-    if state.n_confirmed >= params.budget or state.n_active == 0:
+    if sets.n_confirmed >= params.budget or sets.n_active == 0:
         return
-    least = least_count(state)
-    if least <= state.least:
+    least = least_count(evidence, sets)
+    if least <= sets.least:
         return
-    state.least = least
-    state.advanced = 1
+    sets.least = least
+    sets.advanced = 1
     n = 0
-    for i in range(state.n_confirmed):
-        state.values[n] = state.sums[state.confirmed[i]] / state.counts[state.confirmed[i]]
+    for i in range(sets.n_confirmed):
+        sets.values[n] = evidence.sums[sets.confirmed[i]] / evidence.counts[sets.confirmed[i]]
         n += 1
-    for i in range(state.n_active):
+    for i in range(sets.n_active):
         # Its mean is no narrower than the width below says unless the arm has really been observed N times.
-        if state.counts[state.active[i]] >= least:
-            state.values[n] = state.sums[state.active[i]] / state.counts[state.active[i]]
+        if evidence.counts[sets.active[i]] >= least:
+            sets.values[n] = evidence.sums[sets.active[i]] / evidence.counts[sets.active[i]]
             n += 1
     if n < params.budget:
-        count_lagging(state)
+        count_lagging(evidence, sets)
         return
-    benchmark = kth_largest(state.values, n, params.budget)
+    benchmark = kth_largest(sets.values, n, params.budget)
     width = half_width(params.interval, least, params.n_arms, params.horizon, params.delta)
-    for i in range(state.n_active):
-        arm = state.active[i]
-        if state.counts[arm] < least:
+    for i in range(sets.n_active):
+        arm = sets.active[i]
+        if evidence.counts[arm] < least:
             continue
-        mean = state.sums[arm] / state.counts[arm]
+        mean = evidence.sums[arm] / evidence.counts[arm]
         if mean > benchmark + 4.0 * width:
-            decide(state, arm, CONFIRMED)
+            decide(sets, arm, CONFIRMED)
         elif mean < benchmark - 2.0 * width:
-            decide(state, arm, ELIMINATED)
-    drop_decided(state)
-    count_lagging(state)
-
-
-@kernel
-def _interval(params: Params, state: State, arm: int) -> tuple[float, float]:
-    """Return the arm's interval; for small counts of 0s and 1s it is looked up, since many arms share it."""
-    count, total = state.counts[arm], state.sums[arm]
-    between = state.between[arm] if state.between.size > 0 else 0.0
-    wins = int(total)
-    if count >= MEMO or wins != total or between > 0.0:
-        return interval(params.interval, count, total, between, params.n_arms, params.horizon, params.delta)
-    if state.memo[count, wins, 1] < 0.0:
-        lower, upper = interval(params.interval, count, total, between, params.n_arms, params.horizon, params.delta)
-        state.memo[count, wins, 0], state.memo[count, wins, 1] = lower, upper
-    return state.memo[count, wins, 0], state.memo[count, wins, 1]
-
-
-@kernel
-def refresh(params: Params, state: State, arm: int) -> None:
-    """Compute an arm's interval anew; an old one stays valid, so this may wait until the count has grown by 1/32."""
-    count = state.counts[arm]
-    if count < state.due[arm]:
-        return
-    state.due[arm] = count + 1 + count // 32
-    lower, upper = _interval(params, state, arm)
-    if params.intersect:
-        if max(lower, state.lower[arm]) <= min(upper, state.upper[arm]):
-            lower, upper = max(lower, state.lower[arm]), min(upper, state.upper[arm])
-        else:
-            # The good event has failed, or the rewards are not stationary: trust the newest interval.
-            state.failures += 1
-    state.lower[arm] = lower
-    state.upper[arm] = upper
+            decide(sets, arm, ELIMINATED)
+    drop_decided(sets)
+    count_lagging(evidence, sets)
 
 
 class Ranks(NamedTuple):
@@ -215,49 +162,59 @@ class Ranks(NamedTuple):
 
 
 @kernel
-def judge(params: Params, state: State) -> Ranks:
+def judge(params: Params, evidence: Evidence, sets: Sets) -> Ranks:
     """Confirm and eliminate by reduced benchmark, where more arms are active than slots are free.
 
     With k slots free, an arm above the (k+1)-th largest upper bound belongs to the best, and one below the k-th
     largest lower bound does not. At most k arms can be the former and k never are the latter, so no set runs over.
     """
-    n, k = state.n_active, params.budget - state.n_confirmed
+    n, k = sets.n_active, params.budget - sets.n_confirmed
     least, greatest, next_lower, next_upper = 1.0, 0.0, -np.inf, -np.inf
     for i in range(n):
-        state.values[i] = state.lower[state.active[i]]
-        least = min(least, state.values[i])
-    kth_lower = kth_largest(state.values, n, k)
+        sets.values[i] = evidence.lower[sets.active[i]]
+        least = min(least, sets.values[i])
+    kth_lower = kth_largest(sets.values, n, k)
     for i in range(k, n):
-        next_lower = max(next_lower, state.values[i])
+        next_lower = max(next_lower, sets.values[i])
     for i in range(n):
-        state.values[i] = state.upper[state.active[i]]
-        greatest = max(greatest, state.values[i])
-    kth_upper = kth_largest(state.values, n, k)
+        sets.values[i] = evidence.upper[sets.active[i]]
+        greatest = max(greatest, sets.values[i])
+    kth_upper = kth_largest(sets.values, n, k)
     for i in range(k, n):
-        next_upper = max(next_upper, state.values[i])
+        next_upper = max(next_upper, sets.values[i])
     changed = False
     for i in range(n):
-        arm = state.active[i]
-        if state.lower[arm] > next_upper:
-            decide(state, arm, CONFIRMED)
+        arm = sets.active[i]
+        if evidence.lower[arm] > next_upper:
+            decide(sets, arm, CONFIRMED)
             changed = True
-        elif state.upper[arm] < kth_lower:
-            decide(state, arm, ELIMINATED)
+        elif evidence.upper[arm] < kth_lower:
+            decide(sets, arm, ELIMINATED)
             changed = True
     if changed:
-        drop_decided(state)
+        drop_decided(sets)
     return Ranks(changed, kth_upper - next_lower, greatest - least)
 
 
 @kernel
-def sort_reduced(params: Params, state: State) -> None:
+def sort_reduced(params: Params, evidence: Evidence, sets: Sets, intervals: Intervals) -> None:
     """Update N and the sets until N stands still."""
-    while state.n_lagging == 0:
-        if state.n_active <= params.budget - state.n_confirmed:
+    while sets.n_lagging == 0:
+        if sets.n_active <= params.budget - sets.n_confirmed:
             return
-        state.least = least_count(state)
-        state.dirty = 1
-        for i in range(state.n_active):
-            refresh(params, state, state.active[i])
-        judge(params, state)
-        count_lagging(state)
+        sets.least = least_count(evidence, sets)
+        sets.dirty = 1
+        for i in range(sets.n_active):
+            refresh(intervals, evidence, sets.active[i])
+        judge(params, evidence, sets)
+        count_lagging(evidence, sets)
+
+
+@kernel
+def sort_again(params: Params, evidence: Evidence, sets: Sets) -> None:
+    """Confirm and eliminate by the intervals as they are, where all arms are active, until nothing changes."""
+    while sets.n_active > params.budget - sets.n_confirmed and judge(params, evidence, sets).changed:
+        pass
+    sets.least = least_count(evidence, sets) if sets.n_active > 0 else 0
+    sets.dirty = 1
+    count_lagging(evidence, sets)

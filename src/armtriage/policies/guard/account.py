@@ -1,424 +1,468 @@
-"""The guard: admit proposals while what they can have lost, certified, stays within a budget; otherwise eliminate.
+"""The guard over slates: admit proposals while what they can have lost stays within a budget; otherwise eliminate.
 
-The budget grows by what elimination itself might lose, layer by layer, so that the whole keeps twice its guarantee
-for any proposals. Intervals, sets and certificates stand still between two sorts: old intervals stay valid. A sort
-waits until the intervals of a 32nd of the open arms are due and, since it looks at all arms, for some rounds if there
-are many. Before elimination chooses there is always one.
+The budget grows by what elimination itself might lose, pull by pull, so that the whole keeps twice its guarantee for
+any proposals. Among all arms, the view by which a decision is priced is sorted again only when the intervals of a 32nd
+of the open arms have changed and, since that looks at all arms, after some rounds if there are many. Before elimination
+chooses there is always a sort. Other candidates are sorted in each round.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST
 from armtriage.graphs.feedback import GraphArrays
+from armtriage.intervals import MIXTURE
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.order import kth_largest, sort_pairs, top_first
+from armtriage.kernels.order import sort_pairs, top_first
+from armtriage.kernels.random import bits
 from armtriage.kernels.record import Record
-from armtriage.policies.elimination import sets as triage
-from armtriage.policies.elimination.elimination import select as eliminate
-from armtriage.policies.elimination.layers import close_layer, cover, next_pick, open_layer
-from armtriage.policies.elimination.sets import ACTIVE, judge, refresh
+from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
+from armtriage.policies.evidence import Evidence, Intervals, new_intervals, refresh, settled_count
 from armtriage.policies.facts import require, within
+from armtriage.policies.request import ALL, Request, list_candidates
+from armtriage.policies.views import (
+    Scratch,
+    View,
+    explore,
+    fill_by_upper,
+    new_scratch,
+    new_view,
+    price,
+    sort_view,
+    take_certain,
+    take_confirmed,
+)
 
-__all__ = ["Book", "GuardParams", "admit", "begin", "new_book", "note", "rebuild_book"]
+__all__ = [
+    "Book",
+    "Ghosts",
+    "GuardParams",
+    "add_pattern",
+    "admit",
+    "check_book",
+    "look",
+    "new_book",
+    "note_cost",
+    "pay",
+    "renew_intervals",
+    "sort_all",
+]
 
 # How lazily the guard looks: each saves time at the price of tighter certificates, never of their truth, since old
 # intervals stay valid.
-_DUE_SHARE = 32  # a sort waits until the intervals of this fraction of the active arms are due
+_DUE_SHARE = 32  # a sort waits until the intervals of this fraction of the open arms have changed
 _SORT_PAUSE = 16  # and for K / (16 S) rounds, so that it costs some arms a round however many there are
-_WIDE = 128  # rewards up to which an interval is computed anew only for every fourth
+_WIDE = 128  # rewards up to which an interval is computed only for every fourth: it hardly changes for one
 _REFUND = 64  # rounds between two looks at what all decisions can have lost by the intervals of today
+_PATTERNS = 2**13  # places for the eligible sets that are counted, of which at most half are filled
+_SEED = np.uint64(0x9E3779B97F4A7C15)
 
 
 class GuardParams(Record, frozen=True):
     """Parameters of the kernels."""
 
-    factor: float
-    shadow: bool
+    graph: GraphArrays
     plain: bool  # whether each arm reveals itself only
-    pause: int  # rounds between two counts of a cover, which take a look at the whole graph
+    shadow: bool
+    budget: int
+    factor: float
+    base: float  # ln(1 / the least share of delta) + ln 2
+
+
+class Ghosts(Record):
+    """What arms were that have begun again: their pulls were part of what was lost."""
+
+    facts = ()
+    pulls: NDArray[np.int64]
+    exposures: NDArray[np.int64]
+    admitted: NDArray[np.int64]
+    offered: NDArray[np.int64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
 
 
 class Book(Record):
-    """The guard's account; all loss is in units of the reward range."""
+    """The guard's account, in units of the reward range, and the views by which it prices decisions."""
 
     facts = (
-        *("pulls", "admitted", "marks", "ceiling", "n_admitted", "layers", "time", "cover", "covered", "resume"),
-        *("forced", "n_ceiling", "rest", "spent", "allowed", "gap", "spread", "total"),
+        *("admitted", "offered", "status", "log_arms", "log_rounds", "ceiling", "ends"),
+        *("n_admitted", "offered_rounds", "forced", "layer", "layer_size", "layer_pulls", "resume", "n_logged"),
+        *("renewed", "rest", "of_all", "clock", "wholes", "is_new"),
+        *("spent", "allowed", "layer_price", "gap", "total", "forced_cost", "floor"),
     )
-    pulls: NDArray[np.int64]  # (K,) in all decisions
-    admitted: NDArray[np.int64]  # (K,) in admitted proposals
-    due: NDArray[np.int64]  # arms whose intervals are to be computed anew
-    marks: NDArray[np.uint8]  # (K,) 1 for those, 2 as scratch
-    ceiling: NDArray[np.int64]  # the arms of largest upper bound, largest first; enough to exchange a whole decision
-    other: NDArray[np.int64]  # (S,) scratch
-    n_due: int
-    n_admitted: int  # proposals
-    layers: int  # of elimination that the budget pays for, from 0; -1 for none
-    time: int  # rounds that elimination needs for them
-    cover: int  # picks in which elimination sees every active arm
-    covered: int  # active arms when that was counted
-    resume: int  # the round from which it may be counted again
+    admitted: NDArray[np.int64]  # (K,) pulls in admitted proposals
+    offered: NDArray[np.int64]  # (K,) rounds of those as a candidate, but for the `offered_rounds` of all arms
+    status: NDArray[np.uint8]  # (K,) among all arms, when those were last sorted
+    log_arms: NDArray[np.int64]  # (K,) arms in the order in which they were decided
+    log_rounds: NDArray[np.int64]
+    ceiling: NDArray[np.int64]  # (2 S,) of the view of all arms
+    ends: NDArray[np.float64]
+    patterns: NDArray[np.uint64]  # hashes of the eligible sets so far
+    everyone: View  # of all arms
+    some: View  # of the candidates of this round
+    scratch: Scratch
+    intervals: Intervals
+    ghosts: Ghosts
+    n_admitted: int
+    offered_rounds: int
     forced: int  # rounds of elimination
-    n_ceiling: int
-    rest: int  # the round before which nothing is sorted
+    layer: int  # of elimination that the budget pays for, -1 for none
+    layer_size: int  # pulls in it
+    layer_pulls: int  # of which so many are paid
+    resume: int  # the round before which no refund is sought
+    n_logged: int
+    renewed: int  # intervals that have changed since all arms were sorted
+    rest: int  # the round before which they are not sorted again
+    of_all: int  # whether the last decision was one of all arms
+    clock: int  # its round
+    wholes: int  # how many sets of all arms decisions were made among, since arms may be added
+    is_new: int  # whether there was none yet among those of today
+    n_patterns: int
+    cover: int  # pulls that show all arms
+    cover_among: int  # and those that are candidates, whichever others are not
     spent: float
     allowed: float
-    gap: float  # at most so large, by the intervals
-    spread: float  # of the intervals
+    layer_price: float  # of a pull in the layer
+    gap: float  # at most so large in any set so far
     total: float  # certified loss of all decisions
+    forced_cost: float  # and of the rounds of elimination among them
+    floor: float  # what was allowed by another rule, in files of before
 
 
-def new_book(n_arms: int, budget: int) -> Book:
-    """Return the book before the first round: no layer of elimination has been paid for."""
-    ceiling = np.arange(min(n_arms, 2 * budget), dtype=np.int64)
+def new_book(evidence: Evidence, budget: int, delta: float, n_first: int, ghosts: Ghosts) -> Book:
+    """Return the book before the first round: nothing has been paid for."""
+    room, n = evidence.counts.size, int(evidence.n_arms)
+    everyone = new_view(room, budget)
+    view_size = min(n, 2 * budget)
+    everyone.ceiling[:view_size], everyone.ends[:view_size] = np.arange(view_size), 1.0
+    everyone.open[:n], everyone.n_open, everyone.n_ceiling = np.arange(n), n, view_size
+    admitted, offered, log_arms, log_rounds = np.zeros((4, n), np.int64)
+    numbers: dict[str, Any] = {
+        name: 0.0 if kind == "float" else 0 for name, kind in Book.__annotations__.items() if kind in ("int", "float")
+    }
     return Book(
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms, np.uint8),
-        ceiling,
-        np.zeros(budget, np.int64),
-        n_due=0,
-        n_admitted=0,
-        layers=-1,
-        time=0,
-        cover=0,
-        covered=0,
-        resume=0,
-        forced=0,
-        n_ceiling=ceiling.size,
-        rest=0,
-        spent=0.0,
-        allowed=0.0,
-        gap=1.0,
-        spread=1.0,
-        total=0.0,
+        admitted,
+        offered,
+        np.zeros(n, np.uint8),
+        log_arms,
+        log_rounds,
+        everyone.ceiling,
+        everyone.ends,
+        np.zeros(_PATTERNS, np.uint64),
+        everyone,
+        new_view(room, budget),
+        new_scratch(room + ghosts.pulls.size),
+        new_intervals(MIXTURE, 0.0, delta, n_first),
+        ghosts,
+        **{**numbers, "layer": -1, "of_all": 1, "is_new": 1, "gap": 1.0},
     )
 
 
-def rebuild_book(book: Book, asked: int) -> None:
-    """Check the facts of a book that was loaded, and list the arms that are due."""
-    n, most = book.pulls.size, float(np.finfo(np.float64).max)
-    within("pulls of the guard", book.pulls, 0, asked)
+def check_book(book: Book, n: int, budget: int, asked: int) -> None:
+    """Check the facts of a book that was loaded, and compute what follows."""
+    most, whole = float(np.finfo(np.float64).max), LONGEST
     within("admitted pulls", book.admitted, 0, asked)
-    within("marks", book.marks, 0, 1)
-    within("the size of the ceiling", book.n_ceiling, 0, book.ceiling.size)
+    within("offered_rounds", book.offered_rounds, 0, asked)
+    within("offered rounds", book.offered + book.offered_rounds, book.admitted, asked)
+    within("status", book.status, ACTIVE, ELIMINATED)
+    size = min(n, 2 * budget)
     within("ceiling", book.ceiling, 0, n - 1)
-    require(np.unique(book.ceiling[: book.n_ceiling]).size == book.n_ceiling, "ceiling must have different arms")
-    for name, least, largest in (
-        ("n_admitted", 0, asked),
-        ("forced", 0, asked),
-        ("layers", -1, LONGEST),
-        ("time", 0, LONGEST),
-        ("cover", 1 if book.layers >= 0 else 0, n),
-        ("covered", 0, n),
-        ("resume", 0, LONGEST),
-        ("rest", 0, LONGEST),
-        ("spent", 0.0, most),
-        ("allowed", 0.0, most),
-        ("gap", 0.0, 1.0),
-        ("spread", 0.0, 1.0),
-        ("total", 0.0, most),
-    ):
-        within(name, getattr(book, name), least, largest)
-    due = np.flatnonzero(book.marks)
-    book.due[: due.size], book.n_due = due, due.size
+    require(np.unique(book.ceiling[:size]).size == size, "ceiling must have different arms")
+    within("ends of the ceiling", book.ends, 0.0, 1.0)
+    require(np.diff(book.ends[:size]) <= 0.0, "ends of the ceiling must not rise")
+    limits = {"layer": (-1, whole), "n_logged": (0, n), "of_all": (0, 1), "clock": (0, asked), "forced": (0, asked)}
+    limits |= {"n_admitted": (0, asked), "renewed": (0, whole), "wholes": (0, asked), "is_new": (0, 1)}
+    limits |= dict.fromkeys(("layer_size", "layer_pulls", "resume", "rest"), (0, whole))
+    for name, (low, high) in limits.items():
+        within(name, getattr(book, name), low, high)
+    require(book.layer_pulls <= book.layer_size, "no more pulls of a layer can be paid than it has")
+    for name in ("gap", "layer_price"):
+        within(name, getattr(book, name), 0.0, 1.0)
+    for name in ("spent", "allowed", "total", "forced_cost", "floor"):
+        within(name, getattr(book, name), 0.0, most)
+    arms, rounds = book.log_arms[: book.n_logged], book.log_rounds[: book.n_logged]
+    decided = np.flatnonzero(book.status != ACTIVE)
+    require(np.array_equal(np.sort(arms), decided), "log_arms must be the decided arms")
+    within("log_rounds", rounds, 1, asked + 1)
+    require(np.diff(rounds) >= 0, "log_rounds must not fall")
+    view, active = book.everyone, np.flatnonzero(book.status == ACTIVE)
+    confirmed = np.flatnonzero(book.status == CONFIRMED)
+    require(confirmed.size <= budget <= confirmed.size + active.size, "too many or too few arms are decided")
+    view.open[: active.size], view.confirmed[: confirmed.size] = active, confirmed
+    view.n_open, view.n_confirmed = active.size, confirmed.size
+
+
+def add_pattern(book: Book, name: np.uint64) -> None:
+    """Count an eligible set by its hash, as a file has it."""
+    place = int(name >> np.uint64(40)) % book.patterns.size
+    while book.patterns[place] != 0:
+        place = (place + 1) % book.patterns.size
+    book.patterns[place] = name
+    book.n_patterns += 1
 
 
 @kernel
-def _refresh_due(params: triage.Params, sets: triage.State, book: Book) -> None:
-    """Compute the intervals that are due."""
-    for i in range(book.n_due):
-        arm = book.due[i]
-        book.marks[arm] = 0
-        refresh(params, sets, arm)
-    book.n_due = 0
+def _unlog(book: Book, arm: int) -> None:
+    """Take an arm out of the log whose interval has contradicted its past."""
+    n = 0
+    for i in range(book.n_logged):
+        book.log_arms[n], book.log_rounds[n] = book.log_arms[i], book.log_rounds[i]
+        n += book.log_arms[i] != arm
+    book.n_logged = n
 
 
 @kernel
-def sort(params: triage.Params, sets: triage.State, book: Book) -> None:
-    """Compute the intervals that are due, and confirm and eliminate until nothing changes."""
-    _refresh_due(params, sets, book)
-    while sets.n_active > params.budget - sets.n_confirmed:
-        ranks = judge(params, sets)
-        if not ranks.changed:
-            book.gap = max(0.0, min(book.gap, ranks.gap))
-            book.spread = ranks.spread
-            break
-    _raise_ceiling(sets, book)
-    book.rest = sets.clock + params.n_arms // (_SORT_PAUSE * params.budget)
+def sort_all(params: GuardParams, evidence: Evidence, book: Book) -> None:
+    """Sort all arms by the intervals of today, and log which are decided."""
+    view, n = book.everyone, evidence.n_arms
+    book.scratch.clock = book.clock
+    sort_view(evidence, book.scratch, view, book.scratch.everybody[:n], params.budget)
+    book.gap = max(0.0, min(book.gap, view.gap))
+    book.renewed, book.rest = 0, book.clock + n // (_SORT_PAUSE * params.budget)
+    i, j = 0, 0
+    for arm in range(n):
+        status = ELIMINATED
+        if i < view.n_open and view.open[i] == arm:
+            status, i = ACTIVE, i + 1
+        elif j < view.n_confirmed and view.confirmed[j] == arm:
+            status, j = CONFIRMED, j + 1
+        if status != book.status[arm]:
+            if book.status[arm] != ACTIVE:
+                _unlog(book, arm)
+            if status != ACTIVE:
+                book.log_arms[book.n_logged], book.log_rounds[book.n_logged] = arm, book.clock + 1
+                book.n_logged += 1
+            book.status[arm] = status
 
 
 @kernel
-def _raise_ceiling(sets: triage.State, book: Book) -> None:
-    """List the arms of largest upper bound that are not eliminated."""
-    n, confirmed = sets.n_active, sets.n_confirmed
-    for i in range(n):
-        sets.chosen[i] = sets.active[i]
-    for i in range(confirmed):
-        sets.chosen[n + i] = sets.confirmed[i]
-    n += confirmed
-    for i in range(n):
-        sets.values[i] = sets.upper[sets.chosen[i]]
-    k = min(n, book.ceiling.size)
-    top_first(sets.values, sets.chosen, n, k)
-    sort_pairs(sets.values, sets.chosen, k)
-    for i in range(k):
-        book.ceiling[i] = sets.chosen[i]
-    book.n_ceiling = k
+def _is_ripe(evidence: Evidence, book: Book) -> bool:
+    """Whether enough intervals have changed, and rounds passed, for all arms to be sorted again."""
+    return book.clock >= book.rest and _DUE_SHARE * book.renewed >= max(book.everyone.n_open, 1)
 
 
 @kernel
-def note(
-    params: triage.Params,
-    sets: triage.State,
-    book: Book,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
-) -> None:
-    """Record the rewards of the first n arms of `seen`; sort when enough intervals are due.
+def renew_intervals(params: GuardParams, evidence: Evidence, book: Book, seen: NDArray[np.int64]) -> None:
+    """Compute the intervals of arms whose rewards were settled, if due; sort all arms when enough have changed.
 
-    When all is decided nothing is sorted any more, but intervals that contradict their past are still noticed.
+    A new interval from few rewards hardly differs from the last one.
     """
-    for i in range(n):
+    for i in range(seen.size):
         arm = seen[i]
-        count = sets.counts[arm] + 1
-        sets.counts[arm] = count
-        sets.sums[arm] += rewards[i]
-        sets.between[arm] += rewards[i] * (1.0 - rewards[i])
-        # A new interval from few rewards hardly differs from the last one.
-        if count >= sets.due[arm] and book.marks[arm] == 0 and (count % 4 == 0 or count >= _WIDE):
-            book.marks[arm] = 1
-            book.due[book.n_due] = arm
-            book.n_due += 1
-    if scheduled:
-        for i in range(n):
-            sets.pending[seen[i]] -= 1
-        sets.underway -= n
-    if sets.mute > 0:
-        for i in range(n):
-            sets.missed[seen[i]] = 0
-    if sets.n_active + sets.n_confirmed <= params.budget:
-        _refresh_due(params, sets, book)
-    elif sets.clock >= book.rest and _DUE_SHARE * book.n_due >= sets.n_active:
-        sort(params, sets, book)
+        count = settled_count(evidence, arm)
+        if count >= evidence.due[arm] and (count % 4 == 0 or count >= _WIDE):
+            refresh(book.intervals, evidence, arm)
+            book.renewed += 1
+    # Now and not in the next ask, whose caller waits for it.
+    if book.of_all > 0 and evidence.n_arms > params.budget and _is_ripe(evidence, book):
+        sort_all(params, evidence, book)
 
 
 @kernel
-def certificate(sets: triage.State, book: Book, arms: NDArray[np.int64]) -> float:
-    """Return what the decision loses at most: the largest upper bounds outside for the least lower ones inside."""
-    size = arms.size
-    for i in range(size):
-        sets.values[i] = -sets.lower[arms[i]]
-        sets.chosen[i] = arms[i]
-        book.marks[arms[i]] += 2
-    sort_pairs(sets.values, sets.chosen, size)
-    total, inside = 0.0, 0
-    for i in range(book.n_ceiling):
-        arm = book.ceiling[i]
-        if book.marks[arm] < 2:
-            amount = sets.upper[arm] + sets.values[inside]
-            if amount <= 0.0:
-                break
-            total += amount
-            inside += 1
-            if inside == size:
-                break
-    for i in range(size):
-        book.marks[arms[i]] -= 2
-    return total
+def _note_pattern(book: Book, among: NDArray[np.int64]) -> None:
+    """Count the eligible set if it is new, until half of the table is full."""
+    if 2 * book.n_patterns >= book.patterns.size:
+        return
+    name = _SEED
+    for i in range(among.size):
+        name = name ^ bits(_SEED, among[i])
+    if name == np.uint64(0):
+        name = _SEED
+    place = int(name >> np.uint64(40)) % book.patterns.size
+    while book.patterns[place] != np.uint64(0):
+        if book.patterns[place] == name:
+            return
+        place = (place + 1) % book.patterns.size
+    book.patterns[place] = name
+    book.n_patterns += 1
 
 
 @kernel
-def retrospective(sets: triage.State, pulls: NDArray[np.int64], rounds: int, size: int) -> float:
-    """Return what decisions with these pulls lost at most, by the intervals of today."""
-    kept = 0.0
-    for a in range(pulls.size):
-        low = pulls[a] * sets.lower[a]
-        kept += low
-        sets.values[a] = (rounds - pulls[a]) * sets.upper[a] + low
-    kth_largest(sets.values, pulls.size, size)
-    best = 0.0
-    for i in range(size):
-        best += sets.values[i]
+def look(params: GuardParams, evidence: Evidence, book: Book, request: Request) -> View:
+    """Return the view of a request's candidates."""
+    book.clock = book.scratch.clock = request.number
+    if request.epoch == ALL:
+        if book.of_all == 0 and _is_ripe(evidence, book):
+            sort_all(params, evidence, book)
+        book.of_all = 1
+        book.wholes += book.is_new
+        book.is_new = 0
+        return book.everyone
+    book.of_all = 0
+    list_candidates(evidence, request)
+    among = request.among[: request.n]
+    _note_pattern(book, among)
+    sort_view(evidence, book.scratch, book.some, among, request.size)
+    book.gap = max(0.0, min(book.gap, book.some.gap))
+    return book.some
+
+
+@kernel
+def pay(params: GuardParams, book: Book, request: Request, view: View) -> None:
+    """Add to the budget what elimination could lose in this round, by the layer that it could have reached by now.
+
+    A layer has as many pulls as show every open arm and, for each eligible set so far, those of a round that is padded.
+    No layer is paid for that the least gap which is still possible does not ask for. See `docs/guard.md`.
+    """
+    size = request.size
+    if params.shadow:
+        book.allowed = book.floor + params.factor * book.forced_cost + size
+        return
+    free = size - view.n_confirmed
+    pulls = min(view.n_open, book.cover) + free - 1
+    if book.n_patterns + book.wholes > 1 or request.epoch != ALL:
+        cover, sets = book.cover_among, book.wholes + book.n_patterns
+        if 2 * book.n_patterns >= book.patterns.size:
+            sets = cover
+        pulls = cover + min(sets, cover) * (size - 1)
+    needed, narrow = 8.0 * (params.base + 0.5 * math.log(request.number + 1.0)), book.gap**2
+    while free > 0:
+        if book.layer_pulls >= book.layer_size:
+            if (book.layer + 1) * narrow > needed:
+                return
+            book.layer += 1
+            book.layer_size, book.layer_pulls, book.layer_price = max(pulls, 1), 0, 1.0
+            if book.layer > 0:
+                width = math.sqrt((params.base + 0.5 * math.log(book.layer)) / (2.0 * book.layer))
+                book.layer_price = min(1.0, 6.0 * width)
+        paid = min(free, book.layer_size - book.layer_pulls)
+        book.allowed += params.factor * paid * book.layer_price
+        book.layer_pulls += paid
+        free -= paid
+
+
+@kernel
+def _list_slopes(
+    pulls: NDArray[np.int64],
+    exposures: NDArray[np.int64],
+    rounds: int,
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    n: int,
+    scratch: Scratch,
+    m: int,
+) -> tuple[int, float, int]:
+    """List, from place m on, what a round as a candidate was worth at most for n arms; with sums of what is certain."""
+    kept, slots = 0.0, 0
+    for arm in range(n):
+        there = exposures[arm] + rounds
+        if there > 0:
+            low = pulls[arm] * lower[arm]
+            kept += low
+            slots += pulls[arm]
+            scratch.values[m] = ((there - pulls[arm]) * upper[arm] + low) / there
+            scratch.chosen[m], scratch.degrees[m] = m, there
+            m += 1
+    return m, kept, slots
+
+
+@kernel
+def _most_lost(evidence: Evidence, book: Book, of_all: bool) -> float:
+    """Return what all decisions, or the admitted ones, lost at most by the intervals of today.
+
+    The best eligible slates of all rounds have an arm at most as often as it was a candidate, and as many arms in all
+    as were pulled: a knapsack whose items may be cut, filled by the largest slopes.
+    """
+    n, scratch, ghosts = evidence.n_arms, book.scratch, book.ghosts
+    pulls, exposures, rounds = book.admitted, book.offered, book.offered_rounds
+    old, gone = ghosts.admitted, ghosts.offered
+    if of_all:
+        pulls, exposures, rounds, old, gone = (
+            evidence.pulls,
+            evidence.exposures,
+            evidence.rounds,
+            ghosts.pulls,
+            ghosts.exposures,
+        )
+    m, kept, slots = _list_slopes(pulls, exposures, rounds, evidence.lower, evidence.upper, n, scratch, 0)
+    m, more, others = _list_slopes(old, gone, 0, ghosts.lower, ghosts.upper, old.size, scratch, m)
+    kept, left = kept + more, slots + others
+    best, ready, done = 0.0, 0, 0
+    while ready < m and left > 0:
+        # Few arms fill all slots, so not all of them are sorted.
+        ready = min(m, 4 * ready + 64)
+        top_first(scratch.values, scratch.chosen, m, ready)
+        sort_pairs(scratch.values, scratch.chosen, ready)
+        while done < ready and left > 0:
+            units = min(left, scratch.degrees[scratch.chosen[done]])
+            best += units * scratch.values[done]
+            left -= units
+            done += 1
     return max(best - kept, 0.0)
 
 
 @kernel
-def _cover_size(sets: triage.State, graph: GraphArrays) -> int:
-    """Return how many picks elimination makes to see every active arm that confirmed ones do not reveal."""
-    layer = sets.layer
-    close_layer(layer)
-    for i in range(sets.n_active):
-        arm = sets.active[i]
-        layer.members[i] = arm
-        layer.waiting[arm] = 1
-        layer.crowd[arm >> 8] += 1
-    layer.n_members = sets.n_active
-    layer.n_waiting = sets.n_active
-    for i in range(sets.n_confirmed):
-        cover(layer, graph, sets.confirmed[i])
-    n = 0
-    for i in range(layer.n_members):
-        arm = layer.members[i]
-        if layer.waiting[arm] > 0:
-            layer.members[n] = arm
-            n += 1
-    layer.n_members = n
-    open_layer(layer, graph)
-    picks = 0
-    while True:
-        arm = next_pick(layer, graph, sets.preference)
-        if arm < 0:
-            return max(picks, 1)
-        cover(layer, graph, arm)
-        picks += 1
-
-
-@kernel
-def _least_observed(sets: triage.State) -> int:
-    """Return how often the least observed active arm has really been: a lost reward completes no layer."""
-    least = sets.counts[sets.active[0]]
-    for i in range(1, sets.n_active):
-        least = min(least, sets.counts[sets.active[i]])
-    return least  # type: ignore[no-any-return]
-
-
-@kernel
-def _pay(
-    guard: GuardParams, params: triage.Params, sets: triage.State, book: Book, graph: GraphArrays, rounds: int
-) -> None:
-    """Add to the budget what elimination can lose in the layers that it could have opened by now.
-
-    It cannot have opened more than it had rounds for, nor need more than the least gap that is still possible asks
-    for; the shadow budget pays for a layer only when every active arm has been seen that often, too. Counts alone
-    would not do: sets may be older than they are.
-    """
-    if book.time > rounds:
-        return
-    free = params.budget - sets.n_confirmed
-    if guard.plain:
-        book.cover = sets.n_active
-    elif sets.n_active != book.covered and rounds >= book.resume:
-        book.cover = _cover_size(sets, graph)
-        book.covered = sets.n_active
-        book.resume = rounds + guard.pause
-    base = math.log(params.n_arms / params.delta) + math.log(2.0)
-    most = _least_observed(sets) if guard.shadow else rounds
-    needed, narrow = 8.0 * (base + 0.5 * math.log(rounds)), book.gap**2
-    size = book.cover
-    while book.layers < most and (book.layers + 1) * narrow <= needed and book.time <= rounds:
-        book.layers += 1
-        layer = book.layers
-        book.time += (size + free - 1) // free
-        price = 1.0
-        if layer > 0:
-            price = min(1.0, 6.0 * math.sqrt((base + 0.5 * math.log(layer)) / (2.0 * layer)))
-        if guard.shadow:
-            price = min(price, book.spread)
-        book.allowed += guard.factor * (size + free - 1) * price
-
-
-@kernel
-def begin(
-    guard: GuardParams,
-    params: triage.Params,
-    sets: triage.State,
-    book: Book,
-    graph: GraphArrays,
-    number: int,
+def _count(
+    evidence: Evidence,
+    request: Request,
+    pulls: NDArray[np.int64],
+    exposures: NDArray[np.int64],
     arms: NDArray[np.int64],
-) -> bool:
-    """Raise the budget for a round; True, with the decision in `arms`, if it can never change again."""
-    sets.clock = number
-    confirmed = sets.n_confirmed
-    if confirmed + sets.n_active == arms.size:
-        for i in range(confirmed):
-            arms[i] = sets.confirmed[i]
-        for i in range(confirmed, arms.size):
-            arms[i] = sets.active[i - confirmed]
-        return True
-    _pay(guard, params, sets, book, graph, number + 1)
-    return False
+    sign: int,
+) -> int:
+    """Count a decision and its candidates, or take them back; return how many rounds of all arms that is."""
+    for i in range(arms.size):
+        pulls[arms[i]] += sign
+    if request.epoch == ALL:
+        return sign
+    for i in range(request.n):
+        exposures[request.among[i]] += sign
+    return 0
 
 
 @kernel
-def _admits(params: triage.Params, sets: triage.State, book: Book, arms: NDArray[np.int64], cost: float) -> bool:
+def _admits(evidence: Evidence, book: Book, request: Request, arms: NDArray[np.int64], cost: float) -> bool:
     """Book a decision of this cost if the budget allows it, after a refund if need be."""
     spent = book.spent + cost
-    for i in range(arms.size):
-        book.admitted[arms[i]] += 1
+    if spent > book.allowed and cost > 0.0 and request.number < book.resume:
+        return False
+    book.offered_rounds += _count(evidence, request, book.admitted, book.offered, arms, 1)
     if spent > book.allowed:
-        spent = min(spent, retrospective(sets, book.admitted, book.n_admitted + 1, arms.size))
+        spent = min(spent, _most_lost(evidence, book, False))
     if spent <= book.allowed:
         book.spent = spent
     elif cost > 0.0:
-        for i in range(arms.size):
-            book.admitted[arms[i]] -= 1
+        book.offered_rounds += _count(evidence, request, book.admitted, book.offered, arms, -1)
+        # A refund looks at all arms, so one that did not help is not sought again at once.
+        book.resume = request.number + 1 + evidence.n_arms // _REFUND
         return False
     book.n_admitted += 1
     return True
 
 
 @kernel
-def _most_hopeful(sets: triage.State, book: Book, arms: NDArray[np.int64]) -> None:
-    """Fill `arms` with the confirmed arms and the active ones of largest upper bound."""
-    n = sets.n_confirmed
-    for i in range(n):
-        arms[i] = sets.confirmed[i]
-    for i in range(book.n_ceiling):
-        if n == arms.size:
-            break
-        if sets.status[book.ceiling[i]] == ACTIVE:
-            arms[n] = book.ceiling[i]
-            n += 1
-
-
-@kernel
-def _force(
-    params: triage.Params,
-    sets: triage.State,
-    book: Book,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-) -> None:
-    """Fill `arms` with a decision of elimination."""
-    if book.n_due > 0:
-        sort(params, sets, book)
-    sets.dirty = 1
-    eliminate(params, sets, graph, number, luck, arms)
-    book.forced += 1
+def note_cost(evidence: Evidence, book: Book, request: Request, arms: NDArray[np.int64], cost: float) -> None:
+    """Add a decision's cost to the total; now and then today's intervals may say that less was lost in all."""
+    book.total += cost
+    if (request.number + 1) % (_REFUND + evidence.n_arms // _REFUND) == 0:
+        # The evidence does not have this decision yet.
+        evidence.rounds += _count(evidence, request, evidence.pulls, evidence.exposures, arms, 1)
+        book.total = min(book.total, _most_lost(evidence, book, True))
+        evidence.rounds += _count(evidence, request, evidence.pulls, evidence.exposures, arms, -1)
 
 
 @kernel
 def admit(
-    params: triage.Params,
-    sets: triage.State,
-    book: Book,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
+    params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: NDArray[np.int64]
 ) -> None:
-    """Keep the proposal in `arms`, or put there the arms of largest upper bound, or a decision of elimination."""
-    cost = certificate(sets, book, arms)
-    if not _admits(params, sets, book, arms, cost):
-        _most_hopeful(sets, book, arms)
-        cost = certificate(sets, book, arms)
-        if not _admits(params, sets, book, arms, cost):
-            _force(params, sets, book, graph, number, luck, arms)
-            cost = certificate(sets, book, arms)
-    book.total += cost
-    for i in range(arms.size):
-        book.pulls[arms[i]] += 1
-    if (number + 1) % _REFUND == 0:
-        book.total = min(book.total, retrospective(sets, book.pulls, number + 1, arms.size))
+    """Keep the proposal in `arms`, or put there the arms of largest upper end, or a round of elimination."""
+    scratch = book.scratch
+    cost = price(evidence, scratch, view, arms)
+    if not _admits(evidence, book, request, arms, cost):
+        take_confirmed(view, arms)
+        fill_by_upper(scratch, view, view.n_confirmed, arms)
+        cost = price(evidence, scratch, view, arms)
+        if not _admits(evidence, book, request, arms, cost):
+            if request.epoch == ALL and book.renewed > 0:
+                sort_all(params, evidence, book)
+            if not take_certain(view, arms):
+                explore(evidence, scratch, view, params.graph, params.plain, arms)
+            cost = price(evidence, scratch, view, arms)
+            book.forced += 1
+            book.forced_cost += cost
+    note_cost(evidence, book, request, arms, cost)

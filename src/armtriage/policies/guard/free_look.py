@@ -23,42 +23,47 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE
+from armtriage.policies.evidence import TOLD, WEIGHED, Evidence, losses_of
 from armtriage.policies.facts import within
-from armtriage.policies.lost import PATIENCE, as_least
+from armtriage.policies.guard.account import Book
+from armtriage.policies.lost import PATIENCE
 from armtriage.policies.prior import as_coins, believed, fitted, next_fit
-from armtriage.policies.sampler import BELOW, STALE, draw, follow, gain, luck_needed, mean_of, posterior
+from armtriage.policies.request import ALL, Request, luck_of
+from armtriage.policies.sampler import BELOW, STALE, draw, follow, gain, luck_needed, mean_of
+from armtriage.policies.views import View
 
-__all__ = ["Sampler", "believe_of", "forget", "learn", "new_sampler", "propose", "rebuild_sampler", "refit"]
-
-_NEVER = 2.0
+__all__ = ["Sampler", "believe_of", "check_sampler", "find_means", "learn", "new_sampler", "propose", "refit"]
 
 
 class Sampler(Record):
-    """Posteriors, incumbents and the luck that an arm needs to be a candidate."""
+    """Means of posteriors, incumbents, and the luck that an arm needs to be a candidate.
 
-    facts = ("wins", "between", "prior_wins", "prior_losses", "next_fit")
-    wins: NDArray[np.float64]  # (K,) sums of rewards
-    between: NDArray[np.float64]  # (K,) and of r (1 - r)
-    early: NDArray[np.int64]  # (K,) rewards that were told of decisions still open: the guard has not counted them
+    All of it follows from the evidence but for the prior, which is fitted now and then.
+    """
+
+    facts = ("prior_wins", "prior_losses", "next_fit")
     means: NDArray[np.float64]  # (K,) of the posteriors
-    out: NDArray[np.float64]  # (K,) luck up to here is no candidate
-    skipped: NDArray[np.uint8]  # rewards since `out` was computed
-    overdue: NDArray[np.uint8]  # (K,) whether lost rewards have gone into the mean
-    incumbents: NDArray[np.int64]  # (S,) the `size` active ones among them, then the confirmed ones
-    inside: NDArray[np.uint8]  # (K,) whether an arm is one of those
-    looked: NDArray[np.int64]  # (K,) `mark` if the incumbents reveal the arm
-    shown: NDArray[np.int64]  # scratch
-    drawn: NDArray[np.float64]  # (S,) values of the active arms last proposed, in their order
+    out: NDArray[np.float64]  # (K,) luck up to here takes no draw to the level; -1 if unknown
+    skipped: NDArray[np.uint8]  # (K,) rewards since `out` was computed
+    incumbents: NDArray[np.int64]  # (S,) of all arms: the `size` open ones among them, then the confirmed ones
+    inside: NDArray[np.uint8]  # (K,) whether an arm is one of the former
+    looked: NDArray[np.int64]  # (K,) `mark` if those reveal the arm
+    pool: NDArray[np.int64]  # (K,) the open arms that they do not reveal, ascending
+    glanced: NDArray[np.int64]  # (K,) `stamp` if the incumbents of this round's candidates reveal the arm
+    others: NDArray[np.int64]  # (K,) scratch: the same as `pool` for those
+    shown: NDArray[np.int64]  # (K,) scratch
+    drawn: NDArray[np.float64]  # (S,) values of the open arms last proposed, in their order
     values: NDArray[np.float64]  # (K + S,) scratch
     chosen: NDArray[np.int64]  # (K + S,) scratch
     mark: int
+    stamp: int
     size: int
-    decided: int  # arms decided when the incumbents were found
+    n_pool: int
+    decided: int  # arms decided when the incumbents were found, -1 if they must be found again
     best_arm: int  # outside the incumbents
     fractional: int  # whether any reward was neither 0 nor 1
-    next_fit: int  # the round in which the prior is fitted anew
+    next_fit: int  # the round in which the prior is fitted again
     level: float  # of candidates
     centre: float  # of the least value chosen
     spread: float  # its usual distance from there
@@ -70,25 +75,27 @@ class Sampler(Record):
 
 
 def new_sampler(n_arms: int, budget: int, prior: tuple[float, float]) -> Sampler:
-    """Return posteriors of this prior, no incumbents, and a level that rules nobody out."""
+    """Return posteriors of this prior, no incumbents, and a level that rules no arm out."""
     mean = prior[0] / (prior[0] + prior[1])
+    looked, pool, glanced, others, shown = np.zeros((5, n_arms), np.int64)
     return Sampler(
-        np.zeros(n_arms),
-        np.zeros(n_arms),
-        np.zeros(n_arms, np.int64),
         np.full(n_arms, mean),
         np.zeros(n_arms),
         np.zeros(n_arms, np.uint8),
-        np.zeros(n_arms, np.uint8),
         np.zeros(budget, np.int64),
         np.zeros(n_arms, np.uint8),
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms, np.int64),
+        looked,
+        pool,
+        glanced,
+        others,
+        shown,
         np.zeros(budget),
         np.zeros(n_arms + budget),
         np.zeros(n_arms + budget, np.int64),
         mark=1,
+        stamp=1,
         size=0,
+        n_pool=0,
         decided=-1,
         best_arm=0,
         fractional=0,
@@ -104,139 +111,103 @@ def new_sampler(n_arms: int, budget: int, prior: tuple[float, float]) -> Sampler
     )
 
 
-def rebuild_sampler(sampler: Sampler, sets: triage.State, early: NDArray[np.int64]) -> None:
-    """Check what was loaded; the incumbents are found anew before the next decision."""
-    sampler.early[:] = early
-    counts = sets.counts[: sampler.wins.size] + early
-    within("wins", sampler.wins, 0.0, counts)
-    within("between", sampler.between, 0.0, counts / 4.0)
+def check_sampler(sampler: Sampler) -> None:
+    """Check what was loaded."""
     within("next_fit", sampler.next_fit, 0, LONGEST)
-    sampler.overdue[:] = sets.missed >= PATIENCE
-    sampler.fractional = int(sampler.between.any())
-    _find_means(sets, sampler)
 
 
 @kernel
-def _counted(sets: triage.State, sampler: Sampler, arm: int) -> int:
-    """Return how many rewards an arm has had, with what lost ones count for."""
-    return sets.counts[arm] + sampler.early[arm] + as_least(sets.missed[arm])  # type: ignore[no-any-return]
-
-
-@kernel
-def _posterior(sets: triage.State, sampler: Sampler, arm: int) -> tuple[float, float, float]:
-    wins = sampler.wins[arm]
-    losses = _counted(sets, sampler, arm) - wins
+def _posterior(evidence: Evidence, sampler: Sampler, arm: int) -> tuple[float, float, float]:
     weak = sampler.fractional > 0 and sampler.next_fit > 1  # once the prior has been fitted
-    return believed(wins, losses, sampler.between[arm], sampler.prior_wins, sampler.prior_losses, weak)
+    wins, losses = evidence.wins[arm], losses_of(evidence, arm)
+    return believed(wins, losses, evidence.doubts[arm], sampler.prior_wins, sampler.prior_losses, weak)
 
 
 @kernel
-def _find_mean(sets: triage.State, sampler: Sampler, arm: int) -> None:
-    least, a, b = _posterior(sets, sampler, arm)
+def _find_mean(evidence: Evidence, sampler: Sampler, arm: int) -> None:
+    least, a, b = _posterior(evidence, sampler, arm)
     sampler.means[arm] = mean_of(least, a, b)
 
 
 @kernel
-def _find_means(sets: triage.State, sampler: Sampler) -> None:
-    for arm in range(sampler.means.size):
-        _find_mean(sets, sampler, arm)
+def find_means(evidence: Evidence, sampler: Sampler) -> None:
+    """Let all that follows from the evidence and the prior follow."""
+    for arm in range(evidence.n_arms):
+        if evidence.doubts[arm] > 0.0:
+            sampler.fractional = 1
+    for arm in range(evidence.n_arms):
+        _find_mean(evidence, sampler, arm)
+    sampler.decided = -1
+    _set_level(evidence, sampler, sampler.level)
 
 
 @kernel
-def refit(sets: triage.State, sampler: Sampler, number: int) -> None:
-    """Fit the prior to all arms; means, incumbents and what luck is needed follow."""
-    n = sampler.wins.size
+def refit(evidence: Evidence, sampler: Sampler, number: int) -> None:
+    """Fit the prior to all arms, retired ones included: they tell as much of what arms are like."""
+    n = evidence.n_arms
     counts, wins = np.empty(n), np.empty(n)
     for arm in range(n):
-        own = sampler.wins[arm]
-        counts[arm], wins[arm] = as_coins(own, _counted(sets, sampler, arm) - own, sampler.between[arm])
+        counts[arm], wins[arm] = as_coins(evidence.wins[arm], losses_of(evidence, arm), evidence.doubts[arm])
     sampler.prior_wins, sampler.prior_losses = fitted(counts, wins, n, sampler.prior_wins, sampler.prior_losses)
     sampler.next_fit = next_fit(number)
-    _renew(sets, sampler)
+    find_means(evidence, sampler)
 
 
 @kernel
-def _renew(sets: triage.State, sampler: Sampler) -> None:
-    """Let all that follows from the prior follow."""
-    sampler.decided = -1
-    _find_means(sets, sampler)
-    _set_level(sets, sampler, sampler.level)
-
-
-@kernel
-def forget(sets: triage.State, sampler: Sampler, arms: NDArray[np.int64]) -> None:
-    """Note that rewards of these arms will not come; the guard has counted them."""
-    for i in range(arms.size):
-        arm = arms[i]
-        if sets.missed[arm] >= PATIENCE:
-            _find_mean(sets, sampler, arm)
-            sampler.overdue[arm] = 1
-            if sampler.out[arm] < _NEVER:
-                _cut(sets, sampler, arm)
-
-
-@kernel
-def _cut(sets: triage.State, sampler: Sampler, arm: int) -> None:
+def _cut(evidence: Evidence, sampler: Sampler, arm: int) -> None:
     """Compute the luck that takes an arm's draw to the level."""
-    sampler.skipped[arm] = 0
-    least, a, b = _posterior(sets, sampler, arm)
-    sampler.out[arm] = luck_needed(sampler.level, least, a, b)
+    # The next reward of an arm, of which many were lost in a row, takes their weight off the arm.
+    sampler.skipped[arm] = STALE if evidence.missed[arm] >= PATIENCE else 0
+    least, a, b = _posterior(evidence, sampler, arm)
+    sampler.out[arm] = max(0.0, luck_needed(sampler.level, least, a, b))
 
 
 @kernel
 def learn(
-    sets: triage.State,
+    evidence: Evidence,
     sampler: Sampler,
-    luck: np.uint64,
+    book: Book,
+    request: Request,
     seen: NDArray[np.int64],
     rewards: NDArray[np.float64],
-    n: int,
-    coin: bool,
+    event: int,
 ) -> None:
-    """Add the rewards of the first n arms of `seen`, whose counts are up to date."""
+    """Bring means and bounds in line with the evidence of the arms `seen`."""
     best, best_arm = sampler.best_outside, sampler.best_arm
     coins = sampler.fractional == 0
-    for i in range(n):
+    for i in range(seen.size):
         arm = seen[i]
-        reward = gain(coin, luck, arm, rewards[i])
-        sampler.wins[arm] += reward
-        between = reward * (1.0 - reward)
-        if between > 0.0:
-            sampler.between[arm] += between
+        if evidence.doubts[arm] > 0.0:
             sampler.fractional = 1
-        losses = sets.counts[arm] + sampler.early[arm] - sampler.wins[arm]
-        least, a, b = posterior(
-            sampler.wins[arm], losses, sampler.between[arm], sampler.prior_wins, sampler.prior_losses
-        )
-        mean = mean_of(least, a, b)
-        sampler.means[arm] = mean
+        _find_mean(evidence, sampler, arm)
+        mean = sampler.means[arm]
         ahead = mean > best or (mean == best and arm < best_arm)
-        if ahead and sampler.inside[arm] == 0 and sets.status[arm] == ACTIVE:
+        if ahead and sampler.inside[arm] == 0 and book.status[arm] == ACTIVE:
             best, best_arm = mean, arm
-        if sampler.out[arm] < _NEVER:
+        if event == TOLD and sampler.out[arm] >= 0.0:
             # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win. What
             # lies between may raise it as well.
             sampler.skipped[arm] += 1
-            raised = reward > 0.0 or sampler.between[arm] > 0.0
-            if (raised and sampler.out[arm] > 0.0) or sampler.skipped[arm] > STALE or sampler.overdue[arm] > 0:
-                _cut(sets, sampler, arm)
-        sampler.overdue[arm] = 0
+            raised = evidence.doubts[arm] > 0.0 or gain(evidence.coin > 0, luck_of(request), arm, rewards[i]) > 0.0
+            if (raised and sampler.out[arm] > 0.0) or sampler.skipped[arm] > STALE:
+                _cut(evidence, sampler, arm)
+        elif event != TOLD and not (event == WEIGHED and rewards[i] > 0.0):
+            sampler.out[arm] = -1.0  # more losses lower the draw, and keep the bound safe; all else may raise it
     sampler.best_outside, sampler.best_arm = best, best_arm
     if coins and sampler.fractional > 0:
-        _renew(sets, sampler)
+        find_means(evidence, sampler)
 
 
 @kernel
-def _rank(sets: triage.State, sampler: Sampler, graph: GraphArrays, free_look: bool) -> None:
-    """Find the incumbents and what they reveal."""
-    n, confirmed = sets.n_active, sets.n_confirmed
-    k = sampler.incumbents.size - confirmed
-    decided = sampler.means.size - n
+def _rank_all(evidence: Evidence, sampler: Sampler, book: Book, graph: GraphArrays, free_look: bool, size: int) -> None:
+    """Find the incumbents among all arms, and who is drawn beside them."""
+    view = book.everyone
+    n, confirmed, k = view.n_open, view.n_confirmed, size - view.n_confirmed
     for i in range(n):
-        sampler.chosen[i] = sets.active[i]
-        sampler.values[i] = sampler.means[sets.active[i]]
+        sampler.chosen[i] = view.open[i]
+        sampler.values[i] = sampler.means[view.open[i]]
     top_first(sampler.values, sampler.chosen, n, k)
-    same = decided == sampler.decided
+    same = evidence.n_arms - n == sampler.decided
     for i in range(k):
         same = same and sampler.inside[sampler.chosen[i]] > 0
     best, best_arm = -np.inf, -1
@@ -252,68 +223,84 @@ def _rank(sets: triage.State, sampler: Sampler, graph: GraphArrays, free_look: b
         sampler.incumbents[i] = sampler.chosen[i]
         sampler.inside[sampler.chosen[i]] = 1
     for i in range(confirmed):
-        sampler.incumbents[k + i] = sets.confirmed[i]
+        sampler.incumbents[k + i] = view.confirmed[i]
     sampler.size = k
-    sampler.decided = decided
+    sampler.decided = evidence.n_arms - n
     sampler.mark += 1
-    mark = sampler.mark
-    reveal(graph, sampler.incumbents, sampler.looked, mark, sampler.shown)
-    for arm in range(sampler.means.size):
-        if sets.status[arm] != ACTIVE or (free_look and sampler.looked[arm] == mark):
-            sampler.out[arm] = _NEVER
-        elif sampler.out[arm] == _NEVER:
-            _cut(sets, sampler, arm)
+    reveal(graph, sampler.incumbents, sampler.looked, sampler.mark, sampler.shown)
+    m = 0
+    for i in range(n):
+        sampler.pool[m] = view.open[i]
+        m += (not free_look) or sampler.looked[view.open[i]] != sampler.mark
+    sampler.n_pool = m
 
 
 @kernel
-def _set_level(sets: triage.State, sampler: Sampler, level: float) -> None:
+def _set_level(evidence: Evidence, sampler: Sampler, level: float) -> None:
     sampler.level = min(max(level, 0.0), 1.0)
     sampler.waste = 0.0
-    for i in range(sets.n_active):
-        arm = sets.active[i]
-        if sampler.out[arm] < _NEVER:
-            _cut(sets, sampler, arm)
+    for arm in range(evidence.n_arms):
+        sampler.out[arm] = -1.0
 
 
 @kernel
-def _value(sets: triage.State, sampler: Sampler, arm: int, u: float) -> float:
+def _value(evidence: Evidence, sampler: Sampler, arm: int, u: float) -> float:
     """Return an arm's draw with this luck."""
-    least, a, b = _posterior(sets, sampler, arm)
+    least, a, b = _posterior(evidence, sampler, arm)
     return draw(u, least, a, b)
 
 
 @kernel
-def _draw(sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool, share: float) -> int:
-    """List the values above the level, and those of the incumbents; return how many."""
+def _list_values(
+    evidence: Evidence,
+    sampler: Sampler,
+    luck: np.uint64,
+    pool: NDArray[np.int64],
+    incumbents: NDArray[np.int64],
+    share: float,
+    every: bool,
+) -> int:
+    """List draws of a pool, all or those that may reach the level, and the incumbents' means; return how many.
+
+    Of the pool only the `share` is drawn.
+    """
     n, idle, best = 0, 1.0 - share, -1.0
-    for i in range(sets.n_active):
-        arm = sets.active[i]
+    for i in range(pool.size):
+        arm = pool[i]
         u = uniform(luck, arm)
         # Of all luck the part above `idle` is that of a draw: at least as much of it is needed as `out` says.
-        if u > idle + share * sampler.out[arm] and u > idle:
-            sampler.values[n] = _value(sets, sampler, arm, (u - idle) / share)
+        if u > idle and (every or u > idle + share * sampler.out[arm]):
+            if not every and sampler.out[arm] < 0.0:
+                _cut(evidence, sampler, arm)
+                if u <= idle + share * sampler.out[arm]:
+                    continue
+            sampler.values[n] = _value(evidence, sampler, arm, (u - idle) / share)
             best = max(best, sampler.values[n])
             sampler.chosen[n] = arm
             n += 1
-    if free_look:
-        for i in range(sampler.size):
-            arm = sampler.incumbents[i]
-            value = sampler.means[arm]
-            if sampler.fractional > 0 and value < best:
-                value = max(value, _value(sets, sampler, arm, uniform(luck, arm)))
-            sampler.values[n] = value
-            sampler.chosen[n] = arm
-            n += 1
+    for i in range(incumbents.size):
+        arm = incumbents[i]
+        value = sampler.means[arm]
+        if sampler.fractional > 0 and value < best:
+            value = max(value, _value(evidence, sampler, arm, uniform(luck, arm)))
+        sampler.values[n], sampler.chosen[n] = value, arm
+        n += 1
     return n
 
 
 @kernel
 def _take(
-    sets: triage.State, sampler: Sampler, luck: np.uint64, free_look: bool, share: float, arms: NDArray[np.int64]
+    evidence: Evidence,
+    sampler: Sampler,
+    luck: np.uint64,
+    pool: NDArray[np.int64],
+    incumbents: NDArray[np.int64],
+    share: float,
+    arms: NDArray[np.int64],
 ) -> None:
-    """Fill `arms` with the confirmed arms and the largest values."""
-    confirmed, k = sets.n_confirmed, sampler.size
-    n = _draw(sets, sampler, luck, free_look, share)
+    """Fill `arms` with the arms of largest value; few of them are really drawn: see `policies.sampler`."""
+    k = arms.size
+    n = _list_values(evidence, sampler, luck, pool, incumbents, share, False)
     least = -np.inf
     if n >= k:
         top_first(sampler.values, sampler.chosen, n, k)
@@ -321,34 +308,32 @@ def _take(
         for i in range(k):
             least = min(least, sampler.values[i])
     if least < sampler.level:
-        # An arm below the level may belong here: lower it to where none can.
-        low = sampler.least_mean if free_look else 0.0
-        sampler.spread = max(1.5 * sampler.spread, min(sampler.level - low, 0.05), 1e-3)
-        _set_level(sets, sampler, low - BELOW * sampler.spread)
-        n = _draw(sets, sampler, luck, free_look, share)
+        # An arm below the level may belong here: draw them all, and lower the level.
+        n = _list_values(evidence, sampler, luck, pool, incumbents, share, True)
         top_first(sampler.values, sampler.chosen, n, k)
         least = np.inf
         for i in range(k):
             least = min(least, sampler.values[i])
+        near = kth_largest(sampler.values[:n].copy(), n, min(n, 2 * k + 8))
         sampler.centre = least
-    for i in range(confirmed):
-        arms[i] = sets.confirmed[i]
+        sampler.spread = max(1.5 * sampler.spread, 0.5 * (least - near), 1e-3)
+        _set_level(evidence, sampler, sampler.centre - BELOW * sampler.spread)
     for i in range(k):
-        arms[confirmed + i] = sampler.chosen[i]
+        arms[i] = sampler.chosen[i]
         sampler.drawn[i] = sampler.values[i]
     follow(sampler, least)
     # A new level costs a bound for each arm, a low one a draw for each candidate: pay the former for the latter.
     sampler.waste += n
-    if sampler.waste > 4.0 * sets.n_active and n > 2 * k:
+    if sampler.waste > 4.0 * pool.size and n > 2 * k:
         if n > 2 * k + 8:
             near = kth_largest(sampler.values, n, 2 * k + 8)
             sampler.spread = min(sampler.spread, max(0.25 * (sampler.centre - near), 1e-9))
-        _set_level(sets, sampler, sampler.centre - BELOW * sampler.spread)
+        _set_level(evidence, sampler, sampler.centre - BELOW * sampler.spread)
 
 
 @kernel
 def _least(sampler: Sampler) -> tuple[float, int]:
-    """Return the least mean of the active incumbents, and the last arm that has it."""
+    """Return the least mean of the open incumbents, and the last arm that has it."""
     least, arm = np.inf, -1
     for i in range(sampler.size):
         other = sampler.incumbents[i]
@@ -359,34 +344,87 @@ def _least(sampler: Sampler) -> tuple[float, int]:
 
 
 @kernel
-def propose(
-    sets: triage.State,
+def _propose_of_all(
+    evidence: Evidence,
     sampler: Sampler,
+    book: Book,
     graph: GraphArrays,
     luck: np.uint64,
     free_look: bool,
     share: float,
     arms: NDArray[np.int64],
 ) -> None:
-    """Fill `arms` with the confirmed arms and the active ones of largest value, all incumbents up to date.
-
-    Only the `share` of the arms that the incumbents do not reveal is drawn.
-    """
+    """Fill `arms` behind the confirmed ones, where the incumbents of before are usually still those of today."""
+    view = book.everyone
     least, arm = _least(sampler)
     best = sampler.best_outside
-    stale = sampler.means.size - sets.n_active != sampler.decided
+    stale = evidence.n_arms - view.n_open != sampler.decided
     if stale or best > least or (best == least and sampler.best_arm < arm):
-        _rank(sets, sampler, graph, free_look)
+        _rank_all(evidence, sampler, book, graph, free_look, arms.size)
         least, arm = _least(sampler)
     sampler.least_mean = least
-    _take(sets, sampler, luck, free_look, share, arms)
+    incumbents = sampler.incumbents[: sampler.size if free_look else 0]
+    _take(evidence, sampler, luck, sampler.pool[: sampler.n_pool], incumbents, share, arms[view.n_confirmed :])
 
 
 @kernel
-def believe_of(
-    sets: triage.State, sampler: Sampler, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
+def _propose_of_some(
+    evidence: Evidence,
+    sampler: Sampler,
+    view: View,
+    graph: GraphArrays,
+    luck: np.uint64,
+    free_look: bool,
+    share: float,
+    arms: NDArray[np.int64],
 ) -> None:
-    """Write what draws of these arms follow from: luck and posteriors."""
-    for i in range(arms.size):
-        beliefs[0, i] = uniform(luck, arms[i])
-        beliefs[1, i], beliefs[2, i], beliefs[3, i] = _posterior(sets, sampler, arms[i])
+    """Fill `arms` behind the confirmed ones, among the candidates of this round."""
+    confirmed, n = view.n_confirmed, view.n_open
+    if not free_look:
+        _take(evidence, sampler, luck, view.open[:n], arms[:0], share, arms[confirmed:])
+        return
+    for i in range(n):
+        sampler.chosen[i], sampler.values[i] = view.open[i], sampler.means[view.open[i]]
+    top_first(sampler.values, sampler.chosen, n, arms.size - confirmed)
+    for i in range(confirmed, arms.size):
+        arms[i] = sampler.chosen[i - confirmed]
+    sampler.stamp += 1
+    reveal(graph, arms, sampler.glanced, sampler.stamp, sampler.shown)
+    m = 0
+    for i in range(n):
+        sampler.others[m] = view.open[i]
+        m += sampler.glanced[view.open[i]] != sampler.stamp
+    incumbents = arms[confirmed:].copy()
+    _take(evidence, sampler, luck, sampler.others[:m], incumbents, share, arms[confirmed:])
+
+
+@kernel
+def propose(
+    evidence: Evidence,
+    sampler: Sampler,
+    book: Book,
+    request: Request,
+    view: View,
+    graph: GraphArrays,
+    free_look: bool,
+    share: float,
+    arms: NDArray[np.int64],
+) -> None:
+    """Fill `arms`, whose first are the confirmed ones, with the open arms of largest value.
+
+    Only the `share` of the arms that the incumbents do not reveal is drawn.
+    """
+    if request.epoch == ALL:
+        _propose_of_all(evidence, sampler, book, graph, luck_of(request), free_look, share, arms)
+    else:
+        _propose_of_some(evidence, sampler, view, graph, luck_of(request), free_look, share, arms)
+
+
+@kernel
+def believe_of(evidence: Evidence, sampler: Sampler, request: Request) -> None:
+    """Write what draws of the arms chosen follow from: luck and posteriors."""
+    beliefs = request.beliefs
+    for i in range(request.size):
+        arm = request.arms[i]
+        beliefs[0, i] = uniform(luck_of(request), arm)
+        beliefs[1, i], beliefs[2, i], beliefs[3, i] = _posterior(evidence, sampler, arm)

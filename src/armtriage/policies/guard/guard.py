@@ -5,74 +5,79 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
-from armtriage.decisions import DecisionSet
-from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.decisions import Decision, DecisionSet
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.random import row_of, stream
-from armtriage.kernels.record import Record
 from armtriage.policies.contextual import ContextualPolicy
-from armtriage.policies.eligible import Among, Crowd
-from armtriage.policies.eligible.choosing import believe_means
-from armtriage.policies.eligible.guarding import choose_proposed
-from armtriage.policies.elimination import elimination
-from armtriage.policies.elimination import sets as triage
-from armtriage.policies.facts import arrays_of, facts_of, require, restore_arrays, take_facts
-from armtriage.policies.guard.account import GuardParams, admit, begin, note
-from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, lose, note_rewards
-from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
-from armtriage.policies.guard.over_decisions import DecisionGuard, judge, new_guard
+from armtriage.policies.evidence import Evidence
+from armtriage.policies.facts import require
+from armtriage.policies.guard.account import Book, GuardParams, admit, look, note_cost, pay, renew_intervals
+from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
+from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.guard.over_decisions import KERNELS_OF_GUARD, DecisionGuard, judge, new_guard
 from armtriage.policies.linear import ContextualGuard
-from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
 from armtriage.policies.proposals import Proposed, check_takes
+from armtriage.policies.request import ALL, Request
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
-from armtriage.policies.slate import SlatePolicy
+from armtriage.policies.slate import Kernels, SlatePolicy
+from armtriage.policies.views import take_certain
 
 __all__ = ["Guard"]
 
 _NONE = np.empty(0, np.int64)
-_AMONG = Among(choose_proposed, believe_means)
 _OF_A_ROUND = {"context", "contexts", "feature", "features", "user", "users", "visitor", "visitors"}
 
 
-class Post(Record):
-    """Everything that the guard works on, which Python hands over as one object."""
-
-    guard: GuardParams
-    params: triage.Params
-    state: GuardState
-    graph: GraphArrays
+@kernel
+def choose(params: GuardParams, evidence: Evidence, own: Book, request: Request) -> bool:
+    """Keep the proposal in `arms`, or put there what is certain, or what the guard plays instead."""
+    arms = request.arms[: request.size]
+    view = look(params, evidence, own, request)
+    if take_certain(view, arms):
+        note_cost(evidence, own, request, arms, 0.0)
+        return request.epoch == ALL
+    pay(params, own, request, view)
+    admit(params, evidence, own, request, view, arms)
+    return False
 
 
 @kernel
-def _decide(post: Post, number: int, luck: np.uint64, arms: NDArray[np.int64]) -> None:
-    """Replace the proposal in `arms` if the guard does not admit it."""
-    sets, book = post.state.sets, post.state.book
-    if not begin(post.guard, post.params, sets, book, post.graph, number, arms):
-        admit(post.params, sets, book, post.graph, number, luck, arms)
+def learn(
+    params: GuardParams,
+    evidence: Evidence,
+    own: Book,
+    request: Request,
+    seen: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    event: int,
+) -> None:
+    """Do nothing: the guard takes what is settled."""
 
 
 @kernel
-def _note(post: Post, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-    note(post.params, post.state.sets, post.state.book, arms, rewards, arms.size, True)
+def settled(params: GuardParams, evidence: Evidence, own: Book, request: Request, seen: NDArray[np.int64]) -> None:
+    """Let intervals follow what was settled."""
+    renew_intervals(params, evidence, own, seen)
 
 
 @kernel
-def _await(post: Post, arms: NDArray[np.int64], more: bool) -> None:
-    """Note that rewards of these arms are on their way, or that they will not come."""
-    if more:
-        elimination.schedule(post.params, post.state.sets, post.graph, arms)
-    else:
-        elimination.lose(post.state.sets, arms)
+def believe(params: GuardParams, evidence: Evidence, own: Book, request: Request) -> None:
+    """Write the means of the arms chosen."""
+    for i in range(request.size):
+        arm = request.arms[i]
+        request.beliefs[0, i] = evidence.sums[arm] / max(evidence.counts[arm], 1)
+
+
+_KERNELS = Kernels(choose, learn, believe, settled=settled)
 
 
 class Guard(Proposed, GuardedPolicy):
@@ -142,7 +147,6 @@ class Guard(Proposed, GuardedPolicy):
             graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, patterns=patterns, **options
         )
         self.proposer = proposer
-        self._stream = stream(self.seed, "policy")
 
     @property
     def proposer(self) -> Policy | Callable[[int], ArrayLike] | None:
@@ -160,9 +164,8 @@ class Guard(Proposed, GuardedPolicy):
         self.learns_at_once = inner is not None and inner.learns_at_once
         if inner is not None:
             self._share()
-            if self._crowd is None:
-                for decision in self._open.values():
-                    inner._schedule(decision.shown)
+            for decision in self._open.values():
+                inner._schedule(decision.shown)
         if (asked := _beyond_the_number(proposer)) is not None:
             warnings.warn(
                 f"proposer asks for {asked!r}, but the guard hands over the number of the decision only, and what "
@@ -176,10 +179,12 @@ class Guard(Proposed, GuardedPolicy):
         """Let a policy that proposes know what the guard has asked and been told: it is asked and told nothing else."""
         if self._inner is not None:
             mine = vars(self)
-            same = ("_roster", "_own_tally", "_open", "_parts", "_complete", "_missed", "_asked", "_plain")
+            same = ("_roster", "_open", "_parts", "_complete", "_missed", "_asked", "_plain")
             # What new arms show is noted here only, and known when the graph is asked for.
             graph = self._graph if self._plain else self.graph
             vars(self._inner).update({name: mine[name] for name in same if name in mine}, _graph=graph)
+            if not isinstance(self._inner, SlatePolicy):
+                vars(self._inner)["_own_tally"] = self.tally
 
     def _copy_of(self, proposer: Policy) -> Policy:
         if isinstance(proposer, ContextualPolicy | Guard):
@@ -190,51 +195,62 @@ class Guard(Proposed, GuardedPolicy):
                 raise ValueError(f"proposer must have the same {name} as the guard, got {had}")
         return proposer.fresh(self.seed)
 
-    @cached_property
-    def _post(self) -> Post:
-        return Post(self._guard_params(), self._elimination.params(), self._guard(), self.graph.arrays)
+    @property
+    def kernels(self) -> Kernels:  # type: ignore[override]
+        """The compiled functions, for slates or for a decision set."""
+        return _KERNELS if self._over is None else KERNELS_OF_GUARD
 
-    # As in `policies.compiled`: records are made anew, and filled.
-    _of_this_process = GuardedPolicy._of_this_process | {"_book_state", "_post"}
+    @property
+    def in_simulation(self) -> bool:
+        """Whether compiled code plays it alone: never, since it asks a function, or another policy."""
+        return False
 
-    @locked
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {**state, "_kept": {name: array.copy() for name, array in arrays_of(self._book_state).items()}}
+    def params(self) -> GuardParams | DecisionParams:
+        """Return the parameters of the kernels."""
+        return self._guard_params() if self._over is None else self._decision_params
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        kept = state.pop("_kept")
-        super().__setstate__(state)
-        restore_arrays(arrays_of(self._book_state), kept)
+    def new_own(self, evidence: Evidence) -> Book | DecisionGuard:
+        """Return the account before the first round."""
+        return self._new_book(evidence) if self._over is None else new_guard(self._decision_params)
 
-    @cached_property
-    def _book_state(self) -> GuardState | DecisionGuard:
-        return self._new_guard() if self._over is None else new_guard(self._decision_params)
+    def renewed_own(self, old: Book) -> Book:
+        """Return it after arms were added, or have begun again."""
+        return self._renewed_book(old)
 
-    def _guard(self, state: Any = None) -> GuardState:
-        return self._book_state if state is None else state  # type: ignore[return-value]
+    def _book(self, own: Any = None) -> Book:
+        return self._own if own is None else own  # type: ignore[no-any-return]
 
     def _decision_book(self) -> DecisionBook:
-        assert isinstance(self._book_state, DecisionGuard)
-        return self._book_state.book
+        return self._own.book  # type: ignore[no-any-return]
 
-    def _select(self, number: int) -> NDArray[np.int64]:
-        if isinstance(self._book_state, DecisionGuard):
-            assert self._over is not None
-            return self._judged(self._decision_params, number, None, _NONE)
-        arms = np.arange(self.budget)
-        sets = self._book_state.sets
-        if sets.n_active + sets.n_confirmed > self.budget:
-            arms = self._proposal(number)
-        _decide(self._post, number, row_of(self._stream, number), arms)
-        arms.sort()
-        return arms
+    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+        self._measure()
+        return self._ask_slowly(None, given)
+
+    def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
+        self._measure()
+        among = np.flatnonzero(mask)
+        self._check_any(among.size, live)
+        return self._ask_among(among)
+
+    def _chosen(
+        self, number: int, among: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+        if self._over is not None:
+            return self._choose_among(among, lambda params, left: self._judged(params, number, among, left)), None
+        request, n = self._request, self.n_arms if among is None else among.size
+        if self.decisions is not None and n < self.budget:
+            raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {n} arms")
+        size, view = min(n, self.budget), self._own.everyone
+        if n > size and (among is not None or view.n_open + view.n_confirmed > size):
+            request.arms[:size] = self._proposal(number, among)
+        return self._by_kernel(number, among)
 
     def _judged(
         self, params: DecisionParams, number: int, among: NDArray[np.int64] | None, exclude: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return what is played over a decision set: what is certain, what is proposed, or another decision."""
-        guard = self._book_state
+        guard = self._own
         assert isinstance(guard, DecisionGuard)
         assert self._over is not None
         book = guard.book
@@ -269,7 +285,7 @@ class Guard(Proposed, GuardedPolicy):
             if arms is None:
                 raise ValueError(f"eligible must leave a decision of {self._over!r}, got {eligible.size} arms")
             return arms
-        upper = (self._guard().sets if self._crowd is None else self._crowd.rows).upper
+        upper = self._evidence.upper
         order = np.lexsort((self.tally.pulls[eligible], -upper[eligible]))
         return np.sort(eligible[order[: self.budget]])
 
@@ -298,47 +314,44 @@ class Guard(Proposed, GuardedPolicy):
             raise ValueError(f"proposer must return eligible arms, got {given!r}")
         return arms
 
-    def _leave_fixed(self) -> None:
-        for name in ("_book_state", "_post"):
-            vars(self).pop(name, None)
-
     @property
-    def _may_change(self) -> bool:
+    def _may_change(self) -> bool:  # type: ignore[override]
         return self._inner is None or self._inner._may_change
 
-    def _new_crowd(self) -> Crowd:
-        rules = self._guard_rules(self._elimination.params(), False)
-        crowd = Crowd(_AMONG, rules, self._graph, self._stream)
-        self._fill_guard(crowd.rows)
-        return crowd
-
-    def _gather(self) -> Crowd:
+    def _take_in_arms(self) -> None:
+        super()._take_in_arms()
         if self._inner is not None:
             self._share()
             self._inner._take_in_arms()
-        return super()._gather()
 
-    def _select_among(
-        self, number: int, among: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-        if self._over is not None:
-            return self._choose_among(among, lambda params, left: self._judged(params, number, among, left)), None
-        if self.decisions is not None and among.size < self.budget:
-            raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
-        crowd = self._gather()
-        if among.size <= self.budget:
-            return crowd.choose(number, among)
-        return crowd.choose(number, among, self._proposal(number, among))
+    def _note(self, among: NDArray[np.int64] | None, arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+        super()._note(among, arms, shown)
+        if isinstance(self._inner, SlatePolicy):
+            self._inner._note(among, arms, shown)
+        elif self._inner is not None:
+            self._inner._schedule(shown)
 
-    def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
-        super()._count_among(among, arms, shown)
-        if self._inner is not None and self._crowd is not None:
-            self._inner._count_among(among, arms, shown)
+    def _learn(
+        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
+    ) -> None:
+        if self._inner is None:
+            super()._learn(number, arms, rewards, missing)
+        else:
+            Policy._learn(self, number, arms, rewards, missing)
 
     def _close_among(self, told: Told) -> None:
         super()._close_among(told)
+        inner = self._inner
+        if isinstance(inner, SlatePolicy):
+            inner._close_among(told)
+        elif inner is not None:
+            inner._catch_up(told)
+            inner._release(told.missing)
+
+    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        super()._teach(number, arms, rewards)
         if self._inner is not None:
-            self._inner._close_among(told)
+            self._inner._teach(number, arms, rewards)
 
     def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         super()._weigh(arms, weights)
@@ -348,6 +361,7 @@ class Guard(Proposed, GuardedPolicy):
     def _forget(self, arms: list[int]) -> None:
         super()._forget(arms)
         if self._inner is not None:
+            self._share()
             self._inner._forget(arms)
 
     def _share_again(self, arms: list[int]) -> None:
@@ -355,90 +369,27 @@ class Guard(Proposed, GuardedPolicy):
         if self._inner is not None:
             self._inner._share_again(arms)
 
-    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        assert self._inner is not None
-        if self._crowd is not None:
-            self._crowd.teach(number, arms, rewards)
-        self._inner._teach(number, arms, rewards)
-
-    def _catch_up(self, told: Told) -> None:
-        if self._over is not None:
-            note_rewards(self._decision_params, self._decision_book(), told.arms, told.rewards, told.arms.size)
-        else:
-            _note(self._post, told.arms, told.rewards)
-        if self._inner is not None:
-            self._inner._catch_up(told)
-
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        self._catch_up(Told(number, arms, rewards))
-
-    def _schedule(self, arms: NDArray[np.int64]) -> None:
-        if self._over is None:
-            _await(self._post, arms, True)
-        if self._inner is not None:
-            self._inner._schedule(arms)
-
-    def _release(self, arms: NDArray[np.int64]) -> None:
-        if self._over is not None:
-            lose(self._decision_book(), arms)
-        else:
-            _await(self._post, arms, False)
-        if self._inner is not None:
-            self._inner._release(arms)
-
-    @property
-    def _format(self) -> int:  # type: ignore[override]
-        return self._inner._format if self._inner is not None else GuardedPolicy._format
-
-    def _inner_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what a file keeps of a policy that proposes, beside what the guard knows."""
+    def _known(self) -> dict[str, NDArray[Any]]:
         inner, known = self._inner, dict[str, NDArray[Any]]()
-        if isinstance(inner, SlatePolicy):
-            known = inner._known()
-        elif inner is not None:
-            known = inner._arrays() if inner._crowd is None else inner._crowd.arrays()
-        return {f"proposer.{name}": array for name, array in known.items()}
+        if inner is not None:
+            known = inner._known() if isinstance(inner, SlatePolicy) else inner._arrays()
+        return super()._known() | {f"state.proposer.{name}": array for name, array in known.items()}
 
-    def _arrays_among(self) -> dict[str, NDArray[Any]]:
-        return super()._arrays_among() | self._inner_arrays()
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return facts_of(self._book_state) | self._set_arrays() | self._inner_arrays()
-
-    def _restore_inner(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what `_inner_arrays` returned: the policy has seen what the guard has, and must know the same."""
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore({name: array for name, array in arrays.items() if not name.startswith("proposer.")})
         inner, known = self._inner, part_of(arrays, "proposer.")
         if inner is None:
             require(not known, "a function that proposes has no state")
             return
+        # The policy has seen what the guard has, and must know the same.
         self._share()
         if isinstance(inner, SlatePolicy):
             parts = {name: part_of(known, f"{name}.") for name in ("evidence", "ghosts", "state", "tally", "rows")}
             if not parts["evidence"]:
-                rows = self._crowd is not None
-                parts |= {"rows": known} if rows else {"tally": self.tally._asdict(), "state": known}
+                parts |= {"rows": known} if "learned" in known else {"tally": self.tally._asdict(), "state": known}
             inner._restore(inner._restore_known(parts))
-        elif self._crowd is None:
-            inner._restore(known)
         else:
-            crowd = inner._crowd = inner._new_crowd()
-            crowd.share_all(self._roster, self.n_arms)
-            early = self._early() if self.learns_at_once else np.zeros(self.n_arms, np.int64)
-            crowd.restore(known, self._asked, self._awaited(), early)
-
-    def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        super()._restore_among({name: array for name, array in arrays.items() if not name.startswith("proposer.")})
-        self._restore_inner(arrays)
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name in ("_book_state", "_post"):
-            vars(self).pop(name, None)
-        own = {name: array for name, array in arrays.items() if not name.startswith("proposer.")}
-        of_sets = {name: array for name, array in own.items() if name.startswith(("pages.", "by_set."))}
-        take_facts(self._book_state, {name: array for name, array in own.items() if name not in of_sets})
-        self._rebuild_guard()
-        self._restore_sets(of_sets, self._rebuild_guard)
-        self._restore_inner(arrays)
+            inner._restore(known)
 
     def _saved_config(self) -> dict[str, Any]:
         recipe = None

@@ -1,7 +1,8 @@
-"""What policies inside a guard share: their parameters, sets, account and certificate."""
+"""What policies inside a guard share: their parameters, views, account and certificate."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -24,41 +25,32 @@ from armtriage.certificate import (
 )
 from armtriage.decisions import Decision, DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.intervals import MIXTURE
-from armtriage.kernels.record import Record
-from armtriage.policies.eligible import Crowd, Rules
-from armtriage.policies.eligible.rows import Rows
-from armtriage.policies.elimination import sets as triage
-from armtriage.policies.elimination.elimination import CombinatorialElimination, fill_rows, rebuild
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
+from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require, within
-from armtriage.policies.guard.account import Book, GuardParams, new_book, rebuild_book
+from armtriage.policies.guard.account import Book, Ghosts, GuardParams, add_pattern, check_book, new_book, sort_all
 from armtriage.policies.guard.coupled_draws import Draws
-from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, check_book, params_of
+from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, params_of
+from armtriage.policies.guard.decision_account import check_book as check_decision_book
 from armtriage.policies.guard.over_decisions import triage_of as triage_over
 from armtriage.policies.guard.pages import Pages
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
-from armtriage.policies.policy import Policy
+from armtriage.policies.saved import part_of
+from armtriage.policies.slate import SlatePolicy
+from armtriage.policies.views import cover_of
 from armtriage.triage import Triage, TriageLog
 
-__all__ = ["GuardState", "GuardedPolicy"]
+__all__ = ["GuardedPolicy"]
 
 MODES = ("time", "shadow")
 _NONE = np.empty(0, np.int64)
 _SETS = 64  # eligible sets with a page of their own over a decision set
 _CELLS = 4_000_000  # and at most so many numbers on them, 64 megabytes
-_COVER_PAUSE = 64  # a cover takes a look at the whole graph, so one is counted every (K + edges) / (64 S) rounds
+_COVERED = 20_000_000  # arms and edges up to which a cover of sleeping arms is counted each time that arms come or go
 
 
-class GuardState(Record):
-    """What the guard knows of the arms, and its book."""
-
-    sets: triage.State
-    book: Book
-
-
-class GuardedPolicy(Policy):
+class GuardedPolicy(SlatePolicy):
     """A policy whose decisions a guard admits."""
 
     def __init__(
@@ -78,18 +70,25 @@ class GuardedPolicy(Policy):
         self.mode = check_choice("mode", mode, MODES)
         self.factor = check_number("factor", factor)
         self.patterns = check_count("patterns", patterns)
+        self.keeps_intervals = self._over is None
         self._patterns = PatternBook(self.patterns) if self.patterns and self._over is None else None
+        self._covered = _NONE
         self._pages: Pages | None = None
         self._priced: tuple[NDArray[np.int64], float | None] = _NONE, None
 
-    @property
+    @cached_property
     def _over(self) -> DecisionSet | None:
         """The decision set that the guard asks; `TopS` has all slates, and elimination guards those."""
         return None if isinstance(self.decisions, TopS) else self.decisions
 
+    @cached_property
+    def in_loop(self) -> bool:
+        """Whether the kernels choose decisions, and not an oracle."""
+        return self._over is None
+
     @abstractmethod
-    def _guard(self, state: Any = None) -> GuardState:
-        """Return the guard's part of a state, by default the policy's own, where slates are chosen."""
+    def _book(self, own: Any = None) -> Book:
+        """Return the guard's book where slates are chosen, by default the policy's own."""
 
     @abstractmethod
     def _decision_book(self) -> DecisionBook:
@@ -124,12 +123,14 @@ class GuardedPolicy(Policy):
         return None
 
     def _choose_among(
-        self, among: NDArray[np.int64], choose: Callable[[DecisionParams, NDArray[np.int64]], NDArray[np.int64]]
+        self,
+        among: NDArray[np.int64] | None,
+        choose: Callable[[DecisionParams, NDArray[np.int64]], NDArray[np.int64]],
     ) -> NDArray[np.int64]:
         """Return what `choose`, called with parameters and the arms that are not eligible, decides on their page."""
         book, draws = self._decision_book(), self._decision_draws()
         forced, cost = int(book.forced), 0.0
-        if among.size == self.n_arms:
+        if among is None or among.size == self.n_arms:
             arms = choose(self._decision_params, _NONE)
         else:
             if self._pages is None:
@@ -162,40 +163,77 @@ class GuardedPolicy(Policy):
         book = self._decision_book()
         return Bounds(book.lower, book.upper)
 
-    @cached_property
-    def _elimination(self) -> CombinatorialElimination:
-        return CombinatorialElimination(self.graph, self.budget, delta=self.delta, seed=self.seed)
-
     def _guard_params(self) -> GuardParams:
-        pause = (self.n_arms + self.graph.arrays.indices.size) // (_COVER_PAUSE * self.budget)
-        return GuardParams(self.factor, self.mode == "shadow", self.graph.n_edges == self.n_arms, pause)
+        share = float(self._roster.divisors().max())
+        base = math.log(share / self.delta) + math.log(2.0)
+        return GuardParams(self.graph.arrays, self._plain, self.mode == "shadow", self.budget, self.factor, base)
 
-    def _new_guard(self) -> GuardState:
-        return GuardState(self._elimination.new_state(), new_book(self.n_arms, self.budget))
+    def _new_book(self, evidence: Evidence) -> Book:
+        kept = self._ghosts
+        ghosts = Ghosts(**{name: kept[name].copy() for name in Ghosts._fields})
+        return self._with_cover(new_book(evidence, self.budget, self.delta, self._roster.n_first, ghosts))
 
-    def _guard_rules(self, params: Record, free_look: bool) -> Rules:
-        """Return what kernels must know, once requests differ."""
-        shadow = self.mode == "shadow"
-        return Rules(params, self.budget, MIXTURE, 0.0, self.delta, self.factor, shadow, free_look)
+    def _with_cover(self, book: Book) -> Book:
+        """Count how many pulls show each arm that is not retired, and return the book."""
+        self._covered = live = self._roster.live
+        book.cover = book.cover_among = live.size
+        if not self._plain and self.graph.n_edges <= _COVERED:
+            book.cover = cover_of(self.graph, live)
+            # Where sleepers are not seen, only a pull of its own is sure to show an arm.
+            book.cover_among = book.cover if self.sleepers_seen else live.size
+        return book
 
-    def _fill_guard(self, rows: Rows) -> None:
-        """Write what the guard knows into the rows of the arms: all of them were eligible so far."""
-        sets, book = self._guard()
-        n = book.admitted.size
-        fill_rows(sets, rows)
-        rows.admitted[:n], rows.offered[:n] = book.admitted, book.n_admitted
-        rows.n_admitted, rows.offered_slots = book.n_admitted, book.n_admitted * self.budget
-        rows.forced, rows.gap = book.forced, book.gap
-        rows.spent, rows.allowed, rows.floor, rows.total = book.spent, book.allowed, book.allowed, book.total
+    def _renewed_book(self, old: Book) -> Book:
+        """Return the account with more arms, or some that have begun again, sorted by the intervals as they are."""
+        evidence = self._evidence
+        book, n = self._new_book(evidence), old.admitted.size
+        for name in Book._numbers:
+            if Book.is_fact(name):
+                setattr(book, name, getattr(old, name))
+        begun = np.append(evidence.exposures[:n] == -evidence.rounds, np.ones(book.admitted.size - n, np.bool_))
+        book.admitted[:n], book.offered[:n] = old.admitted, old.offered
+        book.admitted[begun], book.offered[begun] = 0, -old.offered_rounds
+        book.patterns[:], book.n_patterns, book.is_new = old.patterns, old.n_patterns, 1
+        book.n_logged, book.layer_pulls = 0, min(int(book.layer_pulls), int(book.layer_size))
+        if self.n_arms > self.budget:
+            sort_all(self._guard_params(), evidence, book)
+        return book
 
-    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
-        decision = super()._ask_among(among, given)
+    def _ghost_facts(self) -> dict[str, NDArray[Any]]:
+        known = super()._ghost_facts()
         if self._over is not None:
-            self._book_among(among, decision.arms)
+            return known
+        n = self.n_arms
+        book = self._book() if "_own" in vars(self) else None
+        admitted = np.zeros(n, np.int64) if book is None else book.admitted
+        offered = np.zeros(n, np.int64) if book is None else book.offered + book.offered_rounds
+        ends = {"lower": self._evidence.lower[:n], "upper": self._evidence.upper[:n]}
+        return {**known, "admitted": admitted, "offered": offered, **ends}
+
+    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+        self._measure()
+        return super()._ask_all(given)
+
+    def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
+        self._measure()
+        return super()._ask_some(mask, live)
+
+    def _measure(self) -> None:
+        """Count the cover again if arms have come or gone."""
+        if self._over is None and self._covered is not self._roster.live:
+            self._with_cover(self._book())
+
+    def _begin(self, arms: NDArray[np.int64], **more: Any) -> Decision:
+        decision = super()._begin(arms, **more)
+        if self._over is None and self._patterns is None:
+            return decision
+        among = more.get("among")
+        if self._over is not None:
+            if among is not None:
+                self._book_among(among.arms, decision.arms)
         elif self._patterns is not None:
-            bounds = self._bounds()
-            cost = cert_among(*bounds, decision.arms, among)
-            self._patterns.add(among, decision.arms, cost, bounds)
+            eligible, bounds = np.arange(self.n_arms) if among is None else among.arms, self._bounds()
+            self._patterns.add(eligible, decision.arms, cert_among(*bounds, decision.arms, eligible), bounds)
         return decision
 
     def _forget(self, arms: list[int]) -> None:
@@ -203,62 +241,50 @@ class GuardedPolicy(Policy):
             self._patterns.close(arm, self._bounds())  # type: ignore[union-attr]
         super()._forget(arms)
 
-    def _arrays_among(self) -> dict[str, NDArray[Any]]:
-        kept = {} if self._patterns is None else self._patterns.to_arrays()
-        return {f"patterns.{name}": array for name, array in kept.items()}
-
-    def _restore_among(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        if self._patterns is None:
-            require(not arrays, "there must be no state beside the rows")
-        else:
-            given = {name.removeprefix("patterns."): array for name, array in arrays.items()}
-            self._patterns = PatternBook.from_arrays(given, self.n_arms, self.patterns)
-
-    def _gather(self) -> Crowd:
-        crowd, fixed = self._crowd, self._crowd is None
-        if crowd is not None and crowd.covered is self._roster.live:
-            return crowd
-        crowd = super()._gather()
-        if fixed and self._patterns is not None:
-            # What was lost while everybody was always eligible is known as a number.
-            self._patterns.frozen += float(crowd.rows.total)
-        # Where sleepers are not seen, only a pull of its own is sure to show an arm.
-        crowd.cover(self._roster.live, seen=self.sleepers_seen and not self._plain)
-        return crowd
-
-    @property
-    def _settles_at_once(self) -> bool:
-        # The sampler learns at once, but the guard waits until a decision is closed.
-        return False
-
     def _adopt(
         self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: NDArray[np.int64] | None
     ) -> None:
         # The budget stays as it is for what the guard would have played; what was played is what is certified.
-        if self._over is not None:
-            return
-        if among is None:
-            sets, book = self._guard()
-            bounds, everybody = (sets.lower, sets.upper), np.arange(self.n_arms)
-            book.pulls[own] -= 1
-            book.pulls[arms] += 1
-        else:
-            book, everybody = self._gather().rows, among
-            bounds = book.lower, book.upper
-        book.total += cert_among(*bounds, arms, everybody) - cert_among(*bounds, own, everybody)
-        book.total = max(float(book.total), 0.0)
+        if self._over is None:
+            book, bounds = self._book(), self._bounds()
+            eligible = np.arange(self.n_arms) if among is None else among
+            book.total += cert_among(*bounds, arms, eligible) - cert_among(*bounds, own, eligible)
+            book.total = max(float(book.total), 0.0)
 
-    def _rebuild_guard(self) -> None:
-        """Check the facts of a guard that was loaded, and compute what follows."""
+    def _known(self) -> dict[str, NDArray[Any]]:
+        known = super()._known() | {f"state.{name}": array for name, array in self._set_arrays().items()}
+        if self._over is None:
+            book = self._book()
+            known["state.patterns"] = np.sort(book.patterns[book.patterns != 0])
+            if self._patterns is not None:
+                known |= {f"state.by_pattern.{name}": one for name, one in self._patterns.to_arrays().items()}
+        return known
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        by_set = {name: array for name, array in arrays.items() if name.startswith(("pages.", "by_set."))}
+        by_pattern, seen = part_of(arrays, "by_pattern."), arrays.get("patterns")
+        own = {name: array for name, array in arrays.items() if name not in by_set and name != "patterns"}
+        super()._restore({name: array for name, array in own.items() if not name.startswith("by_pattern.")})
+        self._restore_sets(by_set, self._check_own)
+        require((seen is None) == (self._over is not None), "patterns must be there for slates, and only there")
+        if seen is not None:
+            book = self._book()
+            right = seen.ndim == 1 and seen.dtype == np.uint64 and 2 * seen.size <= book.patterns.size
+            require(right and np.unique(seen).size == seen.size and np.all(seen != 0), "patterns must be different")
+            for name in seen:
+                add_pattern(book, name)
+        if self._over is None and self._patterns is not None:
+            self._patterns = PatternBook.from_arrays(by_pattern, self.n_arms, self.patterns)
+        else:
+            require(not by_pattern, "there must be no book of patterns that is not asked for")
+
+    def _check_own(self) -> None:
         if self._over is not None:
-            book_of = self._decision_book()
-            self._check_tallied(book_of.counts, book_of.sums)
-            check_book(self._decision_params, book_of, self._over, self._asked)
-            return
-        (sets, book), n = self._guard(), self.n_arms
-        self._check_tallied(sets.counts[:n], sets.sums[:n])
-        rebuild(self._elimination.params(), sets, self.graph, self._awaited(), self._asked, counted=False)
-        rebuild_book(book, self._asked)
+            book = self._decision_book()
+            self._check_tallied(book.counts, book.sums)
+            check_decision_book(self._decision_params, book, self._over, self._asked)
+        else:
+            check_book(self._book(), self.n_arms, self.budget, self._asked)
 
     @property
     @locked
@@ -270,23 +296,16 @@ class GuardedPolicy(Policy):
         if self._over is not None:
             found = triage_over(self._decision_params, self._decision_book(), self._over)
             return Triage(*(self._roster.named(arms) for arms in found))
-        if self._crowd is not None or self._roster.changed:
+        if not self._always_all:
             return self.triage_of()
-        status = self._guard().sets.status
+        status = self._book().status
         kinds = (CONFIRMED, ACTIVE, ELIMINATED)
         return Triage(*(self._roster.named(np.flatnonzero(status == kind)) for kind in kinds))
-
-    def _bounds(self, delta: float = 0.05) -> Bounds:
-        if self._crowd is not None:
-            return super()._bounds(delta)
-        return Bounds(self._guard().sets.lower, self._guard().sets.upper)
 
     @property
     def interval_failures(self) -> int:
         """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        if self._over is not None:
-            return int(self._decision_book().failures)
-        return int(self._guard().sets.failures) if self._crowd is None else super().interval_failures
+        return int(self._decision_book().failures) if self._over is not None else super().interval_failures
 
     @property
     def oracle_calls(self) -> int:
@@ -304,7 +323,7 @@ class GuardedPolicy(Policy):
         if self._over is not None:
             book = self._decision_book()
         else:
-            book = self._guard().book if self._crowd is None else self._crowd.rows
+            book = self._book()
         width = self.reward_range[1] - self.reward_range[0]
         elsewhere = float(book.elsewhere) if self._over is not None else 0.0
         spent, allowed = width * (float(book.spent) + elsewhere), width * float(book.allowed)
@@ -314,14 +333,14 @@ class GuardedPolicy(Policy):
         return 0
 
     @locked
-    def triage_log(self, state: Any = None) -> TriageLog | None:
-        """Return when arms were confirmed or eliminated, in order; None over a decision set, where nobody looks."""
+    def triage_log(self, own: Any = None) -> TriageLog | None:
+        """Return when arms were confirmed or eliminated, in order; None over a decision set, where no one looks."""
         if self._over is not None:
             return None
-        sets = self._guard(state).sets
-        n = int(sets.n_logged)
-        arms = sets.log_arms[:n].copy()
-        return TriageLog(arms, sets.log_rounds[:n].copy(), sets.status[arms] == CONFIRMED)
+        book = self._book(own)
+        n = int(book.n_logged)
+        arms = book.log_arms[:n].copy()
+        return TriageLog(arms, book.log_rounds[:n].copy(), book.status[arms] == CONFIRMED)
 
     @locked
     def certificate(
@@ -347,24 +366,19 @@ class GuardedPolicy(Policy):
         if self._over is not None:
             return self._decision_certificate(self._over, eligible, next_decision)
         # Looking may be the first to find a contradiction. It is kept, so that it does not vanish again.
-        if self._crowd is None:
-            kept, book = self._guard()
-            divisors = None
-        else:
-            kept = book = self._gather().rows
-            divisors = kept.divisors[: self.n_arms]
-        lower, upper, tally = kept.lower[: self.n_arms], kept.upper[: self.n_arms], self.tally
-        bounds, empty = narrowed(Bounds(lower, upper), tally, self.delta, divisors)
+        evidence, n, tally = self._evidence, self.n_arms, self.tally
+        lower, upper = evidence.lower[:n], evidence.upper[:n]
+        bounds, empty = narrowed(Bounds(lower, upper), tally, self.delta, evidence.divisors[:n])
         if empty.any():
             lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
-            kept.failures += int(empty.sum())
+            evidence.failures += int(empty.sum())
         low, high = self.reward_range
         return self._certified(
             eligible=eligible,
             delta=self.delta,
             next_decision=next_decision,
             bounds=bounds,
-            sum_of_certificates=(high - low) * float(book.total),
+            sum_of_certificates=(high - low) * float(self._book().total),
             by_pattern=self._by_pattern(bounds),
             contradictions=self.interval_failures,
             account=self.account,
@@ -372,11 +386,7 @@ class GuardedPolicy(Policy):
 
     @locked
     def glance(self) -> Certificate:  # noqa: D102 - as in every policy
-        kept: Any
-        if self._over is not None:
-            kept = self._decision_book()
-        else:
-            kept = self._guard().sets if self._crowd is None else self._gather().rows
+        kept: Any = self._evidence if self._over is None else self._decision_book()
         lower, upper, failures = kept.lower.copy(), kept.upper.copy(), int(kept.failures)
         try:
             return self.certificate()
@@ -385,7 +395,7 @@ class GuardedPolicy(Policy):
 
     def _by_pattern(self, bounds: Bounds) -> float | None:
         """Return what all decisions have lost at most, by eligible set, if that is kept and sets have differed."""
-        if self._patterns is None or self._crowd is None:
+        if self._patterns is None or self._always_all:
             return None
         return (self.reward_range[1] - self.reward_range[0]) * self._patterns.bound(bounds)
 

@@ -10,36 +10,33 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_choice, check_flag
 from armtriage.decisions import DecisionSet
-from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import CompiledPolicy, Kernels, OraclePolicy
-from armtriage.policies.eligible import Among, Rules
-from armtriage.policies.eligible.choosing import believe_draws
-from armtriage.policies.eligible.guarding import choose_guarded
-from armtriage.policies.eligible.rows import Rows
-from armtriage.policies.elimination import elimination
-from armtriage.policies.elimination import sets as triage
-from armtriage.policies.guard.account import GuardParams, admit, begin, note
+from armtriage.policies.evidence import Evidence
+from armtriage.policies.guard.account import Book, GuardParams, admit, look, note_cost, pay, renew_intervals
 from armtriage.policies.guard.coupled_draws import Draws, check_draws
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
 from armtriage.policies.guard.free_look import (
     Sampler,
     believe_of,
-    forget,
-    learn,
+    check_sampler,
+    find_means,
     new_sampler,
     propose,
-    rebuild_sampler,
     refit,
 )
-from armtriage.policies.guard.guarded import GuardedPolicy, GuardState
+from armtriage.policies.guard.free_look import learn as follow
+from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.over_decisions import KERNELS, DecisionState, decide, new_state
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
 from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, check_prior, check_prior_of, drawn_share, starts_at
+from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import FRACTIONAL
+from armtriage.policies.slate import Kernels
+from armtriage.policies.views import take_certain, take_confirmed
 
 __all__ = ["GuardedThompson"]
 
@@ -47,104 +44,75 @@ __all__ = ["GuardedThompson"]
 class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
-    sets: triage.Params
     guard: GuardParams
     free_look: bool
     reveal: bool
-    coin: bool  # whether rewards between 0 and 1 are made 0 or 1
     learned: bool  # whether the prior is
 
 
-class State(Record):
-    """The guard, the posteriors, and the looks that wait."""
+class Own(Record):
+    """The guard's book, what draws follow from, and the looks that wait."""
 
-    guard: GuardState
+    book: Book
     sampler: Sampler
     looks: Looks
 
 
 @kernel
-def select(
-    params: Params, state: State, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]
-) -> bool:
+def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bool:
     """Fill `arms` with what the sampler proposes and the guard admits; True if that can never change again."""
-    if begin(params.guard, params.sets, state.guard.sets, state.guard.book, graph, number, arms):
-        return True
+    book, sampler, guard = own.book, own.sampler, params.guard
+    arms, number = request.arms[: request.size], request.number
+    view = look(guard, evidence, book, request)
+    if take_certain(view, arms):
+        note_cost(evidence, book, request, arms, 0.0)
+        return request.epoch == ALL
+    pay(guard, book, request, view)
+    take_confirmed(view, arms)
     share = 1.0
     if params.learned:
-        if number >= state.sampler.next_fit:
-            refit(state.guard.sets, state.sampler, number)
+        if number >= sampler.next_fit:
+            refit(evidence, sampler, number)
         if params.free_look:
-            cover = state.guard.sets.n_active if params.guard.plain else state.guard.book.cover
-            share = drawn_share(arms.size - state.guard.sets.n_confirmed, cover)
-    propose(state.guard.sets, state.sampler, graph, luck, params.free_look, share, arms)
-    if params.reveal:
-        share_looks(state.guard.sets, state.sampler, state.looks, graph, number, arms)
-    admit(params.sets, state.guard.sets, state.guard.book, graph, number, luck, arms)
+            cover = book.cover if request.epoch == ALL else book.cover_among
+            share = drawn_share(arms.size - view.n_confirmed, min(view.n_open, cover))
+    propose(evidence, sampler, book, request, view, guard.graph, params.free_look, share, arms)
+    if params.reveal and request.epoch == ALL:
+        share_looks(evidence, book, sampler, own.looks, guard.graph, number, arms)
+    admit(guard, evidence, book, request, view, arms)
     return False
 
 
 @kernel
-def update(
+def learn(
     params: Params,
-    state: State,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
+    evidence: Evidence,
+    own: Own,
+    request: Request,
     seen: NDArray[np.int64],
     rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
+    event: int,
 ) -> None:
-    """Record the rewards of the first n arms of `seen`."""
-    note(params.sets, state.guard.sets, state.guard.book, seen, rewards, n, scheduled)
-    learn(state.guard.sets, state.sampler, luck, seen, rewards, n, params.coin)
+    """Let draws follow what was told, lost or weighed."""
+    follow(evidence, own.sampler, own.book, request, seen, rewards, event)
 
 
 @kernel
-def schedule(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
-    """Note that rewards of these arms are on their way, so that elimination explores others."""
-    elimination.schedule(params.sets, state.guard.sets, graph, arms)
+def settled(params: Params, evidence: Evidence, own: Own, request: Request, seen: NDArray[np.int64]) -> None:
+    """Let intervals follow what was settled."""
+    renew_intervals(params.guard, evidence, own.book, seen)
 
 
 @kernel
-def release(params: Params, state: State, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
-    """Note that rewards of these arms will not come."""
-    elimination.lose(state.guard.sets, arms)
-    forget(state.guard.sets, state.sampler, arms)
-
-
-@kernel
-def believe(
-    params: Params, state: State, number: int, luck: np.uint64, arms: NDArray[np.int64], beliefs: NDArray[np.float64]
-) -> None:
+def believe(params: Params, evidence: Evidence, own: Own, request: Request) -> None:
     """Write what the draws of the arms chosen follow from."""
-    believe_of(state.guard.sets, state.sampler, luck, arms, beliefs)
+    believe_of(evidence, own.sampler, request)
 
 
-@kernel
-def teach(
-    params: Params,
-    state: State,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    closing: bool,
-) -> None:
-    """Let the sampler know rewards of a decision that stays open, and the guard those of one that is closed."""
-    sets, sampler = state.guard.sets, state.sampler
-    for i in range(arms.size):
-        sampler.early[arms[i]] += -1 if closing else 1
-    if closing:
-        note(params.sets, sets, state.guard.book, arms, rewards, arms.size, True)
-    else:
-        learn(sets, sampler, luck, arms, rewards, arms.size, params.coin)
+_KERNELS = Kernels(choose, learn, believe, settled=settled)
 
 
-_KERNELS = Kernels(select, update, schedule, release, believe=believe, teach=teach)
-
-
-class GuardedThompson(GuardedPolicy, OraclePolicy):
+class GuardedThompson(GuardedPolicy):
     """Thompson sampling that uses the graph, inside twice the guarantee of elimination, with a certificate.
 
     Use it first. It needs no horizon. On ordinary instances it loses about what `ThompsonSampling` does, less
@@ -217,7 +185,6 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         """The compiled functions, for slates or for a decision set."""
         return _KERNELS if self._over is None else KERNELS
 
-    among = Among(choose_guarded, believe_draws, draws=True)
     draws = True
 
     def __init__(
@@ -258,86 +225,79 @@ class GuardedThompson(GuardedPolicy, OraclePolicy):
         beliefs = {"coin": self.fractional == "coin", "prior_wins": wins, "prior_losses": losses}
         return {"free_look": self.free_look, "reveal": self.reveal, **beliefs}
 
-    def choose(self, params: Any, state: Any, number: int, luck: np.uint64) -> NDArray[np.int64]:
-        """Return the decision of round `number` over a decision set, as `simulate` also asks for it."""
-        assert self._over is not None
-        return decide(params, state, self.graph.arrays, self._over, number, luck)
+    @property
+    def throws_coins(self) -> bool:
+        """Whether a reward between 0 and 1 counts in draws as 1 with that probability, and else as 0."""
+        return self._over is None and self.fractional == "coin"
 
-    def _select_among(
-        self, number: int, among: NDArray[np.int64]
+    def decision_of_set(  # noqa: D102 - as in every policy
+        self, params: Any, evidence: Evidence, own: Any, request: Request, number: int
+    ) -> NDArray[np.int64]:
+        assert self._over is not None
+        return decide(params, own, self.graph.arrays, self._over, number, row_of(request.stream[0], number))
+
+    def _chosen(
+        self, number: int, among: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
         if self._over is None:
-            if self.decisions is not None and among.size < self.budget:
+            if self.decisions is not None and among is not None and among.size < self.budget:
                 raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
-            return CompiledPolicy._select_among(self, number, among)
+            return self._by_kernel(number, among)
         graph, over, luck = self.graph.arrays, self._over, row_of(self._stream, number)
 
         def choose(params: DecisionParams, exclude: NDArray[np.int64]) -> NDArray[np.int64]:
-            return decide(params, self._state, graph, over, number, luck, exclude)
+            return decide(params, self._own, graph, over, number, luck, exclude)
 
         return self._choose_among(among, choose), None
 
-    def _beliefs(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        return super()._beliefs(number, arms) if self._over is None else None
-
     def _decision_book(self) -> DecisionBook:
-        return self._state.book  # type: ignore[no-any-return]
+        return self._own.book  # type: ignore[no-any-return]
 
     def _decision_draws(self) -> Draws:
-        return self._state.draws  # type: ignore[no-any-return]
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return super()._arrays() | self._set_arrays()
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        of_sets = {name: array for name, array in arrays.items() if name.startswith(("pages.", "by_set."))}
-        super()._restore({name: array for name, array in arrays.items() if name not in of_sets})
-        self._restore_sets(of_sets, self._rebuild)
+        return self._own.draws  # type: ignore[no-any-return]
 
     def _proposer_calls(self) -> int:
-        return int(self._state.draws.questions)
+        return int(self._own.draws.questions)
 
-    def _guard(self, state: Any = None) -> GuardState:
-        return (self._state if state is None else state).guard  # type: ignore[no-any-return]
+    def _book(self, own: Any = None) -> Book:
+        return (self._own if own is None else own).book  # type: ignore[no-any-return]
 
-    def _rules(self) -> Rules:
-        rules = self._guard_rules(self._params, self.free_look)
-        coin, learned = self.fractional == "coin", self.prior == "learned"
-        return rules._replace(coin=coin, prior=starts_at(self.prior), learned=learned)
-
-    def _fill(self, rows: Rows) -> None:
-        self._fill_guard(rows)
-        sampler, n = self._state.sampler, self._state.sampler.wins.size
-        rows.wins[:n], rows.told_between[:n], rows.fractional = sampler.wins, sampler.between, sampler.fractional
-        rows.prior_wins, rows.prior_losses = sampler.prior_wins, sampler.prior_losses
-        rows.next_fit = sampler.next_fit
-
-    def _rebuild(self) -> None:
-        self._rebuild_guard()
+    def _check_own(self) -> None:
+        super()._check_own()
         if self._over is not None:
-            check_draws(self._state.draws, self.tally.counts, self._over, self.graph, self._asked)
+            check_draws(self._own.draws, self.tally.counts, self._over, self.graph, self._asked)
             return
-        sampler = self._state.sampler
+        sampler = self._own.sampler
         check_prior_of(self.prior, (float(sampler.prior_wins), float(sampler.prior_losses)))
-        rebuild_sampler(sampler, self._state.guard.sets, self._early())
-        check_looks(self._state.looks, self._asked)
+        check_sampler(sampler)
+        check_looks(self._own.looks, self._asked)
+        find_means(self._evidence, sampler)
 
     def _revealing_pulls(self) -> int:
-        if self._cached_state is None:
+        if "_own" not in vars(self):
             return 0
-        return int(self._state.looks.shared if self._over is None else self._state.draws.shared)
+        return int(self._own.looks.shared if self._over is None else self._own.draws.shared)
 
     def params(self) -> Params | DecisionParams:
         """Return the parameters of the kernels."""
         if self._over is not None:
             return self._decision_params
-        guard = self._guard_params()
-        reveal, coin, learned = self.reveal and not guard.plain, self.fractional == "coin", self.prior == "learned"
-        return Params(self._elimination.params(), guard, self.free_look, reveal, coin, learned)
+        reveal, learned = self.reveal and not self._plain, self.prior == "learned"
+        return Params(self._guard_params(), self.free_look, reveal, learned)
 
-    def new_state(self) -> State | DecisionState:
-        """Return the state before the first round."""
+    def new_own(self, evidence: Evidence) -> Own | DecisionState:
+        """Return the account, beliefs and looks before the first round."""
         if self._over is not None:
             return new_state(self._decision_params)
-        n, budget = self.n_arms, self.budget
-        return State(self._new_guard(), new_sampler(n, budget, starts_at(self.prior)), new_looks(n, budget))
+        n, budget = int(evidence.n_arms), self.budget
+        return Own(self._new_book(evidence), new_sampler(n, budget, starts_at(self.prior)), new_looks(n, budget))
+
+    def renewed_own(self, old: Own) -> Own:
+        """Return them after arms were added, or have begun again."""
+        n, sampler = self.n_arms, new_sampler(self.n_arms, self.budget, starts_at(self.prior))
+        for name in ("prior_wins", "prior_losses", "next_fit"):
+            setattr(sampler, name, getattr(old.sampler, name))
+        find_means(self._evidence, sampler)
+        looks = new_looks(n, self.budget)
+        looks.shared = old.looks.shared
+        return Own(self._renewed_book(old.book), sampler, looks)

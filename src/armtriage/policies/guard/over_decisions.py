@@ -13,7 +13,7 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import Kernels
+from armtriage.policies.evidence import LOST, Evidence
 from armtriage.policies.guard.coupled_draws import PROPOSE, Draws, keep_better, learn, new_draws, propose
 from armtriage.policies.guard.decision_account import (
     ADMIT,
@@ -29,10 +29,13 @@ from armtriage.policies.guard.decision_account import (
     new_query,
     note_rewards,
 )
+from armtriage.policies.request import Request, luck_of
+from armtriage.policies.slate import Kernels
 from armtriage.triage import Triage
 
 __all__ = [
     "KERNELS",
+    "KERNELS_OF_GUARD",
     "DecisionGuard",
     "DecisionState",
     "answer",
@@ -90,32 +93,46 @@ def advance(params: DecisionParams, state: DecisionState, graph: GraphArrays, nu
 
 
 @kernel
-def select(params: Any, state: Any, graph: GraphArrays, number: int, luck: np.uint64, arms: NDArray[np.int64]) -> bool:
+def choose_nothing(params: Any, evidence: Evidence, own: Any, request: Request) -> bool:
     """Leave the arms as they are: the oracle is asked in between, by `decide`."""
     return False
 
 
 @kernel
-def update(
-    params: DecisionParams,
-    state: DecisionState,
-    graph: GraphArrays,
-    number: int,
-    luck: np.uint64,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    n: int,
-    scheduled: bool,
-) -> None:
-    """Record the rewards of the first n arms of `seen`."""
-    note_rewards(params, state.book, seen, rewards, n)
-    learn(params, state.book, state.draws, luck, seen, rewards, n)
+def believe_nothing(params: Any, evidence: Evidence, own: Any, request: Request) -> None:
+    """Say nothing of the arms."""
 
 
 @kernel
-def release(params: DecisionParams, state: DecisionState, graph: GraphArrays, arms: NDArray[np.int64]) -> None:
-    """Note that rewards of these arms will not come."""
-    lose(state.book, arms)
+def _learn(
+    params: DecisionParams,
+    evidence: Evidence,
+    own: Any,
+    request: Request,
+    seen: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    event: int,
+) -> None:
+    """Note that rewards will not come; those that have come count when they are settled."""
+    if event == LOST:
+        lose(own.book, seen)
+
+
+@kernel
+def _settled_in_guard(
+    params: DecisionParams, evidence: Evidence, own: DecisionGuard, request: Request, seen: NDArray[np.int64]
+) -> None:
+    """Let intervals follow what was settled."""
+    note_rewards(params, own.book, seen, request.rewards, seen.size)
+
+
+@kernel
+def _settled(
+    params: DecisionParams, evidence: Evidence, own: DecisionState, request: Request, seen: NDArray[np.int64]
+) -> None:
+    """Let intervals and draws follow what was settled."""
+    note_rewards(params, own.book, seen, request.rewards, seen.size)
+    learn(params, own.book, own.draws, luck_of(request), seen, request.rewards, seen.size)
 
 
 def answer(oracle: Any, weights: NDArray[np.float64], arms: NDArray[np.int64]) -> int:
@@ -142,7 +159,8 @@ def guarded_choice(
     return -1 - query.n_chosen if state.book.n_committed >= 0 else query.n_chosen
 
 
-KERNELS = Kernels(select, update, release=release)
+KERNELS = Kernels(choose_nothing, _learn, believe_nothing, settled=_settled)
+KERNELS_OF_GUARD = Kernels(choose_nothing, _learn, believe_nothing, settled=_settled_in_guard)
 
 
 def _until_done(

@@ -22,9 +22,10 @@ from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.record import Record
-from armtriage.policies.elimination import sets as triage
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED
+from armtriage.policies.evidence import Evidence, settled_count
 from armtriage.policies.facts import within
+from armtriage.policies.guard.account import Book
 from armtriage.policies.guard.free_look import Sampler
 
 __all__ = ["Looks", "check_looks", "new_looks", "share_looks"]
@@ -32,7 +33,7 @@ __all__ = ["Looks", "check_looks", "new_looks", "share_looks"]
 _MOST = 8  # looks at an arm that may wait: without a limit an arm with a very bad guide would starve
 _PATIENCE = 16  # and for at most this fraction of all rounds
 _SLACK = 1e-9  # two sums of the same gaps in different order may not decide
-_CHOICE_SHARE = 16  # guides are chosen anew when this fraction of the rounds has passed,
+_CHOICE_SHARE = 16  # guides are chosen again when this fraction of the rounds has passed,
 _CHOICE_PAUSE = 8  # and not before K / (8 S) rounds, since a choice looks at all arms and edges
 _NOBODY = -1
 
@@ -93,7 +94,9 @@ def _is_worth_it(own: float, worth: float, number: float) -> bool:
 
 
 @kernel
-def _list_guides(sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float) -> int:
+def _list_guides(
+    evidence: Evidence, book: Book, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float
+) -> int:
     """List the arms whose pull is worth it, the most for its gap first; return how many."""
     n_arms = looks.guide.size
     for arm in range(n_arms):
@@ -103,7 +106,7 @@ def _list_guides(sets: triage.State, sampler: Sampler, looks: Looks, graph: Grap
     n = 0
     for arm in range(n_arms):
         own = _gap(sampler, least, arm)
-        if (sampler.inside[arm] > 0) | (sets.status[arm] == CONFIRMED) | (sets.counts[arm] == 0):
+        if (sampler.inside[arm] > 0) | (book.status[arm] == CONFIRMED) | (settled_count(evidence, arm) == 0):
             continue
         if 2.0 * own >= looks.sums[0, n_arms]:
             continue
@@ -132,13 +135,17 @@ def _follow(looks: Looks, arm: int, other: int) -> None:
 
 
 @kernel
-def _choose_guides(sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float) -> None:
+def _choose_guides(
+    evidence: Evidence, book: Book, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float
+) -> None:
     """Give each arm that is sought the best guide that is still worth it for those without one."""
     mark = sampler.mark
     for arm in range(looks.guide.size):
         looks.guide[arm] = _NOBODY
-        looks.sought[arm] = (sets.status[arm] == ACTIVE) & (sampler.looked[arm] != mark) & (sets.counts[arm] > 0)
-    for i in range(_list_guides(sets, sampler, looks, graph, least)):
+        looks.sought[arm] = (
+            (book.status[arm] == ACTIVE) & (sampler.looked[arm] != mark) & (settled_count(evidence, arm) > 0)
+        )
+    for i in range(_list_guides(evidence, book, sampler, looks, graph, least)):
         arm = sampler.chosen[i]
         worth, number = 0.0, 0.0
         for other in range(graph.start[arm], graph.stop[arm]):
@@ -157,20 +164,20 @@ def _choose_guides(sets: triage.State, sampler: Sampler, looks: Looks, graph: Gr
 
 
 @kernel
-def _offer(sets: triage.State, sampler: Sampler, looks: Looks, arm: int) -> float:
+def _offer(book: Book, sampler: Sampler, looks: Looks, arm: int) -> float:
     """Return the price of an arm if a look at it waits and is still wanted."""
-    wanted = (looks.waits[arm] > 0) & (sets.status[arm] == ACTIVE) & (sampler.looked[arm] != sampler.mark)
+    wanted = (looks.waits[arm] > 0) & (book.status[arm] == ACTIVE) & (sampler.looked[arm] != sampler.mark)
     return looks.price[arm] if wanted else 0.0
 
 
 @kernel
-def _pull(sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float, guide: int) -> bool:
+def _pull(book: Book, sampler: Sampler, looks: Looks, graph: GraphArrays, least: float, guide: int) -> bool:
     """Make all waiting looks that the guide shows, if they pay for it."""
     total = 0.0
     for other in range(graph.start[guide], graph.stop[guide]):
-        total += _offer(sets, sampler, looks, other)
+        total += _offer(book, sampler, looks, other)
     for e in range(graph.indptr[guide], graph.indptr[guide + 1]):
-        total += _offer(sets, sampler, looks, graph.indices[e])
+        total += _offer(book, sampler, looks, graph.indices[e])
     if total * (1.0 + _SLACK) < _gap(sampler, least, guide):
         return False
     for other in range(graph.start[guide], graph.stop[guide]):
@@ -194,7 +201,8 @@ def _wait(looks: Looks, arm: int, number: int) -> bool:
 
 @kernel
 def _replace(
-    sets: triage.State,
+    evidence: Evidence,
+    book: Book,
     sampler: Sampler,
     looks: Looks,
     graph: GraphArrays,
@@ -206,10 +214,10 @@ def _replace(
     """Let the first n arms of `outside` wait, be shown or be played; incumbents take the free slots."""
     if number >= looks.resume:
         looks.resume = number + looks.pause + number // _CHOICE_SHARE
-        _choose_guides(sets, sampler, looks, graph, least)
+        _choose_guides(evidence, book, sampler, looks, graph, least)
     place = 0
     for i in range(arms.size):
-        if sampler.looked[arms[i]] == sampler.mark or sets.status[arms[i]] == CONFIRMED:
+        if sampler.looked[arms[i]] == sampler.mark or book.status[arms[i]] == CONFIRMED:
             arms[place] = arms[i]
             looks.inside[arms[i]] = 1
             place += 1
@@ -223,7 +231,7 @@ def _replace(
             if looks.inside[guide] > 0:
                 continue
             waits = _wait(looks, arm, number)
-            if _pull(sets, sampler, looks, graph, least, guide):
+            if _pull(book, sampler, looks, graph, least, guide):
                 arm = guide
             elif waits:
                 continue
@@ -248,13 +256,19 @@ def _replace(
 
 @kernel
 def share_looks(
-    sets: triage.State, sampler: Sampler, looks: Looks, graph: GraphArrays, number: int, arms: NDArray[np.int64]
+    evidence: Evidence,
+    book: Book,
+    sampler: Sampler,
+    looks: Looks,
+    graph: GraphArrays,
+    number: int,
+    arms: NDArray[np.int64],
 ) -> None:
     """Change the proposal in `arms`: looks at arms that the incumbents do not reveal wait, or are made by a guide.
 
-    Guides are chosen anew when a 16th of all rounds has passed, and less often if there are very many arms.
+    Guides are chosen again when a 16th of all rounds has passed, and less often if there are very many arms.
     """
-    n, confirmed = 0, sets.n_confirmed
+    n, confirmed = 0, book.everyone.n_confirmed
     for i in range(confirmed, arms.size):
         if sampler.looked[arms[i]] != sampler.mark:
             looks.outside[n] = arms[i]
@@ -263,5 +277,5 @@ def share_looks(
     if n > 0:
         least = sampler.least_mean
         for i in range(confirmed):
-            least = min(least, sampler.means[sets.confirmed[i]])
-        _replace(sets, sampler, looks, graph, number, n, least, arms)
+            least = min(least, sampler.means[book.everyone.confirmed[i]])
+        _replace(evidence, book, sampler, looks, graph, number, n, least, arms)
