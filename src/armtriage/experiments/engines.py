@@ -21,7 +21,7 @@ from armtriage._arguments import check_choice, check_count
 from armtriage.catalogue import INSTANCES
 from armtriage.errors import ExperimentError
 from armtriage.experiments.cells import Cell, Outcome, failure, play
-from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy
+from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.slate import SlatePolicy
 
 __all__ = ["ENGINES", "processors", "run"]
@@ -98,7 +98,7 @@ def _is_compiled(cell: Cell) -> bool:
     instance, policy = cell.environment.instance, cell.policy.policy
     if not isinstance(instance, str) or INSTANCES[instance] == "decisions":
         return False
-    return isinstance(policy, str) or issubclass(policy, CompiledPolicy | CompiledContextualPolicy | SlatePolicy)
+    return isinstance(policy, str) or issubclass(policy, CompiledContextualPolicy | SlatePolicy)
 
 
 def _in_threads(cells: Sequence[Cell], workers: int) -> _Played:

@@ -12,29 +12,17 @@ from numpy.typing import NDArray
 from armtriage.certificate import Sets, Slates, Tally, Watch
 from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
-from armtriage.environments.availability import eligible_in
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.jit import compiling_for
-from armtriage.kernels.random import replication_seed, row_of, stream
-from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy, OraclePolicy
+from armtriage.kernels.random import replication_seed, stream
+from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.contextual import ContextualPolicy
-from armtriage.policies.evidence import new_evidence, tally_of
+from armtriage.policies.evidence import tally_of
 from armtriage.policies.linear import LinearGuard
 from armtriage.policies.policy import Policy
 from armtriage.policies.slate import SlatePolicy
-from armtriage.simulation.loop import (
-    CrowdGame,
-    Desk,
-    Game,
-    LinearGame,
-    OracleGame,
-    linear_loop,
-    loop,
-    loop_among,
-    oracle_loop,
-    settle,
-)
-from armtriage.simulation.slates import SlateGame, eligible_loop, given_loop, heaviest_loop, slate_loop
+from armtriage.simulation.loop import Desk, LinearGame, linear_loop
+from armtriage.simulation.slates import SlateGame, eligible_loop, given_loop, guarded_loop, heaviest_loop, slate_loop
 from armtriage.triage import TriageLog
 
 __all__ = ["Player", "Run", "by_ask_and_tell", "player_for", "sleeps"]
@@ -128,15 +116,7 @@ def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> 
     if isinstance(policy, CompiledContextualPolicy) and policy.in_loop and _is_plain(environment):
         return _linear
     if isinstance(policy, SlatePolicy):
-        return _slates if _is_in_loop(policy, environment) else by_ask_and_tell
-    if sleeps(environment):
-        compiled = isinstance(policy, CompiledPolicy) and policy.among is not None and policy.decisions is None
-        return _among if compiled and type(environment) is StochasticEnvironment else by_ask_and_tell
-    if isinstance(policy, CompiledPolicy) and isinstance(environment, StochasticEnvironment | ReplayEnvironment):
-        if policy.in_loop:
-            return _compiled
-        if isinstance(policy, OraclePolicy) and isinstance(environment, StochasticEnvironment):
-            return _with_oracle if _asks_compiled_oracle(policy) else _by_oracle
+        return _slates if policy.in_simulation and _is_in_loop(policy, environment) else by_ask_and_tell
     return by_ask_and_tell
 
 
@@ -153,44 +133,10 @@ def _is_in_loop(policy: SlatePolicy, environment: Environment | LinearEnvironmen
     return isinstance(environment, kinds)
 
 
-def _asks_compiled_oracle(policy: OraclePolicy) -> bool:
-    """Whether all that a policy asks of its decision set are best decisions, and the set's oracle is compiled."""
-    assert policy.decisions is not None
-    return not getattr(policy.params(), "reveal", False) and has_compiled_oracle(policy.decisions)
-
-
 def _is_plain(environment: Environment | LinearEnvironment) -> bool:
     """Whether a linear environment answers as its own class does, and so may be looked up by compiled code."""
     asked = ("contexts", "means", "rewards", "regret")
     return all(getattr(type(environment), name, None) is getattr(LinearEnvironment, name) for name in asked)
-
-
-def _game(run: Run, replication: int, desk: Desk, closable: bool, stamps: int) -> Game:
-    policy, environment = run.policy, run.environment
-    assert isinstance(policy, CompiledPolicy)
-    assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
-    n_arms, counted = policy.n_arms, policy.n_arms if run.delta else 0
-    zero, one = policy.reward_range if policy.direction == "maximize" else policy.reward_range[::-1]
-    table = environment.table(policy.budget, run.horizon)
-    return Game(
-        policy.params(),
-        policy.new_state(),
-        policy.graph.arrays,
-        table,
-        desk,
-        np.array([run.luck(replication), environment.luck(replication)]),
-        np.zeros(stamps, np.int32),
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms),
-        np.zeros(counted, np.int64),
-        np.zeros(counted, np.int64),
-        np.zeros(counted),
-        np.zeros(counted),
-        plain=policy.graph.n_edges == n_arms,
-        closable=closable and table.kind != REPLAY and not counted,
-        zero=zero,
-        width=one - zero,
-    )
 
 
 def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: bool) -> SlateGame:
@@ -200,7 +146,7 @@ def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: boo
     n_arms, asleep = policy.n_arms, sleeps(environment)
     luck = environment.availability_luck(replication) if asleep else np.uint64(0)  # type: ignore[union-attr]
     table = environment.table(policy.budget, run.horizon)
-    evidence = new_evidence(n_arms, coin=policy.throws_coins)
+    evidence = policy.new_evidence()
     return SlateGame(
         policy.params(),
         evidence,
@@ -216,7 +162,7 @@ def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: boo
         plain=policy.graph.n_edges == n_arms,
         sleepers=policy.sleepers_seen,
         counted=counted,
-        closable=policy.in_loop and not asleep and table.kind != REPLAY and not counted,
+        closable=not asleep and table.kind != REPLAY and not counted,
     )
 
 
@@ -233,18 +179,18 @@ def _slates(run: Run, replication: int, track: Track) -> Played:
         play = slate_loop(kernels, game.layout)
     else:
         assert policy.decisions is not None
-        oracle = compiled_oracle(policy.decisions, policy._offset) if has_compiled_oracle(policy.decisions) else None
+        # Where looks are shared, other questions are asked than for a best decision.
+        alone = has_compiled_oracle(policy.decisions) and not getattr(policy.params(), "reveal", False)
+        oracle = compiled_oracle(policy.decisions, policy._offset) if alone else None
         game = _slate_game(run, replication, desk, oracle and oracle.record, watch is not None)
         if oracle is not None:
-            play, effort = heaviest_loop(kernels, oracle.best, game.layout), 1 + policy.n_arms // 8
+            loop = guarded_loop if kernels.weigh is None else heaviest_loop
+            play, effort = loop(kernels, oracle.best, game.layout), 1 + policy.n_arms // 8
         else:
             play, effort = given_loop(kernels, game.layout), policy.n_arms
 
     def ask_oracle(number: int) -> None:
-        weights = policy.weights(game.params, game.evidence, game.own, game.request, number)
-        assert policy.decisions is not None
-        arms = policy.decisions.maximise(weights, (), np.empty(0, np.int64))
-        assert arms is not None
+        arms = policy.decision_of_set(game.params, game.evidence, game.own, game.request, number)
         desk.size = arms.size
         desk.arms[: arms.size], desk.arms[arms.size :] = arms, -1
 
@@ -267,65 +213,7 @@ def _slates(run: Run, replication: int, track: Track) -> Played:
     run.in_chunks(replication, desk, go, track, run.horizon, effort)
     if policy.in_loop:
         desk.decisions.sort(axis=-1)
-    return desk, None
-
-
-def _compiled(run: Run, replication: int, track: Track) -> Played:
-    """Play in compiled code."""
-    policy, desk, watch = run.policy, run.desk(), run.watch()
-    assert isinstance(policy, CompiledPolicy)
-    game = _game(run, replication, desk, True, policy.n_arms)
-    play = loop(policy.kernels, game.layout)
-
-    def go(first: int, stop: int) -> None:
-        play(game.handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop))))
-        if watch is not None:
-            run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums, game.between))
-
-    run.in_chunks(replication, desk, go, track, run.horizon)
-    desk.decisions.sort(axis=-1)
-    return desk, policy.triage_log(game.state)
-
-
-def _by_oracle(run: Run, replication: int, track: Track) -> Played:
-    """Play with an oracle that chooses, and kernels that weigh and learn."""
-    policy, desk, watch = run.policy, run.desk(), run.watch()
-    assert isinstance(policy, OraclePolicy)
-    # With a stamp too many no decision counts as that of all arms, after which there would be no other.
-    game, luck = _game(run, replication, desk, False, policy.n_arms + 1), run.luck(replication)
-    play, points = settle(policy.kernels, game.layout), set(run.points.tolist())
-
-    def go(first: int, stop: int) -> None:
-        for number in range(first, stop):
-            arms = policy.choose(game.params, game.state, number, row_of(luck, number))
-            desk.size = arms.size
-            desk.arms[: arms.size], desk.arms[arms.size :] = arms, -1
-            play(game.handle, number + 1)
-            if watch is not None and number + 1 in points:
-                run.certify(watch, desk, Tally(game.pulls, game.counts, game.sums, game.between))
-
-    run.in_chunks(replication, desk, go, track, run.horizon, policy.n_arms)
-    return desk, None
-
-
-def _with_oracle(run: Run, replication: int, track: Track) -> Played:
-    """Play over a decision set in compiled code, the oracle's included."""
-    policy, desk, watch = run.policy, run.desk(), run.watch()
-    assert isinstance(policy, OraclePolicy)
-    assert policy.decisions is not None
-    oracle = compiled_oracle(policy.decisions, policy._offset)
-    assert oracle is not None
-    inner = _game(run, replication, desk, True, policy.n_arms + 1)
-    game = OracleGame(inner, desk, oracle.record, np.zeros(policy.n_arms), closable=bool(inner.closable))
-    play = oracle_loop(policy.kernels, oracle.best, game.layout)
-
-    def go(first: int, stop: int) -> None:
-        play(game.handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop))))
-        if watch is not None:
-            run.certify(watch, desk, Tally(inner.pulls, inner.counts, inner.sums, inner.between))
-
-    run.in_chunks(replication, desk, go, track, run.horizon, 1 + policy.n_arms // 8)
-    return desk, None
+    return desk, None if sleeps(environment) else policy.triage_log(game.own)
 
 
 def _linear(run: Run, replication: int, track: Track) -> Played:
@@ -366,62 +254,12 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
     return desk, None
 
 
-def _among(run: Run, replication: int, track: Track) -> Played:
-    """Play among eligible arms, in compiled code from the first round on that not all arms are eligible in."""
-    policy, environment, desk, watch = run.policy.fresh(run.seed, replication), run.environment, run.desk(), run.watch()
-    assert isinstance(policy, CompiledPolicy)
-    assert isinstance(environment, StochasticEnvironment)
-    n_arms, table = policy.n_arms, environment.availability_table()
-    streams = np.array([environment.luck(replication), environment.availability_luck(replication)])
-    stamps, awake = np.zeros((2, n_arms), np.int32)
-    scratch, differ = np.zeros(n_arms, np.int64), 0
-    while differ < run.horizon and eligible_in(table, row_of(streams[1], differ), differ, scratch) == n_arms:
-        differ += 1
-    slowly, games = _by_hand(run, replication, policy, desk, watch), list[CrowdGame]()
-
-    def go(first: int, stop: int) -> None:
-        if first < differ:
-            slowly(first, min(stop, differ))
-            return
-        if not games:
-            # A policy that is asked and told switches to this with the first request that differs, too.
-            request, (zero, width) = policy._gather().request, policy._scale
-            games.append(
-                CrowdGame(
-                    request,
-                    environment.table(policy.budget),
-                    table,
-                    desk,
-                    streams,
-                    stamps,
-                    awake,
-                    scratch,
-                    np.zeros(n_arms),
-                    sleepers=policy.sleepers_seen,
-                    closable=False,
-                    zero=zero,
-                    width=width,
-                )
-            )
-        assert policy.among is not None
-        play = loop_among(policy.among, games[0].layout)
-        play(
-            games[0].handle, stop if watch is None else min(stop, int(run.points[run.points > first].min(initial=stop)))
-        )
-        if watch is not None:
-            run.certify(watch, desk, policy.tally, policy._exposures)
-
-    run.in_chunks(replication, desk, go, track, run.horizon)
-    return desk, None
-
-
 def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
     """Play as anybody would: ask, look up the rewards, tell."""
     desk, policy = run.desk(), run.policy.fresh(run.seed, replication)
     go = _by_hand(run, replication, policy, desk, run.watch())
     run.in_chunks(replication, desk, go, track, run.horizon, _FIRST_CHUNK)
-    logs = isinstance(policy, CompiledPolicy) and not sleeps(run.environment)
-    return desk, policy.triage_log() if isinstance(policy, CompiledPolicy) and logs else None
+    return desk, policy.triage_log() if isinstance(policy, SlatePolicy) and not sleeps(run.environment) else None
 
 
 def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watch | None) -> Callable[[int, int], None]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from armtriage._arguments import LONGEST, check_count, check_probability
 from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment
 from armtriage.kernels.random import check_seed
-from armtriage.policies.compiled import CompiledContextualPolicy, CompiledPolicy
+from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.linear import LinearGuard
 from armtriage.policies.policy import Policy
@@ -242,7 +242,7 @@ def _warn_slow(policy: Policy, environment: Environment | LinearEnvironment) -> 
     if kinds not in _SLOW_SAID:
         _SLOW_SAID.add(kinds)
         whole = isinstance(policy, CompiledContextualPolicy) and policy.in_loop
-        slow = kinds[isinstance(policy, CompiledPolicy | SlatePolicy) or whole]
+        slow = kinds[(isinstance(policy, SlatePolicy) and policy.in_simulation) or whole]
         warnings.warn(
             f"{slow.__name__} is not compiled, so simulate goes through ask and tell: right, but much slower",
             stacklevel=4,

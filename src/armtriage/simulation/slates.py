@@ -19,12 +19,12 @@ from armtriage.kernels.jit import Opener, bind, inlined, kernel
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.evidence import TOLD, Evidence, record
-from armtriage.policies.guard.over_decisions import answer
-from armtriage.policies.request import ALL, SOME, Request, begin, expose, list_candidates
-from armtriage.policies.slate import Kernels, decide, learn, name_of, weigh
+from armtriage.policies.guard.over_decisions import answer, guarded_choice
+from armtriage.policies.request import ALL, SOME, Request, begin, expose, list_candidates, luck_of
+from armtriage.policies.slate import Kernels, decide, learn, name_of, settle_nothing, settled, weigh
 from armtriage.simulation.loop import Desk, play_rounds
 
-__all__ = ["SlateGame", "eligible_loop", "given_loop", "heaviest_loop", "slate_loop"]
+__all__ = ["SlateGame", "eligible_loop", "given_loop", "guarded_loop", "heaviest_loop", "slate_loop"]
 
 _MARKS = 2**31 - 2
 
@@ -51,6 +51,11 @@ class SlateGame(Record):
 
 def finish(game: Any, number: int) -> None:
     """Stand for the rest of a round, which `bind` puts here."""
+    raise NotImplementedError
+
+
+def pick(*arguments: Any) -> int:
+    """Stand for the choice of a guard over a decision set, which `bind` puts here."""
     raise NotImplementedError
 
 
@@ -108,6 +113,7 @@ def _finish(game: SlateGame, number: int) -> None:
     game.desk.lost = judge(game, number)
     record(evidence, request.stream, number, seen[:n], rewards[:n])
     learn(game.params, evidence, game.own, request, seen[:n], rewards[:n], TOLD)
+    settled(game.params, evidence, game.own, request, seen[:n])
 
 
 @inlined
@@ -148,6 +154,18 @@ def _heaviest_round(game: SlateGame, number: int) -> bool:
     return False
 
 
+def _guarded_round(game: SlateGame, number: int) -> bool:
+    """Play what a guard over a decision set admits, by an oracle that is compiled, too; True if that is certain."""
+    request = game.request
+    begin(request, number, ALL, game.evidence.n_arms)
+    n = pick(game.params, game.own, game.graph, number, luck_of(request), game.found, game.scratch, request.arms)
+    request.size = n if n >= 0 else -1 - n
+    for i in range(request.size, request.arms.size):
+        request.arms[i] = -1
+    finish(game, number)
+    return n < 0
+
+
 def _given_round(game: SlateGame, number: int) -> bool:
     """Play the decision that is on the desk already."""
     begin(game.request, number, ALL, game.evidence.n_arms)
@@ -161,7 +179,7 @@ def _loop(
 ) -> Callable[..., None]:
     """Return the loop over rounds that are begun in one way, compiled and kept on disk under the policy's name."""
     name = f"{name}_{name_of(kernels)}"
-    rest = bind(_finish, f"finish_{name}", learn=kernels.learn, judge=loss)
+    rest = bind(_finish, f"finish_{name}", learn=kernels.learn, judge=loss, settled=kernels.settled or settle_nothing)
     one = bind(turn, f"turn_{name}", finish=rest, **names)
     return bind(play_rounds, f"play_{name}", open_game=Opener(kind), turn=one)
 
@@ -185,6 +203,15 @@ def heaviest_loop(kernels: Kernels, best: Any, kind: RecordLayout) -> Callable[.
     """Return the loop over a decision set, with the oracle `best` of its family."""
     name = f"heaviest_{best.__name__}"
     return _loop(name, kernels, kind, _heaviest_round, _among_all, weigh=kernels.weigh, answer=best)
+
+
+@cache
+def guarded_loop(kernels: Kernels, best: Any, kind: RecordLayout) -> Callable[..., None]:
+    """Return the loop of a guard over a decision set, with the oracle `best` of its family."""
+    name = f"guarded_{best.__name__}"
+    return _loop(
+        name, kernels, kind, _guarded_round, _among_all, pick=bind(guarded_choice, f"pick_{name}", answer=best)
+    )
 
 
 @cache

@@ -220,14 +220,14 @@ def mask_of(n_arms: int, arms: Ints) -> Mask:
 def least_of(policy: Any) -> int:
     """Return a policy's N, the observations that every active arm, or decision, has."""
     core = getattr(policy, "_core", None)
-    return int(policy._state.least if core is None else core.least[0])
+    return int(policy._own.sets.least if core is None else core.least[0])
 
 
 def intervals_of(policy: Any) -> tuple[Floats, Floats]:
     """Return the lower and upper ends of the intervals that a policy goes by."""
     core = getattr(policy, "_core", None)
-    known = policy._state if core is None else core.evidence
-    return known.lower, known.upper
+    known = policy._evidence if core is None else core.evidence
+    return known.lower[: policy.n_arms], known.upper[: policy.n_arms]
 
 
 def active_decisions(policy: Any) -> Mask:
