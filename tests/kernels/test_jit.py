@@ -28,30 +28,34 @@ OWN_POLICY = """
 import numba, numpy as np
 from armtriage import FeedbackGraph, StochasticEnvironment, simulate
 from armtriage.kernels.record import Record
-from armtriage.policies.compiled import CompiledPolicy, Kernels
+from armtriage.policies.slate import Kernels, SlatePolicy
 
 class Params(Record, frozen=True):
     first: int
 
-class State(Record):
+class Own(Record):
     nothing: np.ndarray
 
 @numba.njit(nogil=True)
-def select(params, state, graph, number, luck, arms):
-    for i in range(arms.size):
-        arms[i] = FIRST + i
+def choose(params, evidence, own, request):
+    for i in range(request.size):
+        request.arms[i] = FIRST + i
     return False
 
 @numba.njit(nogil=True)
-def update(params, state, graph, number, luck, seen, rewards, n, scheduled):
+def learn(params, evidence, own, request, seen, rewards, event):
     pass
 
-class Fixed(CompiledPolicy):
-    kernels = Kernels(select, update)
+@numba.njit(nogil=True)
+def believe(params, evidence, own, request):
+    pass
+
+class Fixed(SlatePolicy):
+    kernels = Kernels(choose, learn, believe)
     def params(self):
         return Params(0)
-    def new_state(self):
-        return State(np.zeros(1))
+    def new_own(self, evidence):
+        return Own(np.zeros(1))
 """
 RUN = """
 import own

@@ -152,8 +152,8 @@ def test_a_new_arm_starts_from_what_the_others_taught() -> None:
     policy.add_arms(3)
     visit = policy.ask()
     policy.tell(visit, np.zeros(visit.arms.size))
-    rows = policy._gather().rows
-    assert rows.prior_losses > 4 * rows.prior_wins
+    sampler = policy._own.sampler
+    assert sampler.prior_losses > 4 * sampler.prior_wins
     again: Any = GuardedThompson.from_bytes(policy.to_bytes())
     assert again.digest() == policy.digest()
     assert [again.ask().arms.tolist() for _ in range(5)] == [policy.ask().arms.tolist() for _ in range(5)]

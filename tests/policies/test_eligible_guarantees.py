@@ -44,17 +44,11 @@ def bound(n_arms: int, budget: int, horizon: int) -> float:
     return n_arms + 8.8 * math.sqrt(b * n_arms * budget * horizon)
 
 
-def crowd_after(policy: Policy, env: StochasticEnvironment, horizon: int) -> tuple[Policy, Any]:
-    """Simulate, and return the copy of the policy that was played, and the trace."""
-    made: list[Policy] = []
-
-    def fresh(*given: Any) -> Policy:
-        made.append(type(policy).fresh(policy, *given))
-        return made[-1]
-
-    vars(policy)["fresh"] = fresh
-    trace = simulate(policy, env, horizon=horizon, certificate=DELTA, checkpoints=20)
-    return made[0], trace
+def play(policy: Policy, env: StochasticEnvironment, horizon: int) -> None:
+    """Ask and tell."""
+    for t in range(horizon):
+        decision = policy.ask(eligible=env.eligible(t))
+        policy.tell(decision, env.rewards(t, decision.revealed))
 
 
 def wrong(policy: Policy, env: StochasticEnvironment, horizon: int) -> int:
@@ -75,13 +69,13 @@ def check_regime(name: str, horizon: int, runs: int) -> tuple[int, int, int]:
         for kind in (CombinatorialElimination, GuardedThompson):
             env = contest()["world"](regime, run, horizon)
             policy = kind(regime.graph, 6, delta=DELTA, seed=run, sleepers_seen=regime.sleepers_seen)
+            trace = simulate(policy, env, horizon=horizon, certificate=DELTA, checkpoints=20)
             if env.availability is None:
-                trace = simulate(policy, env, horizon=horizon, certificate=DELTA, checkpoints=20)
                 assert trace.triage is not None
                 best = np.isin(trace.triage[0].arms, np.argsort(-env.means)[:6])
                 bad += bool(np.any(trace.triage[0].confirmed != best))
             else:
-                policy, trace = crowd_after(policy, env, horizon)
+                play(policy, env, horizon)
                 bad += wrong(policy, env, horizon) > 0
             low += bool(np.any(trace.certificate < trace.regret - 1e-9))
             factor = 2.0 if kind is GuardedThompson else 1.0
@@ -220,17 +214,17 @@ def test_a_tournament_offered_sink_first_needs_a_pick_for_every_arm() -> None:
 
 def test_slots_that_are_left_are_filled_by_upper_bound() -> None:
     """Nine arms known to be at 1, two unknown ones, and a hundred known to be at 0; ten slots."""
-    policy = CombinatorialElimination(111, 10, seed=7)
-    rows = policy._gather().rows
-    rows.lower[:9], rows.counts[:111] = 0.99, 100
-    rows.upper[11:111], rows.counts[9:11] = 0.01, 0
-    rows.counts[:9] = 1000
+    policy = CombinatorialElimination(112, 10, seed=7)
+    known = policy._evidence
+    known.lower[:9], known.counts[:111] = 0.99, 100
+    known.upper[11:111], known.counts[9:11] = 0.01, 0
+    known.counts[:9], known.due[:111] = 1000, 2000
     decision = policy.ask(eligible=range(111))
     best, means = 9.0, np.append(np.ones(9), np.zeros(102))
     assert {9, 10} <= set(decision.arms.tolist())
     assert best - means[decision.arms].sum() <= 2
     # The least observed ones would be a bad choice, in every such round.
-    least = np.argsort(rows.counts[:111], kind="stable")[:10]
+    least = np.argsort(known.counts[:111], kind="stable")[:10]
     assert best - means[least].sum() >= 8
 
 
@@ -249,9 +243,9 @@ def test_a_hostile_proposer_loses_no_more_than_twice_the_forced_rounds(patterns:
         decision = policy.ask(eligible=env.eligible(t))
         policy.tell(decision, env.rewards(t, decision.revealed))
         lost += env.regret(decision.arms, t)
-        rows = policy._gather().rows
-        assert rows.spent <= rows.allowed
-        assert lost <= 2 * rows.forced_cost + 4
+        book = policy._book()
+        assert book.spent <= book.allowed
+        assert lost <= 2 * book.forced_cost + 4
     assert policy.account.forced_rounds > 300
     assert policy.certificate().regret_bound >= lost
 
@@ -285,7 +279,5 @@ def test_a_loaded_guard_has_the_budget_of_the_saved_one() -> None:
     loaded = Policy.from_bytes(policy.to_bytes())
     for both in (policy, loaded):
         both.ask(eligible=[0, 1, 2, 3])
-    assert loaded._crowd is not None
-    assert policy._crowd is not None
-    assert loaded._crowd.rows.cover == policy._crowd.rows.cover
+    assert loaded._book().cover == policy._book().cover
     assert loaded.digest() == policy.digest()

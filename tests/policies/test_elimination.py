@@ -487,7 +487,7 @@ def test_policy_is_saved_while_an_arm_waits_that_late_rewards_have_decided(tmp_p
             rewards = env.rewards(t - 9, other.open_decisions[0].revealed)
             policy.tell(t - 9, rewards)
             other.tell(t - 9, rewards)
-        if saved(policy)["layer.waiting"][[*policy.triage.confirmed, *policy.triage.eliminated]].any():
+        if saved(policy)["sets.layer.waiting"][[*policy.triage.confirmed, *policy.triage.eliminated]].any():
             saves += 1
             policy.save(tmp_path / "policy")
             policy = CombinatorialElimination.load(tmp_path / "policy")

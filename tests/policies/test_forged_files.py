@@ -213,13 +213,13 @@ def elimination() -> CombinatorialElimination:
 
 
 ELIMINATION = {
-    "an active arm far away": ("state.status", 0, 9, "status must lie between 0 and 2"),
-    "an arm that was never observed": ("state.counts", 0, 77, "counts must be those of the tally"),
-    "a log of no arm": ("state.whole", 7, 10**9, "the number of decided arms must lie between 0 and 9"),
-    "a tally that is no number": ("tally.sums", 0, np.nan, "sums must lie between 0 and"),
-    "a negative tally": ("tally.pulls", 0, -1, "pulls must lie between 0 and 21"),
+    "an active arm far away": ("state.sets.status", 0, 9, "status must lie between 0 and 2"),
+    "an arm that was never observed": ("evidence.counts", 0, 77, "counts must lie between 0 and 21"),
+    "a log of no arm": ("state.sets.whole", 7, 10**9, "the number of decided arms must lie between 0 and 9"),
+    "a tally that is no number": ("evidence.sums", 0, np.nan, "sums must lie between 0 and"),
+    "a negative tally": ("evidence.pulls", 0, -1, "pulls must lie between 0 and 21"),
     "a decision that was never asked": ("open.numbers", 0, 500, "numbers of open decisions must lie between 0 and 20"),
-    "an interval that is none": ("state.lower", 0, 2.0, "lower must lie between 0 and 1"),
+    "an interval that is none": ("evidence.lower", 0, 2.0, "lower must lie between 0 and 1"),
 }
 
 
@@ -359,7 +359,7 @@ def test_what_follows_from_facts_is_computed_anew(path: Path) -> None:
         policy.tell(decision, np.full(decision.revealed.size, 0.5))
     policy.save(path)
     header, arrays = read_archive(path)
-    more = {"state.guard.sets.active": np.full(6, 10**11), "state.sampler.incumbents": np.full(2, -7)}
+    more = {"state.book.everyone.open": np.full(6, 10**11), "state.sampler.incumbents": np.full(2, -7)}
     write_archive(path, header, arrays | more)
     loaded = GuardedThompson.load(path)
     assert [loaded.ask().arms.tolist() for _ in range(20)] == [policy.ask().arms.tolist() for _ in range(20)]

@@ -201,9 +201,9 @@ class Eliminating(Sorting):
         super().check()
         inside = counters(self.policy)
         assert inside["underway"] == self.pending.sum()
-        tries = (self.counts + self.policy._state.credit)[self.policy.triage.active]
+        tries = (self.counts + self.policy._evidence.credit[: self.policy.n_arms])[self.policy.triage.active]
         assert inside["lagging"] == np.count_nonzero(tries == inside["least"])
-        layer = self.policy._state.layer
+        layer = self.policy._own.sets.layer
         waiting = layer.waiting
         blocks = np.add.reduceat(waiting, np.arange(0, self.policy.n_arms, 256), dtype=np.int64)
         assert inside["waiting"] == waiting.sum()
@@ -212,9 +212,9 @@ class Eliminating(Sorting):
 
 def counters(policy: Any) -> dict[str, int]:
     """The numbers that elimination keeps up instead of counting: the only private state that this file reads."""
-    state = policy._state
-    inside = {"underway": state.underway, "lagging": state.n_lagging, "least": state.least}
-    return inside | {"waiting": state.layer.n_waiting}
+    sets = policy._own.sets
+    inside = {"underway": sets.underway, "lagging": sets.n_lagging, "least": sets.least}
+    return inside | {"waiting": sets.layer.n_waiting}
 
 
 class Fact(NamedTuple):

@@ -193,7 +193,7 @@ def test_a_copy_is_taken_between_two_calls() -> None:
         other = pickle.loads(pickle.dumps(policy))
         # Every pull has been asked: no copy stands between the two.
         assert other.tally.pulls.sum() == other.budget * other._asked
-        assert other._guard().sets.counts[: other.n_arms].tolist() == other.tally.counts.tolist()
+        assert other._evidence.counts[: other.n_arms].tolist() == other.tally.counts.tolist()
 
     while_others_play(policy, look, 50)
 

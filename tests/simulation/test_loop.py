@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from armtriage import FeedbackGraph, LinearEnvironment, ReplayEnvironment, StochasticEnvironment, simulate
-from armtriage.simulation.loop import linear_loop, loop
+from armtriage.simulation.loop import linear_loop
+from armtriage.simulation.slates import slate_loop
 from conftest import POLICIES, PROBLEMS, SIMPLE, with_face
 
 COMPILED = [name for name in with_face("arms", SIMPLE) if POLICIES[name].in_loop]
@@ -23,7 +24,7 @@ def test_loop_is_compiled_once_for_all_problems(name: str) -> None:
         FeedbackGraph.erdos_renyi(90, 0.9, seed=1),
         FeedbackGraph.from_edges(7, []),
     ]
-    before = loop.cache_info().misses
+    before = slate_loop.cache_info().misses
     for graph in graphs:
         policy = POLICIES[name].make(graph=graph, budget=min(2, graph.n_arms))
         groups, means = np.zeros(graph.n_arms, int), np.full(graph.n_arms, 0.5)
@@ -33,16 +34,16 @@ def test_loop_is_compiled_once_for_all_problems(name: str) -> None:
             ReplayEnvironment(np.ones((30, graph.n_arms)), graph),
         ):
             simulate(policy, env, horizon=30, replications=2, record_decisions=graph.n_arms < 10)
-    assert loop.cache_info().misses <= before + 1
+    assert slate_loop.cache_info().misses <= before + 1
 
 
 @pytest.mark.parametrize("name", [name for name in with_face("arms") if name.startswith(("tight", "paper", "Guarded"))])
 def test_loop_is_compiled_once_for_all_variants(name: str) -> None:
-    before = loop.cache_info().misses
+    before = slate_loop.cache_info().misses
     kind, env = POLICIES[name].kind, PROBLEMS["arms"].environment
     for policy in (kind(env.graph, 3), POLICIES[name].make(reward_range=(-1, 3))):
         simulate(policy, env, horizon=30)
-    assert loop.cache_info().misses <= before + 1
+    assert slate_loop.cache_info().misses <= before + 1
 
 
 @pytest.mark.parametrize("name", with_face("contexts", SIMPLE))

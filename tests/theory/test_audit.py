@@ -17,6 +17,7 @@ from armtriage import (
     CombinatorialUCB,
     CombUCB1,
     ConstrainedElimination,
+    Decision,
     FeedbackGraph,
     HierarchicalElimination,
     LinearEnvironment,
@@ -36,6 +37,7 @@ from armtriage.policies.constrained.by_oracle import ELIMINATED as OUT
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED, count_lagging
 from armtriage.policies.linear.hierarchical import ELIMINATED as DROPPED
 from armtriage.policies.linear.hierarchical import OPEN
+from armtriage.policies.rewards import Told
 from armtriage.theory import Audit, audit
 from armtriage.theory.audit import clopper_pearson
 from armtriage.theory.audit.constrained import ListedWatch, OracleWatch
@@ -274,14 +276,14 @@ LINED = [0.9, 0.8, 0.5, 0.4, 0.1, 0.0]
 
 def decide(policy: CombinatorialElimination, arm: int, status: int) -> None:
     """Move an arm to another set, whatever the rule says."""
-    state = policy._state
+    state = policy._own.sets
     state.status[arm] = status
     active, confirmed = (np.flatnonzero(state.status == kind) for kind in (ACTIVE, CONFIRMED))
     state.active[: active.size], state.n_active = active, active.size
     state.confirmed[: confirmed.size], state.n_confirmed = confirmed, confirmed.size
     # The log has room for one entry per arm.
     state.dirty, state.n_logged = 1, 0
-    count_lagging(state)
+    count_lagging(policy._evidence, state)
 
 
 class Moving(CombinatorialElimination):
@@ -289,11 +291,12 @@ class Moving(CombinatorialElimination):
 
     arm, status, moves = 0, ELIMINATED, 1
 
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        super()._update(number, arms, rewards)
-        if number == 5:
+    def _send(self, told: Told, mode: int) -> int:
+        found = super()._send(told, mode)
+        if told.number == 5:
             for arm in range(self.arm, self.arm + self.moves):
                 decide(self, arm, self.status)
+        return found
 
 
 class EliminatesBest(Moving):
@@ -311,9 +314,12 @@ class ConfirmsMore(Moving):
 class Repeats(CombinatorialElimination):
     """Always plays the first arms."""
 
-    def _select(self, number: int) -> np.ndarray:
-        super()._select(number)
-        return np.arange(self.budget)
+    def _ask_all(self, given: Any = None) -> Decision:
+        return self._ask_slowly(None, given)
+
+    def _chosen(self, number: int, among: Any) -> tuple[np.ndarray, None]:
+        super()._chosen(number, among)
+        return np.arange(self.budget), None
 
 
 Expected = tuple[str, int, tuple[int, ...]]
@@ -370,10 +376,11 @@ def test_what_exceeds_a_bound_is_found(
 class Late(CombinatorialElimination):
     """Never decides anything, so that it goes on losing."""
 
-    def _update(self, number: int, arms: np.ndarray, rewards: np.ndarray) -> None:
-        super()._update(number, arms, rewards)
+    def _send(self, told: Told, mode: int) -> int:
+        found = super()._send(told, mode)
         for arm in range(self.n_arms):
             decide(self, arm, ACTIVE)
+        return found
 
 
 def test_who_never_decides_is_found_by_distances_and_losses() -> None:

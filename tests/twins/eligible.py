@@ -15,10 +15,12 @@ import numpy as np
 
 from armtriage import FeedbackGraph
 from armtriage.policies.slate import SlatePolicy
-from twins import reveals_of
+from twins import elimination, reveals_of
 from twins.elimination import bounds
 from twins.index import kl_index
 from twins.sampling import Luck, Posterior, fitted, posterior
+
+SLACK = 1e-9
 
 
 @dataclass
@@ -77,6 +79,7 @@ class Crowd:
         budget: int,
         *,
         seed: int,
+        replication: int = 0,
         delta: float = 0.01,
         interval: str | None = None,
         horizon: int | None = None,
@@ -87,7 +90,8 @@ class Crowd:
         self.learned, self.coin, self.next_fit = prior == "learned", fractional == "coin", 1
         self.fractional = False
         self.prior = (1.0, 1.0) if isinstance(prior, str) else prior
-        self.first, self.S, self.luck, self.delta, self.horizon = graph.n_arms, budget, Luck(seed, 0), delta, horizon
+        self.first, self.S, self.luck, self.delta = graph.n_arms, budget, Luck(seed, replication), delta
+        self.horizon = horizon
         self.interval = interval or self.interval
         self.sleepers_seen, self.extra, self.failures = sleepers_seen, 0, 0
         self.rows = [Row(float(graph.n_arms)) for _ in range(graph.n_arms)]
@@ -159,7 +163,7 @@ class Crowd:
             row.rewards.append(reward)
             row.total += reward
             row.pending -= 1
-            if self.interval is not None and row.count >= row.due and (row.count >= 128 or row.count % 4 == 0):
+            if self.interval is not None and self.is_due(row):
                 row.due = row.count + 1 + row.count // 32
                 self.renew(row)
         for a in missing:
@@ -167,6 +171,10 @@ class Crowd:
             row.pending -= 1
             row.missed += 1
             row.credit += 1 + (row.missed - 8) // 2 if row.missed >= 8 else 0
+
+    def is_due(self, row: Row) -> bool:
+        """Whether an interval is computed again: for few rewards, only for every fourth."""
+        return row.count >= row.due and (row.count >= 128 or row.count % 4 == 0)
 
     def renew(self, row: Row) -> None:
         assert self.interval is not None
@@ -190,36 +198,7 @@ class Crowd:
         row = self.rows[a]
         return row.posterior(self.prior, self.weak).draw(float(self.luck.uniforms(number, a, 1)[0]))
 
-    def differs(self, policy: Any) -> str | None:
-        if isinstance(policy, SlatePolicy):
-            return self.knows_less(policy)
-        held = policy._crowd.rows
-        exact = (
-            "learned",
-            "gained",
-            "wins",
-            "told_between",
-            "unheard",
-            "pending",
-            "missed",
-            "credit",
-            "pulls",
-            "exposures",
-        )
-        close = ("lower", "upper", "divisors") if self.interval is not None else ("divisors",)
-        for a, row in enumerate(self.rows):
-            if (held.counts[a], held.sums[a]) != (row.count, row.total):
-                return f"{held.counts[a], held.sums[a]} instead of {row.count, row.total} for arm {a}"
-            for name in exact:
-                if getattr(held, name)[a] != getattr(row, name):
-                    return f"{name} {getattr(held, name)[a]} instead of {getattr(row, name)} for arm {a}"
-            for name in close:
-                mine = getattr(row, name.removesuffix("s"))
-                if abs(getattr(held, name)[a] - mine) > 1e-9 * max(1.0, mine):
-                    return f"{name} {getattr(held, name)[a]} instead of {mine} for arm {a}"
-        return None if held.failures == self.failures else "other failures"
-
-    def knows_less(self, policy: SlatePolicy) -> str | None:
+    def differs(self, policy: SlatePolicy) -> str | None:
         """What the evidence of a policy has that the rows have not."""
         held, tally, exposures = policy._evidence, policy.tally, policy._evidence.exposures + policy._evidence.rounds
         divisors = policy._roster.divisors()
@@ -237,7 +216,11 @@ class Crowd:
                     return f"{name} {one, two} instead of {mine, own} for arm {a}"
             if abs(divisors[a] - row.divisor) > 1e-9 * row.divisor:
                 return f"divisor {divisors[a]} instead of {row.divisor} for arm {a}"
-        return None
+            if self.interval is not None:
+                ends, mine = (held.lower[a], held.upper[a], held.divisors[a]), (row.lower, row.upper, row.divisor)
+                if not np.allclose(ends, mine, rtol=1e-9, atol=1e-9):
+                    return f"an interval of {ends} instead of {mine} for arm {a}"
+        return None if policy.interval_failures == self.failures else "other failures"
 
 
 class Index(Crowd):
@@ -294,11 +277,10 @@ class Random(Crowd):
         return self.best(among, lambda a: float(self.luck.uniforms(number, a, 1)[0]), self.S)
 
 
-class Elimination(Crowd):
-    """Confirmed arms, a greedy cover of the open ones that were tried least, then the largest upper ends."""
+class Sorted(Crowd):
+    """Arms that intervals sort: those that certainly belong to the best candidates, and those that may."""
 
     interval = "mixture"
-    learns_at_once = False
     decided = 0  # confirmed and eliminated arms in all rounds
 
     def triage(self, among: list[int]) -> tuple[list[int], list[int]]:
@@ -317,6 +299,7 @@ class Elimination(Crowd):
         return self.rows[a].upper
 
     def explore(self, confirmed: list[int], open_arms: list[int]) -> list[int]:
+        """Confirmed arms, a greedy cover of the open ones that were tried least, then the largest upper ends."""
         k, least = self.S - len(confirmed), min(self.rows[a].tries for a in open_arms)
         behind = {a for a in open_arms if self.rows[a].tries == least}
         waiting = behind.difference(*(self.reveals[c] for c in confirmed)) if not self.plain else set(behind)
@@ -328,14 +311,95 @@ class Elimination(Crowd):
         fill = self.best(set(open_arms) - set(picks), self.upper, k - len(picks))
         return confirmed + picks + fill
 
+
+class Elimination(Sorted):
+    """Among some arms a round by their intervals; among all, Algorithm 1 with sets that change layer by layer."""
+
+    learns_at_once = False
+
+    def __init__(self, graph: FeedbackGraph, budget: int, *, seed: int, **options: Any) -> None:
+        super().__init__(graph, budget, seed=seed, **options)
+        self.clock = 0
+        self.begin_again(graph)
+
+    def begin_again(self, graph: FeedbackGraph) -> None:
+        """Sort all arms from nothing but their intervals, as after any change of the arms."""
+        self.graph = graph
+        about: dict[str, Any] = {"delta": self.delta, "interval": self.interval, "horizon": self.horizon}
+        one = elimination.Elimination(graph, self.S, **about)
+        one.luck, one.clock = self.luck, self.clock
+        one.lower = [row.lower for row in self.rows]
+        one.upper = [row.upper for row in self.rows]
+        while len(one.active) > one.free():
+            left = len(one.active)
+            one.judge_reduced()
+            if len(one.active) == left:
+                break
+        self.all = one
+        one.N = min((row.count + row.credit for a, row in enumerate(self.rows) if a in one.active), default=0)
+
+    def add(self, count: int, graph: FeedbackGraph) -> None:
+        super().add(count, graph)
+        self.begin_again(graph)
+
+    def forget(self, arm: int) -> None:
+        super().forget(arm)
+        self.begin_again(self.graph)
+
+    def follow(self) -> None:
+        """Let the twin of all arms know what the rows know."""
+        one = self.all
+        for a, row in enumerate(self.rows):
+            one.seen[a], one.sums[a] = row.rewards, row.total
+            one.lower[a], one.upper[a], one.due[a] = row.lower, row.upper, row.due
+            one.schedule.counts[a], one.schedule.credit[a] = row.count, row.credit
+            one.schedule.pending[a] = row.pending
+        one.divisors = [row.divisor for row in self.rows]
+
+    def lead(self) -> None:
+        """Take back the intervals that it has computed."""
+        one = self.all
+        for a, row in enumerate(self.rows):
+            row.lower, row.upper, row.due = one.lower[a], one.upper[a], one.due[a]
+        self.failures += one.failures
+        one.failures = 0
+
     def choose(self, number: int, among: list[int], live: list[int]) -> list[int]:
+        self.clock = self.all.clock = number
+        if len(among) == len(self.rows):
+            self.follow()
+            return self.all.choose(number)
+        for a in among:
+            row = self.rows[a]
+            if row.count >= row.due:
+                row.due = row.count + 1 + row.count // 32
+                self.renew(row)
         confirmed, open_arms = self.triage(among)
         if len(confirmed) + len(open_arms) == self.S:
             return confirmed + open_arms
         return self.explore(confirmed, open_arms)
 
+    def count(self, among: list[int], arms: list[int], shown: list[int]) -> None:
+        super().count(among, arms, shown)
+        self.all.layer -= set(shown)
 
-class Guarded(Elimination):
+    def close(self, number: int, rewards: dict[int, float], taught: set[int], missing: list[int]) -> None:
+        super().close(number, rewards, taught, [])
+        self.sort()
+        super().close(number, {}, taught, missing)
+        if missing:
+            self.sort()
+
+    def is_due(self, row: Row) -> bool:
+        return False
+
+    def sort(self) -> None:
+        self.follow()
+        self.all.sort()
+        self.lead()
+
+
+class Guarded(Sorted):
     """Admits what a proposer wants while its budget lasts: Thompson sampling with free looks, or whoever is given."""
 
     def __init__(
@@ -344,6 +408,7 @@ class Guarded(Elimination):
         mode: str = "time",
         factor: float = 1.0,
         free_look: bool = True,
+        reveal: bool = True,
         proposer: Crowd | Callable[..., Any] | None = None,
         **options: Any,
     ) -> None:
@@ -351,11 +416,19 @@ class Guarded(Elimination):
         self.mode, self.factor, self.free_look, self.proposer = mode, factor, free_look, proposer
         self.learns_at_once = proposer.learns_at_once if isinstance(proposer, Crowd) else proposer is None
         self.gap, self.spent, self.allowed, self.total, self.forced_cost = 1.0, 0.0, 0.0, 0.0, 0.0
-        self.forced = self.resume = self.slots = self.offered_slots = 0
+        self.forced = self.second = self.resume = self.offered_slots = 0
         self.patterns: set[tuple[int, ...]] = set()
         self.covered: list[int] = []
-        self.cover = 0
+        self.cover = self.cover_among = 0
         self.largest = float(self.first)
+        self.layer, self.layer_size, self.layer_pulls, self.layer_price = -1, 0, 0, 0.0
+        self.wholes = self.renewed = self.rest = self.clock = 0
+        self.is_new = True
+        self.of_all = True
+        self.log: list[tuple[int, int, bool]] = []
+        self.view: tuple[list[int], list[int]] = [], list(range(len(self.rows)))
+        self.ends = [1.0] * len(self.rows)
+        self.looks = Looks(self) if reveal else None
 
     def note_gap(self, gap: float) -> None:
         self.gap = max(0.0, min(self.gap, gap))
@@ -364,47 +437,93 @@ class Guarded(Elimination):
         self.largest = max(self.largest, found := super().divisor())
         return found
 
-    def count(self, among: list[int], arms: list[int], shown: list[int]) -> None:
-        super().count(among, arms, shown)
-        self.slots += len(arms)
+    def add(self, count: int, graph: FeedbackGraph) -> None:
+        super().add(count, graph)
+        self.become_others()
+
+    def forget(self, arm: int) -> None:
+        super().forget(arm)
+        self.become_others()
+
+    def become_others(self) -> None:
+        self.is_new = True
+        self.log, self.view = [], ([], list(range(len(self.rows))))
+        self.ends = [1.0] * len(self.rows)
+        if self.looks is not None:
+            self.looks = Looks(self, self.looks.shared)
+        if len(self.rows) > self.S:
+            self.sort_all()
+
+    def sort_all(self) -> None:
+        """Sort all arms by the intervals of today, and log what is decided; arms may come back after a failure."""
+        confirmed, open_arms = self.view = self.triage(list(range(len(self.rows))))
+        self.ends = [row.upper for row in self.rows]
+        self.renewed, self.rest = 0, self.clock + len(self.rows) // (16 * self.S)
+        now = {a: a in confirmed for a in range(len(self.rows)) if a not in open_arms}
+        old = {a: certain for a, _, certain in self.log}
+        self.log = [entry for entry in self.log if now.get(entry[0]) == entry[2]]
+        self.log += [(a, self.clock + 1, certain) for a, certain in now.items() if old.get(a) != certain]
+
+    @property
+    def is_ripe(self) -> bool:
+        return self.clock >= self.rest and 32 * self.renewed >= max(len(self.view[1]), 1)
+
+    def renew(self, row: Row) -> None:
+        super().renew(row)
+        self.renewed += 1
+
+    def close(self, number: int, rewards: dict[int, float], taught: set[int], missing: list[int]) -> None:
+        super().close(number, rewards, taught, missing)
+        if self.of_all and len(self.rows) > self.S and self.is_ripe:
+            self.sort_all()
 
     def measure(self, live: list[int]) -> None:
-        """The greedy cover of all arms by degree, smaller arms first, if sleepers are seen; else their number."""
+        """The greedy cover of all arms by degree, smaller arms first; their number, where sleepers are not seen."""
         if self.covered == live:
             return
         self.covered, self.cover = live, len(live)
-        if self.sleepers_seen and not self.plain:
+        if not self.plain:
             waiting, self.cover = set(live), 0
             while waiting:
                 now = set(waiting)
                 waiting -= self.reveals[min(now, key=lambda a: (-len(self.reveals[a] & now), a))]
                 self.cover += 1
+        self.cover_among = self.cover if self.sleepers_seen else len(live)
 
-    def pay(self, number: int) -> None:
+    def pay(self, number: int, size: int, confirmed: list[int], open_arms: list[int]) -> None:
         if self.mode == "shadow":
-            self.allowed = self.factor * self.forced_cost + self.S
+            self.allowed = self.factor * self.forced_cost + size
             return
+        free = size - len(confirmed)
+        pulls = min(len(open_arms), self.cover) + free - 1
+        sets = self.wholes + len(self.patterns)
+        if sets > 1 or not self.of_all:
+            pulls = self.cover_among + min(sets, self.cover_among) * (size - 1)
         base = math.log(self.largest / self.delta) + math.log(2)
-        pulls = self.cover + min(len(self.patterns), self.cover) * (self.S - 1)
-        most = min(
-            self.S * (number + 1) // pulls,
-            8 * (base + math.log(number + 1) / 2) / self.gap**2 if self.gap > 0 else math.inf,
-        )
-        paid, n = 0.0, 0
-        while n <= most:
-            paid += min(1.0, 6 * math.sqrt((base + math.log(n) / 2) / (2 * n))) if n else 1.0
-            n += 1
-        self.allowed = max(self.allowed, self.factor * pulls * paid)
+        for _ in range(free):
+            if self.layer_pulls == self.layer_size:
+                if (self.layer + 1) * self.gap**2 > 8 * (base + math.log(number + 1) / 2):
+                    return
+                self.layer += 1
+                n = self.layer
+                self.layer_price = min(1.0, 6 * math.sqrt((base + math.log(n) / 2) / (2 * n))) if n else 1.0
+                self.layer_size, self.layer_pulls = pulls, 0
+            self.layer_pulls += 1
+            self.allowed += self.factor * self.layer_price
 
     def certificate(self, among: list[int], arms: list[int]) -> float:
         inside = sorted(self.rows[a].lower for a in arms)
-        outside = sorted((self.rows[a].upper for a in among if a not in arms), reverse=True)
+        outside = sorted((self.seen_upper(a) for a in among if a not in arms), reverse=True)
         return sum(max(0.0, high - low) for high, low in zip(outside, inside, strict=False))
 
-    def retrospective(self, known: list[tuple[Row, int, int]], slots: int) -> float:
-        """What `slots` pulls could have been at best, each arm at most as often as it was there, less what was sure."""
+    def seen_upper(self, a: int) -> float:
+        """The upper end by which an arm was sorted."""
+        return self.ends[a] if self.of_all else self.rows[a].upper
+
+    def retrospective(self, known: list[tuple[Row, int, int]]) -> float:
+        """What as many pulls could have been at best, each arm at most as often as it was there, less what was sure."""
         slopes = [(((e - m) * r.upper + m * r.lower) / e, e) for r, m, e in known if e > 0]
-        best, left = 0.0, slots
+        best, left = 0.0, sum(m for _, m, _ in known)
         for slope, e in sorted(slopes, reverse=True):
             best += min(left, e) * slope
             left -= min(left, e)
@@ -417,7 +536,7 @@ class Guarded(Elimination):
         self.offer(among, arms, 1)
         if spent > self.allowed:
             known = [(row, row.admitted, row.offered) for row in (*self.rows, *self.ghosts)]
-            spent = min(spent, self.retrospective(known, self.offered_slots))
+            spent = min(spent, self.retrospective(known))
         if spent <= self.allowed:
             self.spent = spent
         elif cost > 0:
@@ -438,61 +557,163 @@ class Guarded(Elimination):
         if (number + 1) % (64 + len(self.rows) // 64) == 0:
             known = [(r, r.pulls + (a in arms), r.exposures + (a in among)) for a, r in enumerate(self.rows)]
             known += [(row, row.pulls, row.exposures) for row in self.ghosts]
-            self.total = min(self.total, self.retrospective(known, self.slots + len(arms)))
+            self.total = min(self.total, self.retrospective(known))
         return arms
+
+    def mean(self, a: int) -> float:
+        return self.rows[a].posterior(self.prior, self.weak).mean
 
     def propose(self, number: int, confirmed: list[int], open_arms: list[int]) -> list[int]:
         k, looked, share, incumbents = self.S - len(confirmed), set[int](), 1.0, list[int]()
         if self.learned and number >= self.next_fit:
             self.next_fit = number + 1 + number // 2
             self.prior = fitted([(row.wins, row.losses, row.told_between) for row in self.rows], self.prior)
-        values = {a: self.rows[a].posterior(self.prior, self.weak).mean for a in open_arms}
+        values = {a: self.mean(a) for a in open_arms}
         if self.free_look:
             incumbents = self.best(open_arms, lambda a: values[a], k)
             looked = looked.union(*(self.reveals[a] for a in confirmed + incumbents))
             if self.learned:
-                share = min(1.0, max(0.1, 3 * k / (len(open_arms) if self.plain else min(len(open_arms), self.cover))))
-        best = -1.0
+                cover = self.cover if self.of_all else self.cover_among
+                share = min(1.0, max(0.1, 3 * k / min(len(open_arms), cover)))
+        drawn = dict[int, float]()
         for a in set(open_arms) - looked:
             u = float(self.luck.uniforms(number, a, 1)[0])
             if u > 1 - share:
-                values[a] = self.rows[a].posterior(self.prior, self.weak).draw((u - (1 - share)) / share)
-                best = max(best, values[a])
+                drawn[a] = self.rows[a].posterior(self.prior, self.weak).draw((u - (1 - share)) / share)
         for a in incumbents:
-            if self.fractional and values[a] < best:
+            if self.fractional and values[a] < max(drawn.values(), default=-1.0):
                 values[a] = max(values[a], self.draw(number, a))
-        return confirmed + self.best(open_arms, lambda a: values[a], k)
+        values |= drawn
+        arms = confirmed + self.best(open_arms, lambda a: values[a], k)
+        if self.looks is None or self.plain or not self.of_all:
+            return arms
+        if not self.free_look:  # then a look is direct if the incumbents do not reveal it all the same
+            incumbents = self.best(open_arms, self.mean, k)
+        return self.looks.share(number, arms, values, confirmed, incumbents)
 
     def choose(self, number: int, among: list[int], live: list[int]) -> list[int]:
         self.measure(live)
-        self.patterns.add(tuple(among))
-        if isinstance(self.proposer, Crowd):
+        # Who proposes is asked before the guard looks, unless all is decided.
+        decided = len(self.view[0]) + len(self.view[1]) == self.S and len(among) == len(self.rows)
+        wanted: list[int] = []
+        if isinstance(self.proposer, Crowd) and not decided:
             wanted = self.proposer.ask(number, among, live)
-        elif self.proposer is not None:
+        elif self.proposer is not None and not decided:
             wanted = sorted(np.asarray(self.proposer(number, eligible=np.array(among))).tolist())
-        confirmed, open_arms = self.triage(among)
+        self.clock = number
+        if len(among) == len(self.rows):
+            if not self.of_all and self.is_ripe:
+                self.sort_all()
+            self.of_all = True
+            self.wholes, self.is_new = self.wholes + self.is_new, False
+            confirmed, open_arms = self.view
+        else:
+            self.of_all = False
+            self.patterns.add(tuple(among))
+            confirmed, open_arms = self.triage(among)
         if len(confirmed) + len(open_arms) == self.S:
             return self.book(number, among, confirmed + open_arms, 0.0)
-        self.pay(number)
+        self.pay(number, self.S, confirmed, open_arms)
         arms = self.propose(number, confirmed, open_arms) if self.proposer is None else wanted
+        return self.admit(number, among, arms, confirmed, open_arms)
+
+    def admit(
+        self, number: int, among: list[int], arms: list[int], confirmed: list[int], open_arms: list[int]
+    ) -> list[int]:
         cost = self.certificate(among, arms)
         if not self.admits(number, among, arms, cost):
-            arms = confirmed + self.best(open_arms, self.upper, self.S - len(confirmed))
+            arms = confirmed + self.best(open_arms, self.seen_upper, self.S - len(confirmed))
             cost = self.certificate(among, arms)
+            self.second += 1
             if not self.admits(number, among, arms, cost):
-                arms = self.explore(confirmed, open_arms)
+                if self.of_all and self.renewed:
+                    self.sort_all()
+                    confirmed, open_arms = self.view
+                certain = len(confirmed) + len(open_arms) == self.S
+                arms = confirmed + open_arms if certain else self.explore(confirmed, open_arms)
                 cost = self.certificate(among, arms)
                 self.forced += 1
                 self.forced_cost += cost
         return self.book(number, among, arms, cost)
 
     def differs(self, policy: Any) -> str | None:
-        held = policy._crowd.rows
-        for name in ("forced", "spent", "allowed", "total", "forced_cost", "gap", "offered_slots"):
+        held = policy._book()
+        for name in ("forced", "spent", "allowed", "total", "forced_cost", "gap", "renewed", "wholes"):
             mine, theirs = getattr(self, name), getattr(held, name)
             if abs(theirs - mine) > 1e-7 * max(1.0, abs(mine)):
                 return f"{name} {theirs} instead of {mine}"
         return super().differs(policy)
+
+
+class Looks:
+    """Looks at arms that the incumbents do not reveal wait, and one pull of an arm that shows many makes them."""
+
+    def __init__(self, guard: Guarded, shared: int = 0) -> None:
+        self.guard, self.shared, self.waited, self.impatient, self.resume = guard, shared, 0, 0, 0
+        self.guide: dict[int, int] = {}
+        self.waits: dict[int, list[int]] = {}
+        self.price = [0.0] * len(guard.rows)
+
+    def choose_guides(self, gap: list[float], incumbents: list[int], looked: set[int]) -> None:
+        guard, n = self.guard, len(self.guard.rows)
+        self.guide = {}
+        sought = {a for a in guard.view[1] if a not in looked and guard.rows[a].count > 0}
+
+        def worth(h: int) -> float:
+            shown = guard.reveals[h] & sought
+            total = sum(gap[b] for b in shown)
+            return total if len(shown) > 1 and total > 2 * gap[h] * (1 + SLACK) + SLACK else 0.0
+
+        rank = {
+            h: round(1e6 * math.log(worth(h) / max(gap[h], 1e-100)))
+            for h in range(n)
+            if h not in incumbents and guard.rows[h].count > 0 and worth(h) > 0
+        }
+        for h in sorted(rank, key=lambda h: (-rank[h], h)):
+            if worth(h) > 0:
+                self.guide |= dict.fromkeys(guard.reveals[h] & sought, h)
+                sought -= guard.reveals[h]
+
+    def share(
+        self, t: int, arms: list[int], values: dict[int, float], confirmed: list[int], open_ones: list[int]
+    ) -> list[int]:
+        guard, incumbents = self.guard, confirmed + open_ones
+        reveals, active, size = guard.reveals, set(guard.view[1]), len(guard.rows)
+        looked = set().union(*(reveals[a] for a in incumbents))
+        outside = sorted(a for a in arms if a not in looked and a in active)
+        if not outside:
+            return arms
+        least = min(map(guard.mean, incumbents))
+        gap = [max(0.0, least - guard.mean(a)) for a in range(size)]
+        if t >= self.resume:
+            self.resume = t + 1 + size // (8 * guard.S) + t // 16
+            self.choose_guides(gap, incumbents, looked)
+        chosen = [a for a in arms if a not in outside]
+        for a in outside:
+            self.price[a] = values[a] - guard.mean(a)
+        for a in outside:
+            h = self.guide.get(a)
+            if h in chosen:
+                continue
+            if h is not None:
+                first = self.waits.get(a, [t])[0]
+                late = len(self.waits.get(a, [])) == 8 or (a in self.waits and 16 * (t - first) >= t)
+                if not late:
+                    self.waits[a] = [*self.waits.get(a, []), t]
+                wanted = self.waits.keys() & reveals[h] & active - looked
+                if sum(self.price[b] for b in wanted) * (1 + SLACK) >= gap[h]:
+                    self.waits = {b: looks for b, looks in self.waits.items() if b not in reveals[h]}
+                    self.shared += 1
+                    a = h
+                elif not late:
+                    self.waited += 1
+                    continue
+                else:
+                    self.impatient += 1
+            if a not in chosen:
+                chosen.append(a)
+        best = [a for a in open_ones if a not in chosen]
+        return chosen + best[: guard.S - len(chosen)]
 
 
 class GuardedPolicy(Guarded):

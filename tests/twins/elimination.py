@@ -128,6 +128,7 @@ class Elimination(Twin):
         self.sums = [0.0 for _ in arms]
         self.lower, self.upper = [0.0 for _ in arms], [1.0 for _ in arms]
         self.due = [1 for _ in arms]
+        self.divisors: list[Any] = [self.n_arms for _ in arms]
         self.log: list[tuple[int, int, bool]] = []  # (arm, rounds played, whether confirmed)
         self.failures = 0
         self.schedule = Schedule(self.reveals)
@@ -247,18 +248,21 @@ class Elimination(Twin):
             self.decide(confirm, [a for a in judged if self.mean(a) < b - 2 * w])
 
     def sort_reduced(self) -> None:
-        k = self.free()
         for a in self.active:
             if self.count(a) >= self.due[a]:
                 self.due[a] = self.count(a) + 1 + self.count(a) // 32
                 self.renew(a)
+        self.judge_reduced()
+
+    def judge_reduced(self) -> None:
+        k = self.free()
         lk = sorted((self.lower[a] for a in self.active), reverse=True)[k - 1]
         uk1 = sorted((self.upper[a] for a in self.active), reverse=True)[k]
         confirm = [a for a in self.active if self.lower[a] > uk1]
         self.decide(confirm, [a for a in self.active if self.upper[a] < lk and a not in confirm])
 
     def renew(self, a: int) -> None:
-        lower, upper = bounds(self.interval, self.seen[a], self.sums[a], self.n_arms, self.horizon, self.delta)
+        lower, upper = bounds(self.interval, self.seen[a], self.sums[a], self.divisors[a], self.horizon, self.delta)
         if self.intersect:
             if max(lower, self.lower[a]) <= min(upper, self.upper[a]):
                 lower, upper = max(lower, self.lower[a]), min(upper, self.upper[a])

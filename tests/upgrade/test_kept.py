@@ -16,9 +16,10 @@ from upgrade.make import NOW, go_on, go_on_served, state_of, time_stands_at
 KEPT = Path(__file__).parent / "b83ea6a"
 FACTS = json.loads((KEPT / "facts.json").read_text(encoding="utf-8"))
 ANOTHER_FORM = frozenset(
-    {"GuardedLinear", "GuardedLinear-disjoint", "GuardedLinear-hybrid", "raw", "page", "sums", "sampler"}
+    {"GuardedLinear", "GuardedLinear-disjoint", "GuardedLinear-hybrid", "raw", "page", "sums", "sampler", "groups"}
     | {"KLUCB", "CombUCB1", "CombUCB1-set", "CombinatorialUCB", "Greedy", "UniformRandom", "Guard"}
-    | {"ThompsonSampling", "ThompsonSampling-names", "ThompsonSampling-costs"}
+    | {"ThompsonSampling", "ThompsonSampling-names", "ThompsonSampling-costs", "CombinatorialElimination"}
+    | {"CombinatorialElimination-paper", "GuardedThompson", "GuardedThompson-names", "GuardedThompson-set"}
 )
 """Policies whose state has another form since, so that its digest is another; what they decide is the same."""
 GONE = {"GuardedLinear-staged": "holds a GuardedHierarchical, not a Policy"}
