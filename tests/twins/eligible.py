@@ -421,6 +421,7 @@ class Guarded(Sorted):
         self.covered: list[int] = []
         self.cover = self.cover_among = 0
         self.largest = float(self.first)
+        self.spread, self.floor, self.time = 1.0, 0.0, 0
         self.layer, self.layer_size, self.layer_pulls, self.layer_price = -1, 0, 0, 0.0
         self.wholes = self.renewed = self.rest = self.clock = 0
         self.is_new = True
@@ -458,6 +459,8 @@ class Guarded(Sorted):
         """Sort all arms by the intervals of today, and log what is decided; arms may come back after a failure."""
         confirmed, open_arms = self.view = self.triage(list(range(len(self.rows))))
         self.ends = [row.upper for row in self.rows]
+        some = [self.rows[a] for a in open_arms]
+        self.spread = max(0.0, max((r.upper for r in some), default=0) - min((r.lower for r in some), default=1))
         self.renewed, self.rest = 0, self.clock + len(self.rows) // (16 * self.S)
         now = {a: a in confirmed for a in range(len(self.rows)) if a not in open_arms}
         old = {a: certain for a, _, certain in self.log}
@@ -491,11 +494,11 @@ class Guarded(Sorted):
         self.cover_among = self.cover if self.sleepers_seen else len(live)
 
     def pay(self, number: int, size: int, confirmed: list[int], open_arms: list[int]) -> None:
-        if self.mode == "shadow":
-            self.allowed = self.factor * self.forced_cost + size
-            return
         free = size - len(confirmed)
         pulls = min(len(open_arms), self.cover) + free - 1
+        if self.mode == "shadow":
+            self.pay_shadow(number + 1, size, open_arms, pulls, free)
+            return
         sets = self.wholes + len(self.patterns)
         if sets > 1 or not self.of_all:
             pulls = self.cover_among + min(sets, self.cover_among) * (size - 1)
@@ -505,11 +508,31 @@ class Guarded(Sorted):
                 if (self.layer + 1) * self.gap**2 > 8 * (base + math.log(number + 1) / 2):
                     return
                 self.layer += 1
-                n = self.layer
-                self.layer_price = min(1.0, 6 * math.sqrt((base + math.log(n) / 2) / (2 * n))) if n else 1.0
+                self.layer_price = self.price(self.layer)
                 self.layer_size, self.layer_pulls = pulls, 0
             self.layer_pulls += 1
             self.allowed += self.factor * self.layer_price
+
+    def price(self, n: int) -> float:
+        base = math.log(self.largest / self.delta) + math.log(2)
+        return min(1.0, 6 * math.sqrt((base + math.log(n) / 2) / (2 * n))) if n else 1.0
+
+    def pay_shadow(self, rounds: int, size: int, open_arms: list[int], pulls: int, free: int) -> None:
+        """Whole layers, while all arms were always eligible, and else what forced rounds can have lost since."""
+        if self.wholes + len(self.patterns) > 1 or not self.of_all:
+            self.allowed = self.floor + self.factor * self.forced_cost + size
+            return
+        base = math.log(self.largest / self.delta) + math.log(2)
+        most = min(self.rows[a].count for a in open_arms)
+        if self.gap > 0:
+            most = min(most, 8 * (base + math.log(rounds) / 2) / self.gap**2)
+        if self.time > rounds:
+            return
+        while self.layer + 1 <= most and self.time <= rounds:
+            self.layer += 1
+            self.time += pulls // free
+            self.allowed += self.factor * pulls * min(self.price(self.layer), self.spread)
+        self.floor = self.allowed - self.factor * self.forced_cost
 
     def certificate(self, among: list[int], arms: list[int]) -> float:
         inside = sorted(self.rows[a].lower for a in arms)

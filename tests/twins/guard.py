@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,10 @@ class GuardedThompson(Twin):
     def __getattr__(self, name: str) -> Any:
         found = {"forced": self.guard.forced, "second": self.guard.second, "failures": self.guard.failures}
         found |= {"confirmed": self.guard.view[0], "eliminated": [one for one in self.log if not one[2]]}
-        if (looks := self.guard.looks) is not None:
-            found |= {"revealed": looks.shared, "waited": looks.waited, "impatient": looks.impatient}
+        looks = self.guard.looks
+        found |= {"revealed": looks and looks.shared, "waited": looks and looks.waited}
+        found |= {"impatient": looks and looks.impatient}
+        found |= {"schedule": SimpleNamespace(credit=[row.credit for row in self.guard.rows])}
         if name in found:
             return found[name]
         raise AttributeError(name)

@@ -25,7 +25,10 @@ __all__ = ["evidence_before", "is_before"]
 Arrays = Mapping[str, NDArray[Any]]
 
 _SETS = ("least", "", "", "", "dirty", "advanced", "clock", "n_logged", "failures")
-_BOOK = ("", "n_admitted", "layer", "", "", "", "", "forced", "", "rest"), ("spent", "allowed", "gap", "", "total")
+_BOOK = (
+    ("", "n_admitted", "layer", "time", "", "", "", "forced", "", "rest"),
+    ("spent", "allowed", "gap", "spread", "total"),
+)
 _SAMPLER = ("", "", "", "", "", "next_fit"), ("", "", "", "", "", "", "prior_wins", "prior_losses")
 _ROWS = (
     (
@@ -128,7 +131,7 @@ def _state_of_sets(
     known = {**numbers, **_numbers(book, *_BOOK), "renewed": int(book["marks"].sum())}
     known |= {"offered_rounds": known["n_admitted"], "wholes": int(policy._asked > 0), "is_new": int(not policy._asked)}
     if getattr(policy, "mode", "time") == "shadow":
-        known["floor"] = known["allowed"]
+        known |= {"floor": known["allowed"], "layer_size": known["time"], "layer_pulls": known["time"]}
     size = min(n, new[f"{place}ceiling"].size)
     ceiling = book["ceiling"][:size]
     within("ceiling", ceiling, 0, n - 1)

@@ -93,7 +93,7 @@ class Book(Record):
         *("admitted", "offered", "status", "log_arms", "log_rounds", "ceiling", "ends"),
         *("n_admitted", "offered_rounds", "forced", "layer", "layer_size", "layer_pulls", "resume", "n_logged"),
         *("renewed", "rest", "of_all", "clock", "wholes", "is_new"),
-        *("spent", "allowed", "layer_price", "gap", "total", "forced_cost", "floor"),
+        *("spent", "allowed", "layer_price", "gap", "spread", "total", "forced_cost", "floor"),
     )
     admitted: NDArray[np.int64]  # (K,) pulls in admitted proposals
     offered: NDArray[np.int64]  # (K,) rounds of those as a candidate, but for the `offered_rounds` of all arms
@@ -129,9 +129,10 @@ class Book(Record):
     allowed: float
     layer_price: float  # of a pull in the layer
     gap: float  # at most so large in any set so far
+    spread: float  # of the open arms' intervals, when all arms were last sorted
     total: float  # certified loss of all decisions
     forced_cost: float  # and of the rounds of elimination among them
-    floor: float  # what was allowed by another rule, in files of before
+    floor: float  # what the shadow budget was before requests differed, less what it adds since for forced rounds
 
 
 def new_book(evidence: Evidence, budget: int, delta: float, n_first: int, ghosts: Ghosts) -> Book:
@@ -159,7 +160,7 @@ def new_book(evidence: Evidence, budget: int, delta: float, n_first: int, ghosts
         new_scratch(room + ghosts.pulls.size),
         new_intervals(MIXTURE, 0.0, delta, n_first),
         ghosts,
-        **{**numbers, "layer": -1, "of_all": 1, "is_new": 1, "gap": 1.0},
+        **{**numbers, "layer": -1, "of_all": 1, "is_new": 1, "gap": 1.0, "spread": 1.0},
     )
 
 
@@ -181,10 +182,11 @@ def check_book(book: Book, n: int, budget: int, asked: int) -> None:
     for name, (low, high) in limits.items():
         within(name, getattr(book, name), low, high)
     require(book.layer_pulls <= book.layer_size, "no more pulls of a layer can be paid than it has")
-    for name in ("gap", "layer_price"):
+    for name in ("gap", "layer_price", "spread"):
         within(name, getattr(book, name), 0.0, 1.0)
-    for name in ("spent", "allowed", "total", "forced_cost", "floor"):
+    for name in ("spent", "allowed", "total", "forced_cost"):
         within(name, getattr(book, name), 0.0, most)
+    within("floor", book.floor, -most, most)
     arms, rounds = book.log_arms[: book.n_logged], book.log_rounds[: book.n_logged]
     decided = np.flatnonzero(book.status != ACTIVE)
     require(np.array_equal(np.sort(arms), decided), "log_arms must be the decided arms")
@@ -223,6 +225,11 @@ def sort_all(params: GuardParams, evidence: Evidence, book: Book) -> None:
     book.scratch.clock = book.clock
     sort_view(evidence, book.scratch, view, book.scratch.everybody[:n], params.budget)
     book.gap = max(0.0, min(book.gap, view.gap))
+    least, greatest = 1.0, 0.0
+    for i in range(view.n_open):
+        least = min(least, evidence.lower[view.open[i]])
+        greatest = max(greatest, evidence.upper[view.open[i]])
+    book.spread = max(0.0, greatest - least)
     book.renewed, book.rest = 0, book.clock + n // (_SORT_PAUSE * params.budget)
     i, j = 0, 0
     for arm in range(n):
@@ -303,33 +310,63 @@ def look(params: GuardParams, evidence: Evidence, book: Book, request: Request) 
 
 
 @kernel
-def pay(params: GuardParams, book: Book, request: Request, view: View) -> None:
+def _open_layer(params: GuardParams, book: Book) -> None:
+    """Let the budget pay for the next layer, and find the price of a pull in it."""
+    book.layer += 1
+    book.layer_price = 1.0
+    if book.layer > 0:
+        width = math.sqrt((params.base + 0.5 * math.log(book.layer)) / (2.0 * book.layer))
+        book.layer_price = min(1.0, 6.0 * width)
+
+
+@kernel
+def _pay_shadow(
+    params: GuardParams, evidence: Evidence, book: Book, view: View, pulls: int, free: int, rounds: int, needed: float
+) -> None:
+    """Add what elimination could lose in the layers that this run has completed: every open arm was seen that often.
+
+    Counts alone would not do, since sets may be older than they are: a layer also takes its rounds.
+    """
+    if book.layer_pulls > rounds:
+        return
+    least = settled_count(evidence, view.open[0])
+    for i in range(1, view.n_open):
+        least = min(least, settled_count(evidence, view.open[i]))
+    while book.layer < least and (book.layer + 1) * book.gap**2 <= needed and book.layer_pulls <= rounds:
+        _open_layer(params, book)
+        book.layer_pulls += pulls // free
+        book.layer_size = book.layer_pulls
+        book.allowed += params.factor * pulls * min(book.layer_price, book.spread)
+    book.floor = book.allowed - params.factor * book.forced_cost
+
+
+@kernel
+def pay(params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View) -> None:
     """Add to the budget what elimination could lose in this round, by the layer that it could have reached by now.
 
     A layer has as many pulls as show every open arm and, for each eligible set so far, those of a round that is padded.
     No layer is paid for that the least gap which is still possible does not ask for. See `docs/guard.md`.
     """
-    size = request.size
+    size, free = request.size, request.size - view.n_confirmed
+    pulls, differ = min(view.n_open, book.cover) + free - 1, book.n_patterns + book.wholes > 1 or request.epoch != ALL
+    needed, narrow = 8.0 * (params.base + 0.5 * math.log(request.number + 1.0)), book.gap**2
     if params.shadow:
-        book.allowed = book.floor + params.factor * book.forced_cost + size
+        if differ:
+            book.allowed = book.floor + params.factor * book.forced_cost + size
+        else:
+            _pay_shadow(params, evidence, book, view, pulls, free, request.number + 1, needed)
         return
-    free = size - view.n_confirmed
-    pulls = min(view.n_open, book.cover) + free - 1
-    if book.n_patterns + book.wholes > 1 or request.epoch != ALL:
+    if differ:
         cover, sets = book.cover_among, book.wholes + book.n_patterns
         if 2 * book.n_patterns >= book.patterns.size:
             sets = cover
         pulls = cover + min(sets, cover) * (size - 1)
-    needed, narrow = 8.0 * (params.base + 0.5 * math.log(request.number + 1.0)), book.gap**2
     while free > 0:
         if book.layer_pulls >= book.layer_size:
             if (book.layer + 1) * narrow > needed:
                 return
-            book.layer += 1
-            book.layer_size, book.layer_pulls, book.layer_price = max(pulls, 1), 0, 1.0
-            if book.layer > 0:
-                width = math.sqrt((params.base + 0.5 * math.log(book.layer)) / (2.0 * book.layer))
-                book.layer_price = min(1.0, 6.0 * width)
+            _open_layer(params, book)
+            book.layer_size, book.layer_pulls = max(pulls, 1), 0
         paid = min(free, book.layer_size - book.layer_pulls)
         book.allowed += params.factor * paid * book.layer_price
         book.layer_pulls += paid

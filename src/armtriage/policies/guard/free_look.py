@@ -24,7 +24,7 @@ from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination.sets import ACTIVE
-from armtriage.policies.evidence import TOLD, WEIGHED, Evidence, losses_of
+from armtriage.policies.evidence import TOLD, Evidence, losses_of
 from armtriage.policies.facts import within
 from armtriage.policies.guard.account import Book
 from armtriage.policies.lost import PATIENCE
@@ -186,13 +186,14 @@ def learn(
             best, best_arm = mean, arm
         if event == TOLD and sampler.out[arm] >= 0.0:
             # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win. What
-            # lies between may raise it as well.
+            # lies between, or a first reward, which ends what is believed of unseen arms, may raise it as well.
             sampler.skipped[arm] += 1
             raised = evidence.doubts[arm] > 0.0 or gain(evidence.coin > 0, luck_of(request), arm, rewards[i]) > 0.0
+            raised = raised or evidence.counts[arm] <= 1
             if (raised and sampler.out[arm] > 0.0) or sampler.skipped[arm] > STALE:
                 _cut(evidence, sampler, arm)
-        elif event != TOLD and not (event == WEIGHED and rewards[i] > 0.0):
-            sampler.out[arm] = -1.0  # more losses lower the draw, and keep the bound safe; all else may raise it
+        elif event != TOLD:
+            sampler.out[arm] = -1.0
     sampler.best_outside, sampler.best_arm = best, best_arm
     if coins and sampler.fractional > 0:
         find_means(evidence, sampler)

@@ -47,7 +47,7 @@ MODES = ("time", "shadow")
 _NONE = np.empty(0, np.int64)
 _SETS = 64  # eligible sets with a page of their own over a decision set
 _CELLS = 4_000_000  # and at most so many numbers on them, 64 megabytes
-_COVERED = 20_000_000  # arms and edges up to which a cover of sleeping arms is counted each time that arms come or go
+_COVERED = 20_000_000  # listed edges up to which a cover is counted, each time that arms come or go
 
 
 class GuardedPolicy(SlatePolicy):
@@ -177,7 +177,7 @@ class GuardedPolicy(SlatePolicy):
         """Count how many pulls show each arm that is not retired, and return the book."""
         self._covered = live = self._roster.live
         book.cover = book.cover_among = live.size
-        if not self._plain and self.graph.n_edges <= _COVERED:
+        if not self._plain and self.graph.arrays.indices.size <= _COVERED:
             book.cover = cover_of(self.graph, live)
             # Where sleepers are not seen, only a pull of its own is sure to show an arm.
             book.cover_among = book.cover if self.sleepers_seen else live.size

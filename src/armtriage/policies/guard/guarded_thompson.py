@@ -67,7 +67,7 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
     if take_certain(view, arms):
         note_cost(evidence, book, request, arms, 0.0)
         return request.epoch == ALL
-    pay(guard, book, request, view)
+    pay(guard, evidence, book, request, view)
     take_confirmed(view, arms)
     share = 1.0
     if params.learned:
