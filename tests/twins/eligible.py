@@ -503,15 +503,17 @@ class Guarded(Sorted):
         if sets > 1 or not self.of_all:
             pulls = self.cover_among + min(sets, self.cover_among) * (size - 1)
         base = math.log(self.largest / self.delta) + math.log(2)
-        for _ in range(free):
+        while free > 0:
             if self.layer_pulls == self.layer_size:
                 if (self.layer + 1) * self.gap**2 > 8 * (base + math.log(number + 1) / 2):
                     return
                 self.layer += 1
                 self.layer_price = self.price(self.layer)
                 self.layer_size, self.layer_pulls = pulls, 0
-            self.layer_pulls += 1
-            self.allowed += self.factor * self.layer_price
+            paid = min(free, self.layer_size - self.layer_pulls)
+            self.allowed += self.factor * paid * self.layer_price  # in this order: a sum may meet what is spent exactly
+            self.layer_pulls += paid
+            free -= paid
 
     def price(self, n: int) -> float:
         base = math.log(self.largest / self.delta) + math.log(2)
