@@ -83,9 +83,7 @@ PAIRS = {
     "guarded-uniform": Pair(GuardedThompson, twins.Guarded, {"prior": "uniform", "fractional": "coin"}),
     "guarded-strict": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "factor": 0.05, "prior": "learned"}),
     "guarded-shadow": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "mode": "shadow", "prior": "uniform"}),
-    "guarded-draws": Pair(
-        GuardedThompson, twins.Guarded, {**LOOSE, "free_look": False, "factor": 0.2, "prior": "learned"}
-    ),
+    "guarded-draws": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "free_look": False, "prior": "learned"}),
     "guard-hostile": Pair(guard, twins.Guarded, {**LOOSE, "factor": 0.2}, twins={"proposer": hostile}),
     "guard-shadow": Pair(guard, twins.Guarded, {**LOOSE, "mode": "shadow"}, twins={"proposer": hostile}),
     "guard-Thompson": Pair(guarded, proposing, {**LOOSE, "factor": 0.05}),
