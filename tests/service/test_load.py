@@ -194,7 +194,7 @@ def test_neither_a_restart_nor_a_decision_reads_a_long_history_again(sqlite_addr
             for _ in range(50):
                 await call.decide()
             assert (await call.get("/v1/policies/slate")).json()["decisions"] == 5050
-            assert store.events == 0
+            assert store.events <= 1  # the last one that the snapshot knows, to see that it is of this log
 
     run(work)
 

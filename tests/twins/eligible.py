@@ -494,17 +494,17 @@ class Guarded(Sorted):
         self.cover_among = self.cover if self.sleepers_seen else len(live)
 
     def pay(self, number: int, size: int, confirmed: list[int], open_arms: list[int]) -> None:
-        free = size - len(confirmed)
-        pulls = min(len(open_arms), self.cover) + free - 1
-        if self.mode == "shadow":
-            self.pay_shadow(number + 1, size, open_arms, pulls, free)
+        free, sets = size - len(confirmed), self.wholes + len(self.patterns)
+        if sets == 1 and self.of_all:
+            self.pay_layers(number + 1, open_arms, min(len(open_arms), self.cover) + free - 1, free)
             return
-        sets = self.wholes + len(self.patterns)
-        if sets > 1 or not self.of_all:
-            pulls = self.cover_among + min(sets, self.cover_among) * (size - 1)
+        if self.mode == "shadow":
+            self.allowed = self.floor + self.factor * self.forced_cost + size
+            return
+        pulls = self.cover_among + min(sets, self.cover_among) * (size - 1)
         base = math.log(self.largest / self.delta) + math.log(2)
         while free > 0:
-            if self.layer_pulls == self.layer_size:
+            if self.layer_pulls >= self.layer_size:
                 if (self.layer + 1) * self.gap**2 > 8 * (base + math.log(number + 1) / 2):
                     return
                 self.layer += 1
@@ -519,13 +519,12 @@ class Guarded(Sorted):
         base = math.log(self.largest / self.delta) + math.log(2)
         return min(1.0, 6 * math.sqrt((base + math.log(n) / 2) / (2 * n))) if n else 1.0
 
-    def pay_shadow(self, rounds: int, size: int, open_arms: list[int], pulls: int, free: int) -> None:
-        """Whole layers, while all arms were always eligible, and else what forced rounds can have lost since."""
-        if self.wholes + len(self.patterns) > 1 or not self.of_all:
-            self.allowed = self.floor + self.factor * self.forced_cost + size
-            return
+    def pay_layers(self, rounds: int, open_arms: list[int], pulls: int, free: int) -> None:
+        """Whole layers, while all arms were always eligible."""
         base = math.log(self.largest / self.delta) + math.log(2)
-        most = min(self.rows[a].count for a in open_arms)
+        most, highest = float(rounds), 1.0
+        if self.mode == "shadow":
+            most, highest = min(rounds, *(self.rows[a].count for a in open_arms)), self.spread
         if self.gap > 0:
             most = min(most, 8 * (base + math.log(rounds) / 2) / self.gap**2)
         if self.time > rounds:
@@ -533,7 +532,7 @@ class Guarded(Sorted):
         while self.layer + 1 <= most and self.time <= rounds:
             self.layer += 1
             self.time += pulls // free
-            self.allowed += self.factor * pulls * min(self.price(self.layer), self.spread)
+            self.allowed += self.factor * pulls * min(self.price(self.layer), highest)
         self.floor = self.allowed - self.factor * self.forced_cost
 
     def certificate(self, among: list[int], arms: list[int]) -> float:
@@ -556,7 +555,7 @@ class Guarded(Sorted):
 
     def admits(self, number: int, among: list[int], arms: list[int], cost: float) -> bool:
         spent = self.spent + cost
-        if spent > self.allowed and cost > 0 and number < self.resume:
+        if spent > self.allowed and cost > 0 and not self.of_all and number < self.resume:
             return False
         self.offer(among, arms, 1)
         if spent > self.allowed:

@@ -40,7 +40,7 @@ LOOSE: dict[str, Any] = {"delta": 0.5}  # for intervals that decide something in
 
 def hostile(number: int, eligible: Any = None) -> Any:
     """Propose the arms of smallest number, which are the worst."""
-    return eligible[:3]
+    return [0, 1, 2] if eligible is None else eligible[:3]
 
 
 def guard(graph: FeedbackGraph, budget: int, *, seed: int, **options: Any) -> Guard:

@@ -130,8 +130,7 @@ def _state_of_sets(
     book, place = part_of(old, whole), "book." if hasattr(record, "sampler") else ""
     known = {**numbers, **_numbers(book, *_BOOK), "renewed": int(book["marks"].sum())}
     known |= {"offered_rounds": known["n_admitted"], "wholes": int(policy._asked > 0), "is_new": int(not policy._asked)}
-    if getattr(policy, "mode", "time") == "shadow":
-        known |= {"floor": known["allowed"], "layer_size": known["time"], "layer_pulls": known["time"]}
+    known |= {"floor": known["allowed"], "layer_size": known["time"], "layer_pulls": known["time"]}
     size = min(n, new[f"{place}ceiling"].size)
     ceiling = book["ceiling"][:size]
     within("ceiling", ceiling, 0, n - 1)

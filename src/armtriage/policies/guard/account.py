@@ -1,9 +1,9 @@
 """The guard over slates: admit proposals while what they can have lost stays within a budget; otherwise eliminate.
 
-The budget grows by what elimination itself might lose, pull by pull, so that the whole keeps twice its guarantee for
-any proposals. Among all arms, the view by which a decision is priced is sorted again only when the intervals of a 32nd
-of the open arms have changed and, since that looks at all arms, after some rounds if there are many. Before elimination
-chooses there is always a sort. Other candidates are sorted in each round.
+The budget grows by what elimination itself might lose, so that the whole keeps twice its guarantee for any proposals.
+Among all arms, the view by which a decision is priced is sorted again only when the intervals of a 32nd of the open arms
+have changed and, since that looks at all arms, after some rounds if there are many. Before elimination chooses there is
+always a sort. Other candidates are sorted in each round.
 """
 
 from __future__ import annotations
@@ -320,47 +320,50 @@ def _open_layer(params: GuardParams, book: Book) -> None:
 
 
 @kernel
-def _pay_shadow(
+def _pay_layers(
     params: GuardParams, evidence: Evidence, book: Book, view: View, pulls: int, free: int, rounds: int, needed: float
 ) -> None:
-    """Add what elimination could lose in the layers that this run has completed: every open arm was seen that often.
+    """Add what elimination could lose in the layers that it had rounds for, where all arms were always eligible.
 
-    Counts alone would not do, since sets may be older than they are: a layer also takes its rounds.
+    The shadow budget pays for a layer only when every open arm has been seen that often, too, and at most by how much
+    they can differ. Counts alone would not do: sets may be older than they are.
     """
     if book.layer_pulls > rounds:
         return
-    least = settled_count(evidence, view.open[0])
-    for i in range(1, view.n_open):
-        least = min(least, settled_count(evidence, view.open[i]))
-    while book.layer < least and (book.layer + 1) * book.gap**2 <= needed and book.layer_pulls <= rounds:
+    most, highest = rounds, 1.0
+    if params.shadow:
+        highest = book.spread
+        for i in range(view.n_open):
+            most = min(most, settled_count(evidence, view.open[i]))
+    while book.layer < most and (book.layer + 1) * book.gap**2 <= needed and book.layer_pulls <= rounds:
         _open_layer(params, book)
         book.layer_pulls += pulls // free
         book.layer_size = book.layer_pulls
-        book.allowed += params.factor * pulls * min(book.layer_price, book.spread)
+        book.allowed += params.factor * pulls * min(book.layer_price, highest)
     book.floor = book.allowed - params.factor * book.forced_cost
 
 
 @kernel
 def pay(params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View) -> None:
-    """Add to the budget what elimination could lose in this round, by the layer that it could have reached by now.
+    """Add to the budget what elimination could lose, by the layers that it could have reached by now.
 
     A layer has as many pulls as show every open arm and, for each eligible set so far, those of a round that is padded.
-    No layer is paid for that the least gap which is still possible does not ask for. See `docs/guard.md`.
+    While all arms are always eligible, layers are paid as a whole, and else pull by pull. No layer is paid for that the
+    least gap which is still possible does not ask for. See `docs/guard.md`.
     """
     size, free = request.size, request.size - view.n_confirmed
     pulls, differ = min(view.n_open, book.cover) + free - 1, book.n_patterns + book.wholes > 1 or request.epoch != ALL
     needed, narrow = 8.0 * (params.base + 0.5 * math.log(request.number + 1.0)), book.gap**2
-    if params.shadow:
-        if differ:
-            book.allowed = book.floor + params.factor * book.forced_cost + size
-        else:
-            _pay_shadow(params, evidence, book, view, pulls, free, request.number + 1, needed)
+    if not differ:
+        _pay_layers(params, evidence, book, view, pulls, free, request.number + 1, needed)
         return
-    if differ:
-        cover, sets = book.cover_among, book.wholes + book.n_patterns
-        if 2 * book.n_patterns >= book.patterns.size:
-            sets = cover
-        pulls = cover + min(sets, cover) * (size - 1)
+    if params.shadow:
+        book.allowed = book.floor + params.factor * book.forced_cost + size
+        return
+    cover, sets = book.cover_among, book.wholes + book.n_patterns
+    if 2 * book.n_patterns >= book.patterns.size:
+        sets = cover
+    pulls = cover + min(sets, cover) * (size - 1)
     while free > 0:
         if book.layer_pulls >= book.layer_size:
             if (book.layer + 1) * narrow > needed:
@@ -456,7 +459,7 @@ def _count(
 def _admits(evidence: Evidence, book: Book, request: Request, arms: NDArray[np.int64], cost: float) -> bool:
     """Book a decision of this cost if the budget allows it, after a refund if need be."""
     spent = book.spent + cost
-    if spent > book.allowed and cost > 0.0 and request.number < book.resume:
+    if spent > book.allowed and cost > 0.0 and request.epoch != ALL and request.number < book.resume:
         return False
     book.offered_rounds += _count(evidence, request, book.admitted, book.offered, arms, 1)
     if spent > book.allowed:

@@ -293,11 +293,10 @@ class Guard(Proposed, GuardedPolicy):
         """Return the arms that the function wants, ascending."""
         assert self.proposer is not None
         assert not isinstance(self.proposer, Policy)
-        if _takes_eligible(self.proposer):
-            eligible = self._roster.named(np.arange(self.n_arms) if among is None else among)
-            given = self.proposer(number, eligible=eligible)  # type: ignore[call-arg]
-        else:
+        if among is None or "eligible" not in inspect.signature(self.proposer).parameters:
             given = self.proposer(number)
+        else:
+            given = self.proposer(number, eligible=self._roster.named(among))  # type: ignore[call-arg]
         if self._over is not None:
             arms = np.unique(check_arms(given, self.n_arms, "the arms that proposer returns"))
             if arms.size != np.size(given) or not self._over.contains(arms):
@@ -413,14 +412,6 @@ class Guard(Proposed, GuardedPolicy):
 
 # What `help` shows is what `__init__` takes: of two constructors it would show the first.
 vars(Guard.__new__)["__signature__"] = inspect.signature(Guard.__init__)
-
-
-def _takes_eligible(proposer: Callable[..., Any]) -> bool:
-    """Whether a function has a parameter for the arms that it may choose."""
-    try:
-        return "eligible" in inspect.signature(proposer).parameters
-    except (TypeError, ValueError):
-        return False
 
 
 def _beyond_the_number(proposer: object) -> str | None:
