@@ -202,7 +202,7 @@ def plan(
     4 arms, 1 in a decision; mean 0.7 for the best 1, 0.3 for all others; 99% confidence; median [range] of 4 runs,
     seed 7
     strategy      certificate speaks after  lost by then      best is known after  lost by then
-    guarded       100 [100 to 105]          9 [4.8 to 12]     not within 20,000    24 [22.8 to 36.8] by the end
+    guarded       100 [100 to 105]          9 [4.8 to 12]     not within 20,000    24 [20.8 to 36.8] by the end
     thompson      102 [100 to 128]          13 [7.2 to 20.8]  not within 20,000    22.2 [20 to 33.6] by the end
     equal shares  486 [451 to 666]          145 [132 to 202]  528 [306 to 734]     156 [95.2 to 221]
     """

@@ -1,9 +1,9 @@
 """The guard over slates: admit proposals while what they can have lost stays within a budget; otherwise eliminate.
 
 The budget grows by what elimination itself might lose, so that the whole keeps twice its guarantee for any proposals.
-Among all arms, the view by which a decision is priced is sorted again only when the intervals of a 32nd of the open arms
-have changed and, since that looks at all arms, after some rounds if there are many. Before elimination chooses there is
-always a sort. Other candidates are sorted in each round.
+Among all arms, the view by which a decision is priced is sorted again only when the intervals of a 32nd of the open
+arms have changed and, since that looks at all arms, after some rounds if there are many. Before elimination chooses
+there is always a sort. Other candidates are sorted in each round.
 """
 
 from __future__ import annotations
