@@ -116,6 +116,13 @@ def _finish(game: SlateGame, number: int) -> None:
     settled(game.params, evidence, game.own, request, seen[:n])
 
 
+@kernel
+def _blank_rest(request: Request) -> None:
+    """Let the places that a decision leaves free be -1."""
+    for i in range(request.size, request.arms.size):
+        request.arms[i] = -1
+
+
 @inlined
 def _round(game: SlateGame, number: int) -> bool:
     """Play a round of all arms; True if the decision can never change again."""
@@ -136,8 +143,7 @@ def _eligible_round(game: SlateGame, number: int) -> bool:
         for i in range(n):
             request.mask[request.among[i]] = 1
     decide(game.params, game.evidence, game.own, request)
-    for i in range(request.size, request.arms.size):
-        request.arms[i] = -1
+    _blank_rest(request)
     finish(game, number)
     return False
 
@@ -148,8 +154,7 @@ def _heaviest_round(game: SlateGame, number: int) -> bool:
     begin(request, number, ALL, game.evidence.n_arms)
     weigh(game.params, game.evidence, game.own, request, game.found.offset, game.scratch)
     request.size = answer(game.found, game.scratch, request.arms)
-    for i in range(request.size, request.arms.size):
-        request.arms[i] = -1
+    _blank_rest(request)
     finish(game, number)
     return False
 
@@ -160,8 +165,7 @@ def _guarded_round(game: SlateGame, number: int) -> bool:
     begin(request, number, ALL, game.evidence.n_arms)
     n = pick(game.params, game.own, game.graph, number, luck_of(request), game.found, game.scratch, request.arms)
     request.size = n if n >= 0 else -1 - n
-    for i in range(request.size, request.arms.size):
-        request.arms[i] = -1
+    _blank_rest(request)
     finish(game, number)
     return n < 0
 
@@ -209,9 +213,8 @@ def heaviest_loop(kernels: Kernels, best: Any, kind: RecordLayout) -> Callable[.
 def guarded_loop(kernels: Kernels, best: Any, kind: RecordLayout) -> Callable[..., None]:
     """Return the loop of a guard over a decision set, with the oracle `best` of its family."""
     name = f"guarded_{best.__name__}"
-    return _loop(
-        name, kernels, kind, _guarded_round, _among_all, pick=bind(guarded_choice, f"pick_{name}", answer=best)
-    )
+    chosen = bind(guarded_choice, f"pick_{name}", answer=best)
+    return _loop(name, kernels, kind, _guarded_round, _among_all, pick=chosen)
 
 
 @cache

@@ -248,7 +248,7 @@ def sort_all(params: GuardParams, evidence: Evidence, book: Book) -> None:
 
 
 @kernel
-def _is_ripe(evidence: Evidence, book: Book) -> bool:
+def _is_ripe(book: Book) -> bool:
     """Whether enough intervals have changed, and rounds passed, for all arms to be sorted again."""
     return book.clock >= book.rest and _DUE_SHARE * book.renewed >= max(book.everyone.n_open, 1)
 
@@ -266,7 +266,7 @@ def renew_intervals(params: GuardParams, evidence: Evidence, book: Book, seen: N
             refresh(book.intervals, evidence, arm)
             book.renewed += 1
     # Now and not in the next ask, whose caller waits for it.
-    if book.of_all > 0 and evidence.n_arms > params.budget and _is_ripe(evidence, book):
+    if book.of_all > 0 and evidence.n_arms > params.budget and _is_ripe(book):
         sort_all(params, evidence, book)
 
 
@@ -294,7 +294,7 @@ def look(params: GuardParams, evidence: Evidence, book: Book, request: Request) 
     """Return the view of a request's candidates."""
     book.clock = book.scratch.clock = request.number
     if request.epoch == ALL:
-        if book.of_all == 0 and _is_ripe(evidence, book):
+        if book.of_all == 0 and _is_ripe(book):
             sort_all(params, evidence, book)
         book.of_all = 1
         book.wholes += book.is_new

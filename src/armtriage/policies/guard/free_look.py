@@ -290,6 +290,16 @@ def _list_values(
 
 
 @kernel
+def _take_top(sampler: Sampler, n: int, k: int) -> float:
+    """Put the k largest of n values first, and return the least of those."""
+    top_first(sampler.values, sampler.chosen, n, k)
+    least = np.inf
+    for i in range(k):
+        least = min(least, sampler.values[i])
+    return least
+
+
+@kernel
 def _take(
     evidence: Evidence,
     sampler: Sampler,
@@ -304,17 +314,11 @@ def _take(
     n = _list_values(evidence, sampler, luck, pool, incumbents, share, False)
     least = -np.inf
     if n >= k:
-        top_first(sampler.values, sampler.chosen, n, k)
-        least = np.inf
-        for i in range(k):
-            least = min(least, sampler.values[i])
+        least = _take_top(sampler, n, k)
     if least < sampler.level:
         # An arm below the level may belong here: draw them all, and lower the level.
         n = _list_values(evidence, sampler, luck, pool, incumbents, share, True)
-        top_first(sampler.values, sampler.chosen, n, k)
-        least = np.inf
-        for i in range(k):
-            least = min(least, sampler.values[i])
+        least = _take_top(sampler, n, k)
         near = kth_largest(sampler.values[:n].copy(), n, min(n, 2 * k + 8))
         sampler.centre = least
         sampler.spread = max(1.5 * sampler.spread, 0.5 * (least - near), 1e-3)

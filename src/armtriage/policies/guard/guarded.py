@@ -194,7 +194,7 @@ class GuardedPolicy(SlatePolicy):
         book.admitted[:n], book.offered[:n] = old.admitted, old.offered
         book.admitted[begun], book.offered[begun] = 0, -old.offered_rounds
         book.patterns[:], book.n_patterns, book.is_new = old.patterns, old.n_patterns, 1
-        book.n_logged, book.layer_pulls = 0, min(int(book.layer_pulls), int(book.layer_size))
+        book.n_logged = 0
         if self.n_arms > self.budget:
             sort_all(self._guard_params(), evidence, book)
         return book
@@ -319,11 +319,7 @@ class GuardedPolicy(SlatePolicy):
     @locked
     def account(self) -> Account:
         """What admitted proposals can have lost, what they may, and how often elimination had to step in."""
-        book: Any
-        if self._over is not None:
-            book = self._decision_book()
-        else:
-            book = self._book()
+        book: Any = self._book() if self._over is None else self._decision_book()
         width = self.reward_range[1] - self.reward_range[0]
         elsewhere = float(book.elsewhere) if self._over is not None else 0.0
         spent, allowed = width * (float(book.spent) + elsewhere), width * float(book.allowed)
