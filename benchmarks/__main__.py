@@ -184,7 +184,7 @@ def elimination() -> Iterator[Figure]:
 
             def setup(policy: CombinatorialElimination = policy, n: int = replications) -> None:
                 for _ in range(n):
-                    policy.new_state()
+                    policy.new_own(policy.new_evidence())
 
             def run(
                 p: CombinatorialElimination = policy,
@@ -590,7 +590,10 @@ def main() -> None:
     figures = []
     for name in given.parts or PARTS:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        figures += PARTS[name]()
+        for figure in PARTS[name]():
+            figures.append(figure)
+            # One by one: what has been measured is not lost with what fails later.
+            print(f"  {figure.value:.2f} {figure.unit} ({figure.target}): {figure.name}", file=sys.stderr, flush=True)
     if given.json:
         about = {"version": armtriage.__version__, "python": platform.python_version(), "processors": os.cpu_count()}
         print(json.dumps({**about, "figures": [figure._asdict() for figure in figures]}, indent=2))
