@@ -55,13 +55,16 @@ test: style .venv/.ray
 	  $(BIN)/pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder -m "not long"; tests=$$?; \
 	  wait $$types; types=$$?; cat build/mypy.txt; exit $$((tests + types))
 
-# What takes too long for every change: the long tests, and kernels and policies once more in plain Python.
+# What takes too long for every change: the long tests, and kernels and policies once more in plain Python, and once more
+# with every index checked.
 # The scoreboard of docs/reliability.md is written anew at the end.
 test-long: .venv/.dev .venv/.ray
 	rm -rf build/scores
 	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n $(PROCESSES) --dist loadgroup
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n $(PROCESSES) --dist loadgroup -m plain -W "ignore:overflow:RuntimeWarning" \
 	  tests/kernels tests/twins tests/policies/test_contract.py tests/simulation/test_eligible.py
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "not long" tests/twins tests/policies \
+	  tests/kernels tests/simulation tests/certificate tests/decisions tests/theory tests/instances
 	$(BIN)/python tests/scoreboard.py build/scores docs/reliability.md
 
 bench: .venv/.dev

@@ -247,7 +247,8 @@ class _Cache(caching.FunctionCache):  # type: ignore[misc]
             prune(path.parent)
 
     def _path(self, key: str) -> Path:
-        digest = hashlib.sha256(f"{numba.__version__} {key}".encode()).hexdigest()[:16]
+        made_with = f"{numba.__version__} {numba.config.BOUNDSCHECK} {key}"
+        digest = hashlib.sha256(made_with.encode()).hexdigest()[:16]
         return Path(self._cache_path) / f"{self._impl.filename_base}-{digest}.code"
 
 

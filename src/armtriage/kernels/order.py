@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import inlined, kernel
 
 __all__ = ["best_arms", "best_member", "inner", "kth_largest", "sort_arms", "sort_pairs", "top_first"]
+
+_LEFT = 8  # so few pairs more than are wanted are taken out one by one
 
 
 @kernel
@@ -23,9 +25,25 @@ def _order_pair(values: NDArray[np.float64], arms: NDArray[np.int64], i: int, j:
 
 
 @kernel
+@inlined
+def _last_of(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> int:
+    """Return the place of the pair that comes last among the first n; no branch here could be predicted."""
+    place, value, arm = 0, values[0], arms[0]
+    for i in range(1, n):
+        later = _before(value, arm, values[i], arms[i])
+        place, value, arm = (i if later else place), (values[i] if later else value), (arms[i] if later else arm)
+    return place
+
+
+@kernel
 def top_first(values: NDArray[np.float64], arms: NDArray[np.int64], n: int, k: int) -> None:
     """Reorder the first n pairs so that the k of largest value lead, in any order (quickselect)."""
     low, high = 0, n
+    while k < high <= k + _LEFT:
+        high -= 1
+        last = _last_of(values, arms, high + 1)
+        values[last], values[high] = values[high], values[last]
+        arms[last], arms[high] = arms[high], arms[last]
     while low < k < high:
         # The median of three goes last, as the pivot.
         middle, last = (low + high) >> 1, high - 1

@@ -36,7 +36,7 @@ def _restrict(rows: Rows, chosen: Ints, place: Ints) -> tuple[Ints, Ints]:
         starts[i + 1] = starts[i]
         for arm in rows.arms[rows.starts[chosen[i]] : rows.starts[chosen[i] + 1]]:
             starts[i + 1] += place[arm] >= 0
-    arms = np.empty(starts[-1], np.int64)
+    arms = np.empty(starts[chosen.size], np.int64)
     filled = 0
     for i in range(chosen.size):
         for arm in rows.arms[rows.starts[chosen[i]] : rows.starts[chosen[i] + 1]]:
