@@ -22,7 +22,7 @@ from armtriage._arguments import (
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.environments.availability import Availability, AvailabilityTable, eligible_in, loss_among
 from armtriage.environments.protocol import cached_stream, units_of
-from armtriage.environments.tables import LAWS, RewardTable, draw, loss, put_in_range
+from armtriage.environments.tables import LAWS, RewardTable, draw_all, loss, put_in_range
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
@@ -33,10 +33,9 @@ _KEPT = 4096  # eligible sets whose best decision is remembered
 
 
 @kernel
-def _draw_all(table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64]:
+def _rewards(table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64]:
     rewards = np.empty(arms.size)
-    for i in range(arms.size):
-        rewards[i] = draw(table, luck, number, arms[i])
+    draw_all(table, luck, number, arms, rewards)
     put_in_range(table, rewards, arms.size)
     return rewards
 
@@ -173,7 +172,7 @@ class StochasticEnvironment:
         """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
         number = check_count("round", round)
         luck = row_of(self.luck(check_count("replication", replication)), number)
-        return _draw_all(self.table(1), luck, number, check_arms(arms, self.n_arms))
+        return _rewards(self.table(1), luck, number, check_arms(arms, self.n_arms))
 
     def eligible(self, round: int, replication: int = 0) -> NDArray[np.int64]:
         """Return the arms that may be chosen in a round, ascending."""

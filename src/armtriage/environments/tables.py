@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.beta import beta_quantile
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.order import inner, kth_largest
 from armtriage.kernels.random import uniform
@@ -24,7 +24,7 @@ __all__ = [
     "LinearTable",
     "RewardTable",
     "contexts_in",
-    "draw",
+    "draw_all",
     "draw_linear",
     "fill_contexts",
     "loss",
@@ -64,7 +64,7 @@ class RewardTable(Record, frozen=True):
 
 
 @kernel
-def draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
+def _draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
     """Return the reward of an arm in round `number`, whose row of random numbers begins at `luck`."""
     if table.kind == REPLAY:
         return table.outcomes[number, arm]  # type: ignore[no-any-return]
@@ -81,6 +81,21 @@ def draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
     if table.kind == UNIFORM:
         return mean + (2.0 * u - 1.0) * min(mean, 1.0 - mean)  # type: ignore[no-any-return]
     return beta_quantile(u, table.concentration * mean, table.concentration * (1.0 - mean))
+
+
+@kernel
+@inlined
+def draw_all(
+    table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]
+) -> None:
+    """Write the rewards of arms in round `number`; independent coins are what nearly every world has."""
+    if table.kind == BERNOULLI and table.groups.size == 0:
+        means = table.means
+        for i in range(arms.size):
+            rewards[i] = 1.0 if uniform(luck, arms[i]) < means[arms[i]] else 0.0
+        return
+    for i in range(arms.size):
+        rewards[i] = _draw(table, luck, number, arms[i])
 
 
 @kernel

@@ -126,7 +126,7 @@ def new_intervals(kind: int, horizon: float, delta: float, n_arms: int, *, inter
 def grown(evidence: Evidence, n_arms: int) -> Evidence:
     """Return evidence with more arms: the same, or a copy where there is no room left."""
     if n_arms > evidence.counts.size:
-        longer = new_evidence(n_arms, coin=bool(evidence.coin), ends=evidence.due.size > 0, room=4 * n_arms)
+        longer = new_evidence(n_arms, coin=bool(evidence.coin), ends=evidence.due.size > 0, room=2 * n_arms)
         for name in _COLUMNS:
             getattr(longer, name)[: evidence.n_arms] = getattr(evidence, name)[: evidence.n_arms]
         longer.whole[:] = evidence.whole

@@ -162,6 +162,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         vars(self).update(state, _lock=new_lock())
 
     _of_this_process: ClassVar[frozenset[str]] = frozenset({"_lock"})
+    _books_sets = False  # whether `_book_set` is called for each decision
 
     @abstractmethod
     def _select(self, number: int) -> NDArray[np.int64]:
@@ -369,7 +370,12 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         self._asked = number + 1
         if self._delays is not None:
             self._delays.begin(number, decision.shown.tolist())
+        if self._books_sets:
+            self._book_set(decision, among)
         return decision
+
+    def _book_set(self, decision: Decision, among: ArmSet | None) -> None:
+        """Book a decision by the set of arms that were eligible, where that is kept."""
 
     @locked
     def tell(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_number
 from armtriage.kernels.beta import digamma_trigamma
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import inlined, kernel
 from armtriage.policies.facts import within
 from armtriage.policies.sampler import posterior
 
@@ -83,6 +83,7 @@ def drawn_share(free: int, cover: int) -> float:
 
 
 @kernel
+@inlined
 def believed(wins: float, losses: float, between: float, a: float, b: float, weak: bool) -> tuple[float, float, float]:
     """Return the `posterior` of an arm with this prior, which may be `weak` because some rewards were no coins.
 

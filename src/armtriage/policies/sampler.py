@@ -20,7 +20,7 @@ import numpy as np
 
 from armtriage.intervals import two_points
 from armtriage.kernels.beta import beta_cdf, beta_quantile, beta_tail_bound
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.random import uniform
 
 __all__ = [
@@ -57,6 +57,7 @@ def gain(coin: bool, luck: np.uint64, arm: int, reward: float) -> float:
 
 
 @kernel
+@inlined
 def posterior(
     wins: float, losses: float, between: float, prior_wins: float, prior_losses: float
 ) -> tuple[float, float, float]:
@@ -73,6 +74,7 @@ def posterior(
 
 
 @kernel
+@inlined
 def mean_of(least: float, a: float, b: float) -> float:
     """Return the mean of a posterior."""
     return least + (1.0 - least) * (a / (a + b))

@@ -434,8 +434,6 @@ class SlatePolicy(Policy):
             among = np.flatnonzero(mask)
             self._check_any(among.size, live)
             return self._ask_among(among)
-        if not mask.all():
-            self._check_eligible_allowed()
         request = self._request
         self._candidates[:] = mask
         n = self._entries.ask(self._post.handle, self._asked, SOME, True)
@@ -591,7 +589,7 @@ class SlatePolicy(Policy):
             self._send(Told(0, arms[changed], weights[changed]), _WEIGH)
 
     def _take_in_arms(self) -> None:
-        if int(self._evidence.n_arms) < self.n_arms:
+        if "_evidence" in vars(self) and int(self._evidence.n_arms) < self.n_arms:
             if not self._plain:
                 self._graph_before(self.n_arms)
             self._change(self._with_shares(grown(self._evidence, self.n_arms)))

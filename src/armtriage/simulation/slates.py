@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.environments.availability import eligible_in, loss_among
-from armtriage.environments.tables import RewardTable, draw, loss, put_in_range
+from armtriage.environments.tables import RewardTable, draw_all, loss, put_in_range
 from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import Opener, bind, inlined, kernel
 from armtriage.kernels.random import row
@@ -102,8 +102,7 @@ def _finish(game: SlateGame, number: int) -> None:
     if not game.plain:
         n, seen = _reveal(game, number), request.seen
     luck = row(game.streams[0], number)
-    for i in range(n):
-        rewards[i] = draw(table, luck, number, seen[i])
+    draw_all(table, luck, number, seen[:n], rewards)
     put_in_range(table, rewards, n)
     if request.zero != 0.0 or request.width != 1.0:
         for i in range(n):

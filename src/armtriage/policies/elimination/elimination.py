@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_choice, check_flag, check_horizon, check_probability
+from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import INTERVALS
 from armtriage.kernels.jit import kernel
@@ -237,10 +238,11 @@ def learn(
     sets, least = own.sets, own.sets.least
     lagging, underway = sets.n_lagging, sets.underway
     if event == TOLD:
+        status, pending = sets.status, evidence.pending
         for i in range(seen.size):
             arm = seen[i]
-            lagging -= (tries(evidence, arm) - 1 == least) & (sets.status[arm] == ACTIVE)
-            if evidence.pending[arm] > 0:
+            lagging -= (tries(evidence, arm) - 1 == least) & (status[arm] == ACTIVE)
+            if pending[arm] > 0:
                 underway -= 1
             else:
                 leave(sets.layer, arm)  # in a loop that schedules nothing
@@ -377,6 +379,11 @@ class CombinatorialElimination(SlatePolicy):
         status = self._own.sets.status
         kinds = (CONFIRMED, ACTIVE, ELIMINATED)
         return Triage(*(self._roster.named(np.flatnonzero(status == kind)) for kind in kinds))
+
+    def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
+        if self.benchmark == "printed" and not mask.all():
+            self._check_eligible_allowed()
+        return super()._ask_some(mask, live)
 
     def _check_eligible_allowed(self) -> None:
         if self.benchmark == "printed":

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.record import Record
 from armtriage.policies.facts import require, within
@@ -86,6 +86,7 @@ def rebuild_layer(layer: Layer, graph: FeedbackGraph, able: NDArray[np.int64]) -
 
 
 @kernel
+@inlined
 def leave(layer: Layer, arm: int) -> None:
     """Take an arm out of A_0, because it is scheduled now."""
     if layer.waiting[arm] > 0:

@@ -259,10 +259,11 @@ def renew_intervals(params: GuardParams, evidence: Evidence, book: Book, seen: N
 
     A new interval from few rewards hardly differs from the last one.
     """
+    due = evidence.due
     for i in range(seen.size):
         arm = seen[i]
         count = settled_count(evidence, arm)
-        if count >= evidence.due[arm] and (count % 4 == 0 or count >= _WIDE):
+        if count >= due[arm] and (count % 4 == 0 or count >= _WIDE):
             refresh(book.intervals, evidence, arm)
             book.renewed += 1
     # Now and not in the next ask, whose caller waits for it.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST
 from armtriage.graphs.feedback import GraphArrays, reveal
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
@@ -33,7 +33,7 @@ from armtriage.policies.request import ALL, Request, luck_of
 from armtriage.policies.sampler import BELOW, STALE, draw, follow, gain, luck_needed, mean_of
 from armtriage.policies.views import View
 
-__all__ = ["Sampler", "believe_of", "check_sampler", "find_means", "learn", "new_sampler", "propose", "refit"]
+__all__ = ["Sampler", "believe_of", "check_sampler", "learn", "new_sampler", "propose", "refit", "renewed_sampler"]
 
 
 class Sampler(Record):
@@ -53,6 +53,7 @@ class Sampler(Record):
     glanced: NDArray[np.int64]  # (K,) `stamp` if the incumbents of this round's candidates reveal the arm
     others: NDArray[np.int64]  # (K,) scratch: the same as `pool` for those
     shown: NDArray[np.int64]  # (K,) scratch
+    lucky: NDArray[np.int64]  # (K,) scratch
     drawn: NDArray[np.float64]  # (S,) values of the open arms last proposed, in their order
     values: NDArray[np.float64]  # (K + S,) scratch
     chosen: NDArray[np.int64]  # (K + S,) scratch
@@ -60,7 +61,7 @@ class Sampler(Record):
     stamp: int
     size: int
     n_pool: int
-    decided: int  # arms decided when the incumbents were found, -1 if they must be found again
+    decided: int  # arms decided when the incumbents were found; -1 if they must be found again, -2 if means, too
     best_arm: int  # outside the incumbents
     fractional: int  # whether any reward was neither 0 nor 1
     next_fit: int  # the round in which the prior is fitted again
@@ -77,7 +78,7 @@ class Sampler(Record):
 def new_sampler(n_arms: int, budget: int, prior: tuple[float, float]) -> Sampler:
     """Return posteriors of this prior, no incumbents, and a level that rules no arm out."""
     mean = prior[0] / (prior[0] + prior[1])
-    looked, pool, glanced, others, shown = np.zeros((5, n_arms), np.int64)
+    looked, pool, glanced, others, shown, lucky = np.zeros((6, n_arms), np.int64)
     return Sampler(
         np.full(n_arms, mean),
         np.zeros(n_arms),
@@ -89,6 +90,7 @@ def new_sampler(n_arms: int, budget: int, prior: tuple[float, float]) -> Sampler
         glanced,
         others,
         shown,
+        lucky,
         np.zeros(budget),
         np.zeros(n_arms + budget),
         np.zeros(n_arms + budget, np.int64),
@@ -112,11 +114,20 @@ def new_sampler(n_arms: int, budget: int, prior: tuple[float, float]) -> Sampler
 
 
 def check_sampler(sampler: Sampler) -> None:
-    """Check what was loaded."""
+    """Check what was loaded; means are found in the next round."""
     within("next_fit", sampler.next_fit, 0, LONGEST)
+    sampler.decided = -2
+
+
+def renewed_sampler(old: Sampler, n_arms: int, budget: int) -> Sampler:
+    """Return posteriors of the same prior for other arms, whose means are found in the next round."""
+    sampler = new_sampler(n_arms, budget, (old.prior_wins, old.prior_losses))
+    sampler.next_fit, sampler.decided = old.next_fit, -2
+    return sampler
 
 
 @kernel
+@inlined
 def _posterior(evidence: Evidence, sampler: Sampler, arm: int) -> tuple[float, float, float]:
     weak = sampler.fractional > 0 and sampler.next_fit > 1  # once the prior has been fitted
     wins, losses = evidence.wins[arm], losses_of(evidence, arm)
@@ -124,13 +135,14 @@ def _posterior(evidence: Evidence, sampler: Sampler, arm: int) -> tuple[float, f
 
 
 @kernel
+@inlined
 def _find_mean(evidence: Evidence, sampler: Sampler, arm: int) -> None:
     least, a, b = _posterior(evidence, sampler, arm)
     sampler.means[arm] = mean_of(least, a, b)
 
 
 @kernel
-def find_means(evidence: Evidence, sampler: Sampler) -> None:
+def _find_means(evidence: Evidence, sampler: Sampler) -> None:
     """Let all that follows from the evidence and the prior follow."""
     for arm in range(evidence.n_arms):
         if evidence.doubts[arm] > 0.0:
@@ -150,7 +162,7 @@ def refit(evidence: Evidence, sampler: Sampler, number: int) -> None:
         counts[arm], wins[arm] = as_coins(evidence.wins[arm], losses_of(evidence, arm), evidence.doubts[arm])
     sampler.prior_wins, sampler.prior_losses = fitted(counts, wins, n, sampler.prior_wins, sampler.prior_losses)
     sampler.next_fit = next_fit(number)
-    find_means(evidence, sampler)
+    _find_means(evidence, sampler)
 
 
 @kernel
@@ -175,28 +187,29 @@ def learn(
     """Bring means and bounds in line with the evidence of the arms `seen`."""
     best, best_arm = sampler.best_outside, sampler.best_arm
     coins = sampler.fractional == 0
+    means, out, skipped, inside, doubts = sampler.means, sampler.out, sampler.skipped, sampler.inside, evidence.doubts
     for i in range(seen.size):
         arm = seen[i]
-        if evidence.doubts[arm] > 0.0:
+        if doubts[arm] > 0.0:
             sampler.fractional = 1
         _find_mean(evidence, sampler, arm)
-        mean = sampler.means[arm]
+        mean = means[arm]
         ahead = mean > best or (mean == best and arm < best_arm)
-        if ahead and sampler.inside[arm] == 0 and book.status[arm] == ACTIVE:
+        if ahead and inside[arm] == 0 and book.status[arm] == ACTIVE:
             best, best_arm = mean, arm
-        if event == TOLD and sampler.out[arm] >= 0.0:
+        if event == TOLD and out[arm] >= 0.0:
             # A loss lowers the draw: the old bound stays safe for a while, and so does one of nothing after a win. What
             # lies between, or a first reward, which ends what is believed of unseen arms, may raise it as well.
-            sampler.skipped[arm] += 1
-            raised = evidence.doubts[arm] > 0.0 or gain(evidence.coin > 0, luck_of(request), arm, rewards[i]) > 0.0
+            skipped[arm] += 1
+            raised = doubts[arm] > 0.0 or gain(evidence.coin > 0, luck_of(request), arm, rewards[i]) > 0.0
             raised = raised or evidence.counts[arm] <= 1
-            if (raised and sampler.out[arm] > 0.0) or sampler.skipped[arm] > STALE:
+            if (raised and out[arm] > 0.0) or skipped[arm] > STALE:
                 _cut(evidence, sampler, arm)
         elif event != TOLD:
-            sampler.out[arm] = -1.0
+            out[arm] = -1.0
     sampler.best_outside, sampler.best_arm = best, best_arm
     if coins and sampler.fractional > 0:
-        find_means(evidence, sampler)
+        _find_means(evidence, sampler)
 
 
 @kernel
@@ -266,14 +279,19 @@ def _list_values(
     Of the pool only the `share` is drawn.
     """
     n, idle, best = 0, 1.0 - share, -1.0
+    # Of all luck the part above `idle` is that of a draw: at least as much of it is needed as `out` says. Few arms
+    # have that much, and no branch on it could be predicted.
+    out, lucky, m = sampler.out, sampler.lucky, 0
     for i in range(pool.size):
-        arm = pool[i]
+        lucky[m] = pool[i]
+        m += every or uniform(luck, pool[i]) > idle + share * out[pool[i]]
+    for i in range(m):
+        arm = lucky[i]
         u = uniform(luck, arm)
-        # Of all luck the part above `idle` is that of a draw: at least as much of it is needed as `out` says.
-        if u > idle and (every or u > idle + share * sampler.out[arm]):
-            if not every and sampler.out[arm] < 0.0:
+        if u > idle:
+            if not every and out[arm] < 0.0:
                 _cut(evidence, sampler, arm)
-                if u <= idle + share * sampler.out[arm]:
+                if u <= idle + share * out[arm]:
                     continue
             sampler.values[n] = _value(evidence, sampler, arm, (u - idle) / share)
             best = max(best, sampler.values[n])
@@ -419,6 +437,8 @@ def propose(
 
     Only the `share` of the arms that the incumbents do not reveal is drawn.
     """
+    if sampler.decided < -1:
+        _find_means(evidence, sampler)
     if request.epoch == ALL:
         _propose_of_all(evidence, sampler, book, graph, luck_of(request), free_look, share, arms)
     else:

@@ -23,7 +23,7 @@ from armtriage.certificate import (
     log_bound_over,
     narrowed,
 )
-from armtriage.decisions import Decision, DecisionSet, TopS
+from armtriage.decisions import ArmSet, Decision, DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence
@@ -72,6 +72,7 @@ class GuardedPolicy(SlatePolicy):
         self.patterns = check_count("patterns", patterns)
         self.keeps_intervals = self._over is None
         self._patterns = PatternBook(self.patterns) if self.patterns and self._over is None else None
+        self._books_sets = self._over is not None or self._patterns is not None
         self._covered = _NONE
         self._pages: Pages | None = None
         self._priced: tuple[NDArray[np.int64], float | None] = _NONE, None
@@ -223,18 +224,13 @@ class GuardedPolicy(SlatePolicy):
         if self._over is None and self._covered is not self._roster.live:
             self._with_cover(self._book())
 
-    def _begin(self, arms: NDArray[np.int64], **more: Any) -> Decision:
-        decision = super()._begin(arms, **more)
-        if self._over is None and self._patterns is None:
-            return decision
-        among = more.get("among")
+    def _book_set(self, decision: Decision, among: ArmSet | None) -> None:
         if self._over is not None:
             if among is not None:
                 self._book_among(among.arms, decision.arms)
         elif self._patterns is not None:
             eligible, bounds = np.arange(self.n_arms) if among is None else among.arms, self._bounds()
             self._patterns.add(eligible, decision.arms, cert_among(*bounds, decision.arms, eligible), bounds)
-        return decision
 
     def _forget(self, arms: list[int]) -> None:
         for arm in arms if self._patterns is not None else ():

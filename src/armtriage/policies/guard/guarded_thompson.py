@@ -22,10 +22,10 @@ from armtriage.policies.guard.free_look import (
     Sampler,
     believe_of,
     check_sampler,
-    find_means,
     new_sampler,
     propose,
     refit,
+    renewed_sampler,
 )
 from armtriage.policies.guard.free_look import learn as follow
 from armtriage.policies.guard.guarded import GuardedPolicy
@@ -271,7 +271,6 @@ class GuardedThompson(GuardedPolicy):
         check_prior_of(self.prior, (float(sampler.prior_wins), float(sampler.prior_losses)))
         check_sampler(sampler)
         check_looks(self._own.looks, self._asked)
-        find_means(self._evidence, sampler)
 
     def _revealing_pulls(self) -> int:
         if "_own" not in vars(self):
@@ -294,10 +293,7 @@ class GuardedThompson(GuardedPolicy):
 
     def renewed_own(self, old: Own) -> Own:
         """Return them after arms were added, or have begun again."""
-        n, sampler = self.n_arms, new_sampler(self.n_arms, self.budget, starts_at(self.prior))
-        for name in ("prior_wins", "prior_losses", "next_fit"):
-            setattr(sampler, name, getattr(old.sampler, name))
-        find_means(self._evidence, sampler)
+        n = self.n_arms
         looks = new_looks(n, self.budget)
         looks.shared = old.looks.shared
-        return Own(self._renewed_book(old.book), sampler, looks)
+        return Own(self._renewed_book(old.book), renewed_sampler(old.sampler, n, self.budget), looks)
