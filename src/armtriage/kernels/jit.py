@@ -35,6 +35,7 @@ __all__ = [
     "inlined",
     "kernel",
     "lowest_bit",
+    "unbound",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -217,6 +218,11 @@ def bind(template: F, name: str, **names: Any) -> F:
     return Kernel(copy, **names) if JIT else copy  # type: ignore[return-value]
 
 
+def unbound(*arguments: Any) -> Any:
+    """Stand in a template for a function that `bind` puts there."""
+    raise NotImplementedError
+
+
 def compile_now(function: Any, *arguments: Any) -> None:
     """Compile a kernel, or fetch it from disk, for arguments of these classes, or of the types of these arrays."""
     if JIT:
@@ -269,12 +275,10 @@ class _TrailingZeros:
         return trailing_zeros
 
 
-def trailing_zeros(word: np.uint64) -> int:
-    """Stand for the instruction, which `bind` puts here."""
-    raise NotImplementedError
+trailing_zeros = unbound
 
 
-def _lowest_bit(word: np.uint64) -> int:
+def _lowest_bit(word: np.uint64) -> Any:
     return trailing_zeros(word)
 
 

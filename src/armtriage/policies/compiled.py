@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, kernel
+from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, kernel, unbound
 from armtriage.kernels.random import row, stream
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.contextual import ContextualPolicy
@@ -22,6 +22,9 @@ from armtriage.policies.rewards import Told
 __all__ = ["CompiledContextualPolicy", "Kernels", "name_of"]
 
 _NONE = np.empty(0, np.int64)
+
+open_seat = select = update = schedule = release = unbound
+"""What `bind` replaces: how a seat is found by its address, and the kernels of a policy."""
 
 
 class Kernels(NamedTuple):
@@ -36,31 +39,6 @@ class Kernels(NamedTuple):
 def name_of(kernels: Kernels) -> str:
     """Return a name for machine code that is made of a policy's kernels: where the first of them comes from."""
     return kernels.select.__module__.replace(".", "_")
-
-
-def open_seat(address: Any) -> Any:
-    """Stand for the function that finds a seat by its address, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def select(*arguments: Any) -> bool:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def update(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def schedule(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def release(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
 
 
 class _Compiled(Policy):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from armtriage.certificate import Bounds, Tally
 from armtriage.decisions import ArmSet, Decision, TopS
-from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, inlined, kernel
+from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, inlined, kernel, unbound
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import stream
 from armtriage.kernels.record import Record, RecordLayout
@@ -61,10 +61,25 @@ from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
 from armtriage.triage import TriageLog
 
-__all__ = ["Kernels", "SlatePolicy", "choose", "decide", "learn", "name_of", "settle_nothing", "settled", "weigh"]
+__all__ = [
+    "Kernels",
+    "SlatePolicy",
+    "believe_means",
+    "choose",
+    "decide",
+    "learn",
+    "learn_nothing",
+    "name_of",
+    "settle_nothing",
+    "settled",
+    "weigh",
+]
 
 _NONE = np.empty(0, np.int64)
 _RAW, _CLOSE, _TEACH, _WEIGH = range(4)
+
+open_post = choose = learn = believe = expect = settled = weigh = unbound
+"""What `bind` replaces: how a post is found by its address, and the kernels of a policy."""
 
 
 class Kernels(NamedTuple):
@@ -96,29 +111,25 @@ def name_of(kernels: Kernels) -> str:
     return kernels.choose.__module__.replace(".", "_")
 
 
-def open_post(address: Any) -> Any:
-    """Stand for the function that finds a post by its address, which `bind` puts here."""
-    raise NotImplementedError
+@kernel
+def learn_nothing(
+    params: Any,
+    evidence: Evidence,
+    own: Any,
+    request: Request,
+    seen: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    event: int,
+) -> None:
+    """Keep no caches that would have to follow the evidence: `learn` of some policies."""
 
 
-def choose(*arguments: Any) -> bool:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def learn(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def believe(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def expect(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
+@kernel
+def believe_means(params: Any, evidence: Evidence, own: Any, request: Request) -> None:
+    """Write the means of the arms chosen: `believe` of policies that go by intervals."""
+    for i in range(request.size):
+        arm = request.arms[i]
+        request.beliefs[0, i] = evidence.sums[arm] / max(evidence.counts[arm], 1)
 
 
 @kernel
@@ -126,26 +137,16 @@ def _expect_nothing(params: Any, evidence: Evidence, own: Any, arms: NDArray[np.
     pass
 
 
-def settled(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
-
-
 @kernel
 def settle_nothing(params: Any, evidence: Evidence, own: Any, request: Request, seen: NDArray[np.int64]) -> None:
     """Do nothing when rewards are settled."""
-
-
-def weigh(*arguments: Any) -> None:
-    """Stand for the policy's kernel, which `bind` puts here."""
-    raise NotImplementedError
 
 
 @inlined
 def decide(params: Any, evidence: Evidence, own: Any, request: Request) -> bool:
     """Fill `arms` with the policy's choice, or with all candidates where they are no more than there are slots."""
     if request.size < request.n:
-        return choose(params, evidence, own, request)
+        return choose(params, evidence, own, request)  # type: ignore[no-any-return]
     list_candidates(evidence, request)
     for i in range(request.n):
         request.arms[i] = request.among[i]

@@ -14,7 +14,7 @@ from armtriage.kernels.record import Record
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
-from armtriage.policies.slate import Kernels, SlatePolicy
+from armtriage.policies.slate import Kernels, SlatePolicy, learn_nothing
 
 __all__ = ["UniformRandom"]
 
@@ -55,19 +55,6 @@ def choose(params: Params, evidence: Evidence, own: Order, request: Request) -> 
 
 
 @kernel
-def learn(
-    params: Params,
-    evidence: Evidence,
-    own: Order,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
-) -> None:
-    """Learn nothing."""
-
-
-@kernel
 def believe(params: Params, evidence: Evidence, own: Order, request: Request) -> None:
     """Hold all arms for equal."""
     request.beliefs[:] = 0.0
@@ -94,7 +81,7 @@ class UniformRandom(SlatePolicy):
     2
     """
 
-    kernels = Kernels(choose, learn, believe)
+    kernels = Kernels(choose, learn_nothing, believe)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.environments.tables import FIXED, LinearTable, contexts_in, draw_linear, loss_linear, means_in
-from armtriage.kernels.jit import Opener, bind
+from armtriage.kernels.jit import Opener, bind, unbound
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.compiled import Kernels, name_of, select, update
 
 __all__ = ["Desk", "LinearGame", "linear_loop", "play_rounds"]
+
+open_game = turn = unbound
+"""What `bind` replaces: how a game is found by its address, and a round with or without contexts."""
 
 
 class Desk(Record):
@@ -58,16 +60,6 @@ class LinearGame(Record):
     closable: bool
     bound: float
     unit: float
-
-
-def open_game(address: Any) -> Any:
-    """Stand for the function that finds a game by its address, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def turn(game: Any, number: int) -> bool:
-    """Stand for a round with or without contexts, which `bind` puts here."""
-    raise NotImplementedError
 
 
 def play_rounds(address: int, stop: int) -> None:

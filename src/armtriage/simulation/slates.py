@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from armtriage.environments.availability import eligible_in, loss_among
 from armtriage.environments.tables import RewardTable, draw_all, loss, put_in_range
 from armtriage.graphs.feedback import GraphArrays, reveal
-from armtriage.kernels.jit import Opener, bind, inlined, kernel
+from armtriage.kernels.jit import Opener, bind, inlined, kernel, unbound
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.evidence import TOLD, Evidence, record
@@ -27,6 +27,9 @@ from armtriage.simulation.loop import Desk, play_rounds
 __all__ = ["SlateGame", "eligible_loop", "given_loop", "guarded_loop", "heaviest_loop", "slate_loop"]
 
 _MARKS = 2**31 - 2
+
+finish = pick = judge = unbound
+"""What `bind` replaces: the rest of a round, the choice of a guard over a decision set, and the regret of a round."""
 
 
 class SlateGame(Record):
@@ -47,21 +50,6 @@ class SlateGame(Record):
     sleepers: bool  # whether arms are seen that are not eligible
     counted: bool  # whether pulls and exposures are counted, for a certificate
     closable: bool  # whether a decision that can never change again closes the whole horizon
-
-
-def finish(game: Any, number: int) -> None:
-    """Stand for the rest of a round, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def pick(*arguments: Any) -> int:
-    """Stand for the choice of a guard over a decision set, which `bind` puts here."""
-    raise NotImplementedError
-
-
-def judge(game: Any, number: int) -> float:
-    """Stand for the regret of a round, which `bind` puts here."""
-    raise NotImplementedError
 
 
 @kernel
@@ -166,7 +154,7 @@ def _guarded_round(game: SlateGame, number: int) -> bool:
     request.size = n if n >= 0 else -1 - n
     _blank_rest(request)
     finish(game, number)
-    return n < 0
+    return n < 0  # type: ignore[no-any-return]
 
 
 def _given_round(game: SlateGame, number: int) -> bool:

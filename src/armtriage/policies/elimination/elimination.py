@@ -41,7 +41,7 @@ from armtriage.policies.lock import locked
 from armtriage.policies.lost import as_tries
 from armtriage.policies.options import Options
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
-from armtriage.policies.slate import Kernels, SlatePolicy
+from armtriage.policies.slate import Kernels, SlatePolicy, believe_means
 from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_view, take_certain
 from armtriage.triage import Triage, TriageLog
 
@@ -265,14 +265,6 @@ def expect(params: Params, evidence: Evidence, own: Own, arms: NDArray[np.int64]
         leave(own.sets.layer, arms[i])
 
 
-@kernel
-def believe(params: Params, evidence: Evidence, own: Own, request: Request) -> None:
-    """Write the means of the arms chosen."""
-    for i in range(request.size):
-        arm = request.arms[i]
-        request.beliefs[0, i] = evidence.sums[arm] / max(evidence.counts[arm], 1)
-
-
 class CombinatorialElimination(SlatePolicy):
     """Algorithm 1: play confirmed arms always, eliminated arms never, and explore the active ones evenly.
 
@@ -327,7 +319,7 @@ class CombinatorialElimination(SlatePolicy):
     array([2, 3])
     """
 
-    kernels = Kernels(choose, learn, believe, expect=expect)
+    kernels = Kernels(choose, learn, believe_means, expect=expect)
     keeps_intervals = True
 
     def __init__(

@@ -28,7 +28,7 @@ from armtriage.policies.proposals import Proposed, check_takes
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
-from armtriage.policies.slate import Kernels, SlatePolicy
+from armtriage.policies.slate import Kernels, SlatePolicy, believe_means, learn_nothing
 from armtriage.policies.views import take_certain
 
 __all__ = ["Guard"]
@@ -51,33 +51,12 @@ def choose(params: GuardParams, evidence: Evidence, own: Book, request: Request)
 
 
 @kernel
-def learn(
-    params: GuardParams,
-    evidence: Evidence,
-    own: Book,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
-) -> None:
-    """Do nothing: the guard takes what is settled."""
-
-
-@kernel
 def settled(params: GuardParams, evidence: Evidence, own: Book, request: Request, seen: NDArray[np.int64]) -> None:
     """Let intervals follow what was settled."""
     renew_intervals(params, evidence, own, seen)
 
 
-@kernel
-def believe(params: GuardParams, evidence: Evidence, own: Book, request: Request) -> None:
-    """Write the means of the arms chosen."""
-    for i in range(request.size):
-        arm = request.arms[i]
-        request.beliefs[0, i] = evidence.sums[arm] / max(evidence.counts[arm], 1)
-
-
-_KERNELS = Kernels(choose, learn, believe, settled=settled)
+_KERNELS = Kernels(choose, learn_nothing, believe_means, settled=settled)
 
 
 class Guard(Proposed, GuardedPolicy):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from armtriage.certificate import Bounds, decided_by
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import GraphArrays
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import kernel, unbound
 from armtriage.kernels.record import Record
 from armtriage.policies.evidence import LOST, Evidence
 from armtriage.policies.guard.coupled_draws import PROPOSE, Draws, keep_better, learn, new_draws, propose
@@ -48,6 +48,9 @@ __all__ = [
 ]
 
 _NONE = np.empty(0, np.int64)
+
+answer = unbound
+"""What `bind` replaces by a compiled oracle: write a decision of largest weight, and return its size."""
 
 
 class DecisionGuard(Record):
@@ -133,11 +136,6 @@ def _settled(
     """Let intervals and draws follow what was settled."""
     note_rewards(params, own.book, seen, request.rewards, seen.size)
     learn(params, own.book, own.draws, luck_of(request), seen, request.rewards, seen.size)
-
-
-def answer(oracle: Any, weights: NDArray[np.float64], arms: NDArray[np.int64]) -> int:
-    """Stand for a compiled oracle, which `bind` puts here: write a decision of largest weight, and return its size."""
-    raise NotImplementedError
 
 
 def guarded_choice(
