@@ -92,7 +92,7 @@ def problem(n_arms: int) -> tuple[FeedbackGraph, StochasticEnvironment]:
 
 
 def index_policy() -> Iterator[Figure]:
-    for (n_arms, budget, horizon), compiled, plain in zip(SIZES, (0.7, 0.7, 1.0), (30, 10, 6), strict=True):
+    for (n_arms, budget, horizon), compiled, plain in zip(SIZES, (0.95, 1.25, 1.25), (30, 10, 6), strict=True):
         graph, env = problem(n_arms)
         policy = CombUCB1(graph, budget)
 
@@ -236,27 +236,35 @@ def calling() -> Iterator[Figure]:
     n_arms, budget, rounds = 100, 5, 3000
     graph, env = problem(n_arms)
     rewards = (np.random.default_rng(2).random((rounds, n_arms)) < env.means).astype(float)
-    loop = calls.cpu_us(lambda: calls.numpy_thompson(n_arms, budget))
-    for kind, limit in ((GuardedThompson, 55), (ThompsonSampling, 30), (CombUCB1, 30)):
-        cost = calls.cpu_us(lambda kind=kind: calls.whole(kind(graph, budget, seed=1), rewards))
-        yield at_most(f"{kind.__name__}, ask and tell", cost, limit, "us", f"a NumPy loop {loop:.1f} us")
-        if kind is GuardedThompson:
-            yield at_most("  over a plain NumPy loop", cost / loop, 3, "times", "K Beta draws, argpartition, updates")
-            partial = calls.cpu_us(lambda: calls.with_a_partial_tell(GuardedThompson(graph, budget, seed=1), rewards))
-            yield at_most("  with a partial tell", partial, 65, "us", "four of five rewards, in a dictionary")
-    contexts = contextual.sphere(np.random.default_rng(0), n_arms, 10)
-    cost = calls.cpu_us(lambda: calls.whole(C2UCB(n_arms, 10, budget, seed=1), rewards, contexts))
-    yield at_most("C2UCB, d=10, ask and tell", cost, 45, "us", "the same contexts in every round")
-    cost = calls.cpu_us(lambda: calls.whole(GuardedLinear(n_arms, 10, budget, seed=1), rewards, contexts))
-    yield at_most("GuardedLinear, d=10, ask and tell", cost, 60, "us", "the same contexts in every round")
-    contexts = contextual.sphere(np.random.default_rng(0), n_arms, 20)
-    costs = {}
-    for model in ("shared", "disjoint", "hybrid"):
-        sizes = {"n_arms": n_arms, "dimension": 20, "budget": budget, "model": model, "seed": 1}
-        costs[model] = calls.cpu_us(lambda given=sizes: calls.whole(GuardedLinear(**given), rewards, contexts))
-        detail = f"{costs[model]:.1f} us, d=20, the same contexts in every round"
-        if model != "shared":
-            yield at_most(f"  {model} over shared, ask and tell", costs[model] / costs["shared"], 3, "times", detail)
+    sphere = [contextual.sphere(np.random.default_rng(0), n_arms, dimension) for dimension in (10, 20)]
+
+    def over_a_loop(what: str, made: Callable[[], Callable[[int], None]], limit: float, detail: str = "") -> Figure:
+        loop, cost = calls.cpu_us(lambda: calls.numpy_thompson(n_arms, budget), made)
+        return at_most(what, cost / loop, limit, "times", f"{cost:.1f} us, a NumPy loop {loop:.1f}{detail}")
+
+    # Limits are 5 percent above what was reached when they were set, or the microseconds asked for on that machine.
+    for kind, limit in ((GuardedThompson, 0.59), (ThompsonSampling, 0.81), (CombUCB1, 0.52)):
+        made = partial(lambda kind: calls.whole(kind(graph, budget, seed=1), rewards), kind)
+        yield over_a_loop(f"{kind.__name__}, ask and tell, over a NumPy loop", made, limit)
+    yield over_a_loop(
+        "  with a partial tell",
+        lambda: calls.with_a_partial_tell(GuardedThompson(graph, budget, seed=1), rewards),
+        3.3,
+        "; four of five rewards, in a dictionary",
+    )
+    for kind, limit in ((C2UCB, 2.3), (GuardedLinear, 3.1)):
+        made = partial(lambda kind: calls.whole(kind(n_arms, 10, budget, seed=1), rewards, sphere[0]), kind)
+        yield over_a_loop(f"{kind.__name__}, d=10, ask and tell, over a NumPy loop", made, limit)
+    models = [
+        partial(
+            lambda model: calls.whole(GuardedLinear(n_arms, 20, budget, model=model, seed=1), rewards, sphere[1]), model
+        )
+        for model in ("shared", "disjoint", "hybrid")
+    ]
+    shared, *others = calls.cpu_us(*models)
+    for model, cost in zip(("disjoint", "hybrid"), others, strict=True):
+        detail = f"{cost:.1f} us, d=20, the same contexts in every round"
+        yield at_most(f"  {model} over shared, ask and tell", cost / shared, 3, "times", detail)
 
 
 def requests() -> Iterator[Figure]:
@@ -266,7 +274,7 @@ def requests() -> Iterator[Figure]:
     for kind in (GuardedThompson, ThompsonSampling, CombUCB1, KLUCB, CombinatorialElimination):
         plain, changing = (calls.asks_alone(kind(n_arms, budget, seed=1), means, given) for given in ([None], masks))
         detail = f"{changing:.1f} us, a plain ask {plain:.1f}; masks of half the arms, K=1,000 S=10"
-        yield at_most(f"{kind.__name__}, ask(eligible=) over ask", changing / plain, 2.5, "times", detail)
+        yield at_most(f"{kind.__name__}, ask(eligible=) over ask", changing / plain, 1.8, "times", detail)
     policy = GuardedThompson(1_000_000, budget, seed=1)
     first = calls.milliseconds(lambda: policy.add_arms(1))
     policy.ask(eligible=range(200))
