@@ -207,7 +207,6 @@ class Guard(Proposed, GuardedPolicy):
         return self._ask_slowly(None, given)
 
     def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
-        self._measure()
         among = np.flatnonzero(mask)
         self._check_any(among.size, live)
         return self._ask_among(among)

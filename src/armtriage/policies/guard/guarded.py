@@ -219,6 +219,10 @@ class GuardedPolicy(SlatePolicy):
         self._measure()
         return super()._ask_some(mask, live)
 
+    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+        self._measure()
+        return super()._ask_among(among, given)
+
     def _measure(self) -> None:
         """Count the cover again if arms have come or gone."""
         if self._over is None and self._covered is not self._roster.live:
