@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -67,10 +66,10 @@ class Service:
 
     async def stop(self) -> None:
         """Answer what waits, write snapshots, and close the store."""
-        if self._ticker is not None:
+        while self._ticker is not None and not self._ticker.done():
+            # More than once: a database may answer a cancellation with an error, which the task takes for any other.
             self._ticker.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._ticker
+            await asyncio.wait([self._ticker], timeout=1.0)
         await self.peers.part()
         await asyncio.gather(*(loop.stop() for loop in self.loops.values()))
         await self.store.close()
