@@ -43,6 +43,7 @@ __all__ = [
 
 POLICIES: Mapping[str, type[Policy]] = {
     "guarded_thompson": policies.GuardedThompson,
+    "guarded_index": policies.GuardedIndex,
     "comb_ucb1": policies.CombUCB1,
     "elimination": policies.CombinatorialElimination,
     "greedy": policies.Greedy,
