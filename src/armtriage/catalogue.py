@@ -43,7 +43,6 @@ __all__ = [
 
 POLICIES: Mapping[str, type[Policy]] = {
     "guarded_thompson": policies.GuardedThompson,
-    "guarded_index": policies.GuardedIndex,
     "comb_ucb1": policies.CombUCB1,
     "elimination": policies.CombinatorialElimination,
     "greedy": policies.Greedy,
@@ -51,6 +50,7 @@ POLICIES: Mapping[str, type[Policy]] = {
     "random": policies.UniformRandom,
     "thompson": policies.ThompsonSampling,
     "ucb": policies.CombinatorialUCB,
+    "guarded_index": policies.GuardedIndex,
     "constrained": policies.ConstrainedElimination,
     "guarded_linear": policies.GuardedLinear,
     "c2ucb": policies.C2UCB,
