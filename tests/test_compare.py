@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.compare import __main__ as compare
-from benchmarks.compare import contexts, peers
+from benchmarks.compare import contexts, peers, slates
 
 
 def test_contexts_prints_all_that_is_there_and_why_others_are_not(
@@ -74,3 +74,25 @@ def test_a_peer_that_does_not_install_is_noted_with_its_reason(tmp_path: Path, m
     assert asked == list(peers.PEERS.values())
     with pytest.raises(peers.Skipped, match="vowpalwabbit did not install: no matching distribution"):
         peers.bring("vowpalwabbit")
+
+
+def test_slates_prints_the_worst_family_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = tmp_path / "found.json"
+    compare.main(["slates", "--runs", "2", "--rounds", "60", "--only", "pixels", "--json", str(told)])
+    found = json.loads(told.read_text(encoding="utf-8"))
+    assert list(found) == [name for name in slates.FAMILIES if "pixels" in name]
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| digits")]
+    ratios = [float(row[3].split()[0]) for row in rows]
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios == sorted((round(one["ratio"], 2) for one in found.values()), reverse=True)
+
+
+def test_families_of_slates_are_as_they_are_named() -> None:
+    for name, family in slates.FAMILIES.items():
+        one, other = family.world(1), family.world(1)
+        assert np.array_equal(one.means, other.means), name
+        assert family.budget < one.n_arms
+    needles = slates.FAMILIES["2 needles of 0.25 in 300 of 0.03"].world(3).means
+    assert sorted(needles.tolist())[-3:] == [0.03, 0.25, 0.25]
+    assert np.bincount((100 * slates.FAMILIES["8 of 300, three values"].world(3).means).round().astype(int))[5] == 180
+    assert slates.FAMILIES["digits: 5 of 64 pixels, on or off"].world(1).means.max() < 1.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from benchmarks.compare import contexts
+from benchmarks.compare import contexts, slates
 
-CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {"contexts": contexts.main}
+CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {"contexts": contexts.main, "slates": slates.main}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

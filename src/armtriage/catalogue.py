@@ -50,6 +50,7 @@ POLICIES: Mapping[str, type[Policy]] = {
     "random": policies.UniformRandom,
     "thompson": policies.ThompsonSampling,
     "ucb": policies.CombinatorialUCB,
+    "guarded_index": policies.GuardedIndex,
     "constrained": policies.ConstrainedElimination,
     "guarded_linear": policies.GuardedLinear,
     "c2ucb": policies.C2UCB,

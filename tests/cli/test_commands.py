@@ -71,7 +71,7 @@ def test_module_is_the_command():
         ("armtriage si", ["simulate"]),
         ("armtriage run --dr", ["--dry-run"]),
         ("armtriage simulate hidden_p", ["hidden_pairs", "hidden_parts"]),
-        ("armtriage simulate random guarded_", ["guarded_thompson", "guarded_linear"]),
+        ("armtriage simulate random guarded_", ["guarded_thompson", "guarded_index", "guarded_linear"]),
         ("armtriage warm guarded_thompson kl", ["kl_ucb"]),
         ("armtriage run x.toml --engine p", ["processes"]),
         ("armtriage reproduce --engine r", ["ray"]),

@@ -16,6 +16,7 @@ from armtriage import (
     FeedbackGraph,
     Greedy,
     Guard,
+    GuardedIndex,
     GuardedThompson,
     Policy,
     StochasticEnvironment,
@@ -129,11 +130,12 @@ def test_good_proposer_is_left_alone() -> None:
     assert guarded.account.forced_rounds == 0
 
 
+@pytest.mark.parametrize("kind", [GuardedThompson, GuardedIndex])
 @pytest.mark.parametrize("factor", [0.0, 0.05])
-def test_guarded_thompson_is_within_its_budget_too(factor: float) -> None:
+def test_guarded_policy_is_within_its_budget_too(factor: float, kind: type[GuardedThompson | GuardedIndex]) -> None:
     """Fails with probability at most 1e-6."""
     env = StochasticEnvironment(MEANS, GRAPHS["digraph"], seed=6)
-    done = run(GuardedThompson(env.graph, budget=2, delta=NEVER, factor=factor, seed=7), env, 1500, late=2)
+    done = run(kind(env.graph, budget=2, delta=NEVER, factor=factor, seed=7), env, 1500, late=2)
     assert np.all(done.admitted <= done.spent + 1e-9)
     assert np.all(done.spent <= done.allowed + 1e-9)
     assert done.policy.account.forced_rounds > 0

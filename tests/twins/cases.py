@@ -19,6 +19,7 @@ from armtriage import (
     Explicit,
     FeedbackGraph,
     Greedy,
+    GuardedIndex,
     GuardedLinear,
     GuardedThompson,
     HierarchicalElimination,
@@ -231,9 +232,12 @@ def medium_case(name: str, kind: str, percent: int = 100) -> Case:
     return indexed(name, env, budget, rounds * percent // 100, 11)
 
 
-def guarded(env: Any, budget: int, rounds: int, seed: int, replication: int = 0, **options: Any) -> Case:
-    twin = partial(guard.GuardedThompson, env.graph, budget, seed=seed, replication=replication, **options)
-    return Case(GuardedThompson(env.graph, budget, seed=seed, **options), twin, env, rounds, replication)
+def guarded(
+    env: Any, budget: int, rounds: int, seed: int, replication: int = 0, *, by_index: bool = False, **options: Any
+) -> Case:
+    kind, own = (GuardedIndex, guard.GuardedIndex) if by_index else (GuardedThompson, guard.GuardedThompson)
+    twin = partial(own, env.graph, budget, seed=seed, replication=replication, **options)
+    return Case(kind(env.graph, budget, seed=seed, **options), twin, env, rounds, replication)
 
 
 def guard_case(number: int, rounds: int = 300) -> Case:
@@ -251,6 +255,19 @@ def guard_case(number: int, rounds: int = 300) -> Case:
     return guarded(env, budget, rounds, number, number % 2, **options)
 
 
+def guarded_index_case(number: int, rounds: int = 300) -> Case:
+    """The same for the index, which has fewer options."""
+    env, budget = hub_problem(number) if number % 10 == 2 else graph_problem(7500 + number, tame=True)
+    options: dict[str, Any] = {
+        "delta": (0.9, 0.5, 0.01)[number % 3],
+        "mode": ("time", "shadow")[number // 2 % 2],
+        "factor": (1.0, 0.05, 0.0, 0.3)[number // 3 % 4],
+        "prior": ("learned", "uniform", "learned", (1.5, 6.0))[number // 2 % 4],
+        "fractional": FRACTIONAL[number % 6 == 5],
+    }
+    return guarded(env, budget, rounds, number, number % 2, by_index=True, **options)
+
+
 def hubs(n: int, n_hubs: int) -> FeedbackGraph:
     """The first arms show all others, each its part of them."""
     edges = [(hub, arm) for hub in range(n_hubs) for arm in range(n_hubs, n) if arm % n_hubs == hub]
@@ -265,19 +282,19 @@ def hub_problem(number: int) -> tuple[StochasticEnvironment, int]:
     return StochasticEnvironment(means, hubs(n, n_hubs), seed=number), budget
 
 
-def guard_hubs_case(n_hubs: int) -> Case:
+def guard_hubs_case(n_hubs: int, *, by_index: bool = False) -> Case:
     n, rng = 40, np.random.default_rng(n_hubs)
     means = np.where(np.arange(n) < n_hubs, 0.2, np.where(rng.permutation(n) < 6, 0.8, 0.5))
-    return guarded(StochasticEnvironment(means, hubs(n, n_hubs), seed=3), 4, 600, 5)
+    return guarded(StochasticEnvironment(means, hubs(n, n_hubs), seed=3), 4, 600, 5, by_index=by_index)
 
 
-def guard_medium_case(kind: str, percent: int = 100) -> Case:
+def guard_medium_case(kind: str, percent: int = 100, *, by_index: bool = False) -> Case:
     """Hundreds of arms, for so much of the rounds."""
-    made = _guard_medium_case(kind)
+    made = _guard_medium_case(kind, partial(guarded, by_index=by_index))
     return made._replace(rounds=made.rounds * percent // 100)
 
 
-def _guard_medium_case(kind: str) -> Case:
+def _guard_medium_case(kind: str, guarded: Any) -> Case:
     rng = np.random.default_rng(7)
     if kind == "semi-bandit":
         return guarded(StochasticEnvironment(rng.random(300), FeedbackGraph.semi_bandit(300), seed=1), 7, 1500, 3)
@@ -611,6 +628,9 @@ MAKERS: dict[str, Any] = {
     "guard": guard_case,
     "guard-hubs": guard_hubs_case,
     "guard-medium": guard_medium_case,
+    "index-guard": guarded_index_case,
+    "index-guard-hubs": partial(guard_hubs_case, by_index=True),
+    "index-guard-medium": partial(guard_medium_case, by_index=True),
     "guard-drift": lambda: guarded(drifting(600), 3, 600, 5, delta=0.5),
     "guard-set": guard_set_case,
     "guard-exchange": guard_exchange_case,

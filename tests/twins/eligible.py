@@ -17,7 +17,7 @@ from armtriage import FeedbackGraph
 from armtriage.policies.slate import SlatePolicy
 from twins import elimination, reveals_of
 from twins.elimination import bounds
-from twins.index import kl_index
+from twins.index import kl_bounds, kl_index
 from twins.sampling import Luck, Posterior, fitted, posterior
 
 SLACK = 1e-9
@@ -587,11 +587,14 @@ class Guarded(Sorted):
     def mean(self, a: int) -> float:
         return self.rows[a].posterior(self.prior, self.weak).mean
 
-    def propose(self, number: int, confirmed: list[int], open_arms: list[int]) -> list[int]:
-        k, looked, share, incumbents = self.S - len(confirmed), set[int](), 1.0, list[int]()
+    def refit(self, number: int) -> None:
         if self.learned and number >= self.next_fit:
             self.next_fit = number + 1 + number // 2
             self.prior = fitted([(row.wins, row.losses, row.told_between) for row in self.rows], self.prior)
+
+    def propose(self, number: int, confirmed: list[int], open_arms: list[int]) -> list[int]:
+        k, looked, share, incumbents = self.S - len(confirmed), set[int](), 1.0, list[int]()
+        self.refit(number)
         values = {a: self.mean(a) for a in open_arms}
         if self.free_look:
             incumbents = self.best(open_arms, lambda a: values[a], k)
@@ -667,6 +670,29 @@ class Guarded(Sorted):
             if abs(theirs - mine) > 1e-7 * max(1.0, abs(mine)):
                 return f"{name} {theirs} instead of {mine}"
         return super().differs(policy)
+
+
+class GuardedByIndex(Guarded):
+    """Proposes by an index of posteriors instead of draws: of the incumbents, and of whoever they do not reveal."""
+
+    def index(self, a: int, pace: float) -> float:
+        row = self.rows[a]
+        least, wins, losses = row.posterior(self.prior, self.weak)
+        size = wins + losses + row.pending
+        bonus = 0.8 * math.log(max(1.0, pace / size))
+        return least + (1 - least) * kl_bounds(wins / (wins + losses), bonus / size)[1]
+
+    def propose(self, number: int, confirmed: list[int], open_arms: list[int]) -> list[int]:
+        k, cover = self.S - len(confirmed), self.cover if self.of_all else self.cover_among
+        self.refit(number)
+        incumbents = self.best(open_arms, self.mean, k)
+        looked = set[int]().union(*(self.reveals[a] for a in confirmed + incumbents))
+        pace = (number + 1) / max(1.0, 0.3 * min(len(open_arms), cover) / k)
+        values = {a: self.index(a, pace) for a in open_arms if a in incumbents or a not in looked}
+        arms = confirmed + self.best(values, lambda a: values[a], k)
+        if self.looks is None or self.plain or not self.of_all:
+            return arms
+        return self.looks.share(number, arms, values, confirmed, incumbents)
 
 
 class Looks:

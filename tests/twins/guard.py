@@ -1,4 +1,4 @@
-"""The twin of `GuardedThompson` where all arms are always eligible: that of any requests, asked with all arms."""
+"""The twins of the guarded policies where all arms are always eligible: those of any requests, asked with all arms."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import numpy as np
 
 from armtriage import FeedbackGraph
 from twins import Twin, sets_differ
-from twins.eligible import Guarded
+from twins.eligible import Guarded, GuardedByIndex
 
 
 class GuardedThompson(Twin):
     """Proposes by draws, shares looks, and admits what the account allows."""
 
+    kind: type[Guarded] = Guarded
+
     def __init__(self, graph: FeedbackGraph, budget: int, *, prior: Any = "learned", **options: Any) -> None:
-        self.guard, self.shown = Guarded(graph, budget, prior=prior, **options), dict[int, list[int]]()
+        self.guard, self.shown = self.kind(graph, budget, prior=prior, **options), dict[int, list[int]]()
         self.everybody = list(range(graph.n_arms))
 
     def select(self, t: int) -> list[int]:
@@ -59,3 +61,9 @@ class GuardedThompson(Twin):
             return f"{shared} shared looks instead of {guard.looks.shared}"
         confirmed, active = map(set, guard.view)
         return guard.differs(policy) or sets_differ(policy, confirmed, active, set(self.everybody) - confirmed - active)
+
+
+class GuardedIndex(GuardedThompson):
+    """The same with an index instead of draws."""
+
+    kind = GuardedByIndex

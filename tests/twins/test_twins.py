@@ -38,6 +38,9 @@ GUARD = [f"guard/{i}" for i in range(84)]
 GUARDED = [*GUARD, "guard-hubs/1", "guard-hubs/4", "guard-drift"]
 MIDDLE += [f"guard-medium/{kind}" for kind in ("semi-bandit", "cliques", "digraph")]
 GUARDED += ["guard-medium/quiet", *(f"{name}/40" for name in MIDDLE[-3:])]
+BY_INDEX = [f"index-guard/{i}" for i in range(60)]
+GUARDED += [*BY_INDEX, "index-guard-hubs/1", "index-guard-hubs/4", "index-guard-medium/quiet"]
+GUARDED += [f"index-guard-medium/{kind}/40" for kind in ("semi-bandit", "cliques", "digraph")]
 # The printed width is so large that it takes long to learn enough for the later stages.
 SCALED = linear(range(32), 120, "scaled") + linear(range(353, 378, 24), 120, "scaled", VARIANTS)
 SCALED += linear(range(0, 21, 7), 800, "scaled", VARIANTS)
@@ -60,12 +63,13 @@ LATE += ORACLE[::2] + HARDER[::2] + LISTED_CASES[::2] + GUARD_SETS[::2]
 LATE += [f"over-set/{policy}/{family}/bernoulli" for policy in OVER_SETS for family in SETS if family != "top"]
 LATE += [f"index/{name}/{i}" for name in INDEX for i in range(1, 18, 4)]
 LATE += [*PRINTED[::3], *REDUCED[::4], "drift/printed", "drift/reduced", *GUARD[::4], "guard-hubs/4", "guard-drift"]
+LATE += [*BY_INDEX[1::4], "index-guard-hubs/4"]
 
 # What is played in plain Python, too, where each takes a second or so: every policy, variant and kind of interval.
 SMALL = {"gap", "default/0", "guard-hubs/1", "exchange/0", "wide/44", *(f"printed/{i}" for i in range(12))}
 SMALL |= {f"reduced/{i}" for i in range(16)} | {f"guard/{i}" for i in range(12)} | {f"oracle/{i}" for i in range(8)}
 SMALL |= {f"index/{name}/{i}" for name in INDEX for i in range(4)} | set(linear(range(100, 106), 120, "raw"))
-SMALL |= set(linear(range(101, 107, 5), 60, "raw", BY_ARM))
+SMALL |= set(linear(range(101, 107, 5), 60, "raw", BY_ARM)) | set(BY_INDEX[:9])
 SMALL |= {names[i] for names in LISTS.values() for i in range(4)}
 SMALL |= {f"over-set/{one}/{family}/beta" for one in OVER_SETS for family in ("trees", "paths", "knapsack")}
 
@@ -80,6 +84,7 @@ exercised = pytest.mark.xdist_group("exercised")
 
 # Of the kinds that have many cases `make test` plays the kept ones, the first and some; `make test-long` all of them.
 NUMBERED = ("printed/", "reduced/", "default/", "index/", "guard/", "linear/", "oracle/", "listed/", "guard-set/")
+NUMBERED += ("index-guard/",)
 
 
 def marked(names: list[str], kept: set[str]) -> list[Any]:
@@ -189,6 +194,7 @@ def short_decisions() -> dict[str, list[list[int]]]:
     made |= {f"printed/{i}": cases.printed_case(i, 80) for i in range(9)}
     made |= {f"reduced/{i}": cases.reduced_case(i, 80) for i in range(9)}
     made |= {f"guard/{i}": cases.guard_case(i, 60) for i in range(9)}
+    made |= {f"index-guard/{i}": cases.guarded_index_case(i, 60) for i in range(9)}
     made |= {f"guard-set/{i}": cases.guard_set_case(i)._replace(rounds=40) for i in range(9)}
     made |= {name: case_of(name) for name in linear(range(100, 112), 30, "raw")}
     return {name: decisions_of(simulated(case)) for name, case in made.items()}

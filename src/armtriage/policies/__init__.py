@@ -3,7 +3,7 @@
 from armtriage.policies.constrained import ConstrainedElimination
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.elimination import CombinatorialElimination
-from armtriage.policies.guard import Guard, GuardedThompson
+from armtriage.policies.guard import Guard, GuardedIndex, GuardedThompson
 from armtriage.policies.index import KLUCB, CombinatorialUCB, CombUCB1, Greedy
 from armtriage.policies.linear import (
     C2UCB,
@@ -28,6 +28,7 @@ __all__ = [
     "ContextualPolicy",
     "Greedy",
     "Guard",
+    "GuardedIndex",
     "GuardedLinear",
     "GuardedThompson",
     "HierarchicalElimination",

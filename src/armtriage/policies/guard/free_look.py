@@ -33,7 +33,20 @@ from armtriage.policies.request import ALL, Request, luck_of
 from armtriage.policies.sampler import BELOW, STALE, draw, follow, gain, luck_needed, mean_of
 from armtriage.policies.views import View
 
-__all__ = ["Sampler", "believe_of", "check_sampler", "learn", "new_sampler", "propose", "refit", "renewed_sampler"]
+__all__ = [
+    "Sampler",
+    "believe_of",
+    "check_sampler",
+    "find_means",
+    "learn",
+    "new_sampler",
+    "posterior_of",
+    "propose",
+    "rank_all",
+    "rank_some",
+    "refit",
+    "renewed_sampler",
+]
 
 
 class Sampler(Record):
@@ -128,7 +141,8 @@ def renewed_sampler(old: Sampler, n_arms: int, budget: int) -> Sampler:
 
 @kernel
 @inlined
-def _posterior(evidence: Evidence, sampler: Sampler, arm: int) -> tuple[float, float, float]:
+def posterior_of(evidence: Evidence, sampler: Sampler, arm: int) -> tuple[float, float, float]:
+    """Return what is believed of an arm, as `policies.sampler.posterior` does."""
     weak = sampler.fractional > 0 and sampler.next_fit > 1  # once the prior has been fitted
     wins, losses = evidence.wins[arm], losses_of(evidence, arm)
     return believed(wins, losses, evidence.doubts[arm], sampler.prior_wins, sampler.prior_losses, weak)
@@ -137,12 +151,12 @@ def _posterior(evidence: Evidence, sampler: Sampler, arm: int) -> tuple[float, f
 @kernel
 @inlined
 def _find_mean(evidence: Evidence, sampler: Sampler, arm: int) -> None:
-    least, a, b = _posterior(evidence, sampler, arm)
+    least, a, b = posterior_of(evidence, sampler, arm)
     sampler.means[arm] = mean_of(least, a, b)
 
 
 @kernel
-def _find_means(evidence: Evidence, sampler: Sampler) -> None:
+def find_means(evidence: Evidence, sampler: Sampler) -> None:
     """Let all that follows from the evidence and the prior follow."""
     for arm in range(evidence.n_arms):
         if evidence.doubts[arm] > 0.0:
@@ -162,7 +176,7 @@ def refit(evidence: Evidence, sampler: Sampler, number: int) -> None:
         counts[arm], wins[arm] = as_coins(evidence.wins[arm], losses_of(evidence, arm), evidence.doubts[arm])
     sampler.prior_wins, sampler.prior_losses = fitted(counts, wins, n, sampler.prior_wins, sampler.prior_losses)
     sampler.next_fit = next_fit(number)
-    _find_means(evidence, sampler)
+    find_means(evidence, sampler)
 
 
 @kernel
@@ -170,7 +184,7 @@ def _cut(evidence: Evidence, sampler: Sampler, arm: int) -> None:
     """Compute the luck that takes an arm's draw to the level."""
     # The next reward of an arm, of which many were lost in a row, takes their weight off the arm.
     sampler.skipped[arm] = STALE if evidence.missed[arm] >= PATIENCE else 0
-    least, a, b = _posterior(evidence, sampler, arm)
+    least, a, b = posterior_of(evidence, sampler, arm)
     sampler.out[arm] = max(0.0, luck_needed(sampler.level, least, a, b))
 
 
@@ -209,11 +223,13 @@ def learn(
             out[arm] = -1.0
     sampler.best_outside, sampler.best_arm = best, best_arm
     if coins and sampler.fractional > 0:
-        _find_means(evidence, sampler)
+        find_means(evidence, sampler)
 
 
 @kernel
-def _rank_all(evidence: Evidence, sampler: Sampler, book: Book, graph: GraphArrays, free_look: bool, size: int) -> None:
+def _rank_again(
+    evidence: Evidence, sampler: Sampler, book: Book, graph: GraphArrays, free_look: bool, size: int
+) -> None:
     """Find the incumbents among all arms, and who is drawn beside them."""
     view = book.everyone
     n, confirmed, k = view.n_open, view.n_confirmed, size - view.n_confirmed
@@ -260,7 +276,7 @@ def _set_level(evidence: Evidence, sampler: Sampler, level: float) -> None:
 @kernel
 def _value(evidence: Evidence, sampler: Sampler, arm: int, u: float) -> float:
     """Return an arm's draw with this luck."""
-    least, a, b = _posterior(evidence, sampler, arm)
+    least, a, b = posterior_of(evidence, sampler, arm)
     return draw(u, least, a, b)
 
 
@@ -367,6 +383,39 @@ def _least(sampler: Sampler) -> tuple[float, int]:
 
 
 @kernel
+def rank_all(evidence: Evidence, sampler: Sampler, book: Book, graph: GraphArrays, free_look: bool, size: int) -> None:
+    """Find the incumbents among all arms, where those of before are usually still those of today."""
+    least, arm = _least(sampler)
+    best = sampler.best_outside
+    stale = evidence.n_arms - book.everyone.n_open != sampler.decided
+    if stale or best > least or (best == least and sampler.best_arm < arm):
+        _rank_again(evidence, sampler, book, graph, free_look, size)
+        least, arm = _least(sampler)
+    sampler.least_mean = least
+
+
+@kernel
+def rank_some(sampler: Sampler, view: View, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
+    """Fill `arms` behind the confirmed ones with the incumbents among the candidates of this round.
+
+    Return how many open arms they do not reveal, which are the first of `others`.
+    """
+    confirmed, n = view.n_confirmed, view.n_open
+    for i in range(n):
+        sampler.chosen[i], sampler.values[i] = view.open[i], sampler.means[view.open[i]]
+    top_first(sampler.values, sampler.chosen, n, arms.size - confirmed)
+    for i in range(confirmed, arms.size):
+        arms[i] = sampler.chosen[i - confirmed]
+    sampler.stamp += 1
+    reveal(graph, arms, sampler.glanced, sampler.stamp, sampler.shown)
+    m = 0
+    for i in range(n):
+        sampler.others[m] = view.open[i]
+        m += sampler.glanced[view.open[i]] != sampler.stamp
+    return m
+
+
+@kernel
 def _propose_of_all(
     evidence: Evidence,
     sampler: Sampler,
@@ -377,17 +426,11 @@ def _propose_of_all(
     share: float,
     arms: NDArray[np.int64],
 ) -> None:
-    """Fill `arms` behind the confirmed ones, where the incumbents of before are usually still those of today."""
-    view = book.everyone
-    least, arm = _least(sampler)
-    best = sampler.best_outside
-    stale = evidence.n_arms - view.n_open != sampler.decided
-    if stale or best > least or (best == least and sampler.best_arm < arm):
-        _rank_all(evidence, sampler, book, graph, free_look, arms.size)
-        least, arm = _least(sampler)
-    sampler.least_mean = least
+    """Fill `arms` behind the confirmed ones, among all arms."""
+    rank_all(evidence, sampler, book, graph, free_look, arms.size)
     incumbents = sampler.incumbents[: sampler.size if free_look else 0]
-    _take(evidence, sampler, luck, sampler.pool[: sampler.n_pool], incumbents, share, arms[view.n_confirmed :])
+    free = arms[book.everyone.n_confirmed :]
+    _take(evidence, sampler, luck, sampler.pool[: sampler.n_pool], incumbents, share, free)
 
 
 @kernel
@@ -406,17 +449,7 @@ def _propose_of_some(
     if not free_look:
         _take(evidence, sampler, luck, view.open[:n], arms[:0], share, arms[confirmed:])
         return
-    for i in range(n):
-        sampler.chosen[i], sampler.values[i] = view.open[i], sampler.means[view.open[i]]
-    top_first(sampler.values, sampler.chosen, n, arms.size - confirmed)
-    for i in range(confirmed, arms.size):
-        arms[i] = sampler.chosen[i - confirmed]
-    sampler.stamp += 1
-    reveal(graph, arms, sampler.glanced, sampler.stamp, sampler.shown)
-    m = 0
-    for i in range(n):
-        sampler.others[m] = view.open[i]
-        m += sampler.glanced[view.open[i]] != sampler.stamp
+    m = rank_some(sampler, view, graph, arms)
     incumbents = arms[confirmed:].copy()
     _take(evidence, sampler, luck, sampler.others[:m], incumbents, share, arms[confirmed:])
 
@@ -438,7 +471,7 @@ def propose(
     Only the `share` of the arms that the incumbents do not reveal is drawn.
     """
     if sampler.decided < -1:
-        _find_means(evidence, sampler)
+        find_means(evidence, sampler)
     if request.epoch == ALL:
         _propose_of_all(evidence, sampler, book, graph, luck_of(request), free_look, share, arms)
     else:
@@ -452,4 +485,4 @@ def believe_of(evidence: Evidence, sampler: Sampler, request: Request) -> None:
     for i in range(request.size):
         arm = request.arms[i]
         beliefs[0, i] = uniform(luck_of(request), arm)
-        beliefs[1, i], beliefs[2, i], beliefs[3, i] = _posterior(evidence, sampler, arm)
+        beliefs[1, i], beliefs[2, i], beliefs[3, i] = posterior_of(evidence, sampler, arm)

@@ -1,0 +1,210 @@
+"""GuardedIndex: an index on a learned prior, inside elimination's guarantee."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage._arguments import check_choice
+from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
+from armtriage.policies.evidence import Evidence
+from armtriage.policies.guard.account import Book, GuardParams, admit, look, note_cost, pay, renew_intervals
+from armtriage.policies.guard.decision_account import DecisionBook
+from armtriage.policies.guard.free_look import Sampler, check_sampler, new_sampler, posterior_of, refit, renewed_sampler
+from armtriage.policies.guard.free_look import learn as follow
+from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_reach, propose_by_index
+from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
+from armtriage.policies.options import Options
+from armtriage.policies.prior import Prior, check_prior, check_prior_of, starts_at
+from armtriage.policies.request import ALL, Request
+from armtriage.policies.sampler import FRACTIONAL, mean_of
+from armtriage.policies.slate import Kernels
+from armtriage.policies.views import take_certain, take_confirmed
+
+__all__ = ["GuardedIndex"]
+
+
+class Params(Record, frozen=True):
+    """Parameters of the kernels."""
+
+    guard: GuardParams
+    learned: bool  # whether the prior is
+
+
+class Own(Record):
+    """The guard's book, what indices follow from, when they matter, and the looks that wait."""
+
+    book: Book
+    sampler: Sampler
+    reach: Reach
+    looks: Looks
+
+
+@kernel
+def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bool:
+    """Fill `arms` with what the index proposes and the guard admits; True if that can never change again."""
+    book, sampler, guard = own.book, own.sampler, params.guard
+    arms, number = request.arms[: request.size], request.number
+    view = look(guard, evidence, book, request)
+    if take_certain(view, arms):
+        note_cost(evidence, book, request, arms, 0.0)
+        return request.epoch == ALL
+    pay(guard, evidence, book, request, view)
+    take_confirmed(view, arms)
+    if params.learned and number >= sampler.next_fit:
+        refit(evidence, sampler, number)
+        blank(own.reach)
+    propose_by_index(evidence, sampler, own.reach, book, request, view, guard.graph, arms)
+    if not guard.plain and request.epoch == ALL:
+        share_looks(evidence, book, sampler, own.looks, guard.graph, number, arms)
+    admit(guard, evidence, book, request, view, arms)
+    return False
+
+
+@kernel
+def learn(
+    params: Params,
+    evidence: Evidence,
+    own: Own,
+    request: Request,
+    seen: NDArray[np.int64],
+    rewards: NDArray[np.float64],
+    event: int,
+) -> None:
+    """Let indices follow what was told, lost or weighed."""
+    fractional = own.sampler.fractional
+    follow(evidence, own.sampler, own.book, request, seen, rewards, event)
+    forget_reach(own.reach, seen)
+    if own.sampler.fractional != fractional:
+        blank(own.reach)
+
+
+@kernel
+def settled(params: Params, evidence: Evidence, own: Own, request: Request, seen: NDArray[np.int64]) -> None:
+    """Let intervals follow what was settled, and indices what is no longer waited for."""
+    forget_reach(own.reach, seen)
+    renew_intervals(params.guard, evidence, own.book, seen)
+
+
+@kernel
+def believe(params: Params, evidence: Evidence, own: Own, request: Request) -> None:
+    """Write the means of the arms chosen: an index is large where little is known."""
+    for i in range(request.size):
+        least, a, b = posterior_of(evidence, own.sampler, request.arms[i])
+        request.beliefs[0, i] = mean_of(least, a, b)
+
+
+class GuardedIndex(GuardedPolicy):
+    """An index on a learned prior, inside twice the guarantee of elimination, with a certificate.
+
+    Use it instead of `GuardedThompson` where decisions should follow from what is known, without chance, and no bad arm
+    reveals many: there it lost 1.9 times as much, and less on 21 other families of slates (`docs/guard.md`). It keeps
+    the same guarantee and the same learned prior, and plays the arms of largest index: the largest mean q with
+    ``n kl(m, q) <= 0.8 ln(t / n)``, where m and n are mean and size of an arm's posterior and t is the number of
+    rounds, divided by 0.3 of the arms for a slot if that is more than 1.
+
+    Parameters
+    ----------
+    graph, names, seed, reward_range, direction, sleepers_seen
+        See `armtriage.Policy`.
+    budget : int
+        How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``.
+    prior : {"learned", "uniform"} or tuple of float
+        What is believed of an arm that nobody has seen: a Beta law that is learned from all arms, a uniform law of its
+        mean, or Beta(a, b).
+    fractional : {"exact", "coin"}
+        What becomes of a reward r strictly between 0 and 1: indices follow mean and variance of such rewards, or it
+        counts as 1 with probability r, and else as 0. Intervals always do the former.
+    delta, mode, factor, patterns
+        See `armtriage.GuardedThompson`.
+
+    Notes
+    -----
+    Of the arms that the incumbents reveal anyway, only the incumbents have an index, and looks at arms that nothing
+    reveals wait as in `GuardedThompson`. Rewards that are on their way count in n, so that decisions which are open at
+    the same time look at different arms. A factor below 1 before the logarithm has no guarantee of its own.
+
+    References
+    ----------
+    Garivier, Cappe (2011), The KL-UCB algorithm for bounded stochastic bandits and beyond, where the index with ln(t/n)
+    and a factor of 1 is KL-UCB+.
+
+    Examples
+    --------
+    >>> from armtriage import StochasticEnvironment
+    >>> env = StochasticEnvironment([0.9, 0.8, 0.1, 0.0], 4, seed=7)
+    >>> policy = GuardedIndex(4, budget=2, seed=7)
+    >>> for t in range(200):
+    ...     decision = policy.ask()
+    ...     policy.tell(decision, env.rewards(t, decision.revealed))
+    >>> decision.arms
+    array([0, 1])
+    >>> policy.account.forced_rounds
+    0
+    """
+
+    kernels = Kernels(choose, learn, believe, settled=settled)
+    learns_at_once = True
+
+    def __init__(
+        self,
+        graph: FeedbackGraph | int,
+        budget: int,
+        *,
+        delta: float = 0.01,
+        mode: str = "time",
+        factor: float = 1.0,
+        patterns: int = 0,
+        prior: Prior = "learned",
+        fractional: str = "exact",
+        **options: Unpack[Options],
+    ) -> None:
+        super().__init__(
+            graph, budget, decisions=None, delta=delta, mode=mode, factor=factor, patterns=patterns, **options
+        )
+        self.prior = check_prior("prior", prior, learned=True)
+        self.fractional = check_choice("fractional", fractional, FRACTIONAL)
+
+    @property
+    def throws_coins(self) -> bool:
+        """Whether a reward between 0 and 1 counts in indices as 1 with that probability, and else as 0."""
+        return self.fractional == "coin"
+
+    def _book(self, own: Any = None) -> Book:
+        return (self._own if own is None else own).book  # type: ignore[no-any-return]
+
+    def _decision_book(self) -> DecisionBook:
+        raise NotImplementedError("there is no decision set")
+
+    def _check_own(self) -> None:
+        super()._check_own()
+        sampler = self._own.sampler
+        check_prior_of(self.prior, (float(sampler.prior_wins), float(sampler.prior_losses)))
+        check_sampler(sampler)
+        check_looks(self._own.looks, self._asked)
+
+    def _revealing_pulls(self) -> int:
+        return int(self._own.looks.shared) if "_own" in vars(self) else 0
+
+    def params(self) -> Params:
+        """Return the parameters of the kernels."""
+        return Params(self._guard_params(), self.prior == "learned")
+
+    def new_own(self, evidence: Evidence) -> Own:
+        """Return the account, beliefs and looks before the first round."""
+        n, budget = int(evidence.n_arms), self.budget
+        sampler = new_sampler(n, budget, starts_at(self.prior))
+        return Own(self._new_book(evidence), sampler, new_reach(n), new_looks(n, budget))
+
+    def renewed_own(self, old: Own) -> Own:
+        """Return them after arms were added, or have begun again."""
+        n = self.n_arms
+        looks = new_looks(n, self.budget)
+        looks.shared = old.looks.shared
+        sampler = renewed_sampler(old.sampler, n, self.budget)
+        return Own(self._renewed_book(old.book), sampler, new_reach(n), looks)
