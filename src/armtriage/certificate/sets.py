@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
-from armtriage.certificate.bounds import Bounds
+from armtriage.certificate.bounds import Bounds, Tally, ends_of
 from armtriage.certificate.slates import Challenge
 from armtriage.decisions import DecisionSet
 from armtriage.triage import Triage
@@ -162,6 +162,11 @@ class Sets:
     def _exclude(self, eligible: Ints) -> Ints:
         n = self.decisions.n_arms
         return _NONE if eligible.size == n else np.setdiff1d(np.arange(n), eligible)
+
+    def ends_of(self, tally: Tally, delta: float) -> Bounds:
+        """Return the ends that statements about one best decision need; where sizes differ, it may have few arms."""
+        others = self.decisions.n_arms - (self.size if self.same_size else 0)
+        return ends_of(tally, self.size, others, delta)
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
 from armtriage.arms import Name
-from armtriage.certificate.bounds import Bounds
+from armtriage.certificate.bounds import Bounds, Tally, ends_of
 from armtriage.triage import Triage, triage_among
 
 __all__ = ["Challenge", "Exchange", "Slates", "by_exposure", "cert_among", "exchanges", "gap_of", "log_bound"]
@@ -118,6 +118,10 @@ class Slates:
     same_size = True
     offset = 0.0
     family = ""
+
+    def ends_of(self, tally: Tally, delta: float) -> Bounds:
+        """Return the ends that statements about one best slate need."""
+        return ends_of(tally, self.size, tally.counts.size - self.size, delta)
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float

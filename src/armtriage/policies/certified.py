@@ -102,9 +102,14 @@ class CertifiedPolicy(ABC):
             found: Triage = self.certificate(eligible=eligible).triage
             return found
         among = self._eligible(eligible)
-        lower, upper = self._bounds()
+        lower, upper = self._ends(among)
         sorted_ = triage_among(lower, upper, self._roster.live if among is None else among, self.budget)
         return Triage(*(self._roster.named(arms) for arms in sorted_))
+
+    def _ends(self, among: NDArray[np.int64] | None) -> Bounds:
+        """Return the bounds that arms are sorted by; one end for each arm is enough if all are, now and before."""
+        fixed = among is None and self._exposures is None and not self._roster.retired
+        return self._rivals.ends_of(self.tally, 0.05) if fixed else self._bounds()
 
     def _bounds(self, delta: float = 0.05) -> Bounds:
         """Return bounds on the means of all arms, on the unit scale."""
@@ -205,6 +210,8 @@ class CertifiedPolicy(ABC):
     ) -> Certificate:
         """Return the certificate of the tally, or of a window of it; `kept` are bounds on what was lost, by name."""
         among, roster, tally = self._eligible(eligible), self._roster, self.tally
+        if among is None and eligible is not None:
+            among = roster.live
         if since:
             if since != self._since or self._before is None:
                 raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")

@@ -365,16 +365,12 @@ class GuardedPolicy(SlatePolicy):
             lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
             evidence.failures += int(empty.sum())
         low, high = self.reward_range
-        return self._certified(
-            eligible=eligible,
-            delta=self.delta,
-            next_decision=next_decision,
-            bounds=bounds,
-            sum_of_certificates=(high - low) * float(self._book().total),
-            by_pattern=self._by_pattern(bounds),
-            contradictions=self.interval_failures,
-            account=self.account,
-        )
+        known: dict[str, Any] = {"contradictions": self.interval_failures, "account": self.account}
+        if eligible is not None or not self._always_all:
+            # The account has its own event, that the intervals of all arms hold, as eligible sets need it.
+            known |= {"bounds": bounds, "sum_of_certificates": (high - low) * float(self._book().total)}
+            known["by_pattern"] = self._by_pattern(bounds)
+        return self._certified(eligible=eligible, delta=self.delta, next_decision=next_decision, **known)
 
     @locked
     def glance(self) -> Certificate:  # noqa: D102 - as in every policy
@@ -404,15 +400,11 @@ class GuardedPolicy(SlatePolicy):
             committed = book.committed[: book.n_committed]
             if self._roster.retired.isdisjoint(committed.tolist()):
                 next_decision = self._roster.named(committed)
-        return self._certified(
-            eligible=eligible,
-            delta=self.delta,
-            next_decision=next_decision,
-            bounds=bounds,
-            contradictions=self.interval_failures,
-            account=self.account,
-            by_pattern=self._by_set(decisions, tally.pulls, Bounds(bounds.lower + offset, bounds.upper + offset)),
-        )
+        known: dict[str, Any] = {"contradictions": self.interval_failures, "account": self.account}
+        sets = self._by_set(decisions, tally.pulls, Bounds(bounds.lower + offset, bounds.upper + offset))
+        if eligible is not None or sets is not None or self._roster.retired:
+            known |= {"bounds": bounds, "by_pattern": sets}
+        return self._certified(eligible=eligible, delta=self.delta, next_decision=next_decision, **known)
 
     def _by_set(self, decisions: DecisionSet, pulls: NDArray[np.int64], bounds: Bounds) -> float | None:
         """Return what all decisions have lost at most against the best eligible ones, once sets have differed."""
