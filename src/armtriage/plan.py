@@ -203,8 +203,8 @@ def plan(
     seed 7
     strategy      certificate speaks after  lost by then      best is known after             lost by then
     guarded       100                       8.8 [4.8 to 12]   14,248 [8,338 to over 20,000]   23.6 [20.8 to 36.8]
-    thompson      100 [100 to 121]          13 [7.2 to 20.8]  16,114 [10,127 to over 20,000]  21.8 [19.6 to 33.6]
-    equal shares  634 [548 to 699]          190 [164 to 212]  492 [278 to 699]                146 [85.2 to 212]
+    thompson      102 [100 to 121]          13 [7.2 to 20.8]  16,114 [10,127 to over 20,000]  21.8 [19.6 to 33.6]
+    equal shares  535 [451 to 666]          160 [132 to 202]  528 [291 to 699]                156 [90 to 212]
     """
     n_arms = check_count("n_arms", n_arms, 2)
     budget = check_count("budget", budget, 1, n_arms - 1)

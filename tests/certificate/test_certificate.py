@@ -36,7 +36,7 @@ from armtriage import (
     random_bernoulli,
     simulate,
 )
-from armtriage.certificate import Bounds, Certificate, Log, Slates, Tally, ends_of
+from armtriage.certificate import Bounds, Certificate, Log, Slates, Tally
 from armtriage.triage import triage_among
 
 ANY_POLICY = (ThompsonSampling, KLUCB, CombUCB1, Greedy, UniformRandom, CombinatorialElimination, GuardedThompson)
@@ -166,7 +166,7 @@ def test_slates_with_empty_slots_need_the_number_of_rounds() -> None:
         certify([3, 2, 0], [3, 2, 0], [3.0, 1.0, 0.0], budget=2)
     one = certify([3, 2, 0], [3, 2, 0], [3.0, 1.0, 0.0], budget=2, rounds=4)
     pulls, sums = np.array([3, 2, 0]), np.array([3.0, 1.0, 0.0])
-    lower, upper = ends_of(Tally(pulls, pulls, sums, np.zeros(3)), 2, 1, 0.05)
+    lower, upper = Slates(2).ends_of(Tally(pulls, pulls, sums, np.zeros(3)), 0.05)
     best = max(
         sum((4 - pulls[a]) * upper[a] for a in both) - sum(pulls[a] * lower[a] for a in {0, 1, 2} - set(both))
         for both in itertools.combinations(range(3), 2)

@@ -12,7 +12,9 @@ from scipy.special import betainc, betaln
 
 from armtriage import GuardedThompson, Knapsack, Matchings, StochasticEnvironment, ThompsonSampling, certify, simulate
 from armtriage.certificate import Bounds, Log, Sets, Slates, Tally, cert_among, ends_of, intervals_of, log_bound
+from armtriage.certificate.bounds import WHOLE, shares_of
 from armtriage.certificate.slates import gap_of
+from armtriage.certificate.totals import totals
 from armtriage.intervals import confidence_interval, one_sided_ends
 from armtriage.triage import triage_among
 from conftest import most_failures
@@ -140,7 +142,8 @@ def test_ends_fail_no_more_often_than_they_may_in_hostile_worlds(world: str) -> 
     n = means.size
     best = np.isin(np.arange(n), np.argsort(-means, kind="stable")[:size])
     pulls, sums, between = np.zeros((runs, n), np.int64), np.zeros((runs, n)), np.zeros((runs, n))
-    missed_ends, missed_loss = np.zeros((2, runs), np.bool_)
+    missed, missed_loss = np.zeros((2, runs), np.bool_)
+    share = 0.5 * shares_of(size, n - size, delta)[1]
     looks = set(np.rint(np.geomspace(2, 400, 16)).astype(int).tolist())
     for step in range(1, 401):
         guess = np.where(pulls > 0, sums / np.maximum(pulls, 1), 1.0) + 0.3 * (rng.random((runs, n)) < 0.1)
@@ -150,12 +153,31 @@ def test_ends_fail_no_more_often_than_they_may_in_hostile_worlds(world: str) -> 
             np.put_along_axis(column, played, np.take_along_axis(column, played, axis=1) + more, axis=1)
         if step in looks:
             flat = Tally(pulls.ravel(), pulls.ravel(), sums.ravel(), between.ravel())
-            lower, upper = (one.reshape(runs, n) for one in ends_of(flat, size, n - size, delta))
-            missed_ends |= np.where(best, upper < means - 1e-12, lower > means + 1e-12).any(axis=1)
-            gains = np.sort((step - pulls) * upper + pulls * lower, axis=1)[:, n - size :].sum(axis=1)
+            ends = ends_of(flat, size, n - size, delta, part=(1.0, 0.5))
+            lower, upper = (one.reshape(runs, n) for one in ends)
+            missed |= np.where(best, upper < means - 1e-12, lower > means + 1e-12).any(axis=1)
             lost = step * means[best].sum() - (pulls * means).sum(axis=1)
-            missed_loss |= gains - (pulls * lower).sum(axis=1) < lost - 1e-9
-    assert missed_loss.sum() <= missed_ends.sum() <= most_failures(runs, delta)
+            found = totals(flat, intervals_of(flat, n, WHOLE * delta), size, share)
+            for values, less in [(flat.pulls * ends.lower, 0.0), *found]:
+                kept = values.reshape(runs, n)
+                missed |= kept[:, ~best].sum(axis=1) - less > (pulls * means)[:, ~best].sum(axis=1) + 1e-9
+                gains = np.sort((step - pulls) * upper + kept, axis=1)[:, n - size :].sum(axis=1)
+                missed_loss |= gains - kept.sum(axis=1) + less < lost - 1e-9
+    assert missed_loss.sum() <= missed.sum() <= most_failures(runs, delta)
+
+
+def test_totals_are_worth_more_than_lower_ends_and_need_played_rewards() -> None:
+    pulls = np.append(np.full(4, 9000), np.full(60, 400))
+    tally = Tally(pulls, pulls, pulls * np.append(np.full(4, 0.6), np.full(60, 0.5)), np.zeros(64))
+    rounds, ends = int(pulls.sum()) // 4, Slates(4).ends_of(tally, 0.05)
+    by_ends = log_bound(pulls, rounds, 4, ends)
+    assert Slates(4).lost_of_all(tally, rounds, ends, 0.05) < 0.9 * by_ends
+    shown = tally._replace(counts=pulls + 1)
+    assert totals(shown, ends, 4, 0.05) == []
+    late = tally._replace(counts=pulls - 1)
+    whole = intervals_of(late, 64, 0.05)
+    for (fewer, _), (more, _) in zip(totals(late, whole, 4, 0.05), totals(tally, whole, 4, 0.05), strict=True):
+        assert (fewer < more + 1.0).all()
 
 
 def test_certificates_of_fixed_arms_are_tighter_and_those_of_eligible_arms_are_not() -> None:
@@ -186,10 +208,10 @@ def test_a_log_reads_the_lower_end_of_the_gap_from_intervals_of_all_arms() -> No
     lower, upper = made.intervals
     assert 0.0 < made.gap[0] == pytest.approx(lower[0] - upper[1:].max())
     tally = Tally(pulls, pulls, 0.01 * np.array([80, 20, 20, 20, 20]) * pulls, np.zeros(5))
-    ends = ends_of(tally, 1, 4, 0.05)
+    ends = Slates(1).ends_of(tally, 0.05)
     assert made.gap[0] < ends.lower[0] - ends.upper[1:].max()
     assert made.gap[1] == pytest.approx(np.sort(ends.upper)[-1] - np.sort(ends.lower)[-2])
-    assert made.regret_bound == pytest.approx(log_bound(pulls, pulls.sum(), 1, ends))
+    assert made.regret_bound <= log_bound(pulls, pulls.sum(), 1, ends) + 1e-9
     assert Log(Slates(1), tally, int(pulls.sum()), 0.05).past()["retrospective"] == made.regret_bound
 
 

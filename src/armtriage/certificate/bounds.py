@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from armtriage.intervals import confidence_interval, one_sided_ends
 
-__all__ = ["WHOLE", "Bounds", "Tally", "cut", "ends_of", "in_units", "intervals_of", "narrowed"]
+__all__ = ["WHOLE", "Bounds", "Tally", "cut", "ends_of", "in_units", "intervals_of", "narrowed", "shares_of", "sums_of"]
 
 WHOLE = 0.05
 """Share of delta of the intervals that hold for all arms, beside ends that hold for those that need them."""
@@ -50,7 +50,7 @@ def in_units(bounds: Bounds, reward_range: tuple[float, float], direction: str) 
     return Bounds(low + (high - low) * bounds.lower, low + (high - low) * bounds.upper)
 
 
-def _sums_of(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def sums_of(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the sums of r and of r (1 - r), as far as rewards can have them."""
     sums = np.clip(tally.sums, 0.0, tally.counts)
     most = sums * (tally.counts - sums) / np.maximum(tally.counts, 1)
@@ -59,17 +59,23 @@ def _sums_of(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def intervals_of(tally: Tally, divisors: int | float | NDArray[np.float64], delta: float) -> Bounds:
     """Return the intervals of a tally on the unit scale; `divisors` are 1 / share of `delta` of each arm."""
-    sums, between = _sums_of(tally)
+    sums, between = sums_of(tally)
     shares = np.broadcast_to(np.asarray(divisors, float), sums.shape)
     return Bounds(*confidence_interval(tally.counts, sums, n_arms=shares, delta=delta, squares=sums - between))
 
 
-def ends_of(tally: Tally, inside: int, outside: int, delta: float) -> Bounds:
+def shares_of(inside: int, outside: int, delta: float) -> tuple[float, float]:
+    """Return what all upper ends of the best decision may fail with, and all lower ends of other arms."""
+    share, rest = min(_ABOVE, max(0.5, outside / (inside + outside))), (1.0 - WHOLE) * delta
+    return share * rest, (1.0 - share) * rest
+
+
+def ends_of(tally: Tally, inside: int, outside: int, delta: float, *, part: tuple[float, float] = (1.0, 1.0)) -> Bounds:
     """Return upper ends that hold for the best decision, and lower ends that hold for all other arms.
 
     These are all that a statement about one and the same best decision needs: see `docs/certificate.md`. It has at most
     `inside` arms, and at most `outside` others. Beside them, the intervals of all arms may fail with a share `WHOLE` of
-    `delta`.
+    `delta`. `part` is what upper and lower ends have of their shares; the rest is for other statements about them.
 
     Examples
     --------
@@ -77,10 +83,9 @@ def ends_of(tally: Tally, inside: int, outside: int, delta: float) -> Bounds:
     >>> ends_of(tally, inside=1, outside=1, delta=0.05).upper.round(3), intervals_of(tally, 2, 0.05).upper.round(3)
     (array([0.845, 0.671]), array([0.847, 0.69 ]))
     """
-    sums, between = _sums_of(tally)
-    share = min(_ABOVE, max(0.5, outside / (inside + outside)))
-    rest = (1.0 - WHOLE) * delta
-    above, below = share * rest / max(inside, 1), (1.0 - share) * rest / max(outside, 1)
+    above, below = shares_of(inside, outside, delta)
+    above, below = part[0] * above / max(inside, 1), part[1] * below / max(outside, 1)
+    sums, between = sums_of(tally)
     return Bounds(*one_sided_ends(tally.counts, sums, between, below=below, above=above))
 
 

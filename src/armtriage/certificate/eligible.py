@@ -164,7 +164,7 @@ class Watch:
     >>> watch = Watch(2, Slates(1), delta=0.05)
     >>> tally = Tally(np.array([60, 40]), np.array([60, 40]), np.array([30.0, 10.0]), np.zeros(2))
     >>> round(watch.bound(tally, rounds=100), 1)
-    25.2
+    25.5
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Watch:
             self.bounds = narrowed(self.bounds, tally, self.delta, self.divisors)[0]
         if fixed:
             self.ends = cut(self.ends, rivals.ends_of(tally, self.delta))[0]
-            return max(rivals.lost(tally.pulls, rounds, self.ends, None, 0), 0.0)
+            return max(rivals.lost_of_all(tally, rounds, self.ends, self.delta), 0.0)
         places = int(tally.pulls.sum()) if slots is None else slots
         best = max(rivals.lost(tally.pulls, rounds, self.bounds, exposures, places), 0.0)
         if not isinstance(rivals, Sets) or sets is None or not sets.rounds:

@@ -126,7 +126,10 @@ class Log:
 
     def past(self) -> dict[str, float]:
         """Return bounds on what was lost in all, by name, in the units of rewards."""
-        lost = self._width * self._lost(self.tally.pulls, 1, self._bounds)
+        if self._fixed:
+            lost = self._width * self.rivals.lost_of_all(self.tally, self.rounds, self._bounds, self.delta)
+        else:
+            lost = self._width * self._lost(self.tally.pulls, 1, self._bounds)
         if self.rivals.same_size and (unplayed := self._places - int(self.tally.pulls.sum())):
             lost += unplayed * self._least
         kept = {name: bound for name, bound in self.kept.items() if bound is not None}

@@ -16,11 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import check_arms
 from armtriage.arms import Name
 from armtriage.certificate.bounds import Bounds, Tally, ends_of
+from armtriage.certificate.totals import PART, kept_by
 from armtriage.triage import Triage, triage_among
 
 __all__ = ["Challenge", "Exchange", "Slates", "by_exposure", "cert_among", "exchanges", "gap_of", "log_bound"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Exchange(NamedTuple):
@@ -72,8 +74,12 @@ def cert_among(
 
 def log_bound(pulls: NDArray[Any], rounds: float, budget: int, bounds: Bounds) -> float:
     """Return the largest sum over V' of (R - m) U inside and -m L outside: the retrospective certificate."""
-    kept = pulls * bounds.lower
-    gains = (rounds - pulls) * bounds.upper + kept
+    return _most(pulls, rounds, budget, bounds.upper, pulls * bounds.lower)
+
+
+def _most(pulls: NDArray[Any], rounds: float, budget: int, upper: Floats, kept: Floats) -> float:
+    """Return the largest sum over V' of (R - m) U inside, less what arms outside have kept."""
+    gains = (rounds - pulls) * upper + kept
     best = np.partition(gains, gains.size - budget)[gains.size - budget :]
     return float(best.sum() - kept.sum())
 
@@ -121,7 +127,12 @@ class Slates:
 
     def ends_of(self, tally: Tally, delta: float) -> Bounds:
         """Return the ends that statements about one best slate need."""
-        return ends_of(tally, self.size, tally.counts.size - self.size, delta)
+        return ends_of(tally, self.size, tally.counts.size - self.size, delta, part=PART)
+
+    def lost_of_all(self, tally: Tally, rounds: int, ends: Bounds, delta: float) -> float:
+        """Return what decisions among all arms lost at most, by the ends and by totals of what was played."""
+        kept = kept_by(tally, ends.lower, self.size, tally.counts.size - self.size, delta)
+        return min(_most(tally.pulls, rounds, self.size, ends.upper, values) + less for values, less in kept)
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float
