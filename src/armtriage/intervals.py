@@ -25,6 +25,7 @@ __all__ = [
     "MIXTURE",
     "PRINTED",
     "confidence_interval",
+    "end_above",
     "half_width",
     "interval",
     "kl",
@@ -235,7 +236,7 @@ def _mixture_upper(count: int, total: float, between: float, base: float) -> flo
 
 
 @kernel
-def _end_above(count: int, total: float, between: float, base: float) -> float:
+def end_above(count: int, total: float, between: float, base: float) -> float:
     """Return an upper end that fails with probability exp(-base), where nothing is said of the other end.
 
     Only bets on smaller means count then, whose weight is less than 1, so a smaller capital will do: least where the
@@ -260,8 +261,8 @@ def _one_sided_ends(
     bounds: NDArray[np.float64],
 ) -> None:
     for i in range(counts.size):
-        bounds[0, i] = 1.0 - _end_above(counts[i], counts[i] - totals[i], between[i], below)
-        bounds[1, i] = _end_above(counts[i], totals[i], between[i], above)
+        bounds[0, i] = 1.0 - end_above(counts[i], counts[i] - totals[i], between[i], below)
+        bounds[1, i] = end_above(counts[i], totals[i], between[i], above)
 
 
 def one_sided_ends(

@@ -178,7 +178,7 @@ class Log:
             gap = rivals.sort(arms, self._whole, live, eligible, rival.amount)[1][0], gap[1]
         return {
             "family": rivals.family,
-            "assumptions": Assumptions(reward_range=self.reward_range),
+            "assumptions": Assumptions(reward_range=self.reward_range, independent=self._fixed and rivals.independent),
             "next_decision": arms,
             "next_bound": float(sum(one.amount for one in pairs)) if pairs else width * rival.amount,
             "exchanges": pairs,

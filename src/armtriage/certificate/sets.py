@@ -142,6 +142,8 @@ class Sets:
     reward_range: tuple[float, float] = (0.0, 1.0)
     direction: str = "maximize"
 
+    independent = False
+
     @cached_property
     def offset(self) -> float:
         """What a reward of 0 on the unit scale is worth on it."""

@@ -22,14 +22,15 @@ _BETS = np.geomspace(0.003, 0.4, 8)  # best for some 100 to a million pulls; sma
 
 
 def kept_by(
-    tally: Tally, lower: NDArray[np.float64], inside: int, outside: int, delta: float
+    tally: Tally, lower: NDArray[np.float64], inside: int, outside: int, delta: float, *, independent: bool = False
 ) -> list[tuple[NDArray[np.float64], float]]:
     """Return what pulls of arms outside the best decision were worth at least: by lower ends, and by totals.
 
     The decision has at most `inside` arms, and at most `outside` others. See `totals` for what is returned.
     """
     whole, share = intervals_of(tally, tally.counts.size, WHOLE * delta), shares_of(inside, outside, delta)[1]
-    return [(tally.pulls * lower, 0.0), *totals(tally, whole, inside, (1.0 - PART[1]) * share)]
+    spread = 1 if independent else inside
+    return [(tally.pulls * lower, 0.0), *totals(tally, whole, spread, (1.0 - PART[1]) * share)]
 
 
 def totals(tally: Tally, whole: Bounds, spread: int, delta: float) -> list[tuple[NDArray[np.float64], float]]:
@@ -57,7 +58,7 @@ def totals(tally: Tally, whole: Bounds, spread: int, delta: float) -> list[tuple
         x = np.where((between > 0.0) & (sums > 0.0), np.minimum(between / sums, misses / n), 0.0)
     zeros = np.clip((misses - n * x) / np.maximum(1.0 - x, 1e-300), 0.0, n)
     found = []
-    for bet in _BETS:
+    for bet in _BETS.tolist():
         # The value is concave in the mean, so least at an end of what the mean may be.
         worth = [
             n * mean + (zeros * np.log1p(-bet * mean) + (n - zeros) * np.log1p(bet * (1.0 - x - mean))) / bet

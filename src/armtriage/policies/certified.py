@@ -156,12 +156,14 @@ class CertifiedPolicy(ABC):
         delta: float = 0.05,
         next_decision: ArrayLike | None = None,
         since: int = 0,
+        independent: bool = False,
     ) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
 
         Decisions that are still open count as made. When a reward is told, and whether, must not depend on its value.
         With `since`, the number that `start_window` returned, only the decisions from there on count. The decision to
-        come is one among the `eligible` arms, as in `ask`.
+        come is one among the `eligible` arms, as in `ask`. With `independent`, the arms of a round are taken to be
+        independent, which is for slates among all arms only.
 
         Examples
         --------
@@ -178,6 +180,7 @@ class CertifiedPolicy(ABC):
             delta=delta,
             next_decision=next_decision,
             since=since,
+            independent=independent,
             contradictions=0 if since else self.interval_failures,
         )
 
@@ -203,6 +206,7 @@ class CertifiedPolicy(ABC):
         delta: float,
         next_decision: Any,
         since: int = 0,
+        independent: bool = False,
         bounds: Bounds | None = None,
         contradictions: int = 0,
         account: Account | None = None,
@@ -231,6 +235,11 @@ class CertifiedPolicy(ABC):
         if next_decision is not None:
             next_decision = roster.numbers(next_decision, "next_decision")
         rivals = self._rivals
+        if independent:
+            others = among is not None or exposures is not None or roster.retired
+            if others or not isinstance(rivals, Slates):
+                raise ValueError("independent must be False unless decisions are slates among all arms, got True")
+            rivals = Slates(rivals.size, independent)
         log = Log(
             rivals,
             tally,
