@@ -222,3 +222,16 @@ def test_a_simulation_keeps_the_narrowest_ends_so_far() -> None:
     assert (trace.certificate >= trace.regret).all()
     last = simulate(policy, world, horizon=4000, replications=2, seed=7, certificate=True, checkpoints=[4000])
     assert (trace.certificate[:, -1] <= last.certificate[:, -1]).all()
+
+
+def test_squares_far_from_zero_that_were_added_up_one_by_one_make_no_interval_too_narrow() -> None:
+    rewards = 300_000.0 + (np.random.default_rng(7).random(1_000_000) < 0.5)
+    sums, squares = (float(np.cumsum(one)[-1]) for one in (rewards, rewards * rewards))
+    log: Any = {"pulls": [rewards.size], "counts": [rewards.size], "sums": [sums], "budget": 1}
+    with_squares, without = (
+        certify(**log, reward_range=(300_000, 300_001), **more).intervals for more in ({"squares": [squares]}, {})
+    )
+    assert with_squares.upper - with_squares.lower >= 0.999 * (without.upper - without.lower)
+    near = rewards - 300_000.0
+    quiet = certify(**{**log, "sums": [near.sum() / 2]}, squares=[(near**2).sum() / 4]).intervals
+    assert quiet.upper - quiet.lower < 0.7 * (without.upper - without.lower)

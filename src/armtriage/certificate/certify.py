@@ -196,7 +196,10 @@ def _between(
         least = tally.sums[arm] ** 2 / max(n[arm], 1)
         ends = f"[{least:g}, {tally.sums[arm] * (low + high) - low * high * n[arm]:g}]"
         raise ValueError(f"squares must lie in {ends} for the sum of arm {arm}, got {squares[arm]!r}")
-    return np.clip(between, 0.0, most)
+    # More than is true would make intervals too narrow, less is always valid: so sums are taken to be rounded as badly
+    # as those of numbers that are added up one by one.
+    rounding = 2.0**-53 * (4.0 + n) * (squares + np.abs(tally.sums * (low + high)) + abs(low * high) * n) / width**2
+    return np.clip(between - rounding, 0.0, most)
 
 
 def _exposures(exposures: ArrayLike, pulls: NDArray[np.int64], rounds: int) -> NDArray[np.int64]:
