@@ -15,6 +15,7 @@ from armtriage.certificate import Log, Slates, Watch
 from armtriage.cli import app
 from armtriage.kernels.random import replication_seed
 from armtriage.plan import Milestone
+from armtriage.triage import triage_among
 
 EASY = {"n_arms": 4, "budget": 1, "rate": 0.3, "gap": 0.4, "horizon": 3000, "replications": 3, "seed": 7}
 WORLD = ("--arms", "4", "--slots", "1", "--rate", "0.3", "--gap", "0.4")
@@ -45,16 +46,17 @@ def test_milestones_are_those_of_the_certificate(easy: Plan) -> None:
     graph = FeedbackGraph.semi_bandit(4)
     world = StochasticEnvironment([0.7, 0.3, 0.3, 0.3], graph, seed=7)
     policy, watch, looks = UniformRandom(graph, 1, seed=replication_seed(7, 0)), Watch(4, Slates(1), 0.01), {}
-    for number in range(int(easy.strategies[2].known.decisions[0])):
+    equal = easy.strategies[2]
+    for number in range(int(max(equal.known.decisions[0], equal.informative.decisions[0]))):
         decision = policy.ask()
         policy.tell(decision, world.rewards(number, decision.revealed))
         if number + 1 in easy.rounds:
-            watch.bound(policy.tally, number + 1)
-            looks[number + 1] = Log(Slates(1), policy.tally, number + 1, 0.01, bounds=watch.bounds).certificate()
-    first = min(when for when, made in looks.items() if made.triage.confirmed.size == 1)
-    speaks = min(when for when, made in looks.items() if made.informative)
-    assert first == easy.strategies[2].known.decisions[0]
-    assert speaks == easy.strategies[2].informative.decisions[0]
+            bound, worth = watch.bound(policy.tally, number + 1), Log(Slates(1), policy.tally, number + 1, 0.01).worth()
+            sure = triage_among(*watch.ends, np.arange(4), 1).confirmed
+            looks[number + 1] = sure.size == 1, bound < worth.at_stake
+    known, speaks = (min(when for when, reached in looks.items() if reached[which]) for which in (0, 1))
+    assert known == equal.known.decisions[0]
+    assert speaks == equal.informative.decisions[0]
 
 
 def test_a_horizon_that_is_too_short_is_said() -> None:

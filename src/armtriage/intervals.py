@@ -25,6 +25,7 @@ __all__ = [
     "MIXTURE",
     "PRINTED",
     "confidence_interval",
+    "end_above",
     "half_width",
     "interval",
     "kl",
@@ -32,6 +33,7 @@ __all__ = [
     "kl_lower",
     "kl_upper",
     "mixture_excess",
+    "one_sided_ends",
     "two_points",
 ]
 
@@ -231,6 +233,62 @@ def _mixture_upper(count: int, total: float, between: float, base: float) -> flo
         if y == good:
             break
     return coin if good < 0.0 else min(coin, least + width * good)
+
+
+@kernel
+def end_above(count: int, total: float, between: float, base: float) -> float:
+    """Return an upper end that fails with probability exp(-base), where nothing is said of the other end.
+
+    Only bets on smaller means count then, whose weight is less than 1, so a smaller capital will do: least where the
+    weight is that at the end of the interval with both ends. See `docs/intervals.md`. `base` must not be negative.
+    """
+    if count <= 0:
+        return 1.0
+    both = _mixture_upper(count, total, between, base)
+    weight = 2.0 * math.asin(math.sqrt(both)) / math.pi
+    if base > 600.0:  # the exponential of which would be infinite
+        return both
+    return min(_mixture_upper(count, total, between, math.log1p(weight * math.expm1(base))), both)
+
+
+@kernel
+def _one_sided_ends(
+    counts: NDArray[np.int64],
+    totals: NDArray[np.float64],
+    between: NDArray[np.float64],
+    below: float,
+    above: float,
+    bounds: NDArray[np.float64],
+) -> None:
+    for i in range(counts.size):
+        bounds[0, i] = 1.0 - end_above(counts[i], counts[i] - totals[i], between[i], below)
+        bounds[1, i] = end_above(counts[i], totals[i], between[i], above)
+
+
+def one_sided_ends(
+    counts: NDArray[np.int64],
+    totals: NDArray[np.float64],
+    between: NDArray[np.float64],
+    *,
+    below: float,
+    above: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return lower and upper ends of means, each of which is to be used without the other.
+
+    At all counts the lower end of an arm holds with probability at least ``1 - below``, and its upper end with
+    ``1 - above``. So they are narrower than a `confidence_interval` with either, which has both ends. `between` are the
+    sums of r (1 - r), or less.
+
+    Examples
+    --------
+    >>> sums = np.array([100]), np.array([20.0]), np.zeros(1)
+    >>> lower, upper = one_sided_ends(*sums, below=0.05, above=0.05)
+    >>> lower.round(4), upper.round(4)
+    (array([0.0926]), array([0.3386]))
+    """
+    bounds = np.empty((2, counts.size))
+    _one_sided_ends(counts, totals, between, -math.log(below), -math.log(above), bounds)
+    return bounds[0], bounds[1]
 
 
 @kernel

@@ -201,10 +201,10 @@ def plan(
     >>> print(plan(4, budget=1, rate=0.3, gap=0.4, horizon=20_000, replications=4, seed=7))
     4 arms, 1 in a decision; mean 0.7 for the best 1, 0.3 for all others; 99% confidence; median [range] of 4 runs,
     seed 7
-    strategy      certificate speaks after  lost by then      best is known after  lost by then
-    guarded       100 [100 to 105]          9 [4.8 to 12]     not within 20,000    24 [20.8 to 36.8] by the end
-    thompson      102 [100 to 128]          13 [7.2 to 20.8]  not within 20,000    22.2 [20 to 33.6] by the end
-    equal shares  486 [451 to 666]          145 [132 to 202]  528 [306 to 734]     156 [95.2 to 221]
+    strategy      certificate speaks after  lost by then      best is known after             lost by then
+    guarded       100                       8.8 [4.8 to 12]   14,248 [8,338 to over 20,000]   23.6 [20.8 to 36.8]
+    thompson      102 [100 to 121]          13 [7.2 to 20.8]  16,114 [10,127 to over 20,000]  21.8 [19.6 to 33.6]
+    equal shares  535 [451 to 666]          160 [132 to 202]  528 [291 to 699]                156 [90 to 212]
     """
     n_arms = check_count("n_arms", n_arms, 2)
     budget = check_count("budget", budget, 1, n_arms - 1)
@@ -248,10 +248,10 @@ class _Lookout(Watch):
         bound, look = super().bound(tally, rounds, exposures, slots), len(self.found)
         self.found.append(bound)
         if self.informative < 0:
-            log = Log(self.rivals, tally, rounds, self.delta, bounds=self.bounds)
+            log = Log(self.rivals, tally, rounds, self.delta)
             self.informative = look if bound < log.worth().at_stake else -1
         if self.known < 0:
-            sure = triage_among(*self.bounds, np.arange(tally.pulls.size), self.rivals.size).confirmed
+            sure = triage_among(*self.ends, np.arange(tally.pulls.size), self.rivals.size).confirmed
             self.known = look if sure.size == self.rivals.size else -1
         return bound
 

@@ -165,19 +165,13 @@ def test_slates_with_empty_slots_need_the_number_of_rounds() -> None:
     with pytest.raises(ValueError, match="pulls must be those of whole decisions of 2 different arms"):
         certify([3, 2, 0], [3, 2, 0], [3.0, 1.0, 0.0], budget=2)
     one = certify([3, 2, 0], [3, 2, 0], [3.0, 1.0, 0.0], budget=2, rounds=4)
-    lower, upper = np.array(one_bounds(one, [3, 2, 0], [3.0, 1.0, 0.0]))
-    pulls = np.array([3, 2, 0])
+    pulls, sums = np.array([3, 2, 0]), np.array([3.0, 1.0, 0.0])
+    lower, upper = Slates(2).ends_of(Tally(pulls, pulls, sums, np.zeros(3)), 0.05)
     best = max(
         sum((4 - pulls[a]) * upper[a] for a in both) - sum(pulls[a] * lower[a] for a in {0, 1, 2} - set(both))
         for both in itertools.combinations(range(3), 2)
     )
     assert one.regret_bound == pytest.approx(best)
-
-
-def one_bounds(one: Certificate, counts: Any, sums: Any) -> Any:
-    from armtriage import confidence_interval
-
-    return confidence_interval(counts, sums, n_arms=len(counts), delta=1 - one.confidence)
 
 
 def test_units_of_rewards_are_those_of_the_bounds() -> None:
@@ -459,7 +453,7 @@ def test_a_certificate_shows_the_intervals_that_its_triage_is_read_from(kind: ty
     for _ in range(400):
         decision = policy.ask()
         policy.tell(decision, 2.0 + decision.revealed % 3)
-    made = policy.certificate()
+    made = policy.certificate(eligible=np.arange(8))
     assert made.intervals is not None
     lower, upper = made.intervals
     means = 2.0 + np.arange(8) % 3
@@ -547,6 +541,7 @@ def test_one_class_says_the_same_of_slates_sets_and_contexts() -> None:
         linear.tell(linear.ask(rows), {linear.open_decisions[0].names[0]: 0.5})
     made = {
         "slates": GuardedThompson(3, budget=1, seed=7).certificate(),
+        "eligible": GuardedThompson(3, budget=1, seed=7).certificate(eligible=[0, 1]),
         "sets": GuardedThompson(4, decisions=Matchings(2, 2), seed=7).certificate(),
         "contexts": linear.certificate(rows),
     }
@@ -554,7 +549,8 @@ def test_one_class_says_the_same_of_slates_sets_and_contexts() -> None:
     assert armtriage.DecisionCertificate is armtriage.ContextualCertificate is Certificate
     kept = {kind: set(one.bounds) for kind, one in made.items()}
     assert kept == {
-        "slates": {"retrospective", "sum_of_certificates"},
+        "slates": {"retrospective"},
+        "eligible": {"retrospective", "sum_of_certificates"},
         "sets": {"retrospective"},
         "contexts": {"joint", "sum_of_certificates"},
     }
@@ -567,5 +563,5 @@ def test_one_class_says_the_same_of_slates_sets_and_contexts() -> None:
     for one in (made["slates"], made["contexts"]):
         assert [pair.outside for pair in one.exchanges] == one.entering.tolist()
     assert (made["sets"].family, made["slates"].family) == ("Matchings", "")
-    assert made["contexts"].assumptions == ("linear", "shared", linear.norm_bound, 1.0, linear.reward_range)
+    assert made["contexts"].assumptions == ("linear", "shared", linear.norm_bound, 1.0, linear.reward_range, False)
     assert made["slates"].assumptions[::4] == ("constant", (0.0, 1.0))

@@ -195,7 +195,7 @@ class Diary(Watch):
 
     def bound(self, tally: Tally, rounds: int, exposures: Any = None, slots: Any = None) -> float:
         bound = super().bound(tally, rounds)
-        self.made.append(Log(self.rivals, tally, rounds, self.delta, bounds=self.bounds).certificate())
+        self.made.append(Log(self.rivals, tally, rounds, self.delta).certificate())
         return bound
 
 

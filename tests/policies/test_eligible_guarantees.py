@@ -281,3 +281,23 @@ def test_a_loaded_guard_has_the_budget_of_the_saved_one() -> None:
         both.ask(eligible=[0, 1, 2, 3])
     assert loaded._book().cover == policy._book().cover
     assert loaded.digest() == policy.digest()
+
+
+def test_late_rewards_of_eligible_sets_can_cost_more_than_those_of_fixed_arms() -> None:
+    """Ten pairs of arms of mean 1 and 0 take turns: nothing is told of a pair until it is gone."""
+    late, pairs = 100, 10
+
+    def lost(delay: int) -> float:
+        policy, told, total = CombinatorialElimination(2 * pairs, 1, seed=7), [], 0.0
+        for number in range(pairs * late):
+            if number >= delay and told:
+                decision = told.pop(0)
+                policy.tell(decision, 1.0 - decision.revealed % 2)
+            first = 2 * (number // late)
+            told.append(policy.ask(eligible=[first, first + 1]))
+            total += float(told[-1].arms[0] % 2)
+        return total
+
+    at_once, later = lost(1), lost(late)
+    assert later > at_once + 2 * late
+    assert later <= at_once + 2 * pairs * late

@@ -326,3 +326,17 @@ def test_guard_around_a_guard_is_refused() -> None:
     inner = Guard(lambda number: [0], graph, 1, seed=1)
     with pytest.raises(ValueError, match="be no Guard itself"):
         Guard(inner, graph, 1)
+
+
+def test_a_proposer_that_must_be_told_who_is_eligible_always_is() -> None:
+    seen: list[list[int]] = []
+
+    def first(number: int, eligible: Any) -> Any:
+        seen.append(list(eligible))
+        return eligible[:2]
+
+    policy = Guard(first, 5, budget=2, seed=7)
+    assert policy.ask().arms.tolist() == [0, 1]
+    assert policy.ask(eligible=[1, 3, 4]).arms.tolist() == [1, 3]
+    assert seen == [[0, 1, 2, 3, 4], [1, 3, 4]]
+    assert policy.proposer_failures == 0

@@ -1,6 +1,6 @@
 """Certificates: what was lost at most, and what one more decision can lose."""
 
-from armtriage.certificate.bounds import Bounds, Tally, in_units, intervals_of, narrowed
+from armtriage.certificate.bounds import WHOLE, Bounds, Tally, cut, ends_of, in_units, intervals_of, narrowed
 from armtriage.certificate.certificate import Account, Assumptions, Certificate, certificate_of
 from armtriage.certificate.certify import certify
 from armtriage.certificate.eligible import PatternBook, Watch
@@ -9,6 +9,7 @@ from armtriage.certificate.sets import Sets, challenge, decided_by, log_bound_ov
 from armtriage.certificate.slates import Exchange, Slates, by_exposure, cert_among, log_bound
 
 __all__ = [
+    "WHOLE",
     "Account",
     "Assumptions",
     "Bounds",
@@ -26,7 +27,9 @@ __all__ = [
     "certificate_of",
     "certify",
     "challenge",
+    "cut",
     "decided_by",
+    "ends_of",
     "in_units",
     "intervals_of",
     "log_bound",

@@ -7,9 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.intervals import confidence_interval
+from armtriage.intervals import confidence_interval, one_sided_ends
 
-__all__ = ["Bounds", "Tally", "in_units", "intervals_of", "narrowed"]
+__all__ = ["WHOLE", "Bounds", "Tally", "cut", "ends_of", "in_units", "intervals_of", "narrowed", "shares_of", "sums_of"]
+
+WHOLE = 0.05
+"""Share of delta of the intervals that hold for all arms, beside ends that hold for those that need them."""
+
+_ABOVE = 0.85  # share of the rest for upper ends, at most: they are charged for what was not tried, and matter more
 
 
 class Tally(NamedTuple):
@@ -45,12 +50,43 @@ def in_units(bounds: Bounds, reward_range: tuple[float, float], direction: str) 
     return Bounds(low + (high - low) * bounds.lower, low + (high - low) * bounds.upper)
 
 
-def intervals_of(tally: Tally, divisors: int | NDArray[np.float64], delta: float) -> Bounds:
-    """Return the intervals of a tally on the unit scale; `divisors` are 1 / share of `delta` of each arm."""
+def sums_of(tally: Tally) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sums of r and of r (1 - r), as far as rewards can have them."""
     sums = np.clip(tally.sums, 0.0, tally.counts)
     most = sums * (tally.counts - sums) / np.maximum(tally.counts, 1)
-    squares = sums - np.clip(tally.between, 0.0, most)
-    return Bounds(*confidence_interval(tally.counts, sums, n_arms=divisors, delta=delta, squares=squares))
+    return sums, np.clip(tally.between, 0.0, most)
+
+
+def intervals_of(tally: Tally, divisors: int | float | NDArray[np.float64], delta: float) -> Bounds:
+    """Return the intervals of a tally on the unit scale; `divisors` are 1 / share of `delta` of each arm."""
+    sums, between = sums_of(tally)
+    shares = np.broadcast_to(np.asarray(divisors, float), sums.shape)
+    return Bounds(*confidence_interval(tally.counts, sums, n_arms=shares, delta=delta, squares=sums - between))
+
+
+def shares_of(inside: int, outside: int, delta: float) -> tuple[float, float]:
+    """Return what all upper ends of the best decision may fail with, and all lower ends of other arms."""
+    share, rest = min(_ABOVE, max(0.5, outside / (inside + outside))), (1.0 - WHOLE) * delta
+    return share * rest, (1.0 - share) * rest
+
+
+def ends_of(tally: Tally, inside: int, outside: int, delta: float, *, part: tuple[float, float] = (1.0, 1.0)) -> Bounds:
+    """Return upper ends that hold for the best decision, and lower ends that hold for all other arms.
+
+    These are all that a statement about one and the same best decision needs: see `docs/certificate.md`. It has at most
+    `inside` arms, and at most `outside` others. Beside them, the intervals of all arms may fail with a share `WHOLE` of
+    `delta`. `part` is what upper and lower ends have of their shares; the rest is for other statements about them.
+
+    Examples
+    --------
+    >>> tally = Tally(np.array([90, 10]), np.array([90, 10]), np.array([63.0, 2.0]), np.zeros(2))
+    >>> ends_of(tally, inside=1, outside=1, delta=0.05).upper.round(3), intervals_of(tally, 2, 0.05).upper.round(3)
+    (array([0.845, 0.671]), array([0.847, 0.69 ]))
+    """
+    above, below = shares_of(inside, outside, delta)
+    above, below = part[0] * above / max(inside, 1), part[1] * below / max(outside, 1)
+    sums, between = sums_of(tally)
+    return Bounds(*one_sided_ends(tally.counts, sums, between, below=below, above=above))
 
 
 def narrowed(
@@ -60,7 +96,18 @@ def narrowed(
 
     `divisors` are 1 / share of `delta` of each arm, by default the number of arms.
     """
-    lower, upper = intervals_of(tally, tally.counts.size if divisors is None else divisors, delta)
-    both = np.maximum(lower, bounds.lower), np.minimum(upper, bounds.upper)
+    return cut(bounds, intervals_of(tally, tally.counts.size if divisors is None else divisors, delta))
+
+
+def cut(old: Bounds, new: Bounds) -> tuple[Bounds, NDArray[np.bool_]]:
+    """Return the bounds inside both, and for which arms there are none: for those the new ones stand.
+
+    Examples
+    --------
+    >>> old, new = Bounds(np.array([0.2]), np.array([0.6])), Bounds(np.array([0.1]), np.array([0.5]))
+    >>> cut(old, new)
+    (Bounds(lower=array([0.2]), upper=array([0.5])), array([False]))
+    """
+    both = np.maximum(new.lower, old.lower), np.minimum(new.upper, old.upper)
     kept = both[0] <= both[1]
-    return Bounds(np.where(kept, both[0], lower), np.where(kept, both[1], upper)), ~kept
+    return Bounds(np.where(kept, both[0], new.lower), np.where(kept, both[1], new.upper)), ~kept

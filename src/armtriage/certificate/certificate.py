@@ -46,6 +46,7 @@ class Assumptions(NamedTuple):
 
     `means` are ``"constant"``, or ``"linear"`` in the contexts: then with a theta of norm at most `norm_bound` after
     scaling, one for all arms if `model` is ``"shared"``, and noise of scale at most `noise_scale`, in units of rewards.
+    `independent` says that the rewards of different arms in a round are, given all that came before.
     """
 
     means: str = "constant"
@@ -53,12 +54,14 @@ class Assumptions(NamedTuple):
     norm_bound: float | None = None
     noise_scale: float | None = None
     reward_range: tuple[float, float] = (0.0, 1.0)
+    independent: bool = False
 
     def sentence(self, told: str) -> str:
         """Return what is assumed; `told` are rewards or costs."""
         if self.means == "constant":
             kept = f"an arm's mean to be constant, whatever was known when it was chosen, and {told}"
-            return f"All this takes {kept} to be told whatever they are."
+            apart = ", and those of different arms in a round to be independent: one luck for all arms breaks it"
+            return f"All this takes {kept} to be told whatever they are{apart if self.independent else ''}."
         whose = "" if self.model == "shared" else " for each arm"
         return (
             f"All this takes mean {told} to be linear in the contexts, with a theta of norm at most "
@@ -106,7 +109,8 @@ class Certificate:
     Attributes
     ----------
     confidence : float
-        Probability with which every certificate of the run holds.
+        Probability with which all certificates of the run hold: those of fixed arms, and those of eligible sets, each
+        kind by itself.
     rounds, budget : int
         Decisions made so far, and arms in each, at most.
     bounds : dict
@@ -146,7 +150,9 @@ class Certificate:
     estimate : float or None
         What they seem to have lost in all, were each mean what it is so far: no bound, and nothing is promised of it.
     intervals : Bounds or None
-        Lower and upper bounds on the mean of each arm, in the units of rewards: those that all of this is read from.
+        Lower and upper bounds on the mean of each arm, in the units of rewards, which hold together with all else.
+        Where arms are fixed, each arm needs one end only, and `bounds`, `next_bound` and `triage` are read from ends
+        that are narrower.
     informative : bool
         False while `regret_bound` is no smaller than what doing nothing would have lost: all that was earned, or what
         the best decision certainly would have earned; with costs, all that was paid above the least that is possible.
@@ -164,13 +170,13 @@ class Certificate:
     --------
     >>> from armtriage import Matchings, certify
     >>> print(certify(pulls=[900, 80, 20], counts=[900, 80, 20], sums=[720.0, 24.0, 3.0], budget=1))
-    With 95% confidence, the 1,000 decisions so far have lost at most 73.4 in all, 0.0734 each, against always playing
-    the best arm. Playing arm 0 next is a best decision. The best arm is known for certain. All this takes an arm's mean
-    to be constant, whatever was known when it was chosen, and rewards to be told whatever they are.
+    With 95% confidence, the 1,000 decisions so far have lost at most 74 in all, 0.074 each, against always playing the
+    best arm. Playing arm 0 next is a best decision. The best arm is known for certain. All this takes an arm's mean to
+    be constant, whatever was known when it was chosen, and rewards to be told whatever they are.
     >>> jobs = Matchings(2, 2)
     >>> print(certify(pulls=[90, 10, 10, 90], counts=[90, 10, 10, 90], sums=[72.0, 5.0, 4.0, 63.0], decisions=jobs))
-    With 95% confidence, the 100 decisions so far have lost at most 58.6 in all, 0.586 each, against always playing the
-    best decision. Playing arms 0 and 3 next loses at most 0.651, because arms 1 and 2 may still be better than arms 0
+    With 95% confidence, the 100 decisions so far have lost at most 57.7 in all, 0.577 each, against always playing the
+    best decision. Playing arms 0 and 3 next loses at most 0.641, because arms 1 and 2 may still be better than arms 0
     and 3. Of the 4 arms, none is certain to be in the best decision, none is certain not to be, and 4 are still open.
     All this takes an arm's mean to be constant, whatever was known when it was chosen, and rewards to be told whatever
     they are.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import check_count
-from armtriage.certificate.bounds import Bounds, Tally, narrowed
+from armtriage.certificate.bounds import Bounds, Tally, cut, narrowed
 from armtriage.certificate.sets import Sets, log_bound_over
 from armtriage.certificate.slates import Slates, log_bound
 from armtriage.decisions import DecisionSet
@@ -156,6 +156,9 @@ class PatternBook:
 class Watch:
     """Bounds on the loss of a run as it goes on, with the intersection of each arm's intervals so far.
 
+    As long as all arms are eligible, `ends` are the upper ends of the best decision and the lower ends of other arms;
+    `bounds` are those of all arms, which eligible sets need.
+
     Examples
     --------
     >>> watch = Watch(2, Slates(1), delta=0.05)
@@ -168,7 +171,7 @@ class Watch:
         self, n_arms: int, rivals: Slates | Sets, delta: float, divisors: NDArray[np.float64] | None = None
     ) -> None:
         self.rivals, self.delta, self.divisors = rivals, delta, divisors
-        self.bounds = Bounds(np.zeros(n_arms), np.ones(n_arms))
+        self.bounds = self.ends = Bounds(np.zeros(n_arms), np.ones(n_arms))
         self.sets = PatternBook(decisions=rivals.decisions) if isinstance(rivals, Sets) else None
 
     def note(self, among: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
@@ -183,8 +186,13 @@ class Watch:
 
         With `exposures`, against the best arms that were eligible in each round, `slots` in all.
         """
-        self.bounds = narrowed(self.bounds, tally, self.delta, self.divisors)[0]
         rivals, sets = self.rivals, self.sets
+        fixed = exposures is None and self.divisors is None and (sets is None or not sets.rounds)
+        if not fixed or sets is not None:
+            self.bounds = narrowed(self.bounds, tally, self.delta, self.divisors)[0]
+        if fixed:
+            self.ends = cut(self.ends, rivals.ends_of(tally, self.delta))[0]
+            return max(rivals.lost_of_all(tally, rounds, self.ends, self.delta), 0.0)
         places = int(tally.pulls.sum()) if slots is None else slots
         best = max(rivals.lost(tally.pulls, rounds, self.bounds, exposures, places), 0.0)
         if not isinstance(rivals, Sets) or sets is None or not sets.rounds:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_probability
 from armtriage.arms import Name
-from armtriage.certificate.bounds import Bounds, Tally, in_units, intervals_of
+from armtriage.certificate.bounds import WHOLE, Bounds, Tally, in_units, intervals_of
 from armtriage.certificate.certificate import Account, Assumptions, Certificate, certificate_of
 from armtriage.certificate.sets import Sets
 from armtriage.certificate.slates import Slates
@@ -86,9 +86,27 @@ class Log:
         """The smallest reward, with costs less than 0."""
         return -self.reward_range[1] if self.direction == "minimize" else self.reward_range[0]
 
+    @property
+    def _fixed(self) -> bool:
+        """Whether all is about one best decision of all arms, so that each arm needs one end of its interval only."""
+        others = (self.bounds, self.exposures, self.divisors, self.arms, self.eligible)
+        return not self.kept and all(one is None for one in others)
+
+    def _ends(self, tally: Tally) -> Bounds:
+        """Return the ends that losses are read from."""
+        return self.rivals.ends_of(tally, self.delta) if self._fixed else self._intervals(tally)
+
+    def _intervals(self, tally: Tally) -> Bounds:
+        """Return intervals that hold for all arms, beside the ends."""
+        return intervals_of(tally, self._shares, self.delta * WHOLE if self._fixed else self.delta)
+
     @cached_property
     def _bounds(self) -> Bounds:
-        return intervals_of(self.tally, self._shares, self.delta) if self.bounds is None else self.bounds
+        return self._ends(self.tally) if self.bounds is None else self.bounds
+
+    @cached_property
+    def _whole(self) -> Bounds:
+        return self._intervals(self.tally) if self.bounds is None else self.bounds
 
     @cached_property
     def _places(self) -> int:
@@ -108,7 +126,10 @@ class Log:
 
     def past(self) -> dict[str, float]:
         """Return bounds on what was lost in all, by name, in the units of rewards."""
-        lost = self._width * self._lost(self.tally.pulls, 1, self._bounds)
+        if self._fixed:
+            lost = self._width * self.rivals.lost_of_all(self.tally, self.rounds, self._bounds, self.delta)
+        else:
+            lost = self._width * self._lost(self.tally.pulls, 1, self._bounds)
         if self.rivals.same_size and (unplayed := self._places - int(self.tally.pulls.sum())):
             lost += unplayed * self._least
         kept = {name: bound for name, bound in self.kept.items() if bound is not None}
@@ -152,9 +173,12 @@ class Log:
         rival = rivals.challenge(arms, bounds, eligible)
         pairs = tuple(one._replace(amount=width * one.amount) for one in rival.exchanges)
         triage, gap = rivals.sort(arms, bounds, live, eligible, rival.amount)
+        if self._fixed and gap[0] > 0.0:
+            # How far apart they are at least is read from the other ends, which are wider.
+            gap = rivals.sort(arms, self._whole, live, eligible, rival.amount)[1][0], gap[1]
         return {
             "family": rivals.family,
-            "assumptions": Assumptions(reward_range=self.reward_range),
+            "assumptions": Assumptions(reward_range=self.reward_range, independent=self._fixed and rivals.independent),
             "next_decision": arms,
             "next_bound": float(sum(one.amount for one in pairs)) if pairs else width * rival.amount,
             "exchanges": pairs,
@@ -165,12 +189,12 @@ class Log:
             "silent": tuple(np.intersect1d(self.silent, live).tolist()) if self.silent else (),
             "per_round": self.exposures is not None or self.kept.get("by_pattern") is not None,
             "estimate": width * max(self._lost(self.tally.pulls, 1, Bounds(self._means, self._means)), 0.0),
-            "intervals": in_units(bounds, self.reward_range, self.direction),
+            "intervals": in_units(self._whole, self.reward_range, self.direction),
         }
 
     def worth(self) -> Worth:
         """Return what was earned by the means so far, and what doing nothing would have lost."""
-        return self._worth(self.tally, self._bounds, 1.0)
+        return self._worth(self.tally, self._whole, 1.0)
 
     def _worth(self, tally: Tally, bounds: Bounds, times: float) -> Worth:
         """Return the worth of `times` as many decisions.
@@ -209,7 +233,7 @@ class Log:
         observed, less often than the average grows more slowly, with the power of the decisions by which it has grown
         so far.
         """
-        tally, bounds = self.tally, self._bounds
+        tally = self.tally
         if float(tally.pulls @ (tally.sums / np.maximum(tally.counts, 1))) < _FEWEST:
             return None
 
@@ -220,9 +244,11 @@ class Log:
             counts = np.rint(_grown(tally.counts, times))
             more = counts / np.maximum(tally.counts, 1)
             then: Any = Tally(pulls, counts.astype(np.int64), tally.sums * more, tally.between * more)
-            lower, upper = intervals_of(then, self._shares, self.delta)
-            both = Bounds(np.maximum(lower, bounds.lower), np.minimum(upper, bounds.upper))
-            return self._width * self._lost(pulls, times, both) < self._worth(then, both, times).at_stake
+            ends, whole = (
+                Bounds(np.maximum(new.lower, old.lower), np.minimum(new.upper, old.upper))
+                for new, old in ((self._ends(then), self._bounds), (self._intervals(then), self._whole))
+            )
+            return self._width * self._lost(pulls, times, ends) < self._worth(then, whole, times).at_stake
 
         if not speaks(_OCTAVES):
             return None

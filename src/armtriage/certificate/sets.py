@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
-from armtriage.certificate.bounds import Bounds
+from armtriage.certificate.bounds import Bounds, Tally, ends_of
 from armtriage.certificate.slates import Challenge
+from armtriage.certificate.totals import PART, kept_by
 from armtriage.decisions import DecisionSet
 from armtriage.triage import Triage
 
@@ -74,8 +75,14 @@ def log_bound_over(
 
     They are compared with the best decision without the arms of `exclude`, which none of them has either.
     """
-    kept = pulls * bounds.lower
-    weights = (rounds - pulls) * bounds.upper + kept
+    return _most(decisions, pulls, rounds, bounds.upper, pulls * bounds.lower, exclude)
+
+
+def _most(
+    decisions: DecisionSet, pulls: NDArray[Any], rounds: float, upper: Floats, kept: Floats, exclude: Ints = _NONE
+) -> float:
+    """Return the largest sum over V' of (R - m) U inside, less what arms outside have kept."""
+    weights = (rounds - pulls) * upper + kept
     return max(float(weights[_best(decisions, weights, exclude)].sum() - kept.sum()), 0.0)
 
 
@@ -135,6 +142,8 @@ class Sets:
     reward_range: tuple[float, float] = (0.0, 1.0)
     direction: str = "maximize"
 
+    independent = False
+
     @cached_property
     def offset(self) -> float:
         """What a reward of 0 on the unit scale is worth on it."""
@@ -162,6 +171,21 @@ class Sets:
     def _exclude(self, eligible: Ints) -> Ints:
         n = self.decisions.n_arms
         return _NONE if eligible.size == n else np.setdiff1d(np.arange(n), eligible)
+
+    def ends_of(self, tally: Tally, delta: float) -> Bounds:
+        """Return the ends that statements about one best decision need; where sizes differ, it may have few arms."""
+        return ends_of(tally, self.size, self._others, delta, part=PART)
+
+    @property
+    def _others(self) -> int:
+        """How many arms the best decision does not have, at most."""
+        return self.decisions.n_arms - (self.size if self.same_size else 0)
+
+    def lost_of_all(self, tally: Tally, rounds: int, ends: Bounds, delta: float) -> float:
+        """Return what decisions among all arms lost at most, by the ends and by totals of what was played."""
+        kept, worth = kept_by(tally, ends.lower, self.size, self._others, delta), self.offset * tally.pulls
+        upper = ends.upper + self.offset
+        return min(_most(self.decisions, tally.pulls, rounds, upper, one + worth) + less for one, less in kept)
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float

@@ -15,12 +15,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
 from armtriage.arms import Name
-from armtriage.certificate.bounds import Bounds
+from armtriage.certificate.bounds import Bounds, Tally, ends_of, shares_of
+from armtriage.certificate.independent import is_feasible, lost_together
+from armtriage.certificate.totals import PART, kept_by
 from armtriage.triage import Triage, triage_among
 
 __all__ = ["Challenge", "Exchange", "Slates", "by_exposure", "cert_among", "exchanges", "gap_of", "log_bound"]
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_PART = 0.5  # what upper ends have of their share of delta, if the other half is for all of them together
 
 
 class Exchange(NamedTuple):
@@ -72,8 +77,12 @@ def cert_among(
 
 def log_bound(pulls: NDArray[Any], rounds: float, budget: int, bounds: Bounds) -> float:
     """Return the largest sum over V' of (R - m) U inside and -m L outside: the retrospective certificate."""
-    kept = pulls * bounds.lower
-    gains = (rounds - pulls) * bounds.upper + kept
+    return _most(pulls, rounds, budget, bounds.upper, pulls * bounds.lower)
+
+
+def _most(pulls: NDArray[Any], rounds: float, budget: int, upper: Floats, kept: Floats) -> float:
+    """Return the largest sum over V' of (R - m) U inside, less what arms outside have kept."""
+    gains = (rounds - pulls) * upper + kept
     best = np.partition(gains, gains.size - budget)[gains.size - budget :]
     return float(best.sum() - kept.sum())
 
@@ -111,13 +120,37 @@ def gap_of(bounds: Bounds, arms: NDArray[np.int64], budget: int) -> tuple[float,
 
 @dataclass(frozen=True)
 class Slates:
-    """Decisions of `size` arms, any of them: what they can have lost, by bounds on the unit scale of rewards."""
+    """Decisions of `size` arms, any of them: what they can have lost, by bounds on the unit scale of rewards.
+
+    If rewards of different arms in a round are `independent` given the past, upper ends share one budget.
+    """
 
     size: int
+    independent: bool = False
 
     same_size = True
     offset = 0.0
     family = ""
+
+    def ends_of(self, tally: Tally, delta: float) -> Bounds:
+        """Return the ends that statements about one best slate need."""
+        part = (_PART, PART[1]) if self._shares(tally, delta) else PART
+        return ends_of(tally, self.size, tally.counts.size - self.size, delta, part=part)
+
+    def _shares(self, tally: Tally, delta: float) -> bool:
+        """Whether all arms of the best slate share what upper ends may fail with, beside ends of their own."""
+        return self.independent and is_feasible(tally.counts.size, self.size, delta)
+
+    def lost_of_all(self, tally: Tally, rounds: int, ends: Bounds, delta: float) -> float:
+        """Return what decisions among all arms lost at most, by the ends and by totals of what was played."""
+        others = tally.counts.size - self.size
+        kept = kept_by(tally, ends.lower, self.size, others, delta, independent=self.independent)
+        found = [_most(tally.pulls, rounds, self.size, ends.upper, values) + less for values, less in kept]
+        if not self._shares(tally, delta):
+            return min(found)
+        values, less = kept[int(np.argmin(found))]
+        share = (1.0 - _PART) * shares_of(self.size, others, delta)[0]
+        return min(*found, lost_together(tally, rounds, ends.upper, self.size, values, share) + less)
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float

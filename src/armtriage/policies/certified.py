@@ -102,9 +102,14 @@ class CertifiedPolicy(ABC):
             found: Triage = self.certificate(eligible=eligible).triage
             return found
         among = self._eligible(eligible)
-        lower, upper = self._bounds()
+        lower, upper = self._ends(among)
         sorted_ = triage_among(lower, upper, self._roster.live if among is None else among, self.budget)
         return Triage(*(self._roster.named(arms) for arms in sorted_))
+
+    def _ends(self, among: NDArray[np.int64] | None) -> Bounds:
+        """Return the bounds that arms are sorted by; one end for each arm is enough if all are, now and before."""
+        fixed = among is None and self._exposures is None and not self._roster.retired
+        return self._rivals.ends_of(self.tally, 0.05) if fixed else self._bounds()
 
     def _bounds(self, delta: float = 0.05) -> Bounds:
         """Return bounds on the means of all arms, on the unit scale."""
@@ -151,12 +156,14 @@ class CertifiedPolicy(ABC):
         delta: float = 0.05,
         next_decision: ArrayLike | None = None,
         since: int = 0,
+        independent: bool = False,
     ) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost; see `armtriage.certify`.
 
         Decisions that are still open count as made. When a reward is told, and whether, must not depend on its value.
         With `since`, the number that `start_window` returned, only the decisions from there on count. The decision to
-        come is one among the `eligible` arms, as in `ask`.
+        come is one among the `eligible` arms, as in `ask`. With `independent`, the arms of a round are taken to be
+        independent, which is for slates among all arms only.
 
         Examples
         --------
@@ -173,6 +180,7 @@ class CertifiedPolicy(ABC):
             delta=delta,
             next_decision=next_decision,
             since=since,
+            independent=independent,
             contradictions=0 if since else self.interval_failures,
         )
 
@@ -198,6 +206,7 @@ class CertifiedPolicy(ABC):
         delta: float,
         next_decision: Any,
         since: int = 0,
+        independent: bool = False,
         bounds: Bounds | None = None,
         contradictions: int = 0,
         account: Account | None = None,
@@ -205,6 +214,8 @@ class CertifiedPolicy(ABC):
     ) -> Certificate:
         """Return the certificate of the tally, or of a window of it; `kept` are bounds on what was lost, by name."""
         among, roster, tally = self._eligible(eligible), self._roster, self.tally
+        if among is None and eligible is not None:
+            among = roster.live
         if since:
             if since != self._since or self._before is None:
                 raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
@@ -224,6 +235,11 @@ class CertifiedPolicy(ABC):
         if next_decision is not None:
             next_decision = roster.numbers(next_decision, "next_decision")
         rivals = self._rivals
+        if independent:
+            others = among is not None or exposures is not None or roster.retired
+            if others or not isinstance(rivals, Slates):
+                raise ValueError("independent must be False unless decisions are slates among all arms, got True")
+            rivals = Slates(rivals.size, independent)
         log = Log(
             rivals,
             tally,

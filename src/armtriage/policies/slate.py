@@ -632,6 +632,9 @@ class SlatePolicy(Policy):
     def _divisors(self) -> NDArray[np.float64]:
         return self._roster.divisors()
 
+    def _ends(self, among: NDArray[np.int64] | None) -> Bounds:
+        return self._bounds() if self.keeps_intervals else super()._ends(among)
+
     def _bounds(self, delta: float = 0.05) -> Bounds:
         return bounds_of(self._evidence) if self.keeps_intervals else super()._bounds(delta)
 

@@ -271,10 +271,12 @@ class Guard(Proposed, GuardedPolicy):
         """Return the arms that the function wants, ascending."""
         assert self.proposer is not None
         assert not isinstance(self.proposer, Policy)
-        if among is None or "eligible" not in inspect.signature(self.proposer).parameters:
+        wants = inspect.signature(self.proposer).parameters.get("eligible")
+        if wants is None or (among is None and wants.default is not inspect.Parameter.empty):
             given = self.proposer(number)
         else:
-            given = self.proposer(number, eligible=self._roster.named(among))  # type: ignore[call-arg]
+            arms = self._roster.live if among is None else among
+            given = self.proposer(number, eligible=self._roster.named(arms))  # type: ignore[call-arg]
         if self._over is not None:
             arms = np.unique(check_arms(given, self.n_arms, "the arms that proposer returns"))
             if arms.size != np.size(given) or not self._over.contains(arms):
@@ -400,6 +402,7 @@ def _beyond_the_number(proposer: object) -> str | None:
         parameters = list(inspect.signature(proposer).parameters.values())
     except (TypeError, ValueError):
         return None
-    named = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    named = [one for one in parameters if one.kind not in several and one.name != "eligible"]
     asks = (one.name for i, one in enumerate(named) if one.name in _OF_A_ROUND or (i > 0 and one.default is one.empty))
     return next(asks, None)

@@ -346,6 +346,7 @@ class GuardedPolicy(SlatePolicy):
         delta: float | None = None,
         next_decision: ArrayLike | None = None,
         since: int = 0,
+        independent: bool = False,
     ) -> Certificate:
         """Return what the decisions so far, and one to come, can have lost, with the policy's own `delta` by default.
 
@@ -358,9 +359,10 @@ class GuardedPolicy(SlatePolicy):
         """
         if since or (delta is not None and delta != self.delta):
             delta = self.delta if delta is None else delta
-            return super().certificate(eligible=eligible, delta=delta, next_decision=next_decision, since=since)
+            more: Any = {"next_decision": next_decision, "since": since, "independent": independent}
+            return super().certificate(eligible=eligible, delta=delta, **more)
         if self._over is not None:
-            return self._decision_certificate(self._over, eligible, next_decision)
+            return self._decision_certificate(self._over, eligible, next_decision, independent)
         # Looking may be the first to find a contradiction. It is kept, so that it does not vanish again.
         evidence, n, tally = self._evidence, self.n_arms, self.tally
         lower, upper = evidence.lower[:n], evidence.upper[:n]
@@ -369,16 +371,13 @@ class GuardedPolicy(SlatePolicy):
             lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
             evidence.failures += int(empty.sum())
         low, high = self.reward_range
-        return self._certified(
-            eligible=eligible,
-            delta=self.delta,
-            next_decision=next_decision,
-            bounds=bounds,
-            sum_of_certificates=(high - low) * float(self._book().total),
-            by_pattern=self._by_pattern(bounds),
-            contradictions=self.interval_failures,
-            account=self.account,
-        )
+        known: dict[str, Any] = {"contradictions": self.interval_failures, "account": self.account}
+        known["independent"] = independent
+        if eligible is not None or not self._always_all:
+            # The account has its own event, that the intervals of all arms hold, as eligible sets need it.
+            known |= {"bounds": bounds, "sum_of_certificates": (high - low) * float(self._book().total)}
+            known["by_pattern"] = self._by_pattern(bounds)
+        return self._certified(eligible=eligible, delta=self.delta, next_decision=next_decision, **known)
 
     @locked
     def glance(self) -> Certificate:  # noqa: D102 - as in every policy
@@ -395,7 +394,9 @@ class GuardedPolicy(SlatePolicy):
             return None
         return (self.reward_range[1] - self.reward_range[0]) * self._patterns.bound(bounds)
 
-    def _decision_certificate(self, decisions: DecisionSet, eligible: Any, next_decision: Any) -> Certificate:
+    def _decision_certificate(
+        self, decisions: DecisionSet, eligible: Any, next_decision: Any, independent: bool
+    ) -> Certificate:
         """Return the certificate over a decision set, by the guard's own intervals."""
         book, offset = self._decision_book(), self._offset
         tally = Tally(self.tally.pulls, book.counts, book.sums, book.between)
@@ -408,15 +409,12 @@ class GuardedPolicy(SlatePolicy):
             committed = book.committed[: book.n_committed]
             if self._roster.retired.isdisjoint(committed.tolist()):
                 next_decision = self._roster.named(committed)
-        return self._certified(
-            eligible=eligible,
-            delta=self.delta,
-            next_decision=next_decision,
-            bounds=bounds,
-            contradictions=self.interval_failures,
-            account=self.account,
-            by_pattern=self._by_set(decisions, tally.pulls, Bounds(bounds.lower + offset, bounds.upper + offset)),
-        )
+        known: dict[str, Any] = {"contradictions": self.interval_failures, "account": self.account}
+        known["independent"] = independent
+        sets = self._by_set(decisions, tally.pulls, Bounds(bounds.lower + offset, bounds.upper + offset))
+        if eligible is not None or sets is not None or self._roster.retired:
+            known |= {"bounds": bounds, "by_pattern": sets}
+        return self._certified(eligible=eligible, delta=self.delta, next_decision=next_decision, **known)
 
     def _by_set(self, decisions: DecisionSet, pulls: NDArray[np.int64], bounds: Bounds) -> float | None:
         """Return what all decisions have lost at most against the best eligible ones, once sets have differed."""

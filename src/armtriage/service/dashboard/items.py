@@ -12,6 +12,9 @@ from armtriage.service.view import ACTIVE, CONFIRMED, RARE, RETIRED, STATES, Pol
 
 __all__ = ["PAGE", "SORTS", "asked_for", "items", "reasons", "table"]
 
+# Where the intervals that are shown, of all items together, do not say it by themselves.
+_ONE_END = "It takes one end of each item's interval only, and these are narrower than shown: it is certainly"
+
 PAGE = 25
 """Arms on a page of the table."""
 
@@ -175,11 +178,15 @@ def reasons(view: PolicyView, arms: NDArray[np.int64]) -> list[str]:
         state = view.states[arm]
         if state == RETIRED:
             why = _retired()
+        elif state == CONFIRMED and least[arm] <= ceiling:
+            why = f"{_ONE_END} {place}."
         elif state == CONFIRMED:
             why = (
                 f"Its {mean} is {at_least} {shown(least[arm])}, and {others:,} of the {live.size:,} items have "
                 f"{at_most} {shown(ceiling)}: it is certainly {place}."
             )
+        elif state != ACTIVE and most[arm] >= floor:
+            why = f"{_ONE_END} not {place}.{_still_shown(view, arm)}"
         elif state != ACTIVE:
             why = (
                 f"Its {mean} is {at_most} {shown(most[arm])}, and {rivals} {at_least} {shown(floor)}: "
