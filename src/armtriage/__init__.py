@@ -82,6 +82,7 @@ from armtriage.triage import Triage, TriageLog
 if typing.TYPE_CHECKING:
     from armtriage.experiments import Experiment, Results
     from armtriage.features import FeatureReport, Features
+    from armtriage.logs import SlateLog
 
 __all__ = [
     "C2UCB",
@@ -125,6 +126,7 @@ __all__ = [
     "RandomRounds",
     "ReplayEnvironment",
     "Results",
+    "SlateLog",
     "SpanningTrees",
     "StageState",
     "StageTriage",
@@ -168,7 +170,11 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-_LATE = {"Experiment": "experiments", "Results": "experiments", "FeatureReport": "features", "Features": "features"}
+_LATE = {
+    **dict.fromkeys(("Experiment", "Results"), "experiments"),
+    **dict.fromkeys(("FeatureReport", "Features"), "features"),
+    **dict.fromkeys(("SlateLog",), "logs"),
+}
 
 if importlib.util.find_spec("sklearn") is None:  # a star import must not fail for want of an extra
     for _name in ("Features", "FeatureReport"):  # by name, or type checkers would take them for private

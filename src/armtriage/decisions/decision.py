@@ -119,6 +119,18 @@ class Decision:
         return tuple(arms if names is None else [names[arm] for arm in arms])
 
     @property
+    def all_names(self) -> list[Name] | None:
+        """What all arms of the policy are called, by number; None if they have no names."""
+        names: list[Name] | None = self.__dict__["_names"]
+        return None if names is None else names.copy()
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms the policy had, chosen or not."""
+        names: list[Name] | None = self.__dict__["_names"]
+        return int(self.__dict__["_graph"].n_arms) if names is None else len(names)
+
+    @property
     def ranked(self) -> tuple[Name, ...]:
         """The arms, by name or number, best first by the draw, index or mean that the policy went by.
 
