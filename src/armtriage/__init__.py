@@ -82,7 +82,7 @@ from armtriage.triage import Triage, TriageLog
 if typing.TYPE_CHECKING:
     from armtriage.experiments import Experiment, Results
     from armtriage.features import FeatureReport, Features
-    from armtriage.logs import SlateLog
+    from armtriage.logs import Evaluation, LogComparison, SlateLog, compare, evaluate
 
 __all__ = [
     "C2UCB",
@@ -103,6 +103,7 @@ __all__ = [
     "Decision",
     "DecisionSet",
     "Environment",
+    "Evaluation",
     "Experiment",
     "ExperimentError",
     "Explicit",
@@ -117,6 +118,7 @@ __all__ = [
     "Knapsack",
     "LinearEnvironment",
     "LinearThompsonSampling",
+    "LogComparison",
     "Matchings",
     "PartitionMatroid",
     "Paths",
@@ -141,7 +143,9 @@ __all__ = [
     "UnknownDecision",
     "certify",
     "check_policy",
+    "compare",
     "confidence_interval",
+    "evaluate",
     "gap_instance",
     "hidden_arm",
     "hidden_pairs",
@@ -173,7 +177,7 @@ __version__ = "0.1.0"
 _LATE = {
     **dict.fromkeys(("Experiment", "Results"), "experiments"),
     **dict.fromkeys(("FeatureReport", "Features"), "features"),
-    **dict.fromkeys(("SlateLog",), "logs"),
+    **dict.fromkeys(("Evaluation", "LogComparison", "SlateLog", "compare", "evaluate"), "logs"),
 }
 
 if importlib.util.find_spec("sklearn") is None:  # a star import must not fail for want of an extra

@@ -108,6 +108,8 @@ def _by_inclusion(chances: Floats, seen: Rows, arms: Rows, inclusion: Floats) ->
     unknown = np.flatnonzero(np.isnan(chances))
     if not unknown.size or np.isnan(inclusion).all():
         return chances
+    if np.array_equal(seen.starts, arms.starts) and np.array_equal(seen.values, arms.values):
+        return np.where(np.isnan(chances), inclusion, chances)
     span = 1 + max(int(seen.values.max()), int(arms.values.max()))
     keys = arms.owners * span + arms.values
     order = np.argsort(keys)
@@ -119,6 +121,8 @@ def _by_inclusion(chances: Floats, seen: Rows, arms: Rows, inclusion: Floats) ->
 
 
 def _sets(rows: DataFrame, pattern: Callable[[int], Ints]) -> tuple[list[Ints | None], Ints]:
+    if rows["pattern" if "pattern" in rows.columns else "eligible"].null_count() == rows.height:
+        return [None], np.zeros(rows.height, np.int64)
     sets: list[Ints | None] = []
     known: dict[Any, int] = {}
     which = np.empty(rows.height, np.int64)

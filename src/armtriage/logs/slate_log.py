@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,9 +27,16 @@ from armtriage.logs.tables import lazy_of, table_of
 if TYPE_CHECKING:
     from polars import LazyFrame, Series
 
-__all__ = ["SlateLog"]
+__all__ = ["Looks", "SlateLog"]
 
 _PATTERNS = 65_536  # sets of eligible arms that are remembered as written; one more is written again
+
+
+class Looks(NamedTuple):
+    """What can be seen of a log before its rewards."""
+
+    most: int
+    proposals: bool
 
 
 class SlateLog:
@@ -389,6 +396,13 @@ class SlateLog:
                 batch = batch._replace(sets=sets)
             self._check(batch)
             yield batch
+
+    def looks(self) -> Looks:
+        """Return how many rewards a decision shows at most, and whether all have a proposal and a floor."""
+        pl = require_polars()
+        known = pl.col("proposal").is_not_null() & pl.col("floor").is_not_null()
+        most, proposals = self.frame().select(pl.col("observed").list.len().max(), known.all()).collect().row(0)
+        return Looks(int(most or 0), bool(proposals))
 
     def counts(self) -> Counts:
         """Return how often each arm was eligible, played and observed, and the sums of its rewards."""
