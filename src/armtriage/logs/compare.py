@@ -38,6 +38,16 @@ class LogComparison:
         Those that certainly do not, and by which other each is certainly beaten.
     confidence : float
         The probability with which all of this is true.
+
+    Examples
+    --------
+    >>> from armtriage import SlateLog, compare
+    >>> log = SlateLog.from_columns(
+    ...     arms=[[0], [1]] * 500, rewards=[[1], [0]] * 500, inclusion=[[0.5]] * 1000, n_arms=2
+    ... )
+    >>> found = compare(log, {"first": [0], "second": [1]})
+    >>> found.best, found.beaten, found.verdict("second")
+    ('first', {'second': 'first'}, 'beaten by first')
     """
 
     evaluations: dict[str, Evaluation]

@@ -30,6 +30,10 @@ class Evaluation:
     low, high : float
         Bounds on what would have been earned, with probability `confidence`; with `anytime` for all lengths of the log
         at once, so that one may look as often as one likes. They need right probabilities, and no constant means.
+    confidence : float
+        The probability with which they hold.
+    anytime : bool
+        Whether they hold for all lengths of the log at once.
     bracket : tuple of float
         Bounds from counts and rewards alone, which need no probabilities: the mean of every arm must be constant
         instead, whatever was known when it was chosen. With probability `confidence`, for all targets and at all times.
@@ -46,6 +50,8 @@ class Evaluation:
     calibration_z : float or None
         By how many standard errors the weights of the looks miss the sum that they have if the logged probabilities are
         right; None without probabilities.
+    direction : str
+        ``"minimize"`` if what is told are costs.
 
     Examples
     --------
