@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.decisions import swaps_of
 from armtriage.kernels.jit import kernel
 from armtriage.logs.batch import Batch
 from armtriage.logs.betting import BETS, margin
 from armtriage.logs.targets import Target, Weights
-from armtriage.policies.floor import swaps_of
 
 __all__ = ["Running", "Wald"]
 

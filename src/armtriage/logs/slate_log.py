@@ -314,7 +314,8 @@ class SlateLog:
         rewards : array_like or mapping, optional
             As for `armtriage.Policy.tell`.
         inclusion : float or array_like, optional
-            With which probability each of its arms was chosen, given what was known then.
+            With which probability each of its arms was chosen, given what was known then. The decisions of a policy
+            with a `logging_floor` know it.
         observation : array_like, optional
             With which probability each reward of `decision.revealed` was seen, where arms reveal others.
         """
@@ -322,6 +323,10 @@ class SlateLog:
             raise TypeError(f"decision must be a Decision, got {type(decision).__name__}")
         about, new = self._of(decision), self._new
         arms, revealed = decision.arms.tolist(), decision.revealed.tolist()
+        proposal = decision.proposal
+        if proposal is not None:
+            inclusion = decision.inclusion if inclusion is None else inclusion
+            observation = decision.observation if observation is None and arms != revealed else observation
         chances = [] if inclusion is None else _chances("inclusion", inclusion, len(arms))
         views = [] if observation is None else _chances("observation", observation, len(revealed))
         came = [] if rewards is None else self._aligned(rewards, revealed, about)
@@ -331,6 +336,8 @@ class SlateLog:
         new.times.append(time.time_ns() // 1000)
         all_first = decision.among is None and self._about.n_arms == self._about.n_first
         new.patterns.append(None if all_first else self._pattern(decision))
+        new.proposal.add([] if proposal is None else proposal.tolist())
+        new.floors.append(None if proposal is None else decision.floor)
         new.arms.add(arms)
         new.inclusion.add(chances)
         new.observed.add(revealed)
@@ -560,6 +567,8 @@ class _Unwritten:
     numbers: list[int] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
     patterns: list[int | None] = field(default_factory=list)
+    proposal: _Lists = field(default_factory=_Lists)
+    floors: list[float | None] = field(default_factory=list)
     arms: _Lists = field(default_factory=_Lists)
     inclusion: _Lists = field(default_factory=_Lists)
     observed: _Lists = field(default_factory=_Lists)
@@ -573,12 +582,13 @@ class _Unwritten:
         """Return the decisions."""
         kinds = schema(pl)
         columns: dict[str, Any] = {"number": self.numbers, "time": self.times, "pattern": self.patterns}
-        for name in ("arms", "inclusion", "observed", "observation", "rewards"):
+        columns["floor"] = self.floors
+        for name in ("proposal", "arms", "inclusion", "observed", "observation", "rewards"):
             columns[name] = getattr(self, name).column(name, kinds[name].inner)
-        made = pl.DataFrame(columns, schema_overrides={"number": pl.Int64, "pattern": pl.Int64, "time": pl.Int64})
-        gone = [pl.lit(None, kinds[name]).alias(name) for name in ("proposal", "floor")]
+        plain = {"number": pl.Int64, "pattern": pl.Int64, "time": pl.Int64, "floor": pl.Float64}
+        made = pl.DataFrame(columns, schema_overrides=plain)
         when = pl.from_epoch("time", time_unit="us").dt.replace_time_zone("UTC")
-        return made.with_columns(when, *gone).select(list(kinds))
+        return made.with_columns(when).select(list(kinds))
 
     def pattern_frame(self, pl: Any) -> Any:
         """Return the sets of eligible arms that decisions refer to."""
