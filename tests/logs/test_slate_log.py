@@ -315,3 +315,28 @@ def test_an_empty_log_says_so(tmp_path: Path) -> None:
     assert len(log) == 0
     assert log.counts().rounds == 0
     assert os.listdir(tmp_path / "log") == ["log.json"]
+
+
+def test_what_the_service_exports_is_a_log(tmp_path: Path) -> None:
+    exported = pl.DataFrame(
+        {
+            "number": [0, 1, 2],
+            "id": ["a", "b", "c"],
+            "closed": [True, True, False],
+            "pattern": [0, 1, 0],
+            "eligible": [None, ["tea", "jam"], None],
+            "arms": [["tea"], ["jam"], ["milk"]],
+            "inclusion": [None, None, None],
+            "observed": [["tea"], ["jam"], None],
+            "rewards": [[1.0], [0.0], None],
+        },
+        schema_overrides={"inclusion": pl.List(pl.Float64)},
+    )
+    exported.write_parquet(tmp_path / "export.parquet")
+    log = SlateLog.read(tmp_path / "export.parquet")
+    found = log.counts()
+    assert log.names == ("jam", "milk", "tea")
+    assert found.exposures.tolist() == [3, 2, 3]
+    assert (found.counts.tolist(), found.sums.tolist(), found.untold) == ([1, 0, 1], [0.0, 0.0, 1.0], 1)
+    assert log.certificate(budget=1).rounds == 3
+    assert any(one.startswith("inclusion") for one in log.missing)

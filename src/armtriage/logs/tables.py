@@ -93,6 +93,10 @@ def table_of(
     pl = require_polars()
     kinds = rows.collect_schema()
     chosen = _chosen(kinds, columns)
+    empty = (
+        rows.select(pl.col(old).is_null().all().alias(new) for new, old in chosen.items()).collect().row(0, named=True)
+    )
+    chosen = {new: old for new, old in chosen.items() if new == "arms" or not empty[new]}
     if not isinstance(kinds[chosen["arms"]], pl.List | pl.Array):
         found = _by_decision(rows, chosen)
     else:
