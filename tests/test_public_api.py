@@ -25,7 +25,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 def public() -> dict[str, object]:
     """The classes and functions of armtriage that stand in its namespace without an underscore."""
-    late = {name: getattr(armtriage, name) for name in ("Experiment", "FeatureReport", "Features", "Results")}
+    late = {name: getattr(armtriage, name) for name in armtriage._LATE}
     members = {**vars(armtriage), **late}.items()
     return {name: one for name, one in members if not name.startswith("_") and not inspect.ismodule(one)}
 

@@ -83,6 +83,7 @@ from armtriage.triage import Triage, TriageLog
 if typing.TYPE_CHECKING:
     from armtriage.experiments import Experiment, Results
     from armtriage.features import FeatureReport, Features
+    from armtriage.logs import Evaluation, LogComparison, SlateLog, compare, evaluate
 
 __all__ = [
     "C2UCB",
@@ -103,6 +104,7 @@ __all__ = [
     "Decision",
     "DecisionSet",
     "Environment",
+    "Evaluation",
     "Experiment",
     "ExperimentError",
     "Explicit",
@@ -118,6 +120,7 @@ __all__ = [
     "Knapsack",
     "LinearEnvironment",
     "LinearThompsonSampling",
+    "LogComparison",
     "Matchings",
     "PartitionMatroid",
     "Paths",
@@ -127,6 +130,7 @@ __all__ = [
     "RandomRounds",
     "ReplayEnvironment",
     "Results",
+    "SlateLog",
     "SpanningTrees",
     "StageState",
     "StageTriage",
@@ -141,7 +145,9 @@ __all__ = [
     "UnknownDecision",
     "certify",
     "check_policy",
+    "compare",
     "confidence_interval",
+    "evaluate",
     "gap_instance",
     "hidden_arm",
     "hidden_pairs",
@@ -170,7 +176,11 @@ __all__ = [
 __version__ = "0.1.0"
 
 
-_LATE = {"Experiment": "experiments", "Results": "experiments", "FeatureReport": "features", "Features": "features"}
+_LATE = {
+    **dict.fromkeys(("Experiment", "Results"), "experiments"),
+    **dict.fromkeys(("FeatureReport", "Features"), "features"),
+    **dict.fromkeys(("Evaluation", "LogComparison", "SlateLog", "compare", "evaluate"), "logs"),
+}
 
 if importlib.util.find_spec("sklearn") is None:  # a star import must not fail for want of an extra
     for _name in ("Features", "FeatureReport"):  # by name, or type checkers would take them for private

@@ -20,6 +20,8 @@ COMMANDS = [
     "report",
     "graph",
     "reproduce",
+    "certify",
+    "evaluate",
     "warm",
     "serve",
     "dashboard",

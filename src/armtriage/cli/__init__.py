@@ -8,6 +8,7 @@ from armtriage import __version__
 from armtriage.cli.dashboard import dashboard
 from armtriage.cli.demo import demo
 from armtriage.cli.graph import graph
+from armtriage.cli.log import certify, evaluate
 from armtriage.cli.pages import report, reproduce
 from armtriage.cli.plan import plan
 from armtriage.cli.run import run
@@ -24,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for _command in (demo, simulate, plan, run, report, graph, reproduce, warm, serve, dashboard):
+for _command in (demo, simulate, plan, run, report, graph, reproduce, certify, evaluate, warm, serve, dashboard):
     app.command(_command.__name__)(_command)
 for _name, _group in (("key", key), ("store", store)):
     app.add_typer(_group, name=_name)

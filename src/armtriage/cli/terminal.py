@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from armtriage import __version__
-from armtriage.errors import ExperimentError
+from armtriage.errors import ExperimentError, UnknownArm
 from armtriage.simulation import progress
 
 __all__ = ["AsJson", "offering", "plain_warnings", "print_json", "progress_bar", "refusing", "say", "stopping"]
@@ -25,7 +25,7 @@ def refusing() -> Iterator[None]:
     """Turn refused input into its message and exit code 2."""
     try:
         yield
-    except (ValueError, TypeError, ImportError, OSError, MemoryError) as error:
+    except (ValueError, TypeError, ImportError, OSError, MemoryError, UnknownArm) as error:
         text = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
         typer.echo(f"armtriage: {text}", err=True)
         raise typer.Exit(2) from error

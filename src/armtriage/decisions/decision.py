@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from armtriage.arms import Name
 from armtriage.decisions.arm_set import ArmSet
+from armtriage.decisions.floor import Floored
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.beta import beta_quantile
 
@@ -117,6 +118,69 @@ class Decision:
         names: list[Name] | None = self.__dict__["_names"]
         arms = self.arms.tolist()
         return tuple(arms if names is None else [names[arm] for arm in arms])
+
+    @property
+    def proposal(self) -> NDArray[np.int64] | None:
+        """What the policy chose before slots were given to others by its `logging_floor`; None without one.
+
+        Examples
+        --------
+        >>> from armtriage import Greedy
+        >>> decision = Greedy(6, budget=2, logging_floor=0.2, seed=7).ask()
+        >>> decision.proposal, decision.arms, decision.inclusion
+        (array([0, 1]), array([1, 3]), array([0.8, 0.1]))
+        """
+        floored: Floored | None = self.__dict__.get("floored")
+        return None if floored is None else floored.proposal
+
+    @property
+    def floor(self) -> float:
+        """The probability with which each slot was given to another arm."""
+        floored: Floored | None = self.__dict__.get("floored")
+        return 0.0 if floored is None else floored.floor
+
+    @property
+    def inclusion(self) -> NDArray[np.float64] | None:
+        """The probability of each of `arms`, given the proposal; None without a `logging_floor`."""
+        floored: Floored | None = self.__dict__.get("floored")
+        return None if floored is None else floored.inclusion(self.arms)
+
+    @property
+    def observation(self) -> NDArray[np.float64] | None:
+        """The probability that each reward of `revealed` is seen, given the proposal; None without a `logging_floor`.
+
+        Examples
+        --------
+        >>> from armtriage import FeedbackGraph, Greedy
+        >>> Greedy(FeedbackGraph.full_information(3), budget=1, logging_floor=0.2, seed=7).ask().observation
+        array([1., 1., 1.])
+        """
+        floored: Floored | None = self.__dict__.get("floored")
+        if floored is None:
+            return None
+        graph: FeedbackGraph = self.__dict__["_graph"]
+        seen = self.revealed
+        if seen is self.arms:
+            return floored.inclusion(self.arms)
+        showing: dict[int, list[int]] = {arm: [] for arm in seen.tolist()}
+        eligible = range(graph.n_arms) if self.among is None else self.among.arms.tolist()
+        for arm in eligible:
+            for other in graph.revealed_by(np.array([arm])).tolist():
+                if other in showing:
+                    showing[other].append(arm)
+        return np.array([floored.observation(np.array(arms)) for arms in showing.values()])
+
+    @property
+    def all_names(self) -> list[Name] | None:
+        """What all arms of the policy are called, by number; None if they have no names."""
+        names: list[Name] | None = self.__dict__["_names"]
+        return None if names is None else names.copy()
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms the policy had, chosen or not."""
+        names: list[Name] | None = self.__dict__["_names"]
+        return int(self.__dict__["_graph"].n_arms) if names is None else len(names)
 
     @property
     def ranked(self) -> tuple[Name, ...]:

@@ -1,6 +1,7 @@
 """Plots: every one takes an axis or makes its own, and returns it. The only place that imports matplotlib."""
 
 from armtriage.plots.curves import regret_curves
+from armtriage.plots.evaluation import evaluation_chart
 from armtriage.plots.heatmap import heat_map
 from armtriage.plots.plan import plan_chart
 from armtriage.plots.rows import final_regret, paired_differences
@@ -23,6 +24,7 @@ __all__ = [
     "INK",
     "STATE_COLOURS",
     "check_path",
+    "evaluation_chart",
     "final_regret",
     "heat_map",
     "new_axes",

@@ -20,6 +20,7 @@ class Options(TypedDict, total=False):
     reward_range: tuple[float, float]
     direction: str
     sleepers_seen: bool
+    logging_floor: float
 
 
 def spelled_out(function: Any, **defaults: Any) -> inspect.Signature:

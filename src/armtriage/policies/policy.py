@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import (
     DIRECTIONS,
+    as_number,
     as_numbers,
     check_choice,
     check_count,
@@ -73,6 +74,10 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         With ``"minimize"`` what is told are costs, of which as few as possible are wanted.
     sleepers_seen : bool
         Whether a decision also shows the rewards of arms that were not eligible in its round.
+    logging_floor : float
+        With this probability, each slot of a decision is given to another eligible arm at random, so that every one
+        has a known probability (`Decision.inclusion`), and a log can say what others would have earned. It costs up to
+        this share of what is earned, for ever; 0 by default. For policies over slates without contexts.
 
     Examples
     --------
@@ -85,6 +90,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
     array([0, 1])
     """
 
+    _takes_floor: ClassVar[bool] = False
     learns_at_once: bool = False
     """Whether rewards that are told in parts are learned before their decision is closed."""
 
@@ -99,6 +105,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
         direction: str = "maximize",
         sleepers_seen: bool = False,
+        logging_floor: float = 0.0,
         **unknown: Any,
     ) -> None:
         for name in unknown:
@@ -120,6 +127,12 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         self.reward_range = check_range(reward_range)
         self.direction = check_choice("direction", direction, DIRECTIONS)
         self.sleepers_seen = check_flag("sleepers_seen", sleepers_seen)
+        self.logging_floor = as_number("logging_floor", logging_floor, "a number from 0 to below 1")
+        if not 0.0 <= self.logging_floor < 1.0:
+            raise ValueError(f"logging_floor must lie in [0, 1), got {logging_floor!r}")
+        if self.logging_floor and (decisions is not None or not self._takes_floor):
+            kind = "over a decision set" if decisions is not None else f"for a {type(self).__name__}"
+            raise NotImplementedError(f"logging_floor is for slates without contexts, got {logging_floor!r} {kind}")
         self._roster = Roster(graph.n_arms, names)
         low, high = self.reward_range
         if decisions is not None and max(-low, high) > 1e9 * (high - low):
@@ -693,7 +706,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
 
     def _shown_config(self) -> dict[str, Any]:
         """Return the arguments without those options that few have any use for, unless they are used."""
-        quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen")}
+        quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen", "logging_floor")}
         return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:

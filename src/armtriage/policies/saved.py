@@ -16,7 +16,7 @@ from armtriage._arguments import LONGEST, check_arms, check_count
 from armtriage._files import pack_archive, read_archive, unpack_archive, write_archive
 from armtriage.arms import Roster
 from armtriage.certificate import Tally
-from armtriage.decisions import ArmSet, Decision, DecisionSet, pack_sets, unpack_sets
+from armtriage.decisions import ArmSet, Decision, DecisionSet, Floored, pack_sets, unpack_sets
 from armtriage.errors import DamagedFile
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.delays import Delays
@@ -51,6 +51,7 @@ class SavedPolicy:
     budget: int
     decisions: DecisionSet | None
     learns_at_once: bool
+    logging_floor: float
     _asked: int
     _complete: set[int]
     _before: Tally | None
@@ -91,7 +92,10 @@ class SavedPolicy:
 
     def _saved_config(self) -> dict[str, Any]:
         """Return the arguments as `save` writes them, and `_make` reads them."""
-        return {name: value for name, value in self.config.items() if name not in ("decisions", "names")}
+        left_out = {"decisions", "names"}
+        if not self.config.get("logging_floor"):  # files without one are as they were before there was any
+            left_out.add("logging_floor")
+        return {name: value for name, value in self.config.items() if name not in left_out}
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
@@ -252,6 +256,10 @@ class SavedPolicy:
         if ordered := [one for one in decisions if one.order is not None]:
             arrays["ordered"] = np.array([one.number for one in ordered], np.int64)
             arrays["orders"] = _joined([one.order for one in ordered if one.order is not None])
+        if floored := [one for one in decisions if one.proposal is not None]:
+            arrays["floor_numbers"] = np.array([one.number for one in floored], np.int64)
+            arrays["floor_outsiders"] = np.array([vars(one)["floored"].outsiders for one in floored], np.int64)
+            arrays["floor_proposals"] = _joined([vars(one)["floored"].proposal for one in floored])
         if told:
             arrays["told_numbers"] = np.array([number for number, _ in told], np.int64)
             arrays["told_sizes"] = np.array([len(part) for _, part in told], np.int64)
@@ -297,6 +305,8 @@ class SavedPolicy:
         self._oldest = int(numbers[0]) if numbers.size else self._asked
         if "ordered" in given:
             self._reopen_orders(given.pop("ordered"), given.pop("orders"))
+        if "floor_numbers" in given:
+            self._reopen_floors(*(given.pop(f"floor_{name}") for name in ("numbers", "outsiders", "proposals")))
         if "told_numbers" in given:
             self._reopen_parts(given)
         require(not given, f"open decisions must have no {', '.join(given)}")
@@ -322,6 +332,22 @@ class SavedPolicy:
         for one, order in zip(decisions, np.split(members, ends[:-1]), strict=True):
             require(np.array_equal(np.sort(order), one.arms), "orders must be of the arms of their decisions")
             vars(one)["order"] = order
+
+    def _reopen_floors(
+        self, numbers: NDArray[np.int64], outsiders: NDArray[np.int64], members: NDArray[np.int64]
+    ) -> None:
+        """Take back what was proposed before slots were given to others."""
+        require(np.diff(numbers) > 0, "numbers of proposals must rise")
+        require(all(number in self._open for number in numbers.tolist()), "proposals are of open decisions only")
+        require(outsiders.size == numbers.size, "proposals must each have a number of other arms")
+        within("other arms of proposals", outsiders, 0, self.n_arms)
+        within("proposals", members, 0, self.n_arms - 1)
+        decisions = [self._open[number] for number in numbers.tolist()]
+        ends = np.cumsum([one.arms.size for one in decisions])
+        require(ends.size and members.size == ends[-1], "proposals must be as long as their decisions")
+        for one, proposal, others in zip(decisions, np.split(members, ends[:-1]), outsiders.tolist(), strict=True):
+            require(np.diff(proposal) > 0, "arms of proposals must rise")
+            vars(one)["floored"] = Floored(proposal, self.logging_floor, others)
 
     def _lists(self, given: dict[str, NDArray[Any]], sizes: str, name: str, count: int) -> list[NDArray[np.int64]]:
         """Return lists of arms, each ascending, that stand one behind the other."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.certificate import Bounds, Tally
-from armtriage.decisions import ArmSet, Decision, TopS
+from armtriage.decisions import ArmSet, Decision, Floored, TopS, swap
 from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, inlined, kernel, unbound
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import stream
@@ -281,6 +281,7 @@ class SlatePolicy(Policy):
     """Whether the evidence has intervals."""
     _of_this_process = Policy._of_this_process | {"_own", "_params", "_request", "_candidates", "_post", "_entries"}
     _may_change = True
+    _takes_floor = True
     _settles_at_once = False  # a reward is on its way until its decision is closed
     _format = 4
 
@@ -417,7 +418,7 @@ class SlatePolicy(Policy):
             raise ValueError("eligible must name an arm or more, got none")
 
     def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
-        if given is not None or not self._plain or not self.in_loop:
+        if given is not None or not self._plain or not self.in_loop or self.logging_floor:
             return self._ask_slowly(None, given)
         request = self._request
         self._entries.ask(self._post.handle, self._asked, ALL, True)
@@ -431,7 +432,7 @@ class SlatePolicy(Policy):
 
     def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
         """Return the next decision among the arms that a mask has."""
-        if not self._plain or self.decisions is not None:
+        if not self._plain or self.decisions is not None or self.logging_floor:
             among = np.flatnonzero(mask)
             self._check_any(among.size, live)
             return self._ask_among(among)
@@ -454,6 +455,11 @@ class SlatePolicy(Policy):
         """Return the next decision where arms reveal others, an oracle is asked, or another decision is recorded."""
         number = self._asked
         arms, beliefs = self._chosen(number, among)
+        floored = None
+        if self.logging_floor and given is None:
+            eligible = np.arange(self.n_arms) if among is None else among
+            floored = Floored(arms.copy(), self.logging_floor, eligible.size - arms.size)
+            given = swap(arms, eligible, self.logging_floor, self.seed, number)
         if given is not None and not np.array_equal(arms, given):
             self._adopt(number, arms, given, among)
             arms, beliefs = given, None
@@ -463,6 +469,8 @@ class SlatePolicy(Policy):
             shown = self._shown_among(arms, among)
             decision = self._begin(arms, among=ArmSet.of(among), shown=shown, beliefs=beliefs)
         self._note(among, arms, decision.shown)
+        if floored is not None:
+            vars(decision)["floored"] = floored
         return decision
 
     def _chosen(

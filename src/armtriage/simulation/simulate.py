@@ -124,6 +124,8 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
     if isinstance(policy, ContextualPolicy) != linear:
         wanted = "a LinearEnvironment" if isinstance(policy, ContextualPolicy) else "an environment without contexts"
         raise TypeError(f"environment must be {wanted} for a {type(policy).__name__}, got {type(environment).__name__}")
+    if policy.logging_floor:
+        raise ValueError(f"logging_floor must be 0 in a simulation, which keeps no log, got {policy.logging_floor!r}")
     if environment.n_arms != policy.n_arms:
         raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
     direction = getattr(environment, "direction", "maximize")

@@ -1,0 +1,135 @@
+"""The commands `evaluate` and `certify`: what a log says, in sentences or as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from armtriage.cli.terminal import AsJson, plain_warnings, print_json, refusing, say
+from armtriage.policies import Policy
+
+if TYPE_CHECKING:
+    from armtriage.logs import SlateLog
+
+__all__ = ["certify", "evaluate"]
+
+_Log = Annotated[Path, typer.Argument(help="A log's folder, a .parquet file, or a .csv with a row for each arm.")]
+_Low = Annotated[float, typer.Option(help="Smallest possible reward, for files.")]
+_High = Annotated[float, typer.Option(help="Largest possible reward, for files.")]
+_Arms = Annotated[int | None, typer.Option(help="How many arms there are, for files; by default those that occur.")]
+_Costs = Annotated[bool, typer.Option("--costs", help="What is told are costs, for files.")]
+_Confidence = Annotated[float, typer.Option(help="Confidence of what is said.")]
+
+
+def evaluate(
+    log: _Log,
+    target: Annotated[
+        list[str],
+        typer.Option(
+            help="Arms, as 3,8,11 or tea,jam, or a file with a saved policy; a=3,8 names it. May be repeated."
+        ),
+    ],
+    estimator: Annotated[str, typer.Option(help="dr, ips, snips, total or bracket.")] = "dr",
+    confidence: _Confidence = 0.95,
+    once: Annotated[bool, typer.Option("--once", help="The interval need not hold for one who looks again.")] = False,
+    restrict: Annotated[bool, typer.Option("--restrict", help="Leave arms out where they were not eligible.")] = False,
+    low: _Low = 0.0,
+    high: _High = 1.0,
+    arms: _Arms = None,
+    costs: _Costs = False,
+    as_json: AsJson = False,
+    out: Annotated[Path | None, typer.Option(help="Write a picture to this .png, .svg or .pdf file.")] = None,
+) -> None:
+    """Say what other decisions would have earned in those of a log.
+
+    Several targets are compared: which is certainly best, which may be, which are certainly beaten. An example:
+
+    armtriage evaluate clicks.csv --target 3,8,11 --target new=3,8,12
+    """
+    from armtriage.logs import compare
+    from armtriage.logs import evaluate as estimate
+
+    with refusing(), plain_warnings():
+        if out:
+            from armtriage import plots
+
+            plots.check_path(out)
+        read = _read(log, low, high, arms, costs)
+        targets = dict(_target(one, read) for one in target)
+        if len(targets) != len(target):
+            raise ValueError(f"target must have different names, got {', '.join(target)}")
+        alpha = 1.0 - confidence
+        found: Any
+        if len(targets) > 1:
+            if estimator != "dr" or once:
+                raise ValueError("estimator must be dr, without --once, where targets are compared")
+            found = compare(read, targets, alpha=alpha, restrict=restrict)
+        else:
+            (only,) = targets.values()
+            found = estimate(read, only, estimator=estimator, alpha=alpha, anytime=not once, restrict=restrict)
+        if out:
+            plots.save(plots.evaluation_chart(found), out)
+    if as_json:
+        print_json({**found.to_dict(), "missing": list(read.missing)})
+        return
+    say(str(found))
+    _say_missing(read)
+    if out:
+        say(f"Picture: {out}")
+
+
+def certify(
+    log: _Log,
+    slots: Annotated[int | None, typer.Option(help="Arms in a decision; by default those of the longest.")] = None,
+    confidence: _Confidence = 0.95,
+    low: _Low = 0.0,
+    high: _High = 1.0,
+    arms: _Arms = None,
+    costs: _Costs = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what the decisions of a log have lost at most. An example:
+
+    armtriage certify clicks.csv --slots 3
+    """  # noqa: D400
+    with refusing(), plain_warnings():
+        read = _read(log, low, high, arms, costs)
+        found = read.certificate(budget=slots, delta=1.0 - confidence)
+    if as_json:
+        print_json({**found.to_dict(), "missing": list(read.missing)})
+        return
+    say(str(found))
+    _say_missing(read)
+
+
+def _read(path: Path, low: float, high: float, arms: int | None, costs: bool) -> SlateLog:
+    from armtriage.logs import SlateLog
+
+    if path.is_dir():
+        return SlateLog.read(path)
+    direction = "minimize" if costs else "maximize"
+    return SlateLog.read(path, reward_range=(low, high), n_arms=arms, direction=direction)
+
+
+def _target(text: str, log: SlateLog) -> tuple[str, Any]:
+    """Return a target and its name."""
+    name, equals, rest = text.partition("=")
+    given = rest if equals else text
+    if Path(given).is_file():
+        return name, Policy.load(given)
+    parts = [one.strip() for one in given.split(",") if one.strip()]
+    if log.names is not None:
+        called = {str(one): one for one in log.names}
+        return name, [called.get(one, one) for one in parts]
+    if not all(one.isdecimal() for one in parts) or not parts:
+        raise ValueError(f"target must be arms as 3,8,11, or a file with a saved policy, got {given!r}")
+    return name, [int(one) for one in parts]
+
+
+def _say_missing(log: SlateLog) -> None:
+    if log.missing:
+        say("The log does not say:")
+        for one in log.missing:
+            say(f"  {one}")

@@ -1,0 +1,142 @@
+"""The logging floor: its probabilities are those of what is played, and nothing else changes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from armtriage import (
+    C2UCB,
+    CombinatorialElimination,
+    FeedbackGraph,
+    Greedy,
+    GuardedThompson,
+    Policy,
+    SlateLog,
+    StochasticEnvironment,
+    ThompsonSampling,
+    TopS,
+    evaluate,
+    simulate,
+)
+from armtriage.decisions import Floored, swap
+
+
+@pytest.mark.parametrize(("slots", "n_arms"), [(3, 9), (3, 5), (3, 4), (3, 3), (1, 2), (4, 6)])
+def test_probabilities_of_all_arms_sum_to_the_slots(slots: int, n_arms: int) -> None:
+    one = Floored(np.arange(slots), 0.3, n_arms - slots)
+    assert one.inclusion(np.arange(n_arms)).sum() == pytest.approx(slots, abs=1e-12)
+
+
+@pytest.mark.parametrize(("slots", "n_arms"), [(2, 6), (3, 4)])
+def test_swaps_have_the_probabilities_that_are_logged(slots: int, n_arms: int) -> None:
+    # 20,000 draws; every arm within 4.5 standard errors, which fails once in 10,000 such tests.
+    one, draws = Floored(np.arange(slots), 0.3, n_arms - slots), 20_000
+    seen = Counter[int]()
+    for number in range(draws):
+        seen.update(swap(np.arange(slots), np.arange(n_arms), 0.3, 7, number).tolist())
+    expected = one.inclusion(np.arange(n_arms))
+    for arm in range(n_arms):
+        error = math.sqrt(expected[arm] * (1 - expected[arm]) / draws)
+        assert abs(seen[arm] / draws - expected[arm]) < 4.5 * error
+
+
+@pytest.mark.parametrize(("slots", "n_arms"), [(2, 5), (3, 5), (2, 3)])
+def test_observation_by_enumeration(slots: int, n_arms: int) -> None:
+    floor, others = 0.3, range(slots, n_arms)
+    one = Floored(np.arange(slots), floor, n_arms - slots)
+    for size in range(1, n_arms + 1):
+        for showing in combinations(range(n_arms), size):
+            seen = 0.0
+            for wanted in range(slots + 1):
+                chance = math.comb(slots, wanted) * floor**wanted * (1 - floor) ** (slots - wanted)
+                swaps = min(wanted, len(others))
+                outs, ins = list(combinations(range(slots), swaps)), list(combinations(others, swaps))
+                for out in outs:
+                    for new in ins:
+                        slate = {*range(slots)} - {*out} | {*new}
+                        seen += chance / len(outs) / len(ins) * bool(slate & {*showing})
+            assert one.observation(np.array(showing)) == pytest.approx(seen, abs=1e-12)
+
+
+POLICIES = [ThompsonSampling, Greedy, CombinatorialElimination, GuardedThompson]
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_a_policy_with_a_floor_goes_on_after_it_is_saved_or_recorded(kind: type[Any]) -> None:
+    policy: Policy = kind(8, budget=2, logging_floor=0.4, seed=7)
+    again: Policy = kind(8, budget=2, logging_floor=0.4, seed=7)
+    swapped = 0
+    for number in range(40):
+        eligible = [0, 1, 2, 3, 4] if number % 3 == 0 else None
+        decision = policy.ask(eligible=eligible)
+        rewards = (decision.arms % 2).astype(float)
+        again.tell(again.record(decision.arms, eligible=eligible), rewards)
+        assert decision.proposal is not None
+        assert decision.inclusion is not None
+        swapped += not np.array_equal(decision.proposal, decision.arms)
+        others = 3 if eligible else 6
+        inside = np.isin(decision.arms, decision.proposal)
+        assert decision.inclusion.tolist() == pytest.approx(np.where(inside, 0.6, 0.8 / others).tolist())
+        if number == 20:
+            policy = Policy.from_bytes(policy.to_bytes())
+            kept = policy.decision(number)
+            assert np.array_equal(kept.proposal, decision.proposal)
+            assert np.array_equal(kept.inclusion, decision.inclusion)
+        policy.tell(decision.number, rewards)
+    assert swapped > 10
+    assert policy.tally.pulls.tolist() == again.tally.pulls.tolist()
+    assert np.array_equal(policy.tally.sums, again.tally.sums)
+    assert policy.certificate().regret_bound == again.certificate().regret_bound
+
+
+def test_rewards_that_arms_reveal_have_their_own_probability() -> None:
+    policy = Greedy(FeedbackGraph.cliques([2, 2, 2]), budget=1, logging_floor=0.5, seed=7)
+    decision = policy.ask()
+    assert decision.proposal is not None
+    inside = decision.proposal[0] // 2
+    expected = [0.5 + 0.1 if arm // 2 == inside else 0.2 for arm in decision.revealed.tolist()]
+    assert decision.observation is not None
+    assert decision.observation.tolist() == pytest.approx(expected)
+
+
+def test_without_a_floor_nothing_is_there() -> None:
+    policy = Greedy(6, budget=2, seed=7)
+    decision = policy.ask()
+    assert (decision.proposal, decision.inclusion, decision.observation, decision.floor) == (None, None, None, 0.0)
+    assert "logging_floor" not in repr(policy)
+
+
+def test_a_log_with_a_floor_answers(tmp_path: Path) -> None:
+    luck, means = np.random.default_rng(7), np.linspace(0.1, 0.8, 8)
+    policy = ThompsonSampling(8, budget=2, logging_floor=0.2, seed=7)
+    with SlateLog(tmp_path / "log") as log:
+        for _ in range(1500):
+            decision = policy.ask()
+            rewards = (luck.random(2) < means[decision.arms]).astype(float)
+            policy.tell(decision, rewards)
+            log.append(decision, rewards)
+    found = evaluate(SlateLog.read(tmp_path / "log"), [3, 4])
+    assert log.missing == ()
+    assert found.low <= means[3] + means[4] <= found.high
+    assert found.high - found.low < 0.8
+    assert found.warnings == ()
+
+
+def test_what_is_refused() -> None:
+    for floor in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match=r"logging_floor must lie in \[0, 1\), got"):
+            Greedy(6, budget=2, logging_floor=floor)
+    with pytest.raises(NotImplementedError, match=r"logging_floor is for slates without contexts, got 0.1 over"):
+        ThompsonSampling(6, decisions=TopS(6, 2), logging_floor=0.1)
+    with pytest.raises(NotImplementedError, match=r"got 0.1 for a C2UCB"):
+        C2UCB(6, dimension=2, budget=2, logging_floor=0.1)
+    graph = FeedbackGraph.semi_bandit(6)
+    with pytest.raises(ValueError, match="logging_floor must be 0 in a simulation"):
+        simulate(Greedy(graph, budget=2, logging_floor=0.1), StochasticEnvironment(np.full(6, 0.5), graph), horizon=10)
