@@ -50,7 +50,7 @@ def test_little_is_best_where_costs_are_told() -> None:
 
 
 def test_a_certain_best_is_wrong_in_few_logs() -> None:
-    # Equal means: any verdict is wrong. 5% of 80 logs may have one; 11 or more would be 1 in 600.
+    # Equal means: any verdict is wrong. 5% of 80 logs may have one; 11 or more would be 1 in 470.
     wrong = 0
     for seed in range(80):
         rng = np.random.default_rng([9, seed])

@@ -123,7 +123,7 @@ def test_estimates_are_not_biased_though_the_log_learned(estimator: str) -> None
 
 
 def test_anytime_intervals_hold_at_all_lengths() -> None:
-    # At most 5% of logs may miss at any of four looks: of 100, more than 12 would be an event of 1 in 700.
+    # At most 5% of logs may miss at any of three looks: of 100, more than 12 would be an event of 1 in 700.
     missed = 0
     for seed in range(100):
         truth = learned(seed, 1).means[BEST].sum()

@@ -19,7 +19,7 @@ __all__ = ["Running", "Wald"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_CUTS = np.maximum(1.0, 0.8 / BETS)  # a look costs a bet four fifths of its capital at most; with half, 10% wider
+_CUTS = np.maximum(1.0, 0.8 / BETS)  # with 0.5, intervals of 4,000 decisions were 2% to 7% wider
 _THIN = 0.01  # a probability below which an arm hardly counts as tried
 
 
