@@ -124,12 +124,15 @@ class Log:
         shown = None if self.exposures is None else times * self.exposures
         return self.rivals.lost(pulls, times * self.rounds, bounds, shown, times * self._places)
 
+    def _lost_in_all(self, tally: Tally, times: float, bounds: Bounds) -> float:
+        """Return the same, by sums of rewards as well where these say more."""
+        if self._fixed:
+            return self.rivals.lost_of_all(tally, times * self.rounds, bounds, self.delta)
+        return self._lost(tally.pulls, times, bounds)
+
     def past(self) -> dict[str, float]:
         """Return bounds on what was lost in all, by name, in the units of rewards."""
-        if self._fixed:
-            lost = self._width * self.rivals.lost_of_all(self.tally, self.rounds, self._bounds, self.delta)
-        else:
-            lost = self._width * self._lost(self.tally.pulls, 1, self._bounds)
+        lost = self._width * self._lost_in_all(self.tally, 1, self._bounds)
         if self.rivals.same_size and (unplayed := self._places - int(self.tally.pulls.sum())):
             lost += unplayed * self._least
         kept = {name: bound for name, bound in self.kept.items() if bound is not None}
@@ -240,7 +243,7 @@ class Log:
         def speaks(octaves: float) -> bool:
             """Whether there is something to say after so many doublings."""
             times = 2.0**octaves
-            pulls = np.minimum(_grown(tally.pulls, times), times * self.rounds)
+            pulls = np.rint(np.minimum(_grown(tally.pulls, times), times * self.rounds))
             counts = np.rint(_grown(tally.counts, times))
             more = counts / np.maximum(tally.counts, 1)
             then: Any = Tally(pulls, counts.astype(np.int64), tally.sums * more, tally.between * more)
@@ -248,7 +251,7 @@ class Log:
                 Bounds(np.maximum(new.lower, old.lower), np.minimum(new.upper, old.upper))
                 for new, old in ((self._ends(then), self._bounds), (self._intervals(then), self._whole))
             )
-            return self._width * self._lost(pulls, times, ends) < self._worth(then, whole, times).at_stake
+            return self._width * self._lost_in_all(then, times, ends) < self._worth(then, whole, times).at_stake
 
         if not speaks(_OCTAVES):
             return None

@@ -181,7 +181,7 @@ class Sets:
         """How many arms the best decision does not have, at most."""
         return self.decisions.n_arms - (self.size if self.same_size else 0)
 
-    def lost_of_all(self, tally: Tally, rounds: int, ends: Bounds, delta: float) -> float:
+    def lost_of_all(self, tally: Tally, rounds: float, ends: Bounds, delta: float) -> float:
         """Return what decisions among all arms lost at most, by the ends and by totals of what was played."""
         kept, worth = kept_by(tally, ends.lower, self.size, self._others, delta), self.offset * tally.pulls
         upper = ends.upper + self.offset

@@ -141,7 +141,7 @@ class Slates:
         """Whether all arms of the best slate share what upper ends may fail with, beside ends of their own."""
         return self.independent and is_feasible(tally.counts.size, self.size, delta)
 
-    def lost_of_all(self, tally: Tally, rounds: int, ends: Bounds, delta: float) -> float:
+    def lost_of_all(self, tally: Tally, rounds: float, ends: Bounds, delta: float) -> float:
         """Return what decisions among all arms lost at most, by the ends and by totals of what was played."""
         others = tally.counts.size - self.size
         kept = kept_by(tally, ends.lower, self.size, others, delta, independent=self.independent)
