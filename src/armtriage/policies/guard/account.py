@@ -47,10 +47,9 @@ __all__ = [
     "check_book",
     "look",
     "new_book",
-    "note_cost",
-    "pay",
     "renew_intervals",
     "sort_all",
+    "take_or_pay",
 ]
 
 # How lazily the guard looks: each saves time at the price of tighter certificates, never of their truth, since old
@@ -485,6 +484,18 @@ def note_cost(evidence: Evidence, book: Book, request: Request, arms: NDArray[np
         evidence.rounds += _count(evidence, request, evidence.pulls, evidence.exposures, arms, 1)
         book.total = min(book.total, _most_lost(evidence, book, True))
         evidence.rounds += _count(evidence, request, evidence.pulls, evidence.exposures, arms, -1)
+
+
+@kernel
+def take_or_pay(
+    params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: NDArray[np.int64]
+) -> bool:
+    """Fill `arms` with what is certain and return True; else let the budget grow by a round that is not."""
+    if take_certain(view, arms):
+        note_cost(evidence, book, request, arms, 0.0)
+        return True
+    pay(params, evidence, book, request, view)
+    return False
 
 
 @kernel

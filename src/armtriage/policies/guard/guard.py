@@ -17,7 +17,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
-from armtriage.policies.guard.account import Book, GuardParams, admit, look, note_cost, pay, renew_intervals
+from armtriage.policies.guard.account import Book, GuardParams, admit, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
 from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.over_decisions import KERNELS_OF_GUARD, DecisionGuard, judge, new_guard
@@ -29,7 +29,6 @@ from armtriage.policies.request import ALL, Request
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
 from armtriage.policies.slate import Kernels, SlatePolicy, believe_means, learn_nothing
-from armtriage.policies.views import take_certain
 
 __all__ = ["Guard"]
 
@@ -42,10 +41,8 @@ def choose(params: GuardParams, evidence: Evidence, own: Book, request: Request)
     """Keep the proposal in `arms`, or put there what is certain, or what the guard plays instead."""
     arms = request.arms[: request.size]
     view = look(params, evidence, own, request)
-    if take_certain(view, arms):
-        note_cost(evidence, own, request, arms, 0.0)
+    if take_or_pay(params, evidence, own, request, view, arms):
         return request.epoch == ALL
-    pay(params, evidence, own, request, view)
     admit(params, evidence, own, request, view, arms)
     return False
 

@@ -12,7 +12,7 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.evidence import Evidence
-from armtriage.policies.guard.account import Book, GuardParams, admit, look, note_cost, pay, renew_intervals
+from armtriage.policies.guard.account import Book, GuardParams, admit, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.decision_account import DecisionBook
 from armtriage.policies.guard.free_look import Sampler, check_sampler, new_sampler, posterior_of, refit, renewed_sampler
 from armtriage.policies.guard.free_look import learn as follow
@@ -24,7 +24,7 @@ from armtriage.policies.prior import Prior, check_prior, check_prior_of, starts_
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import FRACTIONAL, mean_of
 from armtriage.policies.slate import Kernels
-from armtriage.policies.views import take_certain, take_confirmed
+from armtriage.policies.views import take_confirmed
 
 __all__ = ["GuardedIndex"]
 
@@ -51,10 +51,8 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
     book, sampler, guard = own.book, own.sampler, params.guard
     arms, number = request.arms[: request.size], request.number
     view = look(guard, evidence, book, request)
-    if take_certain(view, arms):
-        note_cost(evidence, book, request, arms, 0.0)
+    if take_or_pay(guard, evidence, book, request, view, arms):
         return request.epoch == ALL
-    pay(guard, evidence, book, request, view)
     take_confirmed(view, arms)
     if params.learned and number >= sampler.next_fit:
         refit(evidence, sampler, number)

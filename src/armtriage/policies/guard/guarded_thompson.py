@@ -15,7 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of
 from armtriage.kernels.record import Record
 from armtriage.policies.evidence import Evidence
-from armtriage.policies.guard.account import Book, GuardParams, admit, look, note_cost, pay, renew_intervals
+from armtriage.policies.guard.account import Book, GuardParams, admit, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.coupled_draws import Draws, check_draws
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
 from armtriage.policies.guard.free_look import (
@@ -36,7 +36,7 @@ from armtriage.policies.prior import Prior, check_prior, check_prior_of, drawn_s
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import FRACTIONAL
 from armtriage.policies.slate import Kernels
-from armtriage.policies.views import take_certain, take_confirmed
+from armtriage.policies.views import take_confirmed
 
 __all__ = ["GuardedThompson"]
 
@@ -64,10 +64,8 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
     book, sampler, guard = own.book, own.sampler, params.guard
     arms, number = request.arms[: request.size], request.number
     view = look(guard, evidence, book, request)
-    if take_certain(view, arms):
-        note_cost(evidence, book, request, arms, 0.0)
+    if take_or_pay(guard, evidence, book, request, view, arms):
         return request.epoch == ALL
-    pay(guard, evidence, book, request, view)
     take_confirmed(view, arms)
     share = 1.0
     if params.learned:

@@ -141,7 +141,6 @@ def _choose_of_all(evidence: Evidence, sampler: Sampler, reach: Reach, pace: flo
     n = _list_ready(evidence, sampler, reach, k, pace)
     missed = n < 0
     if missed:
-        least = _list_incumbents(evidence, sampler, sampler.incumbents[:k], pace)
         n = _list_others(evidence, sampler, pool, k, least, pace)
         reach.margin = min(1.0, 1.5 * reach.margin)
     top_first(sampler.values, sampler.chosen, n, k)
