@@ -84,6 +84,15 @@ if typing.TYPE_CHECKING:
     from armtriage.experiments import Experiment, Results
     from armtriage.features import FeatureReport, Features
     from armtriage.logs import Evaluation, LogComparison, SlateLog, compare, evaluate
+    from armtriage.trials import (
+        Contrast,
+        Guardrail,
+        Lift,
+        LiftInterval,
+        TrialLength,
+        running_mean_bound,
+        trial_length,
+    )
 
 __all__ = [
     "C2UCB",
@@ -100,6 +109,7 @@ __all__ = [
     "Constraints",
     "ContextualGuard",
     "ContextualPolicy",
+    "Contrast",
     "DamagedFile",
     "Decision",
     "DecisionSet",
@@ -116,8 +126,11 @@ __all__ = [
     "GuardedIndex",
     "GuardedLinear",
     "GuardedThompson",
+    "Guardrail",
     "HierarchicalElimination",
     "Knapsack",
+    "Lift",
+    "LiftInterval",
     "LinearEnvironment",
     "LinearThompsonSampling",
     "LogComparison",
@@ -140,6 +153,7 @@ __all__ = [
     "Trace",
     "Triage",
     "TriageLog",
+    "TrialLength",
     "UniformRandom",
     "UnknownArm",
     "UnknownDecision",
@@ -166,9 +180,11 @@ __all__ = [
     "random_rewards",
     "random_slates",
     "revealing_hubs",
+    "running_mean_bound",
     "simulate",
     "star",
     "three_arms",
+    "trial_length",
     "two_hubs",
     "ucb_failure",
 ]
@@ -180,6 +196,8 @@ _LATE = {
     **dict.fromkeys(("Experiment", "Results"), "experiments"),
     **dict.fromkeys(("FeatureReport", "Features"), "features"),
     **dict.fromkeys(("Evaluation", "LogComparison", "SlateLog", "compare", "evaluate"), "logs"),
+    **dict.fromkeys(("Contrast", "Guardrail", "Lift", "LiftInterval", "TrialLength"), "trials"),
+    **dict.fromkeys(("running_mean_bound", "trial_length"), "trials"),
 }
 
 if importlib.util.find_spec("sklearn") is None:  # a star import must not fail for want of an extra

@@ -12,7 +12,7 @@ import pytest
 from scipy.optimize import brentq
 
 from armtriage import Greedy, SlateLog, UnknownArm, evaluate
-from armtriage.logs.betting import BETS, margin
+from armtriage.kernels.betting import BETS, margin
 from armtriage.logs.estimates import _CUTS
 from logs.worlds import World, learned
 

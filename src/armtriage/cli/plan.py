@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,18 +11,21 @@ from rich.table import Table
 
 from armtriage.cli.terminal import AsJson, print_json, progress_bar, refusing, say
 from armtriage.plan import plan as make_plan
+from armtriage.trials import trial_length
 
 __all__ = ["plan"]
 
 
 def plan(
-    arms: Annotated[int, typer.Option(help="Arms to choose from.")],
     slots: Annotated[int, typer.Option(help="Arms in a decision, fewer than there are.")],
     rate: Annotated[float, typer.Option(help="Mean reward of an ordinary arm, as a click rate of 0.02.")],
-    gap: Annotated[float, typer.Option(help="By how much the best ones are better.")],
+    arms: Annotated[int | None, typer.Option(help="Arms to choose from.")] = None,
+    gap: Annotated[float | None, typer.Option(help="By how much the best ones are better.")] = None,
+    lift: Annotated[float | None, typer.Option(help="Of a trial: by which part the policy is better, as 0.1.")] = None,
+    share: Annotated[float, typer.Option(help="Of a trial: part of the decisions that the control makes.")] = 0.05,
     horizon: Annotated[int, typer.Option(help="Decisions after which a run ends.")] = 1_000_000,
     replications: Annotated[int, typer.Option(help="Independent runs of each strategy.")] = 8,
-    confidence: Annotated[float, typer.Option(help="Confidence of the certificates.")] = 0.99,
+    confidence: Annotated[float, typer.Option(help="Confidence of certificates and intervals.")] = 0.99,
     seed: Annotated[int | None, typer.Option(help="Fixes rewards and policies; fresh by default.")] = None,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one for each processor.")] = None,
     as_json: AsJson = False,
@@ -35,10 +38,21 @@ def plan(
     arms are better than all others by the gap. An example:
 
     armtriage plan --arms 30 --slots 3 --rate 0.02 --gap 0.005 --out plan.png
+
+    With a lift in place of arms and gap, it says instead when a trial with a control group shows that lift:
+
+    armtriage plan --slots 6 --rate 0.05 --lift 0.1 --share 0.05 --confidence 0.95
     """
     with refusing():
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"confidence must be a number strictly between 0 and 1, got {confidence!r}")
+        if lift is not None:
+            _plan_trial(
+                rate, slots, lift, share, 1.0 - confidence, horizon, replications, seed, as_json, (arms, gap, out)
+            )
+            return
+        if arms is None or gap is None:
+            raise ValueError("arms and gap must be given, or a lift in their place")
         if out:
             from armtriage import plots
 
@@ -70,3 +84,27 @@ def plan(
     Console().print(shown)
     if out:
         say(f"Picture: {out}")
+
+
+def _plan_trial(
+    rate: float,
+    slots: int,
+    lift: float,
+    share: float,
+    alpha: float,
+    horizon: int,
+    replications: int,
+    seed: int | None,
+    as_json: bool,
+    others: tuple[object, ...],
+) -> None:
+    """Say when a trial shows a lift."""
+    if any(one is not None for one in others):
+        raise ValueError("arms, gap and out must not be given with a lift, which is about a trial")
+    known: dict[str, Any] = {"share": share, "alpha": alpha, "horizon": horizon, "replications": replications}
+    with progress_bar() as progress:
+        found = trial_length(rate, budget=slots, lift=lift, seed=seed, progress=progress, **known)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        say(str(found))

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.decisions import swaps_of
+from armtriage.kernels.betting import BETS, margin
 from armtriage.kernels.jit import kernel
 from armtriage.logs.batch import Batch
-from armtriage.logs.betting import BETS, margin
 from armtriage.logs.targets import Target, Weights
 
 __all__ = ["Running", "Wald"]

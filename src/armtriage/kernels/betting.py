@@ -13,6 +13,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.kernels.jit import kernel
+
 __all__ = ["BETS", "margin"]
 
 BETS = np.geomspace(0.001, 0.95, 24)
@@ -34,16 +36,26 @@ def margin(capital: NDArray[np.float64], rounds: int, scale: float, alpha: float
     >>> round(margin(1000 * each, 1000, 1.0, 0.05), 3)
     0.494
     """
-    level = math.log(BETS.size / alpha)
-    slopes = BETS * rounds / scale
-    found = float(np.max((capital - level) / slopes))
+    return float(_root(capital, BETS, rounds / scale, math.log(BETS.size / alpha)))
+
+
+@kernel
+def _root(capital: NDArray[np.float64], bets: NDArray[np.float64], rate: float, level: float) -> float:
+    """Return the z at which the logarithm of the sum of exp(capital - bets rate z) is `level`, or a little less."""
+    found = -math.inf
+    for j in range(bets.size):
+        found = max(found, (capital[j] - level) / (bets[j] * rate))
     for _ in range(_STEPS):
-        terms = capital - slopes * found
-        most = terms.max()
-        shares = np.exp(terms - most)
-        excess = most + math.log(shares.sum()) - level
-        step = excess * shares.sum() / float(shares @ slopes)
+        most = -math.inf
+        for j in range(bets.size):
+            most = max(most, capital[j] - bets[j] * rate * found)
+        total, slope = 0.0, 0.0
+        for j in range(bets.size):
+            part = math.exp(capital[j] - bets[j] * rate * found - most)
+            total += part
+            slope += part * bets[j] * rate
+        step = (most + math.log(total) - level) * total / slope
         found += max(step, 0.0)
         if step <= 1e-12 * (1.0 + abs(found)):
             break
-    return float(found)
+    return found
