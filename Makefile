@@ -90,9 +90,11 @@ docs: .venv/.docs
 # The figures in docs/ that the demo and an example draw.
 docs-figures: .venv/.all
 	$(BIN)/armtriage demo --out build/demo
-	cp build/demo/cliques-regret.png docs/images/
-	cp build/demo/slate-triage.png docs/images/triage.png
-	cp build/demo/slate-certificate.png docs/images/certificate.png
+	cp build/demo/week.png docs/images/
+	$(BIN)/armtriage demo --paper --out build/paper
+	cp build/paper/cliques-regret.png docs/images/
+	cp build/paper/slate-triage.png docs/images/triage.png
+	cp build/paper/slate-certificate.png docs/images/certificate.png
 	$(BIN)/python examples/inside_the_guard.py --figure docs/images/guard.png
 
 # The pictures of docs/dashboard.md; they need a chromium on the PATH.

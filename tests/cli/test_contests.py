@@ -1,4 +1,4 @@
-"""The command `demo`: its files, and sentences that follow the results."""
+"""The contests of the paper: their files, and sentences that follow the results."""
 
 import re
 from dataclasses import replace
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from armtriage import CombUCB1, FeedbackGraph, __version__, simulate
 from armtriage.cli import app
-from armtriage.cli.demo import (
+from armtriage.cli.contests import (
     GUARDED,
     PAPER,
     QUICK,
@@ -30,7 +30,7 @@ from armtriage.simulation.comparison import Result
 
 def test_demo_writes_everything(tmp_path):
     out = tmp_path / "new" / "demo"
-    result = CliRunner().invoke(app, ["demo", "--quick", "--out", str(out)])
+    result = CliRunner().invoke(app, ["demo", "--paper", "--quick", "--out", str(out)])
     assert result.exit_code == 0, result.output
     stems = ("slate-regret", "slate-certificate", "slate-triage", "cliques-regret", "independent-regret")
     assert {path.name for path in out.iterdir()} == {"index.html"} | {
