@@ -236,6 +236,26 @@ def test_a_forged_state_is_refused_with_its_reason(case: str, path: Path) -> Non
         Policy.load(path)
 
 
+GHOSTS = {
+    "lower": (-0.5, "lower ends of ghosts must lie between 0 and 1"),
+    "upper": (np.inf, "upper ends of ghosts must lie between"),
+    "admitted": (-1, "admitted pulls of ghosts must lie between 0 and"),
+    "offered": (10**6, "offered rounds of ghosts must lie between"),
+}
+
+
+@pytest.mark.parametrize("name", GHOSTS)
+def test_forged_arms_that_began_again_are_refused(name: str, path: Path) -> None:
+    value, reason = GHOSTS[name]
+
+    def change(header: Header, arrays: Arrays) -> None:
+        arrays[f"ghosts.{name}"] = np.full_like(arrays[f"ghosts.{name}"], value)
+
+    forged(path, changed("GuardedThompson"), change)
+    with pytest.raises(DamagedFile, match=f"does not hold a whole GuardedThompson: .*{reason}"):
+        Policy.load(path)
+
+
 @pytest.mark.parametrize("asked", [-5, "x", 0, 10**4000, 5.5, None, True])
 def test_a_number_of_decisions_that_cannot_be_is_refused(asked: Any, path: Path) -> None:
     forged(path, elimination(), lambda header, arrays: header.update(asked=asked))

@@ -211,6 +211,15 @@ class GuardedPolicy(SlatePolicy):
         ends = {"lower": self._evidence.lower[:n], "upper": self._evidence.upper[:n]}
         return {**known, "admitted": admitted, "offered": offered, **ends}
 
+    def _restore_ghosts(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore_ghosts(arrays)
+        if self._over is None:
+            ghosts = self._ghosts
+            within("lower ends of ghosts", ghosts["lower"], 0.0, 1.0)
+            within("upper ends of ghosts", ghosts["upper"], ghosts["lower"], 1.0)
+            within("admitted pulls of ghosts", ghosts["admitted"], 0, self._asked)
+            within("offered rounds of ghosts", ghosts["offered"], ghosts["admitted"], self._asked)
+
     def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
         self._measure()
         return super()._ask_all(given)
