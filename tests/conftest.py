@@ -45,8 +45,11 @@ from armtriage import (
     UniformRandom,
 )
 
-# No test may depend on time: a first call compiles, and the machine may be busy.
-settings.register_profile("armtriage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No test may depend on time: a first call compiles, and the machine may be busy. `make test` has the same examples each
+# time; `make test-long` many more, and others each time.
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("armtriage", relaxed, max_examples=20, derandomize=True)
+settings.register_profile("long", relaxed, max_examples=200)
 settings.load_profile("armtriage")
 
 

@@ -44,7 +44,7 @@ from armtriage.theory import (
     numbers,
 )
 
-MANY = 1_000_000 if JIT else 5_000
+MANY = 200_000 if JIT else 5_000
 FEW = 1 if JIT else 10  # without compilation one of so many random graphs must do
 
 

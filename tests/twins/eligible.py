@@ -146,7 +146,7 @@ class Crowd:
 
     def learn(self, number: int, rewards: dict[int, float]) -> None:
         for a, reward in rewards.items():
-            row, coin = self.rows[a], float(self.luck.uniforms(number, -1 - a, 1)[0])
+            row, coin = self.rows[a], self.luck.uniform(number, -1 - a)
             row.learned += 1
             row.gained += reward
             counted = float(coin < reward) if self.coin and reward not in (0, 1) else reward
@@ -196,30 +196,27 @@ class Crowd:
 
     def draw(self, number: int, a: int) -> float:
         row = self.rows[a]
-        return row.posterior(self.prior, self.weak).draw(float(self.luck.uniforms(number, a, 1)[0]))
+        return row.posterior(self.prior, self.weak).draw(self.luck.uniform(number, a))
 
     def differs(self, policy: SlatePolicy) -> str | None:
         """What the evidence of a policy has that the rows have not."""
-        held, tally, exposures = policy._evidence, policy.tally, policy._evidence.exposures + policy._evidence.rounds
-        divisors = policy._roster.divisors()
-        for a, row in enumerate(self.rows):
-            facts = {
-                "settled": (tally.counts[a], tally.sums[a], row.count, row.total),
-                "told": (held.counts[a], held.sums[a], row.learned, row.gained),
-                "draws": (held.wins[a], held.doubts[a], row.wins, row.told_between),
-                "lost": (held.missed[a], held.credit[a], row.missed, row.credit),
-                "open": (held.pending[a], held.unheard[a], row.pending, row.unheard),
-                "played": (tally.pulls[a], exposures[a], row.pulls, row.exposures),
-            }
-            for name, (one, two, mine, own) in facts.items():
-                if (one, two) != (mine, own):
-                    return f"{name} {one, two} instead of {mine, own} for arm {a}"
-            if abs(divisors[a] - row.divisor) > 1e-9 * row.divisor:
-                return f"divisor {divisors[a]} instead of {row.divisor} for arm {a}"
-            if self.interval is not None:
-                ends, mine = (held.lower[a], held.upper[a], held.divisors[a]), (row.lower, row.upper, row.divisor)
-                if not np.allclose(ends, mine, rtol=1e-9, atol=1e-9):
-                    return f"an interval of {ends} instead of {mine} for arm {a}"
+        held, tally, n = policy._evidence, policy.tally, len(self.rows)
+        exact = {
+            "count": tally.counts, "total": tally.sums, "learned": held.counts, "gained": held.sums,
+            "wins": held.wins, "told_between": held.doubts, "missed": held.missed, "credit": held.credit,
+            "pending": held.pending, "unheard": held.unheard, "pulls": tally.pulls,
+            "exposures": held.exposures + held.rounds,
+        }  # fmt: skip
+        close = [("divisor", policy._roster.divisors())]
+        if self.interval is not None:
+            close += [("divisor", held.divisors), ("lower", held.lower), ("upper", held.upper)]
+        for name, theirs in [*exact.items(), *close]:
+            mine = np.array([getattr(row, name) for row in self.rows])
+            allowed = 0.0 if name in exact else 1e-9 * np.maximum(1.0, mine)
+            apart = ~(np.abs(theirs[:n] - mine) <= allowed)
+            if apart.any():
+                a = int(apart.argmax())
+                return f"{name} {theirs[a]} instead of {mine[a]} for arm {a}"
         return None if policy.interval_failures == self.failures else "other failures"
 
 
@@ -274,7 +271,7 @@ class Random(Crowd):
                 order[i], order[j] = order[j], order[i]
             self.order = tuple(order)
             return order[: self.S]
-        return self.best(among, lambda a: float(self.luck.uniforms(number, a, 1)[0]), self.S)
+        return self.best(among, lambda a: self.luck.uniform(number, a), self.S)
 
 
 class Sorted(Crowd):
@@ -604,7 +601,7 @@ class Guarded(Sorted):
                 share = min(1.0, max(0.1, 3 * k / min(len(open_arms), cover)))
         drawn = dict[int, float]()
         for a in set(open_arms) - looked:
-            u = float(self.luck.uniforms(number, a, 1)[0])
+            u = self.luck.uniform(number, a)
             if u > 1 - share:
                 drawn[a] = self.rows[a].posterior(self.prior, self.weak).draw((u - (1 - share)) / share)
         for a in incumbents:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from armtriage import FeedbackGraph
 from twins import Twin, sets_differ
 from twins.eligible import Guarded, GuardedByIndex
@@ -55,7 +53,7 @@ class GuardedThompson(Twin):
         spent, allowed, forced, factor, shared = policy.account
         if (policy.interval_failures, forced, factor) != (guard.failures, guard.forced, guard.factor):
             return f"{policy.interval_failures} failures, {forced} forced rounds, not {guard.failures, guard.forced}"
-        if not np.allclose([spent, allowed], [guard.spent, guard.allowed], rtol=1e-9):
+        if max(abs(spent - guard.spent), abs(allowed - guard.allowed)) > 1e-9 * max(1.0, guard.spent, guard.allowed):
             return f"an account of {spent, allowed} instead of {guard.spent, guard.allowed}"
         if guard.looks is not None and shared != guard.looks.shared:
             return f"{shared} shared looks instead of {guard.looks.shared}"
