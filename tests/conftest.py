@@ -208,9 +208,10 @@ each_kind = pytest.mark.parametrize("name", SIMPLE)
 
 # The files that take longest come first: a process plays whole files, and one that got one last would be waited for.
 LONGEST = (
-    "twins/test_twins", "service/test_dashboard", "experiments/test_engines", "policies/test_contract",
-    "twins/test_eligible_twins", "experiments/test_resume", "reproduce/test_reproduce", "service/test_postgres",
-    "service/test_faults", "service/test_dashboard_live", "service/test_machine",
+    "service/test_dashboard", "experiments/test_engines", "reproduce/test_reproduce", "policies/test_contract",
+    "twins/test_guard", "twins/test_eligible", "kernels/test_jit", "service/test_postgres", "experiments/test_resume",
+    "twins/test_index", "twins/test_constrained", "twins/test_guard_decisions", "twins/test_linear",
+    "twins/test_elimination", "service/test_faults", "service/test_dashboard_live", "service/test_machine",
 )  # fmt: skip
 
 
