@@ -19,28 +19,25 @@ from twins.harness import Played, decisions_of, first_difference, play, regret_o
 KEPT: set[str] = set()
 
 
-def marked(
+def split(
     names: Iterable[str], *, first: int, also: Container[str] = (), small: Container[str] = (), group: str
-) -> list[Any]:
-    """Mark the cases: of each kind the first and some are for `make test`, the others long; the small ones are plain.
+) -> tuple[list[Any], list[str]]:
+    """Split cases into what `make test` plays, of each kind the first and some, and what is left to `make test-long`.
 
-    What `make test` plays is kept for other tests of the group, so that one process should have them all.
+    The former are kept for other tests of the group, so that one process should have them all; small ones are plain.
     """
     seen: Counter[str] = Counter()
-
-    def marks(name: str) -> list[Any]:
+    usual, rest = [], []
+    for name in names:
         kind = re.sub(r"\d+", "", name)
         seen[kind] += 1
-        rare = seen[kind] > first and name not in also
-        given = [
-            (pytest.mark.plain, name in small),
-            (pytest.mark.long if rare else pytest.mark.xdist_group(group), True),
-        ]
-        if not rare:
+        if seen[kind] > first and name not in also:
+            rest.append(name)
+        else:
             KEPT.add(name)
-        return [mark for mark, wanted in given if wanted]
-
-    return [pytest.param(name, marks=marks(name)) for name in names]
+            marks = [pytest.mark.xdist_group(group), *[pytest.mark.plain] * (name in small)]
+            usual.append(pytest.param(name, marks=marks))
+    return usual, rest
 
 
 @cache

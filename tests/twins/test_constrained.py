@@ -14,7 +14,7 @@ from twins import independence
 from twins.cases import LISTED, set_problem
 from twins.constrained import Arms, Listed, Oracle, smallest_cover
 from twins.elimination import width
-from twins.facts import assert_as_twin, assert_as_twin_when_late, marked, played, share
+from twins.facts import assert_as_twin, assert_as_twin_when_late, played, share, split
 
 GROUP = "twins over sets"
 exercised = pytest.mark.xdist_group(GROUP)
@@ -30,13 +30,29 @@ LATE += [*ORACLE[80:], *LISTED_CASES]
 SMALL = {"exchange/0", "wide/44", *ORACLE[:8], *(names[i] for names in LISTS.values() for i in range(4))}
 
 
-@pytest.mark.parametrize("name", marked(ALL, first=16, small=SMALL, group=GROUP))
+USUAL, MORE = split(ALL, first=16, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split(dict.fromkeys(LATE), first=6, group=GROUP)
+
+
+@pytest.mark.parametrize("name", USUAL)
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", marked(dict.fromkeys(LATE), first=6, group=GROUP))
+@pytest.mark.parametrize("name", USUAL_LATE)
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
+    assert_as_twin_when_late(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE)
+def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
+    assert_as_twin(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE_LATE)
+def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twins.cases import LARGE
-from twins.facts import assert_as_twin, assert_as_twin_when_late, marked, played, played_late, share
+from twins.facts import assert_as_twin, assert_as_twin_when_late, played, played_late, share, split
 
 GROUP = "twins of elimination"
 exercised = pytest.mark.xdist_group(GROUP)
@@ -23,13 +23,29 @@ SOME = {"printed": PRINTED[:25], "reduced": REDUCED[:25]}
 each_kind = pytest.mark.parametrize("names", SOME.values(), ids=SOME)
 
 
-@pytest.mark.parametrize("name", marked([*BIG, *PRINTED, *REDUCED, *DRIFT], first=16, small=SMALL, group=GROUP))
+USUAL, MORE = split([*BIG, *PRINTED, *REDUCED, *DRIFT], first=16, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split(LATE, first=8, group=GROUP)
+
+
+@pytest.mark.parametrize("name", USUAL)
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", marked(LATE, first=8, group=GROUP))
+@pytest.mark.parametrize("name", USUAL_LATE)
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
+    assert_as_twin_when_late(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE)
+def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
+    assert_as_twin(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE_LATE)
+def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twins.facts import assert_as_twin, assert_as_twin_when_late, marked, played, played_late, share
+from twins.facts import assert_as_twin, assert_as_twin_when_late, played, played_late, share, split
 
 GROUP = "twins of the guard"
 exercised = pytest.mark.xdist_group(GROUP)
@@ -20,15 +20,29 @@ LATE = [*GUARD[::4], *BY_INDEX[1::4], "guard-hubs/4", "index-guard-hubs/4", "gua
 SMALL = {"guard-hubs/1", *GUARD[:12], *BY_INDEX[:9]}
 
 
-@pytest.mark.parametrize(
-    "name", marked([*GUARD, *BY_INDEX, *HUBS, "guard-drift", *MIDDLE], first=14, small=SMALL, group=GROUP)
-)
+USUAL, MORE = split([*GUARD, *BY_INDEX, *HUBS, "guard-drift", *MIDDLE], first=14, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split(LATE, first=6, group=GROUP)
+
+
+@pytest.mark.parametrize("name", USUAL)
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", marked(LATE, first=6, group=GROUP))
+@pytest.mark.parametrize("name", USUAL_LATE)
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
+    assert_as_twin_when_late(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE)
+def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
+    assert_as_twin(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE_LATE)
+def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 

@@ -8,7 +8,7 @@ import pytest
 from armtriage import FeedbackGraph, StochasticEnvironment
 from twins import cases
 from twins.cases import INDEX, MEDIUM, OVER_SETS, SETS
-from twins.facts import assert_as_twin, assert_as_twin_when_late, marked
+from twins.facts import assert_as_twin, assert_as_twin_when_late, split
 from twins.harness import decisions_of, first_difference, play, simulated
 
 INDEXED = [f"index/{name}/{i}" for name in INDEX for i in range(60)]
@@ -22,15 +22,29 @@ SMALL = {f"index/{name}/{i}" for name in INDEX for i in range(4)}
 SMALL |= {f"over-set/{one}/{family}/beta" for one in OVER_SETS for family in ("trees", "paths", "knapsack")}
 
 
-@pytest.mark.parametrize(
-    "name", marked([*INDEXED, *MIDDLE, *OVER], first=4, also={*MIDDLE}, small=SMALL, group="index")
-)
+USUAL, MORE = split([*INDEXED, *MIDDLE, *OVER], first=4, also={*MIDDLE}, small=SMALL, group="index")
+USUAL_LATE, MORE_LATE = split(LATE, first=2, group="index")
+
+
+@pytest.mark.parametrize("name", USUAL)
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", marked(LATE, first=2, group="index"))
+@pytest.mark.parametrize("name", USUAL_LATE)
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
+    assert_as_twin_when_late(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE)
+def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
+    assert_as_twin(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE_LATE)
+def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 

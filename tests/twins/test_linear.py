@@ -9,7 +9,7 @@ import pytest
 
 from armtriage import HierarchicalElimination
 from twins.cases import BY_ARM, LINEAR, RANGES, RICH, VARIANTS, case_of
-from twins.facts import assert_as_twin, assert_as_twin_when_late, marked, played
+from twins.facts import assert_as_twin, assert_as_twin_when_late, played, split
 from twins.linear import HierarchicalTwin
 
 GROUP = "twins with contexts"
@@ -26,10 +26,10 @@ SCALED += linear(range(0, 21, 7), 800, "scaled", VARIANTS)
 SCALED += linear(range(0, 32, 5), 60, "scaled", BY_ARM)
 RAW = linear(range(100, 124), 120, "raw") + linear(range(RICH, RICH + 2), 1500, "raw", VARIANTS)
 RAW += linear(range(101, 125, 5), 60, "raw", BY_ARM)
-MORE = linear(range(1000, 1120), 300, "raw")
+MANY = linear(range(1000, 1120), 300, "raw")
 LATE = linear(range(200, 212), 120, "scaled") + linear(range(RICH, RICH + 1), 1500, "scaled", VARIANTS)
 LATE += linear(range(205, 217, 2), 60, "scaled", BY_ARM)
-MORE_LATE = linear(range(2000, 2120), 300, "scaled")
+MANY_LATE = linear(range(2000, 2120), 300, "scaled")
 SMALL = {*linear(range(100, 106), 120, "raw"), *linear(range(101, 107, 5), 60, "raw", BY_ARM)}
 
 # The runs whose twins are asked afterwards whether cases exercise what they should, and one arm, and one round.
@@ -38,15 +38,29 @@ TELLING += [name for name in SCALED if int(name.split("/")[2]) in (10, 11, 12, 1
 ODD = [name for name in SCALED if int(name.split("/")[2]) in (16, 18)]
 
 
-@pytest.mark.parametrize(
-    "name", marked([*SCALED, *RAW, *MORE], first=6, also={*TELLING, *ODD}, small=SMALL, group=GROUP)
-)
+USUAL, MORE = split([*SCALED, *RAW, *MANY], first=6, also={*TELLING, *ODD}, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split([*LATE, *MANY_LATE], first=4, also={*LATE[-15:]}, group=GROUP)
+
+
+@pytest.mark.parametrize("name", USUAL)
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", marked([*LATE, *MORE_LATE], first=4, also={*LATE[-15:]}, group=GROUP))
+@pytest.mark.parametrize("name", USUAL_LATE)
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
+    assert_as_twin_when_late(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE)
+def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
+    assert_as_twin(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE_LATE)
+def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 
