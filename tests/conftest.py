@@ -50,7 +50,13 @@ from armtriage import (
 relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("armtriage", relaxed, max_examples=20, derandomize=True)
 settings.register_profile("long", relaxed, max_examples=200)
-settings.load_profile("armtriage")
+if settings.get_current_profile_name() != "long":  # which the command has asked for before tests import this again
+    settings.load_profile("armtriage")
+
+
+def seeds(count: int, *, step: int) -> range:
+    """Return the numbers of random problems: all of them in `make test-long`, and every `step`-th in `make test`."""
+    return range(0, count, 1 if settings.get_current_profile_name() == "long" else step)
 
 
 class Problem(NamedTuple):
