@@ -140,7 +140,7 @@ def test_anytime_intervals_hold_at_all_lengths(logs: int, most: int) -> None:
 
 @pytest.fixture(scope="module")
 def long_worlds() -> list[World]:
-    return [learned(seed, 2000, n_arms=30, slots=5, floor=0.1) for seed in range(2)]
+    return [learned(seed, 3000, n_arms=30, slots=5, floor=0.1) for seed in range(3)]
 
 
 @pytest.mark.parametrize("target", ["best", "others", "all"])

@@ -1,17 +1,15 @@
-"""The random numbers of policies, and twins of the policies that decide by them alone."""
+"""The random numbers of policies, and the laws that they are drawn from."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv, polygamma, psi
 
-from armtriage import FeedbackGraph
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import stream
-from twins import Twin, saved
 
 GOLDEN, FIRST, SECOND = (
     np.uint64(0x9E3779B97F4A7C15),
@@ -153,83 +151,3 @@ def beta(start: np.uint64, law: Posterior) -> float:
         return float(betaincinv(law.a, law.b, unit(int(start), 0)))
     x, y = gamma(start, 0, law.a), gamma(start, 2, law.b)
     return x / (x + y)
-
-
-class Thompson(Twin):
-    """Draw every arm's mean from its posterior, by inversion, and play the S largest draws."""
-
-    def __init__(
-        self,
-        graph: FeedbackGraph,
-        budget: int,
-        *,
-        seed: int,
-        replication: int,
-        prior: tuple[float, float] = (1.0, 1.0),
-        fractional: str = "exact",
-    ) -> None:
-        self.budget, self.luck = budget, Luck(seed, replication)
-        self.prior, self.coin = prior, fractional == "coin"
-        self.counts, self.wins, self.between, self.missed = np.zeros((4, graph.n_arms))
-        self.reveals = graph.to_sparse().toarray().astype(bool)
-        self.shown: dict[int, np.ndarray] = {}
-
-    @property
-    def losses(self) -> np.ndarray:
-        """What rewards lack of as many wins; from the eighth in a row on, every four lost ones count as a loss."""
-        return self.counts - self.wins + np.where(self.missed < 8, 0, self.missed // 4)
-
-    def weights(self, t: int, size: int) -> np.ndarray:
-        luck = self.luck.uniforms(t, 0, self.wins.size)
-        arms = zip(self.wins, self.losses, self.between, luck, strict=True)
-        return np.array([posterior(w, m, d, self.prior).draw(u) for w, m, d, u in arms])
-
-    def draws(self, t: int, size: int) -> np.ndarray:
-        """Draw by two Gamma numbers for each arm, as over a decision set."""
-        starts = bits(np.uint64(word(int(self.luck.start), t)), np.arange(self.wins.size))
-        arms = [posterior(w, m, d, self.prior) for w, m, d in zip(self.wins, self.losses, self.between, strict=True)]
-        return np.array([one.least + (1 - one.least) * beta(s, one) for s, one in zip(starts, arms, strict=True)])
-
-    def select(self, t: int) -> list[int]:
-        arms = sorted(np.argsort(-self.weights(t, self.budget), kind="stable")[: self.budget].tolist())
-        self.play(t, arms)
-        return arms
-
-    def play(self, t: int, arms: list[int]) -> None:
-        self.shown[t] = self.reveals[arms].any(axis=0)
-
-    def differs(self, policy: Any) -> str | None:
-        held = saved(policy)
-        for name, mine in (("counts", self.counts), ("wins", self.wins), ("doubts", self.between)):
-            if not np.array_equal(held[name], mine):
-                return f"other {name}"
-        return None
-
-    def update(self, t: int, rewards: dict[int, float]) -> None:
-        coins = self.luck.coins(t, self.wins.size)
-        self.missed += self.shown.pop(t)
-        self.missed[list(rewards)] = 0
-        for arm, reward in rewards.items():
-            if self.coin and reward not in (0, 1):
-                reward = float(coins[arm] < reward)
-            self.counts[arm] += 1
-            self.wins[arm] += reward
-            self.between[arm] += reward * (1 - reward)
-
-
-class Random(Twin):
-    """The first S steps of a Fisher-Yates shuffle of an order that persists."""
-
-    def __init__(self, graph: FeedbackGraph, budget: int, *, seed: int, replication: int) -> None:
-        self.budget, self.luck = budget, Luck(seed, replication)
-        self.order = list(range(graph.n_arms))
-
-    def select(self, t: int) -> list[int]:
-        u = self.luck.uniforms(t, 0, self.budget)
-        for i in range(self.budget):
-            j = i + int(u[i] * (len(self.order) - i))
-            self.order[i], self.order[j] = self.order[j], self.order[i]
-        return sorted(self.order[: self.budget])
-
-    def update(self, t: int, rewards: dict[int, float]) -> None:
-        pass
