@@ -60,7 +60,7 @@ test: style .venv/.ray
 # The scoreboard of docs/reliability.md is written anew at the end.
 test-long: .venv/.dev .venv/.ray
 	rm -rf build/scores
-	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n $(PROCESSES) --dist loadgroup
+	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n $(PROCESSES) --dist loadgroup --hypothesis-profile=long
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -n $(PROCESSES) --dist loadgroup -m plain -W "ignore:overflow:RuntimeWarning" \
 	  tests/kernels tests/twins tests/policies/test_contract.py tests/simulation/test_eligible.py
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n $(PROCESSES) --dist loadfile -m "not long" tests/twins tests/policies \

@@ -45,9 +45,18 @@ from armtriage import (
     UniformRandom,
 )
 
-# No test may depend on time: a first call compiles, and the machine may be busy.
-settings.register_profile("armtriage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("armtriage")
+# No test may depend on time: a first call compiles, and the machine may be busy. `make test` has the same examples each
+# time; `make test-long` many more, and others each time.
+relaxed = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("armtriage", relaxed, max_examples=20, derandomize=True)
+settings.register_profile("long", relaxed, max_examples=200)
+if settings.get_current_profile_name() != "long":  # which the command has asked for before tests import this again
+    settings.load_profile("armtriage")
+
+
+def seeds(count: int, *, step: int) -> range:
+    """Return the numbers of random problems: all of them in `make test-long`, and every `step`-th in `make test`."""
+    return range(0, count, 1 if settings.get_current_profile_name() == "long" else step)
 
 
 class Problem(NamedTuple):
@@ -204,10 +213,13 @@ each_kind = pytest.mark.parametrize("name", SIMPLE)
 
 
 # The files that take longest come first: a process plays whole files, and one that got one last would be waited for.
+# The browser comes when most kernels are compiled, which leaves it little time.
 LONGEST = (
-    "twins/test_twins", "service/test_dashboard", "experiments/test_engines", "policies/test_contract",
-    "twins/test_eligible_twins", "experiments/test_resume", "reproduce/test_reproduce", "service/test_postgres",
-    "service/test_faults", "service/test_dashboard_live", "service/test_machine",
+    "experiments/test_engines", "reproduce/test_reproduce", "policies/test_contract", "kernels/test_jit",
+    "twins/test_guard", "twins/test_eligible", "service/test_dashboard", "service/test_postgres",
+    "experiments/test_resume", "twins/test_index", "twins/test_constrained", "twins/test_guard_decisions",
+    "twins/test_linear", "twins/test_elimination", "service/test_faults", "service/test_dashboard_live",
+    "service/test_machine",
 )  # fmt: skip
 
 

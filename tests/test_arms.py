@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from armtriage.arms import Roster
 
 
-@settings(max_examples=200)
 @given(
     st.integers(1, 9),
     st.lists(st.one_of(st.integers(1, 60), st.lists(st.integers(0, 10**6), max_size=40)), max_size=30),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import armtriage
@@ -69,7 +69,6 @@ def loss(means: np.ndarray, arms: Any, budget: int) -> float:
     return float(np.sort(means)[::-1][:budget].sum() - means[list(arms)].sum())
 
 
-@settings(max_examples=300)
 @given(problems())
 def test_next_bound_is_the_best_exchange_over_all_decisions(problem: Any) -> None:
     lower, upper, _, budget, decisions = problem
@@ -85,7 +84,6 @@ def test_next_bound_is_the_best_exchange_over_all_decisions(problem: Any) -> Non
     assert all(pair.amount == upper[pair.outside] - lower[pair.inside] > 0 for pair in one.exchanges)
 
 
-@settings(max_examples=300)
 @given(problems())
 def test_retrospective_is_the_best_exchange_of_the_whole_log(problem: Any) -> None:
     lower, upper, _, budget, decisions = problem
@@ -99,7 +97,6 @@ def test_retrospective_is_the_best_exchange_of_the_whole_log(problem: Any) -> No
     assert of_bounds(lower, upper, budget, decisions).retrospective == pytest.approx(best, abs=1e-12)
 
 
-@settings(max_examples=300)
 @given(problems())
 def test_no_bound_is_below_the_truth_when_the_intervals_hold(problem: Any) -> None:
     lower, upper, means, budget, decisions = problem
@@ -114,7 +111,6 @@ def test_no_bound_is_below_the_truth_when_the_intervals_hold(problem: Any) -> No
     assert all(np.sum(means > means[a]) >= budget for a in one.triage.eliminated)
 
 
-@settings(max_examples=200)
 @given(problems(), st.randoms(use_true_random=False))
 def test_names_of_arms_do_not_matter(problem: Any, random: Any) -> None:
     lower, upper, _, budget, decisions = problem
@@ -131,7 +127,6 @@ def test_names_of_arms_do_not_matter(problem: Any, random: Any) -> None:
         assert sorted(name[a] for a in mine) == theirs.tolist()
 
 
-@settings(max_examples=200)
 @given(problems(), st.integers(1, 3))
 def test_confirmed_arms_that_are_always_played_cancel(problem: Any, more: int) -> None:
     lower, upper, _, budget, decisions = problem

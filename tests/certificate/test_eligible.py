@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from armtriage import UnknownArm, certify, confidence_interval
@@ -151,7 +151,6 @@ def test_a_round_loses_little_for_each_slot_that_explores_or_fills() -> None:
     assert largest > 0.95
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_sets_that_were_closed_stay_bounded(seed: int) -> None:
     """A forgotten arm is another one from then on: its old rounds are closed with what was known of the old."""
@@ -483,7 +482,6 @@ def test_sentences_of_costs() -> None:
     )
 
 
-@settings(max_examples=50)
 @given(st.integers(0, 2**32))
 def test_costs_are_rewards_turned_round(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from armtriage import (
@@ -68,7 +68,6 @@ def logs(draw: Any) -> tuple[np.ndarray, np.ndarray, int, int]:
     return np.bincount(picks.ravel(), minlength=n), means, budget, rounds
 
 
-@settings(max_examples=60)
 @given(logs(), st.sampled_from(RANGES))
 def test_what_is_informative_beats_doing_nothing(log: Any, ends: tuple[float, float]) -> None:
     pulls, unit, budget, rounds = log

@@ -26,7 +26,6 @@ from armtriage import (
     SpanningTrees,
     TopS,
 )
-from armtriage.kernels.jit import JIT
 
 Family = tuple[DecisionSet, list[tuple[int, ...]]]
 
@@ -183,7 +182,9 @@ def family(request: pytest.FixtureRequest) -> str:
 
 
 def examples(name: str) -> settings:
-    return settings(max_examples=25 if name in INTEGER else 100 if JIT and name not in CYCLIC else 40)
+    """As many as usual; where each asks integer programs or lists paths of a city, at most 40."""
+    usual = settings.default.max_examples
+    return settings(max_examples=min(usual, 40) if name in INTEGER | CYCLIC else usual)
 
 
 def check(name: str, test: Callable[..., None], *more: st.SearchStrategy[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta as beta_law
 from scipy.stats import kstest
@@ -303,7 +303,6 @@ PROBLEMS = st.lists(st.integers(-1000, 1000), min_size=1, max_size=7).flatmap(
 )
 
 
-@settings(max_examples=60, derandomize=True, database=None)
 @given(PROBLEMS)
 def test_regret_is_the_gap_to_the_best_decision_of_its_size(problem: tuple[list[int], int]) -> None:
     means, size = np.array(problem[0]) / 1000, problem[1]
@@ -316,7 +315,6 @@ def test_regret_is_the_gap_to_the_best_decision_of_its_size(problem: tuple[list[
     assert wrong == {}
 
 
-@settings(max_examples=60, derandomize=True, database=None)
 @given(st.lists(st.sampled_from([-0.7, -0.1, 0.3, 1 / 3, 0.7]), min_size=2, max_size=7), st.integers(1, 4))
 def test_regret_of_every_best_decision_is_exactly_zero(means: list[float], size: int) -> None:
     size = min(size, len(means))

@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from armtriage import Explicit, FeedbackGraph, LinearEnvironment, Paths, ReplayEnvironment, StochasticEnvironment
@@ -37,7 +37,6 @@ def test_a_range_stretches_rewards(reward: str) -> None:
     assert euros.regret([0, 5]) == pytest.approx(50 * unit.regret([0, 5]))
 
 
-@settings(max_examples=60)
 @given(
     st.floats(-1e3, 1e3),
     st.floats(1e-3, 1e4),

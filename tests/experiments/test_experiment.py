@@ -571,6 +571,9 @@ def test_code_of_a_file_is_left_out_or_refused_or_run(tmp_path: Path, monkeypatc
     assert len(Experiment.from_file(file, code=True).cells) == 8
 
 
+STARS = {"instance": "star", "n_leaves": [2] * 1000, "gap": [0.1] * 1001}
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -578,8 +581,8 @@ def test_code_of_a_file_is_left_out_or_refused_or_run(tmp_path: Path, monkeypatc
         ({"horizon": list(range(1, 1002)), "policies": [{"policy": "ucb", "delta": [0.1] * 1000}]}, "1,001,000 cells"),
         ({"environments": [{"instance": "linear", "norm": [0.5] * 1000, "n_arms": [1] * 1001}]}, "1,001,000 cells"),
         ({"environments": [{"instance": two_arms, "gap": [0.1] * 1000, "seed": [1] * 1001}]}, "1,001,000 cells"),
-        ({"policies": [], "environments": [{"instance": "star", "n_leaves": [2] * 1000001}]}, "1,000,001 cells"),
-        ({"horizon": "x", "environments": [{"instance": "star", "n_leaves": [2] * 1000001}]}, "4,000,004 cells"),
+        ({"policies": [], "environments": [STARS]}, "1,001,000 cells"),
+        ({"horizon": "x", "environments": [STARS]}, "4,004,000 cells"),
         ({"max_cells": 0}, "max_cells: must be a whole number from 1, got 0"),
         ({"block": 10**12}, "block: must be a whole number from 1 to 1,000,000, got 1000000000000"),
         ({"checkpoints": 10**9}, "checkpoints: must be a whole number from 1 to 1,000,000, or a list of rounds"),

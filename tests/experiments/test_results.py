@@ -401,12 +401,13 @@ def mutated(value: Any, chance: random.Random) -> Any:
     return made
 
 
-def test_mutated_manifests_are_refused_or_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [80, pytest.param(400, marks=pytest.mark.long)])
+def test_mutated_manifests_are_refused_or_read(times: int, tmp_path: Path) -> None:
     keep(tmp_path, replace(manifest_of(ENVIRONMENTS, POLICIES), definition={"horizon": 100}, certificate=0.0))
     place = tmp_path / "experiment.json"
     right, chance = json.loads(place.read_text(encoding="utf-8")), random.Random(5)
     damaged, large = [], []
-    for _ in range(400):
+    for _ in range(times):
         place.write_text(json.dumps(mutated(right, chance)), encoding="utf-8")
         try:
             made = Results.load(tmp_path)
@@ -417,18 +418,19 @@ def test_mutated_manifests_are_refused_or_read(tmp_path: Path) -> None:
         else:
             assert made.regret.height + made.summary().height + made.runs.height >= 0
             assert repr(made)
-    assert 100 < len(damaged) < 400
+    assert times / 4 < len(damaged) < times
     assert all(one.startswith(f"{place} is not the manifest of an experiment: ") for one in damaged)
     assert all(one.startswith("max_cells must be at least") for one in large)
-    score("manifests of experiments, mutated", 400, "a sentence that says why, or tables")
+    score("manifests of experiments, mutated", times, "a sentence that says why, or tables")
 
 
-def test_mutated_logs_are_skipped_or_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [30, pytest.param(200, marks=pytest.mark.long)])
+def test_mutated_logs_are_skipped_or_read(times: int, tmp_path: Path) -> None:
     manifest = manifest_of(ENVIRONMENTS, POLICIES)
     keep(tmp_path, manifest, failed=manifest.cells[:2])
     [log] = tmp_path.glob("runs/*.jsonl")
     lines, chance = log.read_text(encoding="utf-8").splitlines(), random.Random(5)
-    for _ in range(200):
+    for _ in range(times):
         changed = [json.dumps(mutated(json.loads(line), chance)) for line in lines]
         log.write_text("\n".join(changed), encoding="utf-8")
         with warnings.catch_warnings():
@@ -437,7 +439,7 @@ def test_mutated_logs_are_skipped_or_read(tmp_path: Path) -> None:
             make_plan(manifest.cells, [one.id for one in manifest.cells], Folder(tmp_path).records())
         assert made.summary().height == 4
         assert repr(made)
-    score("logs of experiments, mutated", 200, "lines that are not records are passed over")
+    score("logs of experiments, mutated", times, "lines that are not records are passed over")
 
 
 def test_tables_without_their_logs_are_read(tmp_path: Path, results: Results) -> None:

@@ -13,7 +13,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
@@ -147,7 +147,6 @@ ANYTHING = st.one_of(
 NUMBER = st.one_of(st.none(), st.floats(), st.integers(), st.booleans(), st.just(10**400))
 
 
-@settings(max_examples=60)
 @given(st.lists(st.tuples(NUMBER, NUMBER, ANYTHING, ANYTHING, ANYTHING), min_size=1, max_size=4), st.floats(1e-3, 1e3))
 def test_no_row_is_longer_than_the_bound_whatever_is_in_it(rows: Any, bound: float) -> None:
     features = Features(

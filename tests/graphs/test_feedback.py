@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -15,7 +15,6 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveal
 from armtriage.kernels.jit import JIT, kernel
 
 MANY = 1_000_000 if JIT else 10_000
-relaxed = settings(max_examples=200 if JIT else 50)
 
 
 @kernel
@@ -68,7 +67,6 @@ def same(graph, sets):
         assert graph.revealed_by(a).tolist() == sorted(revealed)
 
 
-@relaxed
 @given(matrices())
 def test_the_layout_and_all_facts_match_plain_sets(matrix):
     sets = sets_of(matrix)
@@ -90,7 +88,6 @@ def test_the_layout_and_all_facts_match_plain_sets(matrix):
     assert np.array_equal(dense, matrix | np.eye(len(matrix), dtype=bool))
 
 
-@relaxed
 @given(matrices_and_arms())
 def test_revealed_by_and_the_kernel_match_plain_sets(case):
     matrix, arms = case
@@ -124,7 +121,6 @@ def test_the_kernel_on_every_graph_of_runs_on_four_arms():
             assert set(out[:count].tolist()) == expected
 
 
-@relaxed
 @given(matrices())
 def test_every_constructor_gives_the_same_graph(matrix):
     n = len(matrix)
@@ -154,7 +150,6 @@ def test_every_constructor_gives_the_same_graph(matrix):
     assert both.is_undirected
 
 
-@relaxed
 @given(matrices(), matrices())
 def test_graphs_are_equal_only_if_their_sets_are(first, second):
     graphs = FeedbackGraph.from_sparse(first), FeedbackGraph.from_sparse(second)
@@ -198,7 +193,6 @@ def test_sparse_duplicates_are_summed_and_stored_zeros_ignored():
     same(FeedbackGraph.from_sparse(matrix), [{0}, {1}, {0, 2}])
 
 
-@relaxed
 @given(
     st.integers(1, 3).flatmap(
         lambda d: hnp.arrays(np.int64, st.tuples(st.integers(1, 9), st.just(d)), elements=st.integers(-4, 4))

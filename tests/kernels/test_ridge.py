@@ -177,9 +177,12 @@ PRIORS = (1e-6, 1e-3, 1.0, 1e3, 1e6)
 SLACK = 100 * EPS
 
 
-@pytest.mark.parametrize("n", [1, 30, 1023, 1024, 1025, 20_000])
-@pytest.mark.parametrize("d", [1, 2, 8, 20])
-@pytest.mark.parametrize("prior", PRIORS)
+# Every prior with every number of rewards, and the dimensions in turn.
+COUNTS = (1, 30, 1023, 1024, 1025, 20_000)
+TURNS = [(prior, (1, 2, 8, 20)[(i + j) % 4], n) for i, prior in enumerate(PRIORS) for j, n in enumerate(COUNTS)]
+
+
+@pytest.mark.parametrize(("prior", "d", "n"), TURNS)
 def test_widths_are_as_exact_as_the_condition_number_allows(prior: float, d: int, n: int) -> None:
     for kind in ("mixed", "collinear"):
         one = fit(kind, d, prior, n)

@@ -17,10 +17,30 @@ class World(NamedTuple):
     arms: np.ndarray
     proposal: np.ndarray
     inclusion: np.ndarray
+    rewards: np.ndarray
+    floor: float
+
+    def first(self, rounds: int) -> World:
+        """The same of the first decisions only."""
+        return made(self.means, self.floor, *(one[:rounds] for one in self[2:6]))
 
 
-def learned(seed: int, rounds: int, n_arms: int = 12, slots: int = 3, floor: float = 0.2, only: int = 0) -> World:
-    """Return a log of Thompson sampling; of its first decisions only, if so many are wanted."""
+def made(
+    means: np.ndarray, floor: float, arms: np.ndarray, proposal: np.ndarray, inclusion: np.ndarray, rewards: np.ndarray
+) -> World:
+    log = SlateLog.from_columns(
+        arms=arms,
+        rewards=rewards,
+        inclusion=inclusion,
+        proposal=proposal,
+        floor=np.full(len(arms), floor),
+        n_arms=means.size,
+    )
+    return World(log, means, arms, proposal, inclusion, rewards, floor)
+
+
+def learned(seed: int, rounds: int, n_arms: int = 12, slots: int = 3, floor: float = 0.2) -> World:
+    """Return a log of Thompson sampling."""
     rng = np.random.default_rng([7, seed])
     means = rng.uniform(0.05, 0.7, n_arms)
     wins, losses = np.ones((2, n_arms))
@@ -36,13 +56,4 @@ def learned(seed: int, rounds: int, n_arms: int = 12, slots: int = 3, floor: flo
         losses[played] += 1 - came
         arms[t], proposal[t], rewards[t] = played, proposed, came
         inclusion[t] = np.where(np.isin(played, proposed), 1 - floor, floor * slots / others.size)
-    some = slice(only or rounds)
-    log = SlateLog.from_columns(
-        arms=arms[some],
-        rewards=rewards[some],
-        inclusion=inclusion[some],
-        proposal=proposal[some],
-        floor=np.full(rounds, floor)[some],
-        n_arms=n_arms,
-    )
-    return World(log, means, arms[some], proposal[some], inclusion[some])
+    return made(means, floor, arms, proposal, inclusion, rewards)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from armtriage import (
 )
 from armtriage.simulation.comparison import compare, facts
 from conftest import play
-from twins import index
+from twins import eligible
 from twins.cases import SETS
 
 KINDS: dict[str, tuple[type[Policy], dict[str, Any]]] = {
@@ -63,7 +64,8 @@ def world(decisions: DecisionSet, reward: str = "bernoulli", graph: FeedbackGrap
 def test_ties_go_to_the_first_decision_of_a_list(reward: str) -> None:
     decisions = SETS["explicit"]
     policy = make("CombUCB1", decisions)
-    twin = index.comb_ucb1(policy.graph, decisions.size, 0.4)
+    index = partial(eligible.comb_ucb1, exploration=0.4)
+    twin = eligible.OverSet(decisions, eligible.Index(policy.graph, decisions.size, seed=7, index=index))
     env = StochasticEnvironment(np.full(7, 0.5), policy.graph, reward, seed=5, decisions=decisions)
     for t in range(150):
         weights = twin.weights(t, decisions.size).tolist()

@@ -96,7 +96,7 @@ REGIMES = (
 @pytest.mark.parametrize("name", REGIMES)
 def test_statements_and_certificates_hold_and_regret_is_what_is_proved(name: str) -> None:
     """Each run may fail with probability 0.01; two of four with probability below 1e-3."""
-    bad, low, above = check_regime(name, 2500, 2)
+    bad, low, above = check_regime(name, 1500, 2)
     assert max(bad, low, above) <= 1
 
 

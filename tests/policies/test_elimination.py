@@ -24,7 +24,7 @@ from conftest import most_failures
 from twins import independence, saved
 from twins.elimination import Elimination
 
-DELTA, ROUNDS, RUNS = 0.1, 2000, 12
+DELTA, ROUNDS, RUNS = 0.1, 1200, 12
 pytestmark = pytest.mark.xdist_group("elimination")  # the runs are kept, so that one process should have them
 
 

@@ -15,7 +15,7 @@ from conftest import FALSE_ALARM, most_failures
 from twins.cases import ball
 from twins.linear import TIE, HierarchicalTwin, Ridge, Round, Stage, stage_rule
 
-RUNS = 9
+RUNS = 6
 pytestmark = pytest.mark.xdist_group("hierarchical")  # the runs are kept, so that one process should have them
 ROUNDING = 1e-9
 # How many widths 2^-h the arms of stage h can differ on the good event.
@@ -372,7 +372,7 @@ def test_potential_bound_holds_for_batches_of_any_kind(kind: str, largest: int, 
         assert potential(batches[:n]) <= potential_bound(batches[:n])
 
 
-DELTA, SAMPLE = 0.05, 200
+DELTA, SAMPLE = 0.05, 80
 
 
 class Sample(NamedTuple):

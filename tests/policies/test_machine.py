@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +41,7 @@ from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row_of, stream
 from armtriage.policies.guard.guarded import GuardedPolicy
 from conftest import POLICIES, SIMPLE, Entry
-from twins import index, sampling, saved
+from twins import eligible, saved
 from twins.cases import SETS
 
 pytestmark = pytest.mark.thorough
@@ -146,22 +148,23 @@ def indexed(policy: Any) -> Model:
         CombinatorialUCB: lambda t: policy.width,
         Greedy: lambda t: 0.0,
     }[type(policy)]
-    return TwinModel(
-        policy,
-        index.Index(
-            policy.graph,
-            policy.budget,
-            index=lambda t, means, counts, between: means + scale(t) * (1.0 / np.sqrt(counts)),
-        ),
-    )
+
+    def index(number: int, mean: float, count: float, between: float) -> float:
+        return mean + scale(number) * (1.0 / math.sqrt(count))
+
+    return of_all_arms(policy, partial(eligible.Index, index=index))
 
 
 def drawn(policy: Any) -> Model:
-    return TwinModel(policy, sampling.Thompson(policy.graph, policy.budget, seed=policy.seed, replication=0))
+    return of_all_arms(policy, eligible.Thompson)
 
 
 def shuffled(policy: Any) -> Model:
-    return TwinModel(policy, sampling.Random(policy.graph, policy.budget, seed=policy.seed, replication=0))
+    return of_all_arms(policy, eligible.Random)
+
+
+def of_all_arms(policy: Any, twin: Callable[..., Any]) -> Model:
+    return TwinModel(policy, eligible.AllArms(twin(policy.graph, policy.budget, seed=policy.seed)))
 
 
 class Sorting(Model):

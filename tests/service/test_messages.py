@@ -6,7 +6,7 @@ import json
 from typing import Any, get_args, get_type_hints
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from armtriage.decisions import SETS
@@ -140,7 +140,6 @@ def _text(pairs):
     return f'{{"decision": "d:1", "rewards": {{{inside}}}}}'.encode()
 
 
-@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b", "a:b", "\\", '"', ":", "é"]), st.sampled_from([0, 1])), max_size=5)
 )

@@ -801,15 +801,15 @@ def mean_regret(policies, environments, horizon, replications):
 
 
 def test_no_policy_beats_the_bound_of_hidden_arms():
-    # Regret is pseudo-regret, so its mean over 12 runs is known to a few percent; 5 standard errors of slack.
+    # Regret is pseudo-regret, so its mean over 8 runs is known to a few percent; 5 standard errors of slack.
     graph, horizon, gap = FeedbackGraph.semi_bandit(12), 20_000, 0.1
-    family = [hidden_arm(graph, 2, independent=range(12), gap=gap, hidden=i, seed=i) for i in range(0, 11, 2)]
+    family = [hidden_arm(graph, 2, independent=range(12), gap=gap, hidden=i, seed=i) for i in (0, 5, 10)]
     makers = [
         lambda env: ThompsonSampling(env.graph, 2, seed=1),
         lambda env: CombinatorialElimination(env.graph, 2, seed=1),
         lambda env: CombinatorialUCB(env.graph, 2, width=0.5, seed=1),
     ]
-    mean, error = mean_regret(makers, family, horizon, 12)
+    mean, error = mean_regret(makers, family, horizon, 8)
     bound = bounds.gap_lower(n_arms=12, budget=2, alpha=12, horizon=horizon, gap=gap).value
     assert bound > 20
     assert np.all((mean + 5 * error).max(axis=1) >= bound)
@@ -831,14 +831,14 @@ def test_no_policy_beats_the_minimax_bound_on_hidden_parts():
     graph, horizon = FeedbackGraph.semi_bandit(120), 5000
     gap = 0.15 * math.sqrt(120 / (2 * horizon))
     options = {"independent": range(120), "horizon": horizon, "gap": gap}
-    family = [hidden_parts(graph, 2, **options, seed=seed) for seed in range(10)]
+    family = [hidden_parts(graph, 2, **options, seed=seed) for seed in range(5)]
     makers = [
         lambda env: ThompsonSampling(env.graph, 2, seed=1),
         lambda env: CombinatorialElimination(env.graph, 2, seed=1),
     ]
     mean, error = mean_regret(makers, family, horizon, 5)
     bound = bounds.minimax_lower(n_arms=120, budget=2, alpha=120, horizon=horizon).value
-    slack = 5 * np.sqrt((error**2).sum(axis=1)) / 10
+    slack = 5 * np.sqrt((error**2).sum(axis=1)) / 5
     assert np.all(mean.mean(axis=1) + slack >= bound)
 
 

@@ -43,9 +43,9 @@ from armtriage.theory import (
     layer_size,
     numbers,
 )
+from conftest import seeds
 
-MANY = 1_000_000 if JIT else 5_000
-FEW = 1 if JIT else 10  # without compilation one of so many random graphs must do
+MANY = 200_000 if JIT else 5_000
 
 
 def random_matrix(seed, most=10):
@@ -119,7 +119,7 @@ def undirected(graph):
     return FeedbackGraph.from_networkx(nx.convert_node_labels_to_integers(graph))
 
 
-@pytest.mark.parametrize("seed", range(0, 400, FEW))
+@pytest.mark.parametrize("seed", seeds(400, step=5))
 def test_numbers_are_those_of_brute_force(seed):
     matrix = random_matrix(seed)
     graph = FeedbackGraph.from_sparse(matrix)
@@ -188,7 +188,7 @@ def test_the_greedy_lemma_is_false_on_two_hubs():
     assert chvatal_dominating_set(graph).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("seed", range(0, 30, FEW))
+@pytest.mark.parametrize("seed", seeds(30, step=5))
 def test_numbers_do_not_depend_on_the_names_of_the_arms(seed):
     """Renamed, cliques and runs are no longer stored as such."""
     rng = np.random.default_rng(seed)
@@ -297,7 +297,7 @@ def test_a_bracket_that_is_stopped_says_so():
     assert number.how.endswith("stopped after 0.1 s")
 
 
-@pytest.mark.parametrize("seed", range(0, 60, FEW))
+@pytest.mark.parametrize("seed", seeds(60, step=5))
 def test_limits_without_integer_programming_contain_the_truth(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     graph = FeedbackGraph.erdos_renyi(int(rng.integers(8, 26)), rng.uniform(0.05, 0.6), seed, directed=seed % 2 == 0)
@@ -310,7 +310,7 @@ def test_limits_without_integer_programming_contain_the_truth(seed, monkeypatch)
         assert number.exact or number.how.endswith(", too large to search")
 
 
-@pytest.mark.parametrize("seed", range(0, 100, FEW))
+@pytest.mark.parametrize("seed", seeds(100, step=5))
 def test_graphs_too_large_to_write_out_get_brackets(seed, monkeypatch):
     monkeypatch.setattr(independence, "EDGES", 0)
     monkeypatch.setattr(covers, "EDGES", 0)
@@ -338,7 +338,7 @@ def slow_greedy(matrix, among_all):
     return picks
 
 
-@pytest.mark.parametrize("seed", range(0, 200, FEW))
+@pytest.mark.parametrize("seed", seeds(200, step=5))
 def test_greedy_covers_are_those_of_their_slow_twins(seed):
     matrix = random_matrix(seed, most=40)
     graph = FeedbackGraph.from_sparse(matrix)
@@ -378,7 +378,7 @@ def test_the_greedy_is_that_of_the_policy(graph, variant):
     assert greedy_dominating_set(graph).tolist() == picks
 
 
-@pytest.mark.parametrize("seed", range(0, 300, FEW))
+@pytest.mark.parametrize("seed", seeds(300, step=5))
 def test_the_greedy_keeps_the_bound_that_replaces_the_lemma(seed):
     rng = np.random.default_rng(seed)
     n, directed = int(rng.integers(2, 30)), seed % 3 > 0
@@ -421,7 +421,7 @@ def largest_need(family, graph):
     return max(smallest(part, graph) for part in parts)
 
 
-@pytest.mark.parametrize("seed", range(0, 100, FEW))
+@pytest.mark.parametrize("seed", seeds(100, step=5))
 def test_cover_numbers_are_those_of_brute_force(seed, monkeypatch):
     decisions, graph = random_family(seed)
     family = list(decisions)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from armtriage import DecisionSet, FeedbackGraph, TopS
+from armtriage import FeedbackGraph
 from armtriage.policies.facts import arrays_of
 
 
@@ -108,24 +108,3 @@ def independence(graph: FeedbackGraph) -> int:
     sizes = range(graph.n_arms, 0, -1)
     some = (arms for size in sizes for arms in itertools.combinations(range(graph.n_arms), size))
     return next(len(arms) for arms in some if not joined[np.ix_(arms, arms)].any())
-
-
-class OverSet(Twin):
-    """Plays the decision of a set whose weights, those of another twin, have the largest sum, by trying all."""
-
-    def __init__(self, decisions: DecisionSet, inner: Any) -> None:
-        self.family, self.size, self.inner = [one.tolist() for one in decisions], decisions.size, inner
-        # All slates are chosen without their set's oracle, by draws that need not all be made.
-        self.weights = inner.weights if isinstance(decisions, TopS) else getattr(inner, "draws", inner.weights)
-
-    def judge(self, t: int, arms: list[int]) -> str | None:
-        weights = self.weights(t, self.size)
-        self.inner.play(t, arms)
-        if arms not in self.family:
-            return f"{arms} is no decision of the set"
-        # Sums may be added in another order, so that rounding chooses between decisions of the same weight.
-        missing = max(float(weights[one].sum()) for one in self.family) - float(weights[arms].sum())
-        return None if missing < 1e-12 * np.abs(weights).max() else f"{arms} is {missing} below the best"
-
-    def update(self, t: int, rewards: dict[int, float]) -> None:
-        self.inner.update(t, rewards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,7 @@ from armtriage import (
     TopS,
     UniformRandom,
 )
-from twins import OverSet, constrained, elimination, guard, guard_decisions, index, linear, sampling
+from twins import constrained, eligible, elimination, guard, guard_decisions, linear
 from twins.harness import Case
 
 GRAPHS = ("semi", "full", "cliques", "up", "down", "digraph", "star", "nearest", "undirected")
@@ -191,18 +192,26 @@ def indexed(name: str, env: StochasticEnvironment, budget: int, rounds: int, see
     """A policy that knows no sets: by an index, by draws, or by nothing at all."""
     graph, luck = env.graph, {"seed": seed, "replication": replication}
     widths: dict[str, Any] = {"horizon": rounds, "delta": 0.5}
+    width = math.sqrt(math.log(2 * graph.n_arms * rounds / 0.5))
     beliefs: dict[str, Any] = {"prior": (1.0, 1.0) if seed % 3 else (2.0, 5.0), "fractional": FRACTIONAL[seed % 2]}
     kinds: dict[str, tuple[Any, dict[str, Any], Any]] = {
-        "CombinatorialUCB": (CombinatorialUCB, widths, partial(index.combinatorial_ucb, **widths)),
-        "CombUCB1": (CombUCB1, {}, index.comb_ucb1),
-        "KLUCB": (KLUCB, {}, index.kl_ucb),
-        "KLUCB-3": (KLUCB, {"log_log": 3.0}, partial(index.kl_ucb, log_log=3.0)),
-        "Greedy": (Greedy, {}, index.greedy),
-        "ThompsonSampling": (ThompsonSampling, beliefs, partial(sampling.Thompson, **luck, **beliefs)),
-        "UniformRandom": (UniformRandom, {}, partial(sampling.Random, **luck)),
+        "CombinatorialUCB": (CombinatorialUCB, widths, partial(eligible.of_width, width)),
+        "CombUCB1": (CombUCB1, {}, eligible.comb_ucb1),
+        "KLUCB": (KLUCB, {}, eligible.kl_ucb),
+        "KLUCB-3": (KLUCB, {"log_log": 3.0}, partial(eligible.kl_ucb, log_log=3.0)),
+        "Greedy": (Greedy, {}, eligible.greedy),
+        "ThompsonSampling": (ThompsonSampling, beliefs, None),
+        "UniformRandom": (UniformRandom, {}, None),
     }
-    kind, options, twin = kinds[name]
-    return Case(kind(graph, budget, seed=seed, **options), partial(twin, graph, budget), env, rounds, replication)
+    kind, options, index = kinds[name]
+
+    def twin() -> eligible.AllArms:
+        if index is not None:
+            return eligible.AllArms(eligible.Index(graph, budget, index=index, **luck))
+        own = eligible.Thompson if name == "ThompsonSampling" else eligible.Random
+        return eligible.AllArms(own(graph, budget, **luck, **options))
+
+    return Case(kind(graph, budget, seed=seed, **options), twin, env, rounds, replication)
 
 
 def index_case(name: str, number: int, rounds: int = 300) -> Case:
@@ -606,11 +615,12 @@ def over_set_case(name: str, family: str, law: str) -> Case:
         "ThompsonSampling": ThompsonSampling,
     }[name](graph, decisions=decisions, seed=7)
 
-    def twin() -> OverSet:
+    def twin() -> eligible.OverSet:
         if name == "ThompsonSampling":
-            return OverSet(decisions, sampling.Thompson(graph, decisions.size, seed=7, replication=0))
-        inner = index.comb_ucb1 if name == "CombUCB1" else index.kl_ucb
-        return OverSet(decisions, inner(graph, decisions.size, 0.4 if name == "CombUCB1" else 0.5))
+            return eligible.OverSet(decisions, eligible.Thompson(graph, decisions.size, seed=7))
+        ucb1, kl = partial(eligible.comb_ucb1, exploration=0.4), partial(eligible.kl_ucb, log_log=0.5)
+        index = ucb1 if name == "CombUCB1" else kl
+        return eligible.OverSet(decisions, eligible.Index(graph, decisions.size, seed=7, index=index))
 
     # Integer programming takes milliseconds for each question.
     return Case(policy, twin, env, 50 if family in ("knapsack", "constraints") else 120)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from armtriage import FeedbackGraph
+from armtriage import DecisionSet, FeedbackGraph, TopS
 from armtriage.policies.slate import SlatePolicy
-from twins import elimination, reveals_of
+from twins import Twin, elimination, reveals_of
 from twins.elimination import bounds
 from twins.index import kl_bounds, kl_index
-from twins.sampling import Luck, Posterior, fitted, posterior
+from twins.sampling import Luck, Posterior, beta, bits, fitted, posterior, word
 
 SLACK = 1e-9
 
@@ -146,7 +146,7 @@ class Crowd:
 
     def learn(self, number: int, rewards: dict[int, float]) -> None:
         for a, reward in rewards.items():
-            row, coin = self.rows[a], float(self.luck.uniforms(number, -1 - a, 1)[0])
+            row, coin = self.rows[a], self.luck.uniform(number, -1 - a)
             row.learned += 1
             row.gained += reward
             counted = float(coin < reward) if self.coin and reward not in (0, 1) else reward
@@ -196,30 +196,27 @@ class Crowd:
 
     def draw(self, number: int, a: int) -> float:
         row = self.rows[a]
-        return row.posterior(self.prior, self.weak).draw(float(self.luck.uniforms(number, a, 1)[0]))
+        return row.posterior(self.prior, self.weak).draw(self.luck.uniform(number, a))
 
     def differs(self, policy: SlatePolicy) -> str | None:
         """What the evidence of a policy has that the rows have not."""
-        held, tally, exposures = policy._evidence, policy.tally, policy._evidence.exposures + policy._evidence.rounds
-        divisors = policy._roster.divisors()
-        for a, row in enumerate(self.rows):
-            facts = {
-                "settled": (tally.counts[a], tally.sums[a], row.count, row.total),
-                "told": (held.counts[a], held.sums[a], row.learned, row.gained),
-                "draws": (held.wins[a], held.doubts[a], row.wins, row.told_between),
-                "lost": (held.missed[a], held.credit[a], row.missed, row.credit),
-                "open": (held.pending[a], held.unheard[a], row.pending, row.unheard),
-                "played": (tally.pulls[a], exposures[a], row.pulls, row.exposures),
-            }
-            for name, (one, two, mine, own) in facts.items():
-                if (one, two) != (mine, own):
-                    return f"{name} {one, two} instead of {mine, own} for arm {a}"
-            if abs(divisors[a] - row.divisor) > 1e-9 * row.divisor:
-                return f"divisor {divisors[a]} instead of {row.divisor} for arm {a}"
-            if self.interval is not None:
-                ends, mine = (held.lower[a], held.upper[a], held.divisors[a]), (row.lower, row.upper, row.divisor)
-                if not np.allclose(ends, mine, rtol=1e-9, atol=1e-9):
-                    return f"an interval of {ends} instead of {mine} for arm {a}"
+        held, tally, n = policy._evidence, policy.tally, len(self.rows)
+        exact = {
+            "count": tally.counts, "total": tally.sums, "learned": held.counts, "gained": held.sums,
+            "wins": held.wins, "told_between": held.doubts, "missed": held.missed, "credit": held.credit,
+            "pending": held.pending, "unheard": held.unheard, "pulls": tally.pulls,
+            "exposures": held.exposures + held.rounds,
+        }  # fmt: skip
+        close = [("divisor", policy._roster.divisors())]
+        if self.interval is not None:
+            close += [("divisor", held.divisors), ("lower", held.lower), ("upper", held.upper)]
+        for name, theirs in [*exact.items(), *close]:
+            mine = np.array([getattr(row, name) for row in self.rows])
+            allowed = 0.0 if name in exact else 1e-9 * np.maximum(1.0, mine)
+            apart = ~(np.abs(theirs[:n] - mine) <= allowed)
+            if apart.any():
+                a = int(apart.argmax())
+                return f"{name} {theirs[a]} instead of {mine[a]} for arm {a}"
         return None if policy.interval_failures == self.failures else "other failures"
 
 
@@ -230,27 +227,48 @@ class Index(Crowd):
         super().__init__(*given, **options)
         self.index = index
 
+    def value(self, number: int, a: int) -> float | None:
+        """The index of an arm that was seen."""
+        row = self.rows[a]
+        if row.learned + row.unheard == 0 and row.missed < 8:
+            return None
+        count = row.learned + row.lost_as_least + row.unheard
+        return self.index(number, row.gained / count, count, row.told_between)
+
     def choose(self, number: int, among: list[int], live: list[int]) -> list[int]:
         def rank(a: int) -> tuple[float, float, int]:
-            row = self.rows[a]
-            if row.learned + row.unheard == 0 and row.missed < 8:
-                return 0, row.pending, a
-            count = row.learned + row.lost_as_least + row.unheard
-            return 1, -self.index(number, row.gained / count, count, row.told_between), a
+            value = self.value(number, a)
+            return (0, self.rows[a].pending, a) if value is None else (1, -value, a)
 
         return sorted(among, key=rank)[: self.S]
 
+    def weights(self, number: int, size: int) -> np.ndarray:
+        """Indices for sums of up to `size`: of those without a reward, some that no sum of others reaches."""
+        values = [self.value(number, a) for a in range(len(self.rows))]
+        unit = 2 * size * (1 + max(abs(value or 0.0) for value in values))
 
-def comb_ucb1(number: int, mean: float, count: float, between: float) -> float:
-    return mean + math.sqrt(1.5 * math.log(number + 1)) / math.sqrt(count)
+        def lifted(row: Row) -> float:
+            return unit * (1 + 1 / row.pending) if row.pending else unit * 4 * size
+
+        return np.array([lifted(r) if v is None else v for v, r in zip(values, self.rows, strict=True)])
+
+
+def comb_ucb1(number: int, mean: float, count: float, between: float, exploration: float = 1.5) -> float:
+    return mean + math.sqrt(exploration * math.log(number + 1)) * (1.0 / math.sqrt(count))
 
 
 def greedy(number: int, mean: float, count: float, between: float) -> float:
     return mean
 
 
-def kl_ucb(number: int, mean: float, count: float, between: float) -> float:
-    return kl_index(mean, count, between, math.log(number + 1))
+def kl_ucb(number: int, mean: float, count: float, between: float, log_log: float = 0.0) -> float:
+    bonus = math.log(number + 1)
+    bonus = max(0.0, bonus + log_log * math.log(bonus)) if number >= 1 else 0.0
+    return kl_index(mean, count, between, bonus)
+
+
+def of_width(width: float, number: int, mean: float, count: float, between: float) -> float:
+    return mean + width * (1.0 / math.sqrt(count))
 
 
 class Thompson(Crowd):
@@ -258,6 +276,15 @@ class Thompson(Crowd):
 
     def choose(self, number: int, among: list[int], live: list[int]) -> list[int]:
         return self.best(among, lambda a: self.draw(number, a), self.S)
+
+    def weights(self, number: int, size: int) -> np.ndarray:
+        return np.array([self.draw(number, a) for a in range(len(self.rows))])
+
+    def draws(self, number: int, size: int) -> np.ndarray:
+        """Draw by two Gamma numbers for each arm, as over a decision set."""
+        laws = [row.posterior(self.prior, self.weak) for row in self.rows]
+        starts = bits(np.uint64(word(int(self.luck.start), number)), np.arange(len(laws)))
+        return np.array([one.least + (1 - one.least) * beta(s, one) for s, one in zip(starts, laws, strict=True)])
 
 
 class Random(Crowd):
@@ -274,7 +301,7 @@ class Random(Crowd):
                 order[i], order[j] = order[j], order[i]
             self.order = tuple(order)
             return order[: self.S]
-        return self.best(among, lambda a: float(self.luck.uniforms(number, a, 1)[0]), self.S)
+        return self.best(among, lambda a: self.luck.uniform(number, a), self.S)
 
 
 class Sorted(Crowd):
@@ -604,7 +631,7 @@ class Guarded(Sorted):
                 share = min(1.0, max(0.1, 3 * k / min(len(open_arms), cover)))
         drawn = dict[int, float]()
         for a in set(open_arms) - looked:
-            u = float(self.luck.uniforms(number, a, 1)[0])
+            u = self.luck.uniform(number, a)
             if u > 1 - share:
                 drawn[a] = self.rows[a].posterior(self.prior, self.weak).draw((u - (1 - share)) / share)
         for a in incumbents:
@@ -794,3 +821,49 @@ class GuardedPolicy(Guarded):
     def teach(self, number: int, rewards: dict[int, float]) -> None:
         self.proposer.teach(number, rewards)
         super().teach(number, rewards)
+
+
+class AllArms(Twin):
+    """A twin of any requests that is asked with all arms always."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner, self.shown = inner, dict[int, list[int]]()
+        self.everybody = list(range(len(inner.rows)))
+
+    def select(self, t: int) -> list[int]:
+        arms: list[int] = self.inner.ask(t, self.everybody, self.everybody)
+        self.play(t, arms)
+        return arms
+
+    def play(self, t: int, arms: list[int]) -> None:
+        self.shown[t] = self.inner.shown(arms, self.everybody, self.everybody)
+        self.inner.count(self.everybody, arms, self.shown[t])
+
+    def update(self, t: int, rewards: dict[int, float]) -> None:
+        self.inner.close(t, rewards, set(), [a for a in self.shown.pop(t) if a not in rewards])
+
+    def differs(self, policy: Any) -> str | None:
+        found: str | None = self.inner.differs(policy)
+        return found
+
+
+class OverSet(AllArms):
+    """Plays the decision of a set whose weights, those of another twin, have the largest sum, by trying all."""
+
+    def __init__(self, decisions: DecisionSet, inner: Index | Thompson) -> None:
+        super().__init__(inner)
+        self.family, self.size = [one.tolist() for one in decisions], decisions.size
+        # All slates are chosen without their set's oracle, by draws that need not all be made.
+        self.weights = inner.weights if isinstance(decisions, TopS) else getattr(inner, "draws", inner.weights)
+
+    def judge(self, t: int, arms: list[int]) -> str | None:
+        weights = self.weights(t, self.size)
+        self.play(t, arms)
+        if arms not in self.family:
+            return f"{arms} is no decision of the set"
+        # Sums may be added in another order, so that rounding chooses between decisions of the same weight.
+        missing = max(float(weights[one].sum()) for one in self.family) - float(weights[arms].sum())
+        return None if missing < 1e-12 * np.abs(weights).max() else f"{arms} is {missing} below the best"
+
+    def differs(self, policy: Any) -> str | None:
+        return None

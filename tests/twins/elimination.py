@@ -166,7 +166,7 @@ class Elimination(Twin):
         if self.tie_break == "upper":
             return self.upper[arm]
         if self.tie_break == "random":
-            return float(self.luck.uniforms(self.layer_round, arm, 1)[0])
+            return self.luck.uniform(self.layer_round, arm)
         return 0.0
 
     def select(self, t: int) -> list[int]:

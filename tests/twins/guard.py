@@ -5,33 +5,27 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-
 from armtriage import FeedbackGraph
-from twins import Twin, sets_differ
-from twins.eligible import Guarded, GuardedByIndex
+from twins import sets_differ
+from twins.eligible import AllArms, Guarded, GuardedByIndex
 
 
-class GuardedThompson(Twin):
+class GuardedThompson(AllArms):
     """Proposes by draws, shares looks, and admits what the account allows."""
 
     kind: type[Guarded] = Guarded
 
     def __init__(self, graph: FeedbackGraph, budget: int, *, prior: Any = "learned", **options: Any) -> None:
-        self.guard, self.shown = self.kind(graph, budget, prior=prior, **options), dict[int, list[int]]()
-        self.everybody = list(range(graph.n_arms))
+        super().__init__(self.kind(graph, budget, prior=prior, **options))
 
-    def select(self, t: int) -> list[int]:
-        guard, everybody = self.guard, self.everybody
-        arms = guard.ask(t, everybody, everybody)
-        self.shown[t] = guard.shown(arms, everybody, everybody)
-        guard.count(everybody, arms, self.shown[t])
-        return arms
-
-    def update(self, t: int, rewards: dict[int, float]) -> None:
-        self.guard.close(t, rewards, set(), [a for a in self.shown.pop(t) if a not in rewards])
+    @property
+    def guard(self) -> Guarded:
+        guard: Guarded = self.inner
+        return guard
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("inner", "guard"):
+            raise AttributeError(name)
         found = {"forced": self.guard.forced, "second": self.guard.second, "failures": self.guard.failures}
         found |= {"confirmed": self.guard.view[0], "eliminated": [one for one in self.log if not one[2]]}
         looks = self.guard.looks
@@ -55,7 +49,7 @@ class GuardedThompson(Twin):
         spent, allowed, forced, factor, shared = policy.account
         if (policy.interval_failures, forced, factor) != (guard.failures, guard.forced, guard.factor):
             return f"{policy.interval_failures} failures, {forced} forced rounds, not {guard.failures, guard.forced}"
-        if not np.allclose([spent, allowed], [guard.spent, guard.allowed], rtol=1e-9):
+        if max(abs(spent - guard.spent), abs(allowed - guard.allowed)) > 1e-9 * max(1.0, guard.spent, guard.allowed):
             return f"an account of {spent, allowed} instead of {guard.spent, guard.allowed}"
         if guard.looks is not None and shared != guard.looks.shared:
             return f"{shared} shared looks instead of {guard.looks.shared}"

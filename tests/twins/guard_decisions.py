@@ -16,7 +16,7 @@ from armtriage import DecisionSet, FeedbackGraph
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.normal import normal
 from twins import Twin, reveals_of
-from twins.sampling import Luck, Posterior, bits, posterior
+from twins.sampling import Luck, Posterior, posterior, word
 
 Arms = tuple[int, ...]
 SLACK = 1 + 1e-9
@@ -199,7 +199,7 @@ class GuardedDecisions(Twin):
                     values = self.set.maximise_each_including(self.means(), exclude=asleep)
                     self.g = [self.q(self.M) - v for v in values]
             return self.M
-        row = bits(self.luck.start, np.array([t]))[0]
+        row = np.uint64(word(int(self.luck.start), t))
         z0 = abs(normal(row, self.K))
         theta = []
         for a in range(self.K):

@@ -1,4 +1,4 @@
-"""What is promised of elimination over decision sets holds for its twins, played by themselves."""
+"""`ConstrainedElimination` decides as its slow twins do, and what is promised of it holds for the twins themselves."""
 
 from __future__ import annotations
 
@@ -11,9 +11,72 @@ import pytest
 
 from armtriage import Explicit, FeedbackGraph
 from twins import independence
-from twins.cases import set_problem
+from twins.cases import LISTED, set_problem
 from twins.constrained import Arms, Listed, Oracle, smallest_cover
 from twins.elimination import width
+from twins.facts import assert_as_twin, assert_as_twin_when_late, played, share, split
+
+GROUP = "twins over sets"
+exercised = pytest.mark.xdist_group(GROUP)
+
+ORACLE = [f"oracle/{i}" for i in range(1200)]
+EXCHANGE = [f"exchange/{i}" for i in range(16)]
+WIDE = [f"wide/{i}" for i in range(44, 150)]
+LISTS = {kind: [f"listed/{kind[0]}/{kind[1]}/{i}" for i in range(300)] for kind in LISTED}
+LISTED_CASES = [name for names in LISTS.values() for name in names]
+ALL = [*ORACLE, *EXCHANGE, *WIDE, *LISTED_CASES]
+LATE = ORACLE[:80:2] + EXCHANGE[::2] + WIDE[::2] + [name for names in LISTS.values() for name in names[:24:2]]
+LATE += [*ORACLE[80:], *LISTED_CASES]
+SMALL = {"exchange/0", "wide/44", *ORACLE[:8], *(names[i] for names in LISTS.values() for i in range(4))}
+
+
+USUAL, MORE = split(ALL, first=8, also={*ORACLE[:16]}, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split(dict.fromkeys(LATE), first=6, group=GROUP)
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_policy_plays_as_its_twin(name: str) -> None:
+    assert_as_twin(name)
+
+
+@pytest.mark.parametrize("name", USUAL_LATE)
+def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
+    assert_as_twin_when_late(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE)
+def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
+    assert_as_twin(name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MORE_LATE)
+def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
+    assert_as_twin_when_late(name)
+
+
+# The cases do exercise what they should, which is asked of those that `make test` plays.
+@exercised
+def test_an_exchange_makes_intervals_contradict_each_other() -> None:
+    assert any(played(name).twin.failures for name in EXCHANGE)
+
+
+@exercised
+def test_oracle_runs_confirm_eliminate_and_commit() -> None:
+    some = ORACLE[:16]
+    assert share(some, lambda one: one.twin.confirmed, played) >= 1 / 3
+    assert share(some, lambda one: one.twin.eliminated, played) >= 1 / 2
+    assert share(some, lambda one: not one.twin.undecided, played) >= 1 / 4
+    assert share(some, lambda one: one.twin.counted, played) >= 0.8
+
+
+@exercised
+@pytest.mark.parametrize("kind", LISTED, ids="/".join)
+def test_a_third_of_the_listed_runs_eliminate_a_decision_and_have_covers_of_several(kind: tuple[str, str]) -> None:
+    some = LISTS[kind][:8]
+    assert share(some, lambda one: len(one.twin.active) < len(one.twin.family), played) >= 1 / 3
+    assert share(some, lambda one: max(one.twin.cover_sizes, default=0) > 1, played) >= 1 / 3
 
 
 def test_smallest_cover_is_that_of_trying_all() -> None:

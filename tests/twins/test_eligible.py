@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import MappingProxyType
@@ -290,27 +286,3 @@ def test_the_cases_have_everything_in_them() -> None:
 def test_policy_decides_as_its_twin_for_longer(name: str) -> None:
     for seed, graph in enumerate([*GRAPHS, *GRAPHS], 2):
         assert Wanderer(name, graph, seed < 6, seed).go(500) is None
-
-
-def short_decisions() -> dict[str, list[list[int]]]:
-    """The decisions of all of them in a few rounds."""
-    found = {}
-    for i, name in enumerate(PAIRS):
-        wanderer = Wanderer(name, list(GRAPHS)[i % 4], bool(i % 2), 3)
-        assert wanderer.go(60) is None, name
-        found[name] = wanderer.decisions
-    return found
-
-
-def test_decisions_do_not_depend_on_compilation() -> None:
-    code = "import json; from twins.test_eligible_twins import short_decisions; print(json.dumps(short_decisions()))"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    plain, compiled = json.loads(done.stdout), short_decisions()
-    assert {name for name in compiled if plain[name] != compiled[name]} == set()
