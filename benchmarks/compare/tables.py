@@ -5,7 +5,8 @@ class has a theta of its own. All numbers are z-scores clipped at 4, with an int
 loss of a run is what the offline least-squares classifier of all rows would have earned more.
 
 The tables of `CHOOSING` served to choose how `GuardedLinear` proposes; those of `JUDGING` were named before any policy
-had played them, and were played once, when the choice was made.
+had played them, and were played once, when the choice was made. Where the best peer is as good as the offline
+classifier, within three standard errors, a ratio of losses says nothing and is left out; one of wrong answers never is.
 """
 
 from __future__ import annotations
@@ -105,13 +106,13 @@ JUDGING: dict[str, Callable[[], World]] = {
 
 
 class Ours:
-    """`GuardedLinear` with its defaults and the largest norm of the rows for a bound."""
+    """`GuardedLinear` with its defaults, and the norm that clipped numbers cannot exceed for a bound."""
 
-    def __init__(self, model: str, world: World, seed: int) -> None:
-        self.world, n_arms = world, world.rates.shape[1]
-        bound = float(np.linalg.norm(world.visitors, axis=1).max()) * (1.0 + 1e-12)
-        size = {"n_arms": n_arms, "dimension": world.visitors.shape[1], "budget": world.budget}
-        self.policy = GuardedLinear(**size, model=model, context_bound=bound, reward_range=(0, 1), seed=seed)
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, d = world, world.visitors.shape[1]
+        size = {"n_arms": world.rates.shape[1], "dimension": d, "budget": world.budget}
+        bound = math.sqrt(1.0 + (d - 1) * _CLIP**2) * (1.0 + 1e-12)
+        self.policy = GuardedLinear(**size, model="disjoint", context_bound=bound, reward_range=(0, 1), seed=seed)
 
     def choose(self, case: int) -> Sequence[int]:
         self.decision = self.policy.ask(np.tile(self.world.visitors[case], (self.policy.n_arms, 1)))
@@ -156,11 +157,7 @@ PEERS: dict[str, Callable[[World, int], Player]] = {
     "LinTS(0.25)": partial(Disjoint, 0.25, True),
     "Vowpal Wabbit, SquareCB": VowpalWabbit,
 }
-PLAYERS: dict[str, Callable[[World, int], Player]] = {
-    OURS: partial(Ours, "disjoint"),
-    '`GuardedLinear(model="hybrid")`': partial(Ours, "hybrid"),
-    **PEERS,
-}
+PLAYERS: dict[str, Callable[[World, int], Player]] = {OURS: Ours, **PEERS}
 
 
 def oracle(world: World) -> float:
@@ -171,42 +168,43 @@ def oracle(world: World) -> float:
 
 
 def measure(world: World, runs: int, rounds: int) -> dict[str, Any]:
-    """Return the loss of each player in each run, or why it did not play."""
+    """Return the loss of each player, with its standard error, and its wrong answers; or why it did not play."""
     best, found = oracle(world), dict[str, Any]()
     for name, make in PLAYERS.items():
         try:
-            earned = [play(make(world, run), world, order_of(world, run, rounds), run) for run in range(runs)]
+            each = [play(make(world, run), world, order_of(world, run, rounds), run) for run in range(runs)]
         except Skipped as reason:
             found[name] = {"skipped": str(reason)}
             continue
-        lost = rounds * (best - np.array(earned))
-        found[name] = {"loss": float(lost.mean()), "error": _error(lost), "runs": lost.tolist()}
+        earned = np.array(each)
+        error = float(rounds * earned.std(ddof=1) / math.sqrt(runs)) if runs > 1 else math.nan
+        loss, wrong = (float(rounds * (most - earned.mean())) for most in (best, 1.0))
+        found[name] = {"loss": loss, "error": error, "wrong": wrong, "earned": each}
     return found
 
 
-def _error(lost: Array) -> float:
-    return float(lost.std(ddof=1) / math.sqrt(lost.size)) if lost.size > 1 else math.nan
-
-
-def ratios(players: dict[str, Any]) -> dict[str, float]:
-    """Return the loss of each of our policies over the least of any peer's."""
-    best = min(players[name]["loss"] for name in PEERS if "loss" in players[name])
-    return {name: players[name]["loss"] / best for name in PLAYERS if name not in PEERS}
+def ratio(players: dict[str, Any], of: str) -> float:
+    """Return what our policy lost over the least of any peer; NaN where that may be nothing."""
+    best = min((players[name] for name in PEERS if of in players[name]), key=lambda one: one[of])
+    return players[OURS][of] / best[of] if of == "wrong" or best[of] > 3.0 * best["error"] else math.nan
 
 
 def show(results: dict[str, Any]) -> None:
-    """Print the losses, the worst of our ratios first, and their geometric mean."""
-    names = sorted(results, key=lambda name: -ratios(results[name]["players"])[OURS])
-    print(f"| loss | {' | '.join(PLAYERS)} | of the best |\n|---|{'---|' * (len(PLAYERS) + 1)}")
+    """Print the losses, our worst table first, and the geometric mean of the ratios."""
+    names = sorted(results, key=lambda name: -ratio(results[name]["players"], "wrong"))
+    heads = ["loss", *PLAYERS, "loss, of the best peer's", "wrong answers, of the best peer's"]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name in names:
         players = results[name]["players"]
         cells = [f"{one['loss']:.1f} ±{one['error']:.1f}" if "loss" in one else "-" for one in players.values()]
-        print(f"| {name} | {' | '.join(cells)} | {ratios(players)[OURS]:.2f} |")
-    for player in PLAYERS:
-        if player not in PEERS and names:
-            each = [ratios(results[name]["players"])[player] for name in names]
-            mean = math.exp(float(np.mean(np.log(each)))) if min(each) > 0.0 else math.nan
-            print(f"{player}, loss over that of the best peer: geometric mean {mean:.2f}, worst {max(each):.2f}")
+        cells += [f"{ratio(players, of):.2f}" for of in ("loss", "wrong")]
+        print(f"| {name} | {' | '.join(cells)} |")
+    for of in ("loss", "wrong"):
+        each = np.array([ratio(results[name]["players"], of) for name in names])
+        each = each[np.isfinite(each)]
+        if each.size and each.min() > 0.0:
+            mean = math.exp(float(np.log(each).mean()))
+            print(f"{of}, of the best peer's: geometric mean {mean:.2f}, worst {each.max():.2f}, {each.size} tables")
     for player, one in results[names[0]]["players"].items() if names else ():
         if "skipped" in one:
             print(f"{player}: skipped, {one['skipped']}")
