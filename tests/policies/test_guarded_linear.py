@@ -297,6 +297,26 @@ def test_units_change_nothing() -> None:
     check_policy(GuardedLinear, factor=0.05, delta=0.3, norm_bound=2.0)
 
 
+def decisions(scale: float, model: str, **options: Any) -> list[list[int]]:
+    """What is played where contexts are so much shorter, and the world takes no notice of that."""
+    env, d = random_slates("sparse", 8, 6, seed=3), 6
+    policy = GuardedLinear(8, d, 2, reward_range=(0, 1), model=model, certificate=False, seed=7, **options)
+    played = []
+    for t in range(150):
+        decision = policy.ask(scale * env.contexts(t))
+        policy.tell(decision, env.rewards(t, decision.arms))
+        played.append(decision.arms.tolist())
+    return played
+
+
+@pytest.mark.parametrize("model", ["shared", "disjoint", "hybrid"])
+def test_proposals_do_not_go_by_the_bound_on_theta_nor_by_the_length_of_contexts(model: str) -> None:
+    wanted = decisions(1.0, model)
+    assert decisions(1.0, model, norm_bound=0.02) == wanted
+    assert decisions(1.0, model, norm_bound=50.0) == wanted
+    assert decisions(1 / 32, model) == wanted
+
+
 @pytest.mark.parametrize(
     ("option", "value", "says"),
     [

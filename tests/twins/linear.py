@@ -10,7 +10,7 @@ what somebody else `played`: where the values of two arms are `TIE` or less apar
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -462,14 +462,43 @@ class GuardedTwin(LinearTwin):
             self.fit(self.proposer.r.size)
 
     def fit(self, n: int) -> None:
-        """One step of expectation and maximisation for the noise and the prior's variance."""
-        self.next_fit = max(n + 1, math.ceil(115 * n / 100))
-        theta, trace = self.proposer.theta(), float(np.trace(np.linalg.inv(self.proposer.gram())))
-        residual = float(np.sum((self.proposer.r - self.proposer.x @ theta) ** 2))
-        free = max(n - (self.d - self.proposer.ridge * trace), 0.0)
-        variance = min(self.sigma**2, (residual + 4 * self.sigma**2) / (free + 4))
-        spread = min(max((float(theta @ theta) + variance * trace) / self.d, 1e-8), self.norm_bound**2)
-        self.noise, self.proposer.ridge = math.sqrt(variance), max(variance / spread, 1e-8)
+        """A step of the ridge to where the rewards are more likely; the first time from a mean of half the range."""
+        first, self.next_fit = self.next_fit == 1, max(n + 1, math.ceil(115 * n / 100))
+        x, r = self.proposer.x, self.proposer.r
+        length = max(float((x**2).sum()) / n, 1e-8)
+        if first:
+            self.proposer.ridge = self.expected_ridge(self.sigma**2, length)
+        now = self.proposer.ridge
+        self.proposer.ridge = self.likeliest(
+            now, lambda ridge: self.surprise(x, r, np.full(self.d, ridge), length, ridge)
+        )
+        self.noise = math.sqrt(self.variance(x, r, np.full(self.d, self.proposer.ridge)))
+
+    def expected_ridge(self, variance: float, length: float) -> float:
+        return max(variance * length / ((self.high - self.low) / 2) ** 2, 1e-8)
+
+    def likeliest(self, now: float, surprise: Callable[[float], float]) -> float:
+        """Three times as large if that is better, a third if that is better, or as it is."""
+        more, less = 3 * now, max(now / 3, 1e-8)
+        if surprise(more) < surprise(now):
+            return more
+        return less if surprise(less) < surprise(now) else now
+
+    def penalised(self, x: np.ndarray, r: np.ndarray, ridges: np.ndarray) -> float:
+        """The least of squared residuals plus the penalty, and four rewards with the declared noise."""
+        theta = np.linalg.solve(np.diag(ridges) + x.T @ x, x.T @ r)
+        return float(np.sum((r - x @ theta) ** 2) + theta @ (ridges * theta)) + 4 * self.sigma**2
+
+    def variance(self, x: np.ndarray, r: np.ndarray, ridges: np.ndarray) -> float:
+        return min(self.sigma**2, self.penalised(x, r, ridges) / (r.size + 4))
+
+    def surprise(self, x: np.ndarray, r: np.ndarray, ridges: np.ndarray, length: float, *own: float) -> float:
+        """-2 ln of the likelihood of normal rewards and of the ridges, which are log-normal around what is expected."""
+        variance = self.variance(x, r, ridges)
+        grown = np.linalg.slogdet(np.diag(ridges) + x.T @ x)[1] - float(np.log(ridges).sum())
+        fit = (r.size + 4) * math.log(variance) + self.penalised(x, r, ridges) / variance
+        expected = math.log(variance * length / ((self.high - self.low) / 2) ** 2)
+        return float(grown) + fit + sum(((expected - math.log(ridge)) / 2) ** 2 for ridge in own)
 
     def fitted(self, policy: Any) -> tuple[list[float], list[float]]:
         fit = policy._state.fit
@@ -491,7 +520,7 @@ class ByArmTwin(GuardedTwin):
         super().__init__(dimension, budget, **about)
         self.n_arms, self.shared = n_arms, dimension if hybrid else 0
         self.models = {a: Ridge(dimension, self.fixed.ridge) for a in range(n_arms)}
-        self.ridges: tuple[float, ...] = self.fixed.ridge, self.fixed.ridge
+        self.ridges = self.fixed.ridge, self.fixed.ridge
         self.x, self.r = np.zeros((0, self.shared + n_arms * dimension)), np.zeros(0)
 
     def lift(self, arm: int, x: np.ndarray) -> np.ndarray:
@@ -502,8 +531,7 @@ class ByArmTwin(GuardedTwin):
         return lifted
 
     def inverse(self) -> np.ndarray:
-        ridges = np.repeat(self.ridges, [self.shared, self.n_arms * self.d])
-        return np.linalg.inv(np.diag(ridges) + self.x.T @ self.x)
+        return np.linalg.inv(np.diag(self.each(*self.ridges)) + self.x.T @ self.x)
 
     def beliefs(self, x: np.ndarray) -> tuple[Numbers, Numbers]:
         inverse = self.inverse()
@@ -534,21 +562,24 @@ class ByArmTwin(GuardedTwin):
             self.fit(self.r.size)
 
     def fit(self, n: int) -> None:
-        self.next_fit = max(n + 1, math.ceil(115 * n / 100))
-        inverse = self.inverse()
-        theta = inverse @ self.x.T @ self.r
-        residual = float(np.sum((self.r - self.x @ theta) ** 2))
-        free = max(n - float(np.trace(inverse @ self.x.T @ self.x)), 0.0)
-        variance = min(self.sigma**2, (residual + 4 * self.sigma**2) / (free + 4))
-        seen = np.repeat([model.r.size > 0 for model in self.models.values()], self.d)
-        own = np.concatenate([np.zeros(self.shared, bool), seen])
-        self.ridges = tuple(self.ridge_of(part, theta, inverse, variance) for part in (np.arange(self.shared), own))
-        self.noise = math.sqrt(variance)
+        first, self.next_fit = self.next_fit == 1, max(n + 1, math.ceil(115 * n / 100))
+        length = max(float(sum((model.x**2).sum() for model in self.models.values())) / n, 1e-8)
+        if first:
+            self.ridges = (self.expected_ridge(self.sigma**2, length),) * 2
+        shared, own = self.ridges
+        own = self.likeliest(own, lambda ridge: self.surprise_of(shared, ridge, length))
+        if self.shared:
+            shared = self.likeliest(shared, lambda ridge: self.surprise_of(ridge, own, length))
+        self.ridges = shared, own
+        self.noise = math.sqrt(self.variance(self.x, self.r, self.each(*self.ridges)))
 
-    def ridge_of(self, part: np.ndarray, theta: np.ndarray, inverse: np.ndarray, variance: float) -> float:
-        lengths = theta[part] ** 2 + variance * np.diag(inverse)[part]
-        spread = min(max(float(lengths.mean()) if lengths.size else 0.0, 1e-8), self.norm_bound**2)
-        return max(variance / spread, 1e-8)
+    def surprise_of(self, shared: float, own: float, length: float) -> float:
+        ridges = (shared, own) if self.shared else (own,)
+        return self.surprise(self.x, self.r, self.each(shared, own), length, *ridges)
+
+    def each(self, shared: float, own: float) -> np.ndarray:
+        """The ridge of each coordinate."""
+        return np.repeat((shared, own), [self.shared, self.n_arms * self.d])
 
     def fitted(self, policy: Any) -> tuple[list[float], list[float]]:
         own = policy._state.fit

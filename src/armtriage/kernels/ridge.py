@@ -27,6 +27,7 @@ __all__ = [
     "image",
     "invert",
     "is_news",
+    "log_det",
     "lower_forms",
     "new_ridge",
     "refit",
@@ -209,6 +210,15 @@ def factorise(upper: NDArray[np.float64], prior: float) -> None:
 
 
 @kernel
+def log_det(upper: NDArray[np.float64], prior: float) -> float:
+    """Return ln of the determinant of a matrix with Cholesky factor `upper`, in units of its ridge `prior`."""
+    total = 0.0
+    for k in range(upper.shape[0]):
+        total += 2.0 * math.log(upper[k, k]) - math.log(prior)
+    return max(total, 0.0)
+
+
+@kernel
 def factor(ridge: Ridge, model: int, prior: float) -> None:
     """Put the upper Cholesky factor of a model's Gram matrix into `scratch`."""
     gather(ridge, model)
@@ -242,10 +252,7 @@ def invert(upper: NDArray[np.float64], vector: NDArray[np.float64], inverse: NDA
 def refresh(ridge: Ridge, model: int, prior: float) -> None:
     """Compute the inverse of a model and its determinant from the Gram matrix."""
     factor(ridge, model, prior)
-    log_det = 0.0
-    for k in range(ridge.vector.size):
-        log_det += 2.0 * math.log(ridge.scratch[k, k]) - math.log(prior)
-    ridge.log_det[model] = max(log_det, 0.0)
+    ridge.log_det[model] = log_det(ridge.scratch, prior)
     invert(ridge.scratch, ridge.vector, ridge.inverse[model])
 
 

