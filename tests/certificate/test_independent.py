@@ -71,8 +71,8 @@ def test_the_knapsack_finds_the_most_that_a_budget_of_nats_allows() -> None:
         tally = Tally(pulls, pulls, pulls * rng.random(4), np.zeros(4))
         rounds, kept, upper = 80, pulls * 0.1, rng.random(4) * 0.5 + 0.5
         found = lost_together(tally, rounds, upper, 2, kept, 0.5)
-        share, cells = 0.5, int((np.log(2.0) + 2 * np.log(2.0)) / 0.05)
-        bases = np.maximum(np.log(np.expm1(0.05 * np.arange(1, cells + 2)) * (1 - share) / share), 0.0)
+        share, cells = 0.5, int((np.log(2.0) + 2 * np.log(2.0)) / 0.1)
+        bases = np.maximum(np.log(np.expm1(0.1 * np.arange(1, cells + 2)) * (1 - share) / share), 0.0)
         chances = np.exp(-bases)
         ends = np.array(
             [

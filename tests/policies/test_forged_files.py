@@ -162,7 +162,7 @@ def test_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
 
 
 CHANGED = [*("ThompsonSampling", "UniformRandom", "CombUCB1", "KLUCB", "tight", "tight-bernstein")]
-CHANGED += ["GuardedThompson", "GuardedThompson-shadow", "Guard", "Guard-shadow"]
+CHANGED += ["GuardedThompson", "GuardedThompson-shadow", "GuardedThompson-certify", "Guard", "Guard-shadow"]
 
 
 @pytest.mark.parametrize("name", CHANGED)

@@ -13,6 +13,7 @@ import pytest
 from armtriage import (
     C2UCB,
     CombUCB1,
+    Explicit,
     FeedbackGraph,
     Greedy,
     Guard,
@@ -74,7 +75,7 @@ def hostile(name: str, graph: FeedbackGraph, means: np.ndarray) -> Policy | Call
 
 
 @pytest.mark.parametrize("rounds", [400, pytest.param(1000, marks=pytest.mark.long)])
-@pytest.mark.parametrize("mode", ["time", "shadow"])
+@pytest.mark.parametrize("mode", ["time", "shadow", "certify"])
 @pytest.mark.parametrize("name", ["saboteur", "greedy", "random", "carousel"])
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_regret_is_within_the_budget_whatever_is_proposed(graph: str, name: str, mode: str, rounds: int) -> None:
@@ -116,6 +117,48 @@ def test_late_rewards_add_no_more_than_a_slate_for_each_round_that_they_are_late
     assert done.policy.account.forced_rounds > 0
     assert np.all(done.allowed <= factor * bound)
     assert np.all(done.forced <= slots * late + bound)
+
+
+@pytest.mark.parametrize(
+    "graph", [FeedbackGraph.semi_bandit(40), FeedbackGraph.cliques([5] * 8)], ids=["plain", "cliques"]
+)
+def test_looks_make_the_certificate_tighter_for_their_price(graph: FeedbackGraph) -> None:
+    """By fixed seeds: the certificates of four runs together, and what looks lost by the means of their time."""
+    env, found = StochasticEnvironment(np.linspace(0.3, 0.7, 40), graph, seed=5), dict[str, float]()
+    for mode in ("time", "certify"):
+        found[mode] = 0.0
+        for seed in range(4):
+            policy = GuardedThompson(graph, 4, mode=mode, seed=seed)
+            for t in range(1500):
+                decision = policy.ask()
+                policy.tell(decision, env.rewards(t, decision.revealed, seed))
+            found[mode] += policy.certificate(independent=True).regret_bound
+            book = policy._book()
+            assert (book.inspected > 20) == (mode == "certify")
+            assert book.inspected_loss <= 0.5 * book.estimated * 1.2  # means have changed since the looks
+            assert policy.account.spent <= policy.account.allowed
+    assert found["certify"] < 0.9 * found["time"]
+
+
+def test_a_price_is_refused_where_nothing_is_looked_at() -> None:
+    with pytest.raises(ValueError, match='price must be None unless mode is "certify", got 20'):
+        GuardedThompson(5, 2, price=20)
+    with pytest.raises(ValueError, match="price must be a finite number from 0, got -1"):
+        GuardedThompson(5, 2, mode="certify", price=-1)
+    with pytest.raises(ValueError, match=r'mode must be "time" or "shadow" over Explicit.*, got "certify"'):
+        GuardedThompson(3, decisions=Explicit([[0], [1, 2]]), mode="certify")
+
+
+def test_a_price_of_nothing_buys_no_look() -> None:
+    env = StochasticEnvironment(np.linspace(0.3, 0.7, 12), 12, seed=5)
+    free, paid = (
+        GuardedThompson(12, 3, seed=7, prior="uniform", **mode) for mode in ({}, {"mode": "certify", "price": 0})
+    )
+    for t in range(200):
+        mine, theirs = free.ask(), paid.ask()
+        assert mine.arms.tolist() == theirs.arms.tolist()
+        for policy in (free, paid):
+            policy.tell(t, dict(zip(mine.revealed.tolist(), env.rewards(t, mine.revealed).tolist(), strict=True)))
 
 
 def test_good_proposer_is_left_alone() -> None:

@@ -254,7 +254,7 @@ def guard_case(number: int, rounds: int = 300) -> Case:
     env, budget = hub_problem(number) if number % 10 == 2 else graph_problem(7000 + number, tame=True)
     options: dict[str, Any] = {
         "delta": (0.9, 0.5, 0.01)[number % 3],
-        "mode": ("time", "shadow")[number // 2 % 2],
+        "mode": ("time", "shadow", "certify")[number // 2 % 3],
         "factor": (1.0, 0.05, 0.0, 0.3)[number // 3 % 4],
         "free_look": number % 5 != 4,
         "reveal": number % 7 != 6,
@@ -269,7 +269,7 @@ def guarded_index_case(number: int, rounds: int = 300) -> Case:
     env, budget = hub_problem(number) if number % 10 == 2 else graph_problem(7500 + number, tame=True)
     options: dict[str, Any] = {
         "delta": (0.9, 0.5, 0.01)[number % 3],
-        "mode": ("time", "shadow")[number // 2 % 2],
+        "mode": ("time", "shadow", "certify")[number // 2 % 3],
         "factor": (1.0, 0.05, 0.0, 0.3)[number // 3 % 4],
         "prior": ("learned", "uniform", "learned", (1.5, 6.0))[number // 2 % 4],
         "fractional": FRACTIONAL[number % 6 == 5],

@@ -437,9 +437,13 @@ class Guarded(Sorted):
         free_look: bool = True,
         reveal: bool = True,
         proposer: Crowd | Callable[..., Any] | None = None,
+        price: float | None = None,
         **options: Any,
     ) -> None:
         super().__init__(*given, **options)
+        self.look_share = 0.01 * (100.0 if price is None else price) if mode == "certify" else 0.0
+        self.inspected = self.bar_due = 0
+        self.estimated = self.inspected_loss = self.bar = 0.0
         self.mode, self.factor, self.free_look, self.proposer = mode, factor, free_look, proposer
         self.learns_at_once = proposer.learns_at_once if isinstance(proposer, Crowd) else proposer is None
         self.gap, self.spent, self.allowed, self.total, self.forced_cost = 1.0, 0.0, 0.0, 0.0, 0.0
@@ -626,7 +630,7 @@ class Guarded(Sorted):
         if self.free_look:
             incumbents = self.best(open_arms, lambda a: values[a], k)
             looked = looked.union(*(self.reveals[a] for a in confirmed + incumbents))
-            if self.learned:
+            if self.learned and not self.look_share:
                 cover = self.cover if self.of_all else self.cover_among
                 share = min(1.0, max(0.1, 3 * k / min(len(open_arms), cover)))
         drawn = dict[int, float]()
@@ -669,13 +673,58 @@ class Guarded(Sorted):
             return self.book(number, among, confirmed + open_arms, 0.0)
         self.pay(number, self.S, confirmed, open_arms)
         arms = self.propose(number, confirmed, open_arms) if self.proposer is None else wanted
-        return self.admit(number, among, arms, confirmed, open_arms)
+        if not self.look_share:
+            return self.admit(number, among, arms, confirmed, open_arms)
+        bar = self.find_bar(number, confirmed + open_arms)
+        look, arms = self.look(among, arms, bar)
+        played = self.admit(number, among, arms, confirmed, open_arms)
+        if look is not None and self.kept:
+            self.inspected_loss += max(0.0, bar - self.plain_mean(look))
+            self.inspected += 1
+        for a in played:
+            self.estimated += max(0.0, bar - self.plain_mean(a))
+        return played
+
+    def plain_mean(self, a: int) -> float:
+        return (self.rows[a].gained + 0.5) / (self.rows[a].learned + 1)
+
+    def find_bar(self, number: int, candidates: list[int]) -> float:
+        """The S-th best mean; among all arms it may be old, and what they lost by it is estimated again."""
+        if self.of_all and number < self.bar_due:
+            return self.bar
+        bar = sorted((self.plain_mean(a) for a in candidates), reverse=True)[self.S - 1]
+        if self.of_all:
+            self.bar, self.bar_due = bar, number + 1 + len(self.rows) // (16 * self.S)
+            if self.wholes + len(self.patterns) <= 1:
+                self.estimated = 0.0
+                for a, row in enumerate(self.rows):
+                    self.estimated += row.pulls * max(0.0, bar - self.plain_mean(a))
+        return bar
+
+    def look(self, among: list[int], arms: list[int], bar: float) -> tuple[int | None, list[int]]:
+        """A look at what is most open, by the cheapest arm that shows it, instead of the least that is not behind."""
+        shown = set().union(*(self.reveals[a] for a in arms))
+        behind = [a for a in self.best(among, self.seen_upper, 2 * self.S) if self.plain_mean(a) < bar]
+        excess = {a: (m := self.plain_mean(a)) + 0.8 * (self.seen_upper(a) - m) - bar for a in behind if a not in shown}
+        ahead = [a for a in arms if self.plain_mean(a) >= bar]
+        if not ahead or max(excess.values(), default=0.0) <= 0.0:
+            return None, arms
+        target = max(excess, key=lambda a: excess[a])
+        look = self.best([a for a in among if target in self.reveals[a]], self.plain_mean, 1)[0]
+        if self.plain_mean(look) == self.plain_mean(target):
+            look = target
+        cost = max(0.0, bar - self.plain_mean(look))
+        if self.inspected_loss + cost > self.look_share / (1 + self.look_share) * self.estimated:
+            return None, arms
+        leaves = min(ahead, key=lambda a: (self.plain_mean(a), -a))
+        return look, [look if a == leaves else a for a in arms]
 
     def admit(
         self, number: int, among: list[int], arms: list[int], confirmed: list[int], open_arms: list[int]
     ) -> list[int]:
         cost = self.certificate(among, arms)
-        if not self.admits(number, among, arms, cost):
+        self.kept = self.admits(number, among, arms, cost)
+        if not self.kept:
             arms = confirmed + self.best(open_arms, self.seen_upper, self.S - len(confirmed))
             cost = self.certificate(among, arms)
             self.second += 1
@@ -692,7 +741,8 @@ class Guarded(Sorted):
 
     def differs(self, policy: Any) -> str | None:
         held = policy._book()
-        for name in ("forced", "spent", "allowed", "total", "forced_cost", "gap", "renewed", "wholes"):
+        names = ("forced", "spent", "allowed", "total", "forced_cost", "gap", "renewed", "wholes")
+        for name in (*names, "inspected", "inspected_loss", "estimated", "bar"):
             mine, theirs = getattr(self, name), getattr(held, name)
             if abs(theirs - mine) > 1e-7 * max(1.0, abs(mine)):
                 return f"{name} {theirs} instead of {mine}"

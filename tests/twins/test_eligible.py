@@ -33,6 +33,7 @@ GRAPHS = {
 }
 MANY = FeedbackGraph.semi_bandit(90)  # some of which have never been seen when the prior is fitted
 LOOSE: dict[str, Any] = {"delta": 0.5}  # for intervals that decide something in so few rounds
+CERTIFY = {"delta": 0.5, "mode": "certify", "price": 70.0}
 
 
 def hostile(number: int, eligible: Any = None) -> Any:
@@ -80,14 +81,17 @@ PAIRS = {
     "guarded-uniform": Pair(GuardedThompson, twins.Guarded, {"prior": "uniform", "fractional": "coin"}),
     "guarded-strict": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "factor": 0.05, "prior": "learned"}),
     "guarded-shadow": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "mode": "shadow", "prior": "uniform"}),
+    "guarded-certify": Pair(GuardedThompson, twins.Guarded, {**CERTIFY, "prior": "learned"}),
     "guarded-draws": Pair(GuardedThompson, twins.Guarded, {**LOOSE, "free_look": False, "prior": "learned"}),
     "index": Pair(GuardedIndex, twins.GuardedByIndex, {"prior": "learned"}),
     "index-uniform": Pair(GuardedIndex, twins.GuardedByIndex, {"prior": "uniform", "fractional": "coin"}),
     "index-strict": Pair(GuardedIndex, twins.GuardedByIndex, {**LOOSE, "factor": 0.05, "prior": "learned"}),
+    "index-certify": Pair(GuardedIndex, twins.GuardedByIndex, {**CERTIFY, "prior": "learned"}),
     "guard-hostile": Pair(guard, twins.Guarded, {**LOOSE, "factor": 0.2}, twins={"proposer": hostile}),
     "guard-shadow": Pair(guard, twins.Guarded, {**LOOSE, "mode": "shadow"}, twins={"proposer": hostile}),
     "guard-Thompson": Pair(guarded, proposing, {**LOOSE, "factor": 0.05}),
     "guard-Thompson-shadow": Pair(guarded, proposing, {**LOOSE, "mode": "shadow"}),
+    "guard-Thompson-certify": Pair(guarded, proposing, CERTIFY),
 }
 
 

@@ -40,7 +40,7 @@ from armtriage.policies.saved import SavedPolicy, kinds_of
 
 __all__ = ["Policy", "in_order", "kinds_of"]
 
-_EITHER = ("budget", "decisions")
+_EITHER = ("budget", "decisions", "price")
 _NONE = np.empty(0, np.int64)
 Rewards = Mapping[Any, float] | ArrayLike
 

@@ -95,6 +95,8 @@ class SavedPolicy:
         left_out = {"decisions", "names"}
         if not self.config.get("logging_floor"):  # files without one are as they were before there was any
             left_out.add("logging_floor")
+        if self.config.get("price") is None:  # and those of other modes as before there was a price
+            left_out.add("price")
         return {name: value for name, value in self.config.items() if name not in left_out}
 
     @classmethod

@@ -71,6 +71,7 @@ class GuardParams(Record, frozen=True):
     budget: int
     factor: float
     base: float  # ln(1 / the least share of delta) + ln 2
+    price: float  # what looks for the certificate may lose, as a share of what proposals do; 0 if there are none
 
 
 class Ghosts(Record):
@@ -91,8 +92,9 @@ class Book(Record):
     facts = (
         *("admitted", "offered", "status", "log_arms", "log_rounds", "ceiling", "ends"),
         *("n_admitted", "offered_rounds", "forced", "layer", "layer_size", "layer_pulls", "resume", "n_logged"),
-        *("renewed", "rest", "of_all", "clock", "wholes", "is_new"),
+        *("renewed", "rest", "of_all", "clock", "wholes", "is_new", "inspected", "bar_due"),
         *("spent", "allowed", "layer_price", "gap", "spread", "total", "forced_cost", "floor"),
+        *("estimated", "inspected_loss", "bar"),
     )
     admitted: NDArray[np.int64]  # (K,) pulls in admitted proposals
     offered: NDArray[np.int64]  # (K,) rounds of those as a candidate, but for the `offered_rounds` of all arms
@@ -124,6 +126,8 @@ class Book(Record):
     n_patterns: int
     cover: int  # pulls that show all arms
     cover_among: int  # and those that are candidates, whichever others are not
+    inspected: int  # looks for the certificate
+    bar_due: int  # the round in which the bar is found again
     spent: float
     allowed: float
     layer_price: float  # of a pull in the layer
@@ -132,6 +136,9 @@ class Book(Record):
     total: float  # certified loss of all decisions
     forced_cost: float  # and of the rounds of elimination among them
     floor: float  # what the shadow budget was before requests differed, less what it adds since for forced rounds
+    estimated: float  # loss of all decisions, by the means
+    inspected_loss: float  # of the looks among them, by the means of their time
+    bar: float  # the least mean of the best decision among all arms, by the means
 
 
 def new_book(evidence: Evidence, budget: int, delta: float, n_first: int, ghosts: Ghosts) -> Book:
@@ -177,13 +184,14 @@ def check_book(book: Book, n: int, budget: int, asked: int) -> None:
     require(np.diff(book.ends[:size]) <= 0.0, "ends of the ceiling must not rise")
     limits = {"layer": (-1, whole), "n_logged": (0, n), "of_all": (0, 1), "clock": (0, asked), "forced": (0, asked)}
     limits |= {"n_admitted": (0, asked), "renewed": (0, whole), "wholes": (0, asked), "is_new": (0, 1)}
-    limits |= dict.fromkeys(("layer_size", "layer_pulls", "resume", "rest"), (0, whole))
+    limits |= dict.fromkeys(("layer_size", "layer_pulls", "resume", "rest", "bar_due"), (0, whole))
+    limits["inspected"] = (0, asked)
     for name, (low, high) in limits.items():
         within(name, getattr(book, name), low, high)
     require(book.layer_pulls <= book.layer_size, "no more pulls of a layer can be paid than it has")
-    for name in ("gap", "layer_price", "spread"):
+    for name in ("gap", "layer_price", "spread", "bar"):
         within(name, getattr(book, name), 0.0, 1.0)
-    for name in ("spent", "allowed", "total", "forced_cost"):
+    for name in ("spent", "allowed", "total", "forced_cost", "estimated", "inspected_loss"):
         within(name, getattr(book, name), 0.0, most)
     within("floor", book.floor, -most, most)
     arms, rounds = book.log_arms[: book.n_logged], book.log_rounds[: book.n_logged]
@@ -501,11 +509,12 @@ def take_or_pay(
 @kernel
 def admit(
     params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: NDArray[np.int64]
-) -> None:
-    """Keep the proposal in `arms`, or put there the arms of largest upper end, or a round of elimination."""
+) -> bool:
+    """Keep the proposal in `arms` and return True, or put there the largest upper ends, or a round of elimination."""
     scratch = book.scratch
     cost = price(evidence, scratch, view, arms)
-    if not _admits(evidence, book, request, arms, cost):
+    kept = _admits(evidence, book, request, arms, cost)
+    if not kept:
         take_confirmed(view, arms)
         fill_by_upper(scratch, view, view.n_confirmed, arms)
         cost = price(evidence, scratch, view, arms)
@@ -518,3 +527,4 @@ def admit(
             book.forced += 1
             book.forced_cost += cost
     note_cost(evidence, book, request, arms, cost)
+    return kept

@@ -17,9 +17,10 @@ from armtriage.kernels.jit import kernel
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
-from armtriage.policies.guard.account import Book, GuardParams, admit, look, renew_intervals, take_or_pay
+from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
 from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.over_decisions import KERNELS_OF_GUARD, DecisionGuard, judge, new_guard
 from armtriage.policies.linear import ContextualGuard
 from armtriage.policies.options import Options
@@ -43,7 +44,7 @@ def choose(params: GuardParams, evidence: Evidence, own: Book, request: Request)
     view = look(params, evidence, own, request)
     if take_or_pay(params, evidence, own, request, view, arms):
         return request.epoch == ALL
-    admit(params, evidence, own, request, view, arms)
+    look_and_admit(params, evidence, own, request, view, arms)
     return False
 
 
@@ -61,7 +62,7 @@ class Guard(Proposed, GuardedPolicy):
 
     It assumes that an arm's mean is constant given all that the proposer sees: one that looks at the visitor of this
     round breaks it, and is warned of if its parameters tell. Then, when every reward is told before the next ask, the
-    regret is at most ``1 + factor`` times the bound of `CombinatorialElimination` with probability 1 - delta, for any
+    regret is at most ``1 + factor`` times the bound of its rounds of elimination with probability 1 - delta, for any
     proposals: brilliant, stuck, or broken. `docs/what-must-be-true.md` has the rest, late and lost rewards too.
 
     Parameters
@@ -81,7 +82,7 @@ class Guard(Proposed, GuardedPolicy):
         `graph` is the number of arms, if it is fixed, and all other arguments are those of `armtriage.GuardedLinear`.
     features : Features, optional
         The same, with contexts that are made of raw rows.
-    delta, mode, factor, patterns
+    delta, mode, factor, price, patterns
         See `armtriage.GuardedThompson`.
 
     Examples
@@ -114,13 +115,22 @@ class Guard(Proposed, GuardedPolicy):
         delta: float = 0.01,
         mode: str = "time",
         factor: float = 1.0,
+        price: float | None = None,
         patterns: int = 0,
         **options: Unpack[Options],
     ) -> None:
         if graph is None:
             raise TypeError("graph must be a FeedbackGraph or a number of arms without dimension, got None")
         super().__init__(
-            graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, patterns=patterns, **options
+            graph,
+            budget,
+            decisions=decisions,
+            delta=delta,
+            mode=mode,
+            factor=factor,
+            price=price,
+            patterns=patterns,
+            **options,
         )
         self.proposer = proposer
 

@@ -43,7 +43,8 @@ from armtriage.triage import Triage, TriageLog
 
 __all__ = ["GuardedPolicy"]
 
-MODES = ("time", "shadow")
+MODES = ("time", "shadow", "certify")
+_PRICE = 100.0  # percent: at 20 looks only take the place of what would have been tried anyway, see docs/guard.md
 _NONE = np.empty(0, np.int64)
 _SETS = 64  # eligible sets with a page of their own over a decision set
 _CELLS = 4_000_000  # and at most so many numbers on them, 64 megabytes
@@ -63,11 +64,13 @@ class GuardedPolicy(SlatePolicy):
         mode: str,
         factor: float,
         patterns: int = 0,
+        price: float | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.delta = check_probability("delta", delta)
         self.mode = check_choice("mode", mode, MODES)
+        self.price = self._check_price(price)
         self.factor = check_number("factor", factor)
         self.patterns = check_count("patterns", patterns)
         self.keeps_intervals = self._over is None
@@ -76,6 +79,16 @@ class GuardedPolicy(SlatePolicy):
         self._covered = _NONE
         self._pages: Pages | None = None
         self._priced: tuple[NDArray[np.int64], float | None] = _NONE, None
+
+    def _check_price(self, price: float | None) -> float | None:
+        """Return what looks for the certificate may lose, in percent; None if the mode has none."""
+        if self.mode != "certify":
+            if price is not None:
+                raise ValueError(f'price must be None unless mode is "certify", got {price!r}')
+            return None
+        if self._over is not None:
+            raise ValueError(f'mode must be "time" or "shadow" over {self._over!r}, got "certify": looks are at slates')
+        return _PRICE if price is None else check_number("price", price)
 
     @cached_property
     def _over(self) -> DecisionSet | None:
@@ -167,7 +180,8 @@ class GuardedPolicy(SlatePolicy):
     def _guard_params(self) -> GuardParams:
         share = float(self._roster.divisors().max())
         base = math.log(share / self.delta) + math.log(2.0)
-        return GuardParams(self.graph.arrays, self._plain, self.mode == "shadow", self.budget, self.factor, base)
+        price = 0.0 if self.price is None else 0.01 * self.price
+        return GuardParams(self.graph.arrays, self._plain, self.mode == "shadow", self.budget, self.factor, base, price)
 
     def _new_book(self, evidence: Evidence) -> Book:
         kept = self._ghosts

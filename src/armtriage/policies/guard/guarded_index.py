@@ -12,12 +12,13 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.evidence import Evidence
-from armtriage.policies.guard.account import Book, GuardParams, admit, look, renew_intervals, take_or_pay
+from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.decision_account import DecisionBook
 from armtriage.policies.guard.free_look import Sampler, check_sampler, new_sampler, posterior_of, refit, renewed_sampler
 from armtriage.policies.guard.free_look import learn as follow
 from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_reach, propose_by_index
+from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
 from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, check_prior, check_prior_of, starts_at
@@ -60,7 +61,7 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
     propose_by_index(evidence, sampler, own.reach, book, request, view, guard.graph, arms)
     if not guard.plain and request.epoch == ALL:
         share_looks(evidence, book, sampler, own.looks, guard.graph, number, arms)
-    admit(guard, evidence, book, request, view, arms)
+    look_and_admit(guard, evidence, book, request, view, arms)
     return False
 
 
@@ -118,7 +119,7 @@ class GuardedIndex(GuardedPolicy):
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: indices follow mean and variance of such rewards, or it
         counts as 1 with probability r, and else as 0. Intervals always do the former.
-    delta, mode, factor, patterns
+    delta, mode, factor, price, patterns
         See `armtriage.GuardedThompson`.
 
     Notes
@@ -157,13 +158,22 @@ class GuardedIndex(GuardedPolicy):
         delta: float = 0.01,
         mode: str = "time",
         factor: float = 1.0,
+        price: float | None = None,
         patterns: int = 0,
         prior: Prior = "learned",
         fractional: str = "exact",
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
-            graph, budget, decisions=None, delta=delta, mode=mode, factor=factor, patterns=patterns, **options
+            graph,
+            budget,
+            decisions=None,
+            delta=delta,
+            mode=mode,
+            factor=factor,
+            price=price,
+            patterns=patterns,
+            **options,
         )
         self.prior = check_prior("prior", prior, learned=True)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)

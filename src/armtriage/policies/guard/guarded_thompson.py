@@ -15,7 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import row_of
 from armtriage.kernels.record import Record
 from armtriage.policies.evidence import Evidence
-from armtriage.policies.guard.account import Book, GuardParams, admit, look, renew_intervals, take_or_pay
+from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.coupled_draws import Draws, check_draws
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
 from armtriage.policies.guard.free_look import (
@@ -29,6 +29,7 @@ from armtriage.policies.guard.free_look import (
 )
 from armtriage.policies.guard.free_look import learn as follow
 from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.over_decisions import KERNELS, DecisionState, decide, new_state
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
 from armtriage.policies.options import Options
@@ -71,13 +72,14 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
     if params.learned:
         if number >= sampler.next_fit:
             refit(evidence, sampler, number)
-        if params.free_look:
+        # Arms that are not drawn are not proved to be bad, either.
+        if params.free_look and guard.price == 0.0:
             cover = book.cover if request.epoch == ALL else book.cover_among
             share = drawn_share(arms.size - view.n_confirmed, min(view.n_open, cover))
     propose(evidence, sampler, book, request, view, guard.graph, params.free_look, share, arms)
     if params.reveal and request.epoch == ALL:
         share_looks(evidence, book, sampler, own.looks, guard.graph, number, arms)
-    admit(guard, evidence, book, request, view, arms)
+    look_and_admit(guard, evidence, book, request, view, arms)
     return False
 
 
@@ -115,12 +117,12 @@ class GuardedThompson(GuardedPolicy):
 
     Use it first. It needs no horizon. On ordinary instances it loses about what `ThompsonSampling` does, less
     where arms reveal each other, and far less where a bad arm reveals many. With probability 1 - delta its regret
-    is at most ``1 + factor`` times the bound of `CombinatorialElimination`, O(ln(KT/delta) (alpha ln K + S) / gap)
+    is at most ``1 + factor`` times the bound of its rounds of elimination, O(ln(KT/delta) (alpha ln K + S) / gap)
     and O(sqrt(alpha S T) + S sqrt(T)) up to logarithms, whatever the noise that arms share, when means are constant and
     every reward is told before the next ask; a delay of tau rounds adds S tau. See `docs/what-must-be-true.md`.
 
     Over a set of decisions it plays coupled draws, and the guard asks the set's oracle: the regret is at most twice
-    Q + 2.83 sqrt(b Q S T) and five times 2 Q + 8 b Q S / gap, with Q = K where arms reveal themselves alone and
+    Q + 2.88 sqrt(b Q S T) and five times 2 Q + 8.25 b Q S / gap, with Q = K where arms reveal themselves alone and
     b = ln(2 K sqrt(T) / delta), while Thompson sampling can fail for ever there. See `docs/decision-sets.md`.
 
     Parameters
@@ -142,11 +144,15 @@ class GuardedThompson(GuardedPolicy):
         quiet ones are recognised, or it counts as 1 with probability r, and else as 0. Intervals always do the former.
     delta : float
         Probability with which the guarantee and the certificates may fail.
-    mode : {"time", "shadow"}
-        What the proposals may lose: what elimination could have lost in the same number of rounds, or, for a tighter
-        certificate at a higher price, only in layers that this run has completed.
+    mode : {"time", "shadow", "certify"}
+        What the proposals may lose: what elimination could have lost in the same number of rounds, or, to stop bad
+        proposals sooner, only in layers that this run has completed. ``"certify"`` is the first, with looks for a
+        tighter certificate: some slots go to the arms that leave most of it open. It is for slates.
     factor : float
         How many times that.
+    price : float, optional
+        With ``"certify"``, what looks may lose, in percent of what the decisions seem to have lost without them; by
+        default 100. Proposals explore less where looks have been, so that regret grows by less: see `docs/guard.md`.
     patterns : int
         Where requests differ, for how many eligible sets the certificate keeps a book of its own, which is tighter if
         there are few; each ask then costs some 0.1 ms more. Over `decisions` there are 64 at least, and the account
@@ -194,6 +200,7 @@ class GuardedThompson(GuardedPolicy):
         delta: float = 0.01,
         mode: str = "time",
         factor: float = 1.0,
+        price: float | None = None,
         patterns: int = 0,
         free_look: bool = True,
         reveal: bool | None = None,
@@ -202,7 +209,15 @@ class GuardedThompson(GuardedPolicy):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
-            graph, budget, decisions=decisions, delta=delta, mode=mode, factor=factor, patterns=patterns, **options
+            graph,
+            budget,
+            decisions=decisions,
+            delta=delta,
+            mode=mode,
+            factor=factor,
+            price=price,
+            patterns=patterns,
+            **options,
         )
         self.free_look = check_flag("free_look", free_look)
         # Over a decision set, draws are coupled, and learn of a decision when it is closed.
