@@ -14,37 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
 
-__all__ = [
-    "DIRECTIONS",
-    "LARGEST",
-    "LONGEST",
-    "as_array",
-    "as_matrix",
-    "as_number",
-    "as_numbers",
-    "check_arms",
-    "check_between",
-    "check_choice",
-    "check_contexts",
-    "check_count",
-    "check_each",
-    "check_edges",
-    "check_flag",
-    "check_horizon",
-    "check_kind",
-    "check_number",
-    "check_optional",
-    "check_pairs",
-    "check_per_arm",
-    "check_probability",
-    "check_range",
-    "check_ridge",
-    "check_whole",
-    "check_within",
-    "is_masked",
-    "whole_numbers",
-]
-
 LARGEST = 2**31 - 1
 """The most arms, or nodes: they are numbered in 32 bits."""
 

@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from armtriage.errors import DamagedFile
 
-__all__ = ["HOST", "pack_archive", "read_archive", "sweep", "unpack_archive", "write_archive", "write_whole"]
-
 HOST = re.sub(r"[^A-Za-z0-9]+", "_", platform.node()) or "host"
 """The name of this machine, as part of the name of a file."""
 _TEMPORARY = re.compile(rf"\..*\.{HOST}-(\d+)\.tmp")

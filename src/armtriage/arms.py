@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from armtriage.errors import UnknownArm
 
-__all__ = ["Arms", "Name", "Roster"]
-
 Name: TypeAlias = str | int | tuple[Any, ...]
 """What an arm may be called: text, a whole number, or a tuple of such, all of which JSON can bring back."""
 

@@ -20,8 +20,6 @@ from armtriage.report import Figure, Section, page
 from armtriage.simulation import simulate
 from armtriage.simulation.comparison import Result, compare, short, table
 
-__all__ = ["SEED", "demo", "run"]
-
 SEED = 7
 GUARDED, THOMPSON = "Guarded Thompson", "Thompson"
 TIGHT, PAPER, UCB, UCB1 = "Elimination", "Elimination (paper)", "UCB", "CombUCB1"
@@ -135,15 +133,15 @@ def run(
         "slate-certificate": (plots.regret_curves(bounded, order=[*results], certificate=True), _CERTIFICATES),
         "slate-triage": (chart, _CHART),
     }
-    part(f"A slate of {budget} from {slate.n_arms} arms", results, slate_story(size, results), figures)
+    part(f"A slate of {budget} from {slate.n_arms} arms", results, _slate_story(size, results), figures)
     side, horizon, runs = size.failure, size.failure_horizon, size.failure_replications
     alike = ucb_failure(side, side, horizon=horizon, seed=SEED)
     failed = _contest(alike, side, horizon, runs, progress)
-    text = failure_story(size, failed, _whole_slates(failed[UCB], alike, side))
+    text = _failure_story(size, failed, _whole_slates(failed[UCB], alike, side))
     part("Cliques of look-alikes", failed, text, {"cliques-regret": (plots.regret_curves(_traces(failed)), _CURVES)})
     own = ucb_failure(side, side, horizon=horizon, noise="independent", seed=SEED)
     cured = _contest(own, side, horizon, runs, progress)
-    text = cured_story(failed[UCB], cured, _whole_slates(cured[UCB], own, side))
+    text = _cured_story(failed[UCB], cured, _whole_slates(cured[UCB], own, side))
     figures = {"independent-regret": (plots.regret_curves(_traces(cured)), _CURVES)}
     part("The same means, each arm with noise of its own", cured, text, figures)
     small = " This is the quick form: too small to say who wins in general." if quick else ""
@@ -195,7 +193,7 @@ def _whole_slates(ucb: Result, environment: StochasticEnvironment, side: int) ->
     return float(np.mean((clique.min(axis=1) == clique.max(axis=1)) & (clique[:, 0] > 0)))
 
 
-def slate_story(size: Size, results: Results) -> list[str]:
+def _slate_story(size: Size, results: Results) -> list[str]:
     cliques, members, budget = size.slate
     return [
         f"{cliques} cliques of {members} arms, each arm revealing its clique; Bernoulli rewards with means "
@@ -211,7 +209,7 @@ def slate_story(size: Size, results: Results) -> list[str]:
     ]
 
 
-def failure_story(size: Size, results: Results, whole: float) -> list[str]:
+def _failure_story(size: Size, results: Results, whole: float) -> list[str]:
     side = size.failure
     return [
         f"{side} cliques of {side} arms, {side} slots, {size.failure_horizon:,} rounds, "
@@ -225,7 +223,7 @@ def failure_story(size: Size, results: Results, whole: float) -> list[str]:
     ]
 
 
-def cured_story(before: Result, results: Results, whole: float) -> list[str]:
+def _cured_story(before: Result, results: Results, whole: float) -> list[str]:
     return [
         f"With Bernoulli rewards drawn for each arm by itself UCB loses {short(results[UCB].mean)}, and "
         f"{short(before.mean)} where the observations inside a clique are identical: its indices differ now, and "

@@ -12,8 +12,6 @@ from rich.table import Table
 from armtriage.cli.terminal import AsJson, print_json, progress_bar, refusing, say
 from armtriage.plan import plan as make_plan
 
-__all__ = ["plan"]
-
 
 def plan(
     arms: Annotated[int, typer.Option(help="Arms to choose from.")],

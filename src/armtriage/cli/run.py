@@ -24,8 +24,6 @@ from armtriage.experiments.manifest import MAX_CELLS
 from armtriage.experiments.plan import Plan, duration
 from armtriage.experiments.results import Results
 
-__all__ = ["run"]
-
 _MOST_REASONS = 10
 
 

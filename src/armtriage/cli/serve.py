@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from armtriage.service.service import Service
     from armtriage.service.stores import Store
 
-__all__ = ["key", "serve", "store"]
-
 _DEFAULT = "armtriage.db"
 StoreOption = Annotated[
     str, typer.Option("--store", help="A file, sqlite:///FILE or postgresql://...", envvar="ARMTRIAGE_STORE")

@@ -13,8 +13,6 @@ from armtriage.decisions.floor import Floored
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.beta import beta_quantile
 
-__all__ = ["Decision"]
-
 
 class Decision:
     """One answer of `Policy.ask`; hand it, or its `number`, back to `Policy.tell`.

@@ -9,8 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floored", "Swaps", "swap", "swaps_of"]
-
 _ROLE = 0xF1008  # keeps the luck of floors apart from what else a seed may be used for
 
 

@@ -27,8 +27,6 @@ from armtriage.kernels.assignment import assign
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 
-__all__ = ["Matchings"]
-
 _CELLS = 10**8
 """The largest matrix of costs, which is dense."""
 

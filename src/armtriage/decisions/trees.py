@@ -14,8 +14,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_member
 from armtriage.kernels.record import Record
 
-__all__ = ["SpanningTrees"]
-
 
 @kernel
 def _root(above: Ints, node: int) -> int:

@@ -25,19 +25,6 @@ from armtriage.experiments.identity import canonical, code_version, digest, iden
 from armtriage.simulation.simulate import check_points, simulate
 from armtriage.simulation.trace import Trace
 
-__all__ = [
-    "COLUMNS",
-    "FORMAT",
-    "MOST",
-    "Cell",
-    "Outcome",
-    "Spec",
-    "blocks",
-    "failure",
-    "play",
-    "table_digest",
-]
-
 FORMAT = 1
 """The number of the form in which cells are named and kept."""
 MOST = 1_000_000

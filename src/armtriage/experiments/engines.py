@@ -24,8 +24,6 @@ from armtriage.experiments.cells import Cell, Outcome, failure, play
 from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.slate import SlatePolicy
 
-__all__ = ["ENGINES", "processors", "run"]
-
 ENGINES = ("auto", "serial", "threads", "processes", "ray")
 
 _IN_FLIGHT = 4

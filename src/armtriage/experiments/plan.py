@@ -14,8 +14,6 @@ from armtriage.catalogue import build_instance, build_policy
 from armtriage.experiments.cells import Cell
 from armtriage.simulation.simulate import simulate
 
-__all__ = ["Plan", "PlanRow", "duration", "make_plan"]
-
 _MOST_PROBES = 64
 _PROBE_SECONDS = 0.05
 _FIRST_ROUNDS = 16

@@ -31,8 +31,6 @@ from armtriage.simulation.trace import Trace
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Results"]
-
 _SHOWN = 20  # rows of the overview
 
 

@@ -9,8 +9,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["INTERVALS", "critical_values", "mean_interval", "ratio_interval", "slope_interval"]
-
 INTERVALS = ("t", "bootstrap")
 
 _RESAMPLES = 9999

@@ -9,8 +9,6 @@ from armtriage.decisions import Explicit
 from armtriage.environments import StochasticEnvironment
 from armtriage.graphs import FeedbackGraph
 
-__all__ = ["hub_family", "long_decisions", "partition", "star"]
-
 
 def partition(
     n_arms: int, budget: int, *, gap: float, shared: bool = True, seed: int | None = None

@@ -15,8 +15,6 @@ from armtriage._arguments import LONGEST, check_choice, check_count
 from armtriage.environments import LinearEnvironment
 from armtriage.kernels.random import check_seed
 
-__all__ = ["SLATES", "random_slates"]
-
 Floats = NDArray[np.float64]
 _POOL = 8192  # rows that the arms of a round are drawn from
 _FEW = 40

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
 
-__all__ = ["experiment_page"]
-
 _DRAWN, _OPEN, _LISTED = 12, 30, 200  # environments with figures, in the first table, and in tables at all
 _LETTERS = 3_000_000  # of a page from which no more environments get figures
 _PARAMETERS = 6  # figures of a kind

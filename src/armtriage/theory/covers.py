@@ -12,8 +12,6 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.theory.independence import EDGES, SLACK, Answer, Clock, name_of, programme, say_how
 
-__all__ = ["greedy_cover", "make_ready", "smallest_cover", "smallest_dominating_set"]
-
 Ints = NDArray[np.int64]
 Marks = NDArray[np.uint8]
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 
-__all__ = ["EDGES", "SLACK", "Answer", "Clock", "largest_independent_set", "name_of", "programme", "say_how"]
-
 Ints = NDArray[np.int64]
 
 EDGES = 10_000_000

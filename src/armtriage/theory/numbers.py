@@ -15,21 +15,6 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.theory.covers import greedy_cover, make_ready, smallest_cover, smallest_dominating_set
 from armtriage.theory.independence import EDGES, Clock, largest_independent_set, say_how
 
-__all__ = [
-    "CONSTANTS",
-    "Bracket",
-    "active_cover_number",
-    "at_most",
-    "chvatal_dominating_set",
-    "cover_number",
-    "domination_number",
-    "gap",
-    "greedy_dominating_set",
-    "independence_number",
-    "independent_set",
-    "layer_size",
-]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

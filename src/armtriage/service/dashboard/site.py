@@ -23,8 +23,6 @@ from armtriage.service.refusal import Refused, quoted, said
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
 
-__all__ = ["Site", "csv_of"]
-
 _OWN = "/dashboard/"
 _PAGES = ("/", "/keys", "/system")
 _LISTENERS = 100

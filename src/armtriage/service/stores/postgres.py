@@ -29,8 +29,6 @@ from armtriage.service.stores.store import (
 )
 from armtriage.service.stores.wire import Statement, prepare, round_trip, rows, texts, values, whole, wholes
 
-__all__ = ["PostgresStore"]
-
 Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 
 _MIGRATING = 4711  # the advisory lock under which tables are made

@@ -32,8 +32,6 @@ from armtriage.service.stores.store import (
     migrations,
 )
 
-__all__ = ["SqliteStore"]
-
 _EVENT = "policy,seq,kind,key,turn,number,at,body"
 _MOST = 64  # rows of one INSERT; more gain nothing, and statements are kept by size
 _JOURNAL = 4000  # pages of 4 kB after which the journal goes to the file, whose sync holds a commit up for 10 to 180 ms

@@ -11,20 +11,6 @@ from typing import NamedTuple, Protocol
 from armtriage.errors import ArmtriageError
 from armtriage.service.events import Event, History, Stray
 
-__all__ = [
-    "PAGE",
-    "Group",
-    "KeyRow",
-    "PolicyGone",
-    "PolicyRow",
-    "Snapshot",
-    "Store",
-    "StoreError",
-    "Write",
-    "migrations",
-]
-
-
 PAGE = 2**24
 """Bytes of events after which no more are read at once: a single one may have millions."""
 

@@ -24,8 +24,6 @@ from armtriage.theory.audit.linear import StagesWatch
 from armtriage.theory.audit.slates import EliminationWatch, IndexWatch
 from armtriage.theory.audit.watch import ANY_POLICY, EVENT, Watch
 
-__all__ = ["Audit", "audit", "clopper_pearson"]
-
 LEVEL = 0.99
 """Confidence of the interval for the probability that intervals fail."""
 

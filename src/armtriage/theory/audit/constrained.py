@@ -27,8 +27,6 @@ from armtriage.theory.bounds import Bound, constrained_upper, oracle_upper
 from armtriage.theory.bounds.graph import width_scale
 from armtriage.theory.numbers import active_cover_number, cover_number
 
-__all__ = ["ListedWatch", "OracleWatch"]
-
 _PLAYED, _LITTLE, _REGRET = "played decisions are active", "a round loses little", "regret is below the bound"
 _PAGE = "elimination over decision sets, step"
 _BEST, _CLOSE, _END = "best decisions stay", "played decisions are close", "losses end"

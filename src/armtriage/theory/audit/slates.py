@@ -14,8 +14,6 @@ from armtriage.theory.audit.watch import EVENT, HAIR, Floats, Ints, Mask, Watch,
 from armtriage.theory.bounds import Bound, gap_upper, minimax_upper, tie_gap, ucb_full_information_upper
 from armtriage.theory.numbers import Bracket, domination_number
 
-__all__ = ["EliminationWatch", "IndexWatch"]
-
 _PICKS, _LEMMA = "layers have few picks", "the first layer obeys the greedy lemma"
 _COUNTS, _REGRET = "confirmed arms have N observations", "regret is below the full-information bound"
 

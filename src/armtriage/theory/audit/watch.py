@@ -22,24 +22,6 @@ from armtriage.policies.policy import Policy
 from armtriage.theory.audit.ledger import Claim, Ledger
 from armtriage.theory.numbers import Bracket, gap, independence_number, layer_size
 
-__all__ = [
-    "ANY_POLICY",
-    "EVENT",
-    "HAIR",
-    "Floats",
-    "Ints",
-    "Mask",
-    "Watch",
-    "active_decisions",
-    "fit_of",
-    "homes_of",
-    "incumbent_of",
-    "intervals_of",
-    "least_of",
-    "mask_of",
-    "offset_of",
-]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

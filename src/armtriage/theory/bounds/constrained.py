@@ -23,8 +23,6 @@ from armtriage.theory.bounds.bound import (
 from armtriage.theory.bounds.graph import width_scale
 from armtriage.theory.numbers import Bracket, at_most, layer_size
 
-__all__ = ["constrained_lower", "constrained_upper", "oracle_upper"]
-
 _SCALES = {"printed": 1.0, "hoeffding": 0.5}
 
 

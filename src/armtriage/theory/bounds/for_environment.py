@@ -31,8 +31,6 @@ from armtriage.theory.numbers import (
     independence_number,
 )
 
-__all__ = ["bounds_for", "tie_gap"]
-
 Options = dict[str, Any]
 
 

@@ -21,14 +21,6 @@ from armtriage.theory.bounds.bound import (
 )
 from armtriage.theory.numbers import Bracket, layer_size
 
-__all__ = [
-    "gap_upper",
-    "instance_upper",
-    "minimax_upper",
-    "ucb_full_information_upper",
-    "width_scale",
-]
-
 _BENCHMARKS = {"reduced": 6.0, "printed": 8.0}
 """By how many widths active arms can differ under each benchmark."""
 _BELOW = 4.0

@@ -18,13 +18,6 @@ from armtriage.theory.bounds.bound import (
     pair_regret,
 )
 
-__all__ = [
-    "guarded_by_arm_upper",
-    "guarded_linear_upper",
-    "linear_lower",
-    "linear_upper",
-]
-
 _SPREAD = {"tight": 12.0, "repaired": 16.0}
 """By how many units 2^-h the arms of stage h can differ."""
 _TWO_POINT = math.sqrt(3.0 / 32.0)  # the mean that is hidden best among so many rewards, times their root

@@ -24,8 +24,6 @@ from armtriage.theory.bounds.bound import (
 )
 from armtriage.theory.numbers import Bracket
 
-__all__ = ["full_information_lower", "gap_lower", "minimax_lower", "ucb_lower"]
-
 _BASE = 0.25  # mean of an arm that may hide a better one
 _GRID = 96
 
