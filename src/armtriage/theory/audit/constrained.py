@@ -23,7 +23,8 @@ from armtriage.theory.audit.watch import (
     least_of,
     offset_of,
 )
-from armtriage.theory.bounds import Bound, constrained_upper, oracle_upper
+from armtriage.theory.bounds.bound import Bound
+from armtriage.theory.bounds.constrained import constrained_upper, oracle_upper
 from armtriage.theory.bounds.graph import width_scale
 from armtriage.theory.numbers import active_cover_number, cover_number
 
