@@ -149,7 +149,7 @@ def check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
 
 
 def is_masked(value: object) -> bool:
-    """Whether something in an array is masked; where nobody has imported `numpy.ma`, it cannot be."""
+    """Whether something in an array is masked; where `numpy.ma` was not imported, it cannot be."""
     return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
@@ -276,7 +276,7 @@ def check_contexts(contexts: ArrayLike, n_arms: int, dimension: int, bound: floa
     array = as_numbers("contexts", contexts)
     if array.shape != (n_arms, dimension):
         raise ValueError(f"contexts must have shape ({n_arms}, {dimension}), one row for each arm, got {array.shape}")
-    # Writeable, or every kernel would be compiled anew for arrays that are not.
+    # Writeable, or every kernel would be compiled again for arrays that are not.
     array = np.require(array, np.float64, ["C", "A", "W"])
     arm = int(_first_longer(array, bound))
     if arm < n_arms:

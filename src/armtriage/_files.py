@@ -56,7 +56,7 @@ def write_whole(target: Path, *parts: bytes | memoryview, durable: bool, through
     mode = _mode(target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.{HOST}-{os.getpid()}.tmp")
     try:
-        # Until it has the permissions of the old file, nobody else may read it.
+        # Until it has the permissions of the old file, no one else may read it.
         first = 0o666 if mode is None else 0o600
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, first)) as file:
             if mode is not None and hasattr(os, "fchmod"):

@@ -201,5 +201,5 @@ def _show(results: Results, folder: Path) -> None:
         (results.missing, "cells are missing"),
         (results.stale, "cells of other settings or other code are left out"),
     )
-    told = [f"{count} {what}" for count, what in counts if count]
-    say("; ".join((*told, f"seed {results.manifest.seed}", f"results in {folder}")))
+    parts = [f"{count} {what}" for count, what in counts if count]
+    say("; ".join((*parts, f"seed {results.manifest.seed}", f"results in {folder}")))

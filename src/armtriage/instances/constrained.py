@@ -16,7 +16,7 @@ def partition(
     """Return K/S disjoint decisions of S arms, on which no policy loses less than of order K S ln(T) / gap.
 
     The arms of the first decision have mean 1/2, all others 1/2 - gap/S. Each arm reveals itself. The lower bound needs
-    the arms of a decision to share their luck; with independent arms smaller regret is possible.
+    the arms of a decision to share one draw in each round; with independent arms smaller regret is possible.
 
     Parameters
     ----------

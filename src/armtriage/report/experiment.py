@@ -216,9 +216,8 @@ def _fit(results: Results) -> str:
     """Return what the slopes are, and what their intervals leave out."""
     text = "Lines are fitted to the logarithms of the means by least squares; the slope's interval is that of the runs."
     drawn = not results.manifest.redraw and any("seed" not in one.options for one in results.manifest.environments)
-    return (
-        f"{text} Each environment is an instance of its own, and its luck is not in that interval." if drawn else text
-    )
+    apart = " Each environment is an instance of its own, and how it was drawn is not in that interval."
+    return text + apart if drawn else text
 
 
 def _pair(figures: str) -> str:
