@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Ints
 from armtriage.theory.independence import EDGES, SLACK, Answer, Clock, name_of, programme, say_how
 
-Ints = NDArray[np.int64]
 Marks = NDArray[np.uint8]
 
 _PROGRAMMED = 150_000  # entries up to which HiGHS finishes its first linear program in seconds

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from armtriage.decisions import Decision
+from armtriage.kernels.record import Floats, Ints
 from armtriage.theory.audit.ledger import Claim
 from armtriage.theory.audit.watch import (
     EVENT,
     HAIR,
-    Floats,
-    Ints,
     Mask,
     Watch,
     active_decisions,

@@ -10,8 +10,9 @@ import numpy as np
 
 from armtriage.decisions import Decision
 from armtriage.environments import LinearEnvironment
+from armtriage.kernels.record import Floats, Ints
 from armtriage.theory.audit.ledger import Claim
-from armtriage.theory.audit.watch import EVENT, HAIR, Floats, Ints, Mask, Watch, fit_of, homes_of, mask_of
+from armtriage.theory.audit.watch import EVENT, HAIR, Mask, Watch, fit_of, homes_of, mask_of
 from armtriage.theory.bounds.bound import Bound
 from armtriage.theory.bounds.linear import linear_upper
 

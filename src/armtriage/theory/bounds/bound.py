@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import LONGEST, check_choice, check_count
 from armtriage.intervals import kl
+from armtriage.kernels.record import Floats
 from armtriage.theory.numbers import CONSTANTS
-
-Floats = NDArray[np.float64]
 
 divergence = np.vectorize(kl, otypes=[np.float64])
 """The divergence of Bernoulli laws, for arrays."""

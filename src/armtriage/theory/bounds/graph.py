@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from armtriage._arguments import as_numbers, check_choice, check_flag, check_probability
 from armtriage.intervals import INTERVALS
+from armtriage.kernels.record import Floats
 from armtriage.theory.bounds.bound import (
     Bound,
-    Floats,
     as_horizons,
     check_budget,
     check_constants,

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_count, check_number, check_probability
+from armtriage.kernels.record import Floats
 from armtriage.theory.bounds.bound import (
     Bound,
-    Floats,
     as_horizons,
     at_least,
     check_budget,
