@@ -1,4 +1,4 @@
-"""Which campaigns to run within a budget, when nobody knows what they bring: a knapsack inside the guard."""
+"""Which campaigns to run within a budget, when it is not known what they bring: a knapsack inside the guard."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A shop window: three of twenty products for every visitor, clicks of 1 to 5 percent, columns as a database has them.
 
-Nobody scales or codes anything by hand. `Features` are fitted on yesterday's visits and handed to the policy, which
+Nothing is scaled or coded by hand. `Features` are fitted on yesterday's visits and handed to the policy, which
 keeps them: an absurd price is clipped and counted, a new kind of product has a place, a missing age is an average one.
 A click comes within the session or never, so decisions are closed with a default of 0. In the middle of the day the
 policy is saved and loaded.

@@ -1,7 +1,7 @@
 """A news page for a day: 200 articles that come and go, six slots, sections, clicks that come late or never, a restart.
 
 Every visitor sees six articles, of the sections that the visitor reads. A click comes within half an hour or never, and
-nobody says "never". So a decision is closed by its age: what has not been clicked after 30 minutes is a 0. Closing it
+no one says "never". So a decision is closed by its age: what has not been clicked after 30 minutes is a 0. Closing it
 with its clicks instead, as soon as they are there, would leave out those who never click, and break every promise.
 """
 

@@ -34,7 +34,7 @@ class Audience:
         self.came = self.went = self.fallbacks = 0
 
     def article(self) -> str:
-        """Write an article; nobody knows how good it is."""
+        """Write an article; how good it is, is not known."""
         title = f"article-{next(self.titles)}"
         self.appeal[title] = self.chance.betavariate(1.2, 8)
         return title

@@ -14,37 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
 
-__all__ = [
-    "DIRECTIONS",
-    "LARGEST",
-    "LONGEST",
-    "as_array",
-    "as_matrix",
-    "as_number",
-    "as_numbers",
-    "check_arms",
-    "check_between",
-    "check_choice",
-    "check_contexts",
-    "check_count",
-    "check_each",
-    "check_edges",
-    "check_flag",
-    "check_horizon",
-    "check_kind",
-    "check_number",
-    "check_optional",
-    "check_pairs",
-    "check_per_arm",
-    "check_probability",
-    "check_range",
-    "check_ridge",
-    "check_whole",
-    "check_within",
-    "is_masked",
-    "whole_numbers",
-]
-
 LARGEST = 2**31 - 1
 """The most arms, or nodes: they are numbered in 32 bits."""
 
@@ -180,7 +149,7 @@ def check_range(reward_range: tuple[float, float]) -> tuple[float, float]:
 
 
 def is_masked(value: object) -> bool:
-    """Whether something in an array is masked; where nobody has imported `numpy.ma`, it cannot be."""
+    """Whether something in an array is masked; where `numpy.ma` was not imported, it cannot be."""
     return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
 
 
@@ -307,7 +276,7 @@ def check_contexts(contexts: ArrayLike, n_arms: int, dimension: int, bound: floa
     array = as_numbers("contexts", contexts)
     if array.shape != (n_arms, dimension):
         raise ValueError(f"contexts must have shape ({n_arms}, {dimension}), one row for each arm, got {array.shape}")
-    # Writeable, or every kernel would be compiled anew for arrays that are not.
+    # Writeable, or every kernel would be compiled again for arrays that are not.
     array = np.require(array, np.float64, ["C", "A", "W"])
     arm = int(_first_longer(array, bound))
     if arm < n_arms:

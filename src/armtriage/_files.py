@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from armtriage.errors import DamagedFile
 
-__all__ = ["HOST", "pack_archive", "read_archive", "sweep", "unpack_archive", "write_archive", "write_whole"]
-
 HOST = re.sub(r"[^A-Za-z0-9]+", "_", platform.node()) or "host"
 """The name of this machine, as part of the name of a file."""
 _TEMPORARY = re.compile(rf"\..*\.{HOST}-(\d+)\.tmp")
@@ -58,7 +56,7 @@ def write_whole(target: Path, *parts: bytes | memoryview, durable: bool, through
     mode = _mode(target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.{HOST}-{os.getpid()}.tmp")
     try:
-        # Until it has the permissions of the old file, nobody else may read it.
+        # Until it has the permissions of the old file, no one else may read it.
         first = 0o666 if mode is None else 0o600
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, first)) as file:
             if mode is not None and hasattr(os, "fchmod"):

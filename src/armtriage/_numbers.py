@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["at_most", "short", "spread"]
-
 
 def short(value: float, digits: int = 3) -> str:
     """Return a number as people write it: in three digits or more, with commas, and from a million on with a power.

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from armtriage.errors import UnknownArm
 
-__all__ = ["Arms", "Name", "Roster"]
-
 Name: TypeAlias = str | int | tuple[Any, ...]
 """What an arm may be called: text, a whole number, or a tuple of such, all of which JSON can bring back."""
 
@@ -40,9 +38,9 @@ class Roster:
 
     def __init__(self, n_arms: int, names: Sequence[Name] | None = None) -> None:
         self.n_first = self.n_arms = n_arms
-        self.later: dict[int, tuple[int, float]] = {}  # of arms that nobody counted: first decision, and 1 / share
+        self.later: dict[int, tuple[int, float]] = {}  # of arms that came later: first decision, and 1 / share
         self.retired: set[int] = set()
-        self.extra = 0  # arms that were added or began anew: each has a share of a second delta
+        self.extra = 0  # arms that were added or began again: each has a share of a second delta
         self.names: list[Name] | None = None
         self._numbers: dict[Name, int] = {}
         self._live: NDArray[np.int64] | None = None
@@ -70,7 +68,7 @@ class Roster:
         return bool(self.extra or self.retired)
 
     def is_newer(self, arm: int, number: int) -> bool:
-        """Whether an arm began after a decision, or began anew: its rewards then say nothing of what it is now."""
+        """Whether an arm began after a decision, or began again: its rewards then say nothing of what it is now."""
         return arm in self.later and number < self.later[arm][0]
 
     def _new_numbers(self, names: Sequence[Name], first: int) -> dict[Name, int]:
@@ -111,7 +109,7 @@ class Roster:
         return np.arange(first, self.n_arms)
 
     def _next_divisor(self) -> float:
-        """Return 1 / share of the next arm that nobody counted beforehand.
+        """Return 1 / share of the next arm that was not counted beforehand.
 
         Block i has K0 2^i of them, which together spend 1 / ((i+1) (i+2)) of delta, so all blocks together spend delta.
         """

@@ -20,27 +20,6 @@ from armtriage.instances import BUILDERS, FAMILIES, GRAPHS, random_constrained
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
 
-__all__ = [
-    "DEFAULT_POLICIES",
-    "INSTANCES",
-    "POLICIES",
-    "Refusal",
-    "build_instance",
-    "build_policy",
-    "from_text",
-    "instance_parameters",
-    "kind_of",
-    "kinds_of_value",
-    "make_instance",
-    "make_policy",
-    "names",
-    "parameters_of",
-    "policy_kinds",
-    "policy_parameters",
-    "split",
-    "unknown",
-]
-
 POLICIES: Mapping[str, type[Policy]] = {
     "guarded_thompson": policies.GuardedThompson,
     "comb_ucb1": policies.CombUCB1,

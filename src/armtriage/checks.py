@@ -25,8 +25,6 @@ from armtriage.graphs import FeedbackGraph
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.simulation import simulate
 
-__all__ = ["check_policy"]
-
 _IN_REWARD_UNITS = ("noise_scale", "scale")
 """Options of policies that grow with the rewards."""
 

@@ -17,26 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage.kernels.beta import stirling
 from armtriage.kernels.jit import kernel
 
-__all__ = [
-    "BERNSTEIN",
-    "HOEFFDING",
-    "INTERVALS",
-    "KL",
-    "MIXTURE",
-    "PRINTED",
-    "confidence_interval",
-    "end_above",
-    "half_width",
-    "interval",
-    "kl",
-    "kl_index",
-    "kl_lower",
-    "kl_upper",
-    "mixture_excess",
-    "one_sided_ends",
-    "two_points",
-]
-
 PRINTED, HOEFFDING, KL, BERNSTEIN, MIXTURE = 0, 1, 2, 3, 4
 INTERVALS = ("printed", "hoeffding", "kl", "bernstein", "mixture")
 """The names of the kinds, each at the place of its code."""

@@ -24,8 +24,6 @@ from armtriage.simulation.loop import Desk
 from armtriage.simulation.players import Run, player_for
 from armtriage.triage import triage_among
 
-__all__ = ["Milestone", "Plan", "Strategy", "plan"]
-
 _FIRST = 100  # decisions at the first look
 _STEP = 1.05  # from one look to the next, so that a milestone is found at most 5% too late
 

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Triage", "TriageLog", "triage_among"]
-
 
 class Triage(NamedTuple):
     """The arms, or their names, sorted into three sets; in each they stand in the order of their numbers.

@@ -32,8 +32,8 @@ from armtriage import (
     star,
     ucb_failure,
 )
+from armtriage import theory as bounds
 from armtriage.intervals import kl
-from armtriage.theory import bounds
 from armtriage.theory.bounds.bound import two_point_regret
 
 # K = 10, S = 2, T = 1000, and delta such that L = ln(2KT/delta) = 10.

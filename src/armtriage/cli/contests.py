@@ -33,7 +33,7 @@ _CHART = (
 )
 _LEAD = (
     "Each round a policy chooses S of K arms and sees the rewards that a feedback graph reveals. Regret "
-    "is what it has lost against always choosing the best S. Every policy meets the same luck. Committed is the "
+    "is what it has lost against always choosing the best S. Every policy meets the same rewards. Committed is the "
     "share of runs whose choice could never change any more; the rounds after that are counted, but not played."
 )
 

@@ -12,8 +12,6 @@ import typer
 
 from armtriage.cli.terminal import refusing, say
 
-__all__ = ["dashboard"]
-
 
 def dashboard(
     file: Annotated[Path, typer.Argument(help="What policy.save wrote.", metavar="POLICY_FILE")],

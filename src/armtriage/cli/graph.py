@@ -15,8 +15,6 @@ from armtriage.graphs.files import read_graph
 if TYPE_CHECKING:
     from armtriage.theory import Bracket
 
-__all__ = ["graph"]
-
 
 @refusing()
 def graph(

@@ -13,8 +13,6 @@ from armtriage.policies import Policy
 if TYPE_CHECKING:
     from armtriage.logs import SlateLog
 
-__all__ = ["certify", "evaluate"]
-
 _Log = Annotated[Path, typer.Argument(help="A log's folder, a .parquet file, or a .csv with a row for each arm.")]
 _Low = Annotated[float, typer.Option(help="Smallest possible reward, for files.")]
 _High = Annotated[float, typer.Option(help="Largest possible reward, for files.")]

@@ -19,8 +19,6 @@ from armtriage.experiments.manifest import MAX_CELLS
 if TYPE_CHECKING:
     from armtriage.reproduce import Reproduction
 
-__all__ = ["report", "reproduce"]
-
 
 def report(
     folder: Annotated[Path, typer.Argument(help="The folder of an experiment.", metavar="FOLDER")],

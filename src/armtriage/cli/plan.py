@@ -13,8 +13,6 @@ from armtriage.cli.terminal import AsJson, print_json, progress_bar, refusing, s
 from armtriage.plan import plan as make_plan
 from armtriage.trials import trial_length
 
-__all__ = ["plan"]
-
 
 def plan(
     slots: Annotated[int, typer.Option(help="Arms in a decision, fewer than there are.")],

@@ -24,8 +24,6 @@ from armtriage.experiments.manifest import MAX_CELLS
 from armtriage.experiments.plan import Plan, duration
 from armtriage.experiments.results import Results
 
-__all__ = ["run"]
-
 _MOST_REASONS = 10
 
 
@@ -203,5 +201,5 @@ def _show(results: Results, folder: Path) -> None:
         (results.missing, "cells are missing"),
         (results.stale, "cells of other settings or other code are left out"),
     )
-    told = [f"{count} {what}" for count, what in counts if count]
-    say("; ".join((*told, f"seed {results.manifest.seed}", f"results in {folder}")))
+    parts = [f"{count} {what}" for count, what in counts if count]
+    say("; ".join((*parts, f"seed {results.manifest.seed}", f"results in {folder}")))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from armtriage.service.service import Service
     from armtriage.service.stores import Store
 
-__all__ = ["key", "serve", "store"]
-
 _DEFAULT = "armtriage.db"
 StoreOption = Annotated[
     str, typer.Option("--store", help="A file, sqlite:///FILE or postgresql://...", envvar="ARMTRIAGE_STORE")
@@ -227,7 +225,7 @@ def store_replay(
     address: StoreOption = _DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a policy's state anew from its log, and say whether the policy would decide the same again."""
+    """Rebuild a policy's state from its log, and say whether the policy would decide the same again."""
 
     async def work(one: Store) -> Any:
         from armtriage.service.upkeep import replay
@@ -238,7 +236,7 @@ def store_replay(
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
     else:
-        differ = "nobody knows how many" if facts["different"] is None else facts["different"]
+        differ = "an unknown number" if facts["different"] is None else facts["different"]
         say(f"{facts['head']} events, {facts['decisions']} decisions, of which {differ} would differ here")
         say(f"State {facts['digest']}")
 

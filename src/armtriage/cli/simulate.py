@@ -24,8 +24,6 @@ from armtriage.instances import GRAPHS
 from armtriage.kernels.random import check_seed
 from armtriage.simulation.comparison import compare, facts, table
 
-__all__ = ["simulate"]
-
 _GRAPH_HELP = f"graph is one of {', '.join(GRAPHS)}"
 _INSTANCE_HELP = f"NAME:key=value,... with NAME one of {', '.join(INSTANCES)}; where it is asked for, {_GRAPH_HELP}."
 _POLICY_HELP = (

@@ -15,8 +15,6 @@ from armtriage import __version__
 from armtriage.errors import ExperimentError, UnknownArm
 from armtriage.simulation import progress
 
-__all__ = ["AsJson", "offering", "plain_warnings", "print_json", "progress_bar", "refusing", "say", "stopping"]
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 

@@ -17,8 +17,6 @@ from armtriage.kernels.disk import cache_folder
 from armtriage.policies import Policy
 from armtriage.simulation import simulate
 
-__all__ = ["warm"]
-
 # The smallest instances that go through every kernel: slates, sets of decisions, and contexts.
 _INSTANCES = {
     "budget": "random:n_arms=3,budget=2",

@@ -11,8 +11,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.record import Record
 
-__all__ = ["AcyclicRoutes", "rank_nodes"]
-
 
 @kernel
 def rank_nodes(edges: Ints, n_nodes: int) -> tuple[Ints, int]:

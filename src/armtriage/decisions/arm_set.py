@@ -9,8 +9,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ArmSet", "pack_sets", "unpack_sets"]
-
 
 class ArmSet:
     """Some of the arms: a bit for each, or their numbers where that is shorter; sets that are alike are one object.

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 
-__all__ = ["CompiledOracle", "collect", "compiled_oracle", "has_compiled_oracle"]
-
 
 class CompiledOracle(NamedTuple):
     """A kernel that finds best decisions, and the record that it is called with."""

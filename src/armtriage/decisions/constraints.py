@@ -14,8 +14,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.programme import FOUND, GAVE_UP, best_binary
 from armtriage.kernels.record import Record
 
-__all__ = ["Constraints", "Knapsack", "best_subset"]
-
 _SLACK = 1e-6
 """By how much of its largest coefficient a constraint may be missed: the solver works with such a tolerance."""
 

@@ -9,8 +9,6 @@ from armtriage.decisions.constraints import best_subset
 from armtriage.decisions.sets import LISTED, Floats, Ints, Marks
 from armtriage.kernels.jit import kernel
 
-__all__ = ["CyclicRoutes"]
-
 _STEPS = 10 * LISTED
 """How far a search for all routes goes: most of its steps lead to a dead end."""
 

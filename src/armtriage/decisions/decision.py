@@ -13,8 +13,6 @@ from armtriage.decisions.floor import Floored
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.beta import beta_quantile
 
-__all__ = ["Decision"]
-
 
 class Decision:
     """One answer of `Policy.ask`; hand it, or its `number`, back to `Policy.tell`.
@@ -68,7 +66,7 @@ class Decision:
         shown: NDArray[np.int64] | None = None,
         beliefs: NDArray[np.float64] | None = None,
     ) -> None:
-        # The policy keeps this very object, so nobody may change it.
+        # The policy keeps this very object, so it must not change.
         arms.setflags(write=False)
         if contexts is not None:
             contexts.setflags(write=False)
@@ -201,7 +199,7 @@ class Decision:
         beliefs: NDArray[np.float64] | None = self.__dict__["_beliefs"]
         if beliefs is None:
             return self.names
-        # A draw is kept as the luck and the Beta law on [x, 1] that it follows from: most are never asked for.
+        # A draw is kept as a uniform number and the Beta law on [x, 1] that it follows from: most are never asked for.
         rows = beliefs.T.tolist()
         values = [row[0] if len(row) == 1 else row[1] + (1 - row[1]) * beta_quantile(row[0], *row[2:]) for row in rows]
         names = self.names

@@ -14,8 +14,6 @@ from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 
-__all__ = ["Explicit"]
-
 
 @kernel
 def _totals(weights: Floats, marks: Marks, arms: Ints, starts: Ints) -> Floats:

@@ -9,9 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Floored", "Swaps", "swap", "swaps_of"]
-
-_ROLE = 0xF1008  # keeps the luck of floors apart from what else a seed may be used for
+_ROLE = 0xF1008  # keeps the random numbers of floors apart from what else a seed may be used for
 
 
 class Swaps(NamedTuple):
@@ -90,12 +88,12 @@ def swap(
     >>> swap(np.array([0, 1]), np.arange(4), 0.0, 7, 0), swap(np.array([0, 1]), np.arange(4), 0.9999, 7, 0)
     (array([0, 1]), array([2, 3]))
     """
-    luck = np.random.default_rng([_ROLE, seed, number])
-    slots = np.flatnonzero(luck.random(arms.size) < floor)
+    rng = np.random.default_rng([_ROLE, seed, number])
+    slots = np.flatnonzero(rng.random(arms.size) < floor)
     if not slots.size:
         return arms
     others = np.setdiff1d(eligible, arms, assume_unique=True)
     count = min(slots.size, others.size)
-    gone = slots[np.argsort(luck.random(slots.size))[:count]]
-    new = others[np.argsort(luck.random(others.size))[:count]]
+    gone = slots[np.argsort(rng.random(slots.size))[:count]]
+    new = others[np.argsort(rng.random(others.size))[:count]]
     return np.sort(np.concatenate([np.delete(arms, gone), new]))

@@ -12,22 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import LARGEST, as_array, as_numbers, check_count, check_pairs, check_per_arm
 from armtriage.arms import Name
 from armtriage.decisions.compiled import CompiledOracle, collect
-from armtriage.decisions.sets import (
-    LISTED,
-    DecisionSet,
-    Floats,
-    Ints,
-    Marks,
-    as_names,
-    frozen,
-    named_in,
-    written,
-)
+from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, as_names, frozen, named_in, written
 from armtriage.kernels.assignment import assign
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-
-__all__ = ["Matchings"]
 
 _CELLS = 10**8
 """The largest matrix of costs, which is dense."""

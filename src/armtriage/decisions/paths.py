@@ -15,8 +15,6 @@ from armtriage.decisions.compiled import CompiledOracle
 from armtriage.decisions.cyclic import CyclicRoutes
 from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, as_names, frozen, named_in, written
 
-__all__ = ["Paths"]
-
 
 class Paths(DecisionSet):
     """The paths from a source to a target that visit no node twice; the arms are the edges of the network.

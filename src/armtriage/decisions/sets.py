@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import as_array, check_arms, check_each
 from armtriage.arms import Name, Roster, check_name
 
-__all__ = ["LISTED", "DecisionSet", "Floats", "Ints", "Marks", "as_names", "frozen", "named_in", "written"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Marks = NDArray[np.int8]

@@ -16,8 +16,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_member, kth_largest
 from armtriage.kernels.record import Record
 
-__all__ = ["PartitionMatroid", "TopS"]
-
 
 @kernel
 def _select_one(

@@ -14,8 +14,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_member
 from armtriage.kernels.record import Record
 
-__all__ = ["SpanningTrees"]
-
 
 @kernel
 def _root(above: Ints, node: int) -> int:
@@ -55,7 +53,7 @@ def _join(edges: Ints, e: int, above: Ints, chosen: NDArray[np.bool_]) -> int:
     return 1
 
 
-class TreeDesk(Record):
+class Scratch(Record):
     """What `heaviest_tree` needs: m edges between n nodes, those that are left between parts, and scratch."""
 
     tails: Ints  # (m,)
@@ -72,7 +70,7 @@ class TreeDesk(Record):
     most: Floats  # (n,) its weight
 
 
-def tree_desk(edges: Ints, n_nodes: int) -> TreeDesk:
+def scratch_for(edges: Ints, n_nodes: int) -> Scratch:
     """Return space for trees of a network."""
     m = len(edges)
     tails, heads = edges.T.copy()
@@ -82,13 +80,13 @@ def tree_desk(edges: Ints, n_nodes: int) -> TreeDesk:
     first, second, order = np.zeros((3, m), np.int64)
     labels, best = np.zeros((2, n_nodes), np.int64)
     own = first, second, order, np.zeros(m), labels, best, np.zeros(n_nodes)
-    return TreeDesk(tails, heads, np.arange(m), starts, near, *own)
+    return Scratch(tails, heads, np.arange(m), starts, near, *own)
 
 
 @kernel
-def _find(desk: TreeDesk, first: Ints, second: Ints, values: Floats, n_parts: int) -> None:
+def _find(scratch: Scratch, first: Ints, second: Ints, values: Floats, n_parts: int) -> None:
     """Find the best edge of every part, of equals the first: edges stand in the order of their arms."""
-    best, most = desk.best, desk.most
+    best, most = scratch.best, scratch.most
     for part in range(n_parts):
         most[part] = -np.inf
     for i in range(values.size):
@@ -101,10 +99,10 @@ def _find(desk: TreeDesk, first: Ints, second: Ints, values: Floats, n_parts: in
 
 @kernel
 def _merge(
-    desk: TreeDesk, first: Ints, second: Ints, order: Ints, values: Floats, n_parts: int, chosen: NDArray[np.bool_]
+    scratch: Scratch, first: Ints, second: Ints, order: Ints, values: Floats, n_parts: int, chosen: NDArray[np.bool_]
 ) -> tuple[int, int]:
     """Choose the best edge of every part (Boruvka), and keep those between what is then left; return both numbers."""
-    labels, best = desk.labels, desk.best
+    labels, best = scratch.labels, scratch.best
     for part in range(n_parts):
         i = best[part]
         chosen[order[i]] = True
@@ -122,22 +120,22 @@ def _merge(
     left = 0
     for i in range(values.size):
         a, b = labels[first[i]], labels[second[i]]
-        desk.first[left], desk.second[left], desk.order[left], desk.values[left] = a, b, order[i], values[i]
+        scratch.first[left], scratch.second[left], scratch.order[left], scratch.values[left] = a, b, order[i], values[i]
         left += a != b
     return parts, left
 
 
 @kernel
-def heaviest_tree(desk: TreeDesk, weights: Floats, chosen: NDArray[np.bool_]) -> None:
+def heaviest_tree(scratch: Scratch, weights: Floats, chosen: NDArray[np.bool_]) -> None:
     """Choose the edges of the heaviest tree, in a few passes over the edges and without sorting them."""
-    n_parts = desk.labels.size
+    n_parts = scratch.labels.size
     for node in range(n_parts):
-        desk.best[node] = best_member(weights, desk.near[desk.starts[node] : desk.starts[node + 1]])
-    n_parts, n = _merge(desk, desk.tails, desk.heads, desk.arms, weights, n_parts, chosen)
+        scratch.best[node] = best_member(weights, scratch.near[scratch.starts[node] : scratch.starts[node + 1]])
+    n_parts, n = _merge(scratch, scratch.tails, scratch.heads, scratch.arms, weights, n_parts, chosen)
     while n_parts > 1:
-        first, second, order, values = desk.first[:n], desk.second[:n], desk.order[:n], desk.values[:n]
-        _find(desk, first, second, values, n_parts)
-        n_parts, n = _merge(desk, first, second, order, values, n_parts, chosen)
+        first, second, order, values = scratch.first[:n], scratch.second[:n], scratch.order[:n], scratch.values[:n]
+        _find(scratch, first, second, values, n_parts)
+        n_parts, n = _merge(scratch, first, second, order, values, n_parts, chosen)
 
 
 @kernel
@@ -198,7 +196,7 @@ def _swaps(
 class Trees(Record):
     """What `best_tree` needs."""
 
-    desk: TreeDesk
+    scratch: Scratch
     chosen: NDArray[np.bool_]
     offset: float
 
@@ -207,7 +205,7 @@ class Trees(Record):
 def best_tree(oracle: Trees, weights: Floats, arms: Ints) -> int:
     """Write the edges of the heaviest tree."""
     oracle.chosen[:] = False
-    heaviest_tree(oracle.desk, weights, oracle.chosen)
+    heaviest_tree(oracle.scratch, weights, oracle.chosen)
     return collect(oracle.chosen, arms)
 
 
@@ -279,5 +277,5 @@ class SpanningTrees(DecisionSet):
         return {"n_nodes": self.n_nodes, "edges": self.edges}
 
     def _compiled(self, offset: float) -> CompiledOracle:
-        trees = Trees(tree_desk(self.edges, self.n_nodes), np.zeros(self.n_arms, np.bool_), offset)
+        trees = Trees(scratch_for(self.edges, self.n_nodes), np.zeros(self.n_arms, np.bool_), offset)
         return CompiledOracle(trees, best_tree)

@@ -16,8 +16,6 @@ from armtriage.kernels.order import kth_largest
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 
-__all__ = ["Arrivals", "Availability", "AvailabilityTable", "Patterns", "RandomRounds", "eligible_in", "loss_among"]
-
 PATTERNS, IN_TURN, RANDOM, ARRIVALS = range(4)
 
 

@@ -34,8 +34,6 @@ from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
 
-__all__ = ["LinearEnvironment"]
-
 _MOST = 1.0 + 1e-6  # norms up to here pass as 1: room for single precision
 _TABLE_SIZE = 2**21
 _NOISES = ("independent", "shared")

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import stream
 
-__all__ = ["Environment", "cached_stream", "units_of"]
-
 
 @runtime_checkable
 class Environment(Protocol):

@@ -10,8 +10,6 @@ from armtriage.environments.protocol import units_of
 from armtriage.environments.tables import REPLAY, RewardTable
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 
-__all__ = ["ReplayEnvironment"]
-
 
 class ReplayEnvironment:
     """Plays a recorded table of outcomes, with regret against the best fixed decision in hindsight.

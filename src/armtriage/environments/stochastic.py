@@ -27,8 +27,6 @@ from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
 
-__all__ = ["StochasticEnvironment"]
-
 _KEPT = 4096  # eligible sets whose best decision is remembered
 
 

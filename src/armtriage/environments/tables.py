@@ -14,25 +14,6 @@ from armtriage.kernels.order import inner, kth_largest
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 
-__all__ = [
-    "CONTEXTS",
-    "FIXED",
-    "GIVEN",
-    "LAWS",
-    "LINEAR_LAWS",
-    "REPLAY",
-    "LinearTable",
-    "RewardTable",
-    "contexts_in",
-    "draw_all",
-    "draw_linear",
-    "fill_contexts",
-    "loss",
-    "loss_linear",
-    "means_in",
-    "put_in_range",
-]
-
 BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY, BINARY, SAMPLED = range(7)
 LAWS = {"bernoulli": BERNOULLI, "deterministic": DETERMINISTIC, "uniform": UNIFORM, "beta": BETA, "sampled": SAMPLED}
 """The laws of rewards in [0, 1], by name."""

@@ -25,19 +25,6 @@ from armtriage.experiments.identity import canonical, code_version, digest, iden
 from armtriage.simulation.simulate import check_points, simulate
 from armtriage.simulation.trace import Trace
 
-__all__ = [
-    "COLUMNS",
-    "FORMAT",
-    "MOST",
-    "Cell",
-    "Outcome",
-    "Spec",
-    "blocks",
-    "failure",
-    "play",
-    "table_digest",
-]
-
 FORMAT = 1
 """The number of the form in which cells are named and kept."""
 MOST = 1_000_000
@@ -95,7 +82,7 @@ class Spec:
         return self.what
 
     @property
-    def luck(self) -> str:
+    def stream(self) -> str:
         """Identifies what chance decides: not the horizon, so that a longer run meets what a shorter one met."""
         return self.key.partition("-")[0]
 
@@ -191,14 +178,14 @@ class Cell:
     @property
     def policy_seed(self) -> int:
         """The seed of the policy's own randomness."""
-        return named_seed(self.root, "policy", self.environment.luck, self.policy.key)
+        return named_seed(self.root, "policy", self.environment.stream, self.policy.key)
 
     def environment_seed(self, replication: int) -> int:
         """Return the seed of the instance and its rewards, the same for all policies."""
         if (pinned := self.environment.options.get("seed")) is not None:
             return int(pinned)
         words = (replication,) if self.redraw else ()
-        return named_seed(self.root, "environment", self.environment.luck, *words)
+        return named_seed(self.root, "environment", self.environment.stream, *words)
 
 
 class Outcome(NamedTuple):

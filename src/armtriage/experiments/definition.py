@@ -37,24 +37,6 @@ from armtriage.experiments.manifest import MAX_CELLS
 from armtriage.instances import GRAPHS
 from armtriage.policies.policy import Policy
 
-__all__ = [
-    "ENVIRONMENT",
-    "POLICY",
-    "Entry",
-    "Problems",
-    "Role",
-    "Settings",
-    "Wrong",
-    "check",
-    "counted",
-    "entries",
-    "expand",
-    "in_json",
-    "short_name",
-    "specs",
-    "varied",
-]
-
 _Model = TypeVar("_Model", bound=BaseModel)
 
 

@@ -24,8 +24,6 @@ from armtriage.experiments.cells import Cell, Outcome, failure, play
 from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.slate import SlatePolicy
 
-__all__ = ["ENGINES", "processors", "run"]
-
 ENGINES = ("auto", "serial", "threads", "processes", "ray")
 
 _IN_FLIGHT = 4
@@ -204,7 +202,7 @@ class _Processes:
             self._end(thread)
 
     def _end(self, thread: int) -> None:
-        # Whoever takes it out ends it: loky does not expect that from two threads at a time.
+        # The thread that takes it out ends it: loky does not expect that from two threads at a time.
         if (executor := self._executors.pop(thread, None)) is not None:
             executor.shutdown(kill_workers=True)
 

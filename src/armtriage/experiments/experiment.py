@@ -21,8 +21,6 @@ from armtriage.experiments.plan import Plan, PlanRow, make_plan
 from armtriage.experiments.results import Results
 from armtriage.simulation.progress import progress_bar
 
-__all__ = ["Experiment", "read_file"]
-
 _Path = str | os.PathLike[str]
 _Entries = Sequence[Any] | Mapping[str, Any]
 _Progress = bool | Callable[[int, int, int], None]

@@ -30,8 +30,6 @@ from armtriage.errors import DamagedFile, ExperimentError
 from armtriage.experiments.cells import Cell, Outcome, table_digest
 from armtriage.experiments.manifest import Manifest
 
-__all__ = ["Folder"]
-
 _MANIFEST = "experiment.json"
 _NEEDED = {"cell", "started", "digest", "error"}
 _TEXTS = ("digest", "error", "environment_key", "policy_key", "host", "engine")

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ROOMS", "canonical", "code_version", "counts", "digest", "identity", "named_seed", "place_of", "versions"]
-
 ROOMS = (
     "_arguments",
     "_files",

@@ -13,8 +13,6 @@ from armtriage.experiments.cells import FORMAT, MOST, Cell, Spec, blocks
 from armtriage.experiments.identity import canonical, place_of, versions
 from armtriage.simulation.simulate import check_points
 
-__all__ = ["MAX_CELLS", "Manifest", "toml_text"]
-
 MAX_CELLS = 1_000_000
 """How many cells an experiment may have unless more are asked for."""
 _LINE = 64  # a longer list has a line for each of its values

@@ -14,8 +14,6 @@ from armtriage.catalogue import build_instance, build_policy
 from armtriage.experiments.cells import Cell
 from armtriage.simulation.simulate import simulate
 
-__all__ = ["Plan", "PlanRow", "duration", "make_plan"]
-
 _MOST_PROBES = 64
 _PROBE_SECONDS = 0.05
 _FIRST_ROUNDS = 16
@@ -124,12 +122,12 @@ def make_plan(
 
 def _costs(wanted: Mapping[_Pair, Cell], records: Iterable[Mapping[str, Any]]) -> dict[_Pair, float]:
     """Return the seconds of a replication for each pair."""
-    told: dict[_Pair, list[float]] = defaultdict(list)
+    seconds: dict[_Pair, list[float]] = defaultdict(list)
     for record in records:
         if record["error"] is None and (count := record.get("count")):
             pair = record.get("environment_key", ""), record.get("policy_key", "")
-            told[pair].append((record.get("seconds") or 0.0) / count)
-    costs = {pair: mean(told[pair]) for pair in wanted if pair in told}
+            seconds[pair].append((record.get("seconds") or 0.0) / count)
+    costs = {pair: mean(seconds[pair]) for pair in wanted if pair in seconds}
     # A trial for each policy first, then a second one, and so on: none is left to a guess from others.
     seen: Counter[str] = Counter()
     turns = {}

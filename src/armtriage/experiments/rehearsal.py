@@ -30,8 +30,6 @@ from armtriage.kernels.random import check_seed
 from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import certificate_delta, check_certificate, check_match, check_points
 
-__all__ = ["manifest_of"]
-
 
 def manifest_of(
     given: Mapping[str, Any], code: bool | None = True

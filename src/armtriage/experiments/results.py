@@ -31,8 +31,6 @@ from armtriage.simulation.trace import Trace
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Results"]
-
 _SHOWN = 20  # rows of the overview
 
 
@@ -194,7 +192,7 @@ class Results:
     ) -> polars.DataFrame:
         """Return how much more regret than a baseline each policy has, replication by replication.
 
-        All policies of a replication meet the same rewards, so luck that helps or hurts both drops out, and the
+        All policies of a replication meet the same rewards, so chance that helps or hurts both drops out, and the
         interval of the difference is often far sharper than those of the two means suggest.
 
         Parameters
@@ -309,7 +307,7 @@ class Results:
 
         It is the slope of the line through the logarithms of the means by least squares. Its interval is that of the
         replications: the errors of the means, carried over to the slope to first order, with Student's t. Whether it
-        is a line, a plot shows. Each environment is an instance of its own, whose luck is not part of the
+        is a line, a plot shows. Each environment is an instance of its own; how it was drawn is not part of the
         interval, unless the experiment has ``redraw=True``, or a `seed` that makes them alike.
 
         Parameters
@@ -342,8 +340,8 @@ class Results:
             line = line.filter([samples[place] is not None for place in line["place"]])
             chosen = [one for place in line["place"] if (one := samples[place]) is not None]
             values, numbers = [one.regret[:, 0] for one in chosen], [one.replications for one in chosen]
-            luck = [self._cell(place).environment_seed(0) for place in line["place"]]
-            ends = slope_interval(line[parameter], values, numbers, luck, level) if chosen else (math.nan,) * 3
+            shared = [self._cell(place).environment_seed(0) for place in line["place"]]
+            ends = slope_interval(line[parameter], values, numbers, shared, level) if chosen else (math.nan,) * 3
             rows.append(dict(zip(("slope", "low", "high"), ends, strict=True)) | {"points": len(chosen)})
         heads = polars.concat([line.head(1) for line in lines]).select("policy", *by)
         return beside(heads, rows, "slope", "low", "high", "points")

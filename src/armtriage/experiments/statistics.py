@@ -9,8 +9,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["INTERVALS", "critical_values", "mean_interval", "ratio_interval", "slope_interval"]
-
 INTERVALS = ("t", "bootstrap")
 
 _RESAMPLES = 9999
@@ -131,7 +129,7 @@ def slope_interval(
     replications : sequence of array_like
         The replication of each value.
     shared : sequence
-        Points with the same entry here shared their luck, replication by replication; others are independent.
+        Points with the same entry here shared their random numbers, replication by replication; others are independent.
     level : float
         Of the interval.
 
@@ -151,8 +149,8 @@ def slope_interval(
     if min(array.size for array in arrays) < 2:
         return slope, -math.inf, math.inf
     parts: dict[Hashable, dict[int, float]] = {}
-    for weight, mean, array, numbers, luck in zip(weights, means, arrays, replications, shared, strict=True):
-        n, part = array.size, parts.setdefault(luck, {})
+    for weight, mean, array, numbers, group in zip(weights, means, arrays, replications, shared, strict=True):
+        n, part = array.size, parts.setdefault(group, {})
         moves = weight * (array - mean) / (mean * math.sqrt(n * (n - 1)))
         for number, move in zip(np.asarray(numbers).tolist(), moves.tolist(), strict=True):
             part[number] = part.get(number, 0.0) + move

@@ -20,19 +20,6 @@ from armtriage.experiments.statistics import mean_interval, ratio_interval
 if TYPE_CHECKING:
     import polars
 
-__all__ = [
-    "EXACT",
-    "Runs",
-    "beside",
-    "certificate_row",
-    "difference_row",
-    "joined",
-    "mean_row",
-    "options_table",
-    "plays_table",
-    "read_runs",
-]
-
 EXACT = 1e-9
 """What a sum of floating-point numbers may be off by, per round."""
 _FILES = 200  # read at once; some systems open no more

@@ -28,8 +28,6 @@ from armtriage.features.rows import (
     texts_of,
 )
 
-__all__ = ["FeatureReport", "Features"]
-
 _SCALERS = {"standard": StandardScaler, "robust": RobustScaler}
 _WEIGHTS = 2.0  # least squares gave 2.0 for ten digits by their pixels, and 0.8 for clicks of 1 to 5 percent
 _SLACK = 1.0 - 1e-12  # so that rounding takes no row beyond the bound

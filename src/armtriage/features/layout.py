@@ -12,8 +12,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from armtriage._arguments import as_number, check_count
 from armtriage.features.rows import Column, column_of, few
 
-__all__ = ["FAR", "MOST", "Layout", "given_of", "scale_of"]
-
 MOST = 2**20
 """The most dimensions: a policy keeps matrices of their square."""
 
@@ -57,8 +55,8 @@ class Layout:
     ) -> Layout:
         """Return the layout of features with these columns, if it makes sense."""
         known = dict.fromkeys((*scales, *values, *hashed))
-        alone = tuple(known) if alone is None else side_of("alone", alone, known)
-        products = tuple(product_of(pair, known) for pair in pairs_of(products))
+        alone = tuple(known) if alone is None else _side_of("alone", alone, known)
+        products = tuple(_product_of(pair, known) for pair in _pairs_of(products))
         used = {*alone, *(column for pair in products for side in pair for column in side)}
         for column in known:
             if column not in used:
@@ -130,7 +128,7 @@ def scale_of(column: Column, given: Any) -> tuple[float, float]:
     return centre, scale
 
 
-def side_of(name: str, columns: Any, known: dict[Column, None]) -> tuple[Column, ...]:
+def _side_of(name: str, columns: Any, known: dict[Column, None]) -> tuple[Column, ...]:
     """Return one column, or several, as a tuple."""
     one = isinstance(columns, str | int | np.integer)
     if not one and not isinstance(columns, Iterable):
@@ -141,16 +139,16 @@ def side_of(name: str, columns: Any, known: dict[Column, None]) -> tuple[Column,
     return side
 
 
-def pairs_of(products: Any) -> list[Any]:
+def _pairs_of(products: Any) -> list[Any]:
     if isinstance(products, str) or not isinstance(products, Iterable):
         raise TypeError(f"products must be a list of pairs, got {products!r}")
     return list(products)
 
 
-def product_of(pair: Any, known: dict[Column, None]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+def _product_of(pair: Any, known: dict[Column, None]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise TypeError(f"products must be pairs of columns or of lists of them, got {pair!r}")
-    left, right = (side_of("products", side, known) for side in pair)
+    left, right = (_side_of("products", side, known) for side in pair)
     if not left or not right or set(left) & set(right):
         raise ValueError(f"products must have different columns on their two sides, got {pair!r}")
     return left, right

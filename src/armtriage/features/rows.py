@@ -13,19 +13,6 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_count
 
-__all__ = [
-    "Column",
-    "Table",
-    "column_of",
-    "columns_of",
-    "few",
-    "holds_numbers",
-    "numbers_of",
-    "of_frame",
-    "of_records",
-    "texts_of",
-]
-
 Column = str | int
 _NUMBER = (Real, Decimal)  # databases give decimals
 

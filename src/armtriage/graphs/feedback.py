@@ -27,8 +27,6 @@ from armtriage.kernels.record import Record
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["FeedbackGraph", "GraphArrays", "as_graph", "reveal"]
-
 
 class GraphArrays(Record, frozen=True):
     """A feedback graph in the one layout that kernels read.

@@ -12,8 +12,6 @@ import numpy as np
 from armtriage._arguments import LARGEST, check_count
 from armtriage.graphs.feedback import FeedbackGraph
 
-__all__ = ["NamedGraph", "read_graph"]
-
 _COMMENTS = ("#", "%", "//")
 _SEPARATORS = ("\t", ",", ";")
 _HEADERS = {"source", "target", "from", "to", "src", "dst", "tail", "head", "arm", "reveals", "u", "v"}

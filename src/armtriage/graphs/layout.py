@@ -10,17 +10,6 @@ import numpy.typing as npt
 
 from armtriage._arguments import LARGEST, as_matrix, as_numbers, check_between, check_whole, check_within
 
-__all__ = [
-    "both_ways",
-    "canonical",
-    "check_layout",
-    "distinct",
-    "expand",
-    "matrix_edges",
-    "near_edges",
-    "random_edges",
-]
-
 _DENSE = 0.1  # from here on a coin for each pair is faster than drawing places and sorting them
 _CHUNK = 1 << 22  # coins thrown at once: 32 MB
 

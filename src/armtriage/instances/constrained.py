@@ -9,8 +9,6 @@ from armtriage.decisions import Explicit
 from armtriage.environments import StochasticEnvironment
 from armtriage.graphs import FeedbackGraph
 
-__all__ = ["hub_family", "long_decisions", "partition", "star"]
-
 
 def partition(
     n_arms: int, budget: int, *, gap: float, shared: bool = True, seed: int | None = None
@@ -18,7 +16,7 @@ def partition(
     """Return K/S disjoint decisions of S arms, on which no policy loses less than of order K S ln(T) / gap.
 
     The arms of the first decision have mean 1/2, all others 1/2 - gap/S. Each arm reveals itself. The lower bound needs
-    the arms of a decision to share their luck; with independent arms smaller regret is possible.
+    the arms of a decision to share one draw in each round; with independent arms smaller regret is possible.
 
     Parameters
     ----------

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from armtriage._arguments import LARGEST, check_count
 from armtriage.graphs import FeedbackGraph
 
-__all__ = ["StageState", "three_arms", "two_hubs"]
-
 
 def two_hubs(n_arms: int) -> FeedbackGraph:
     """Return the undirected graph on which the greedy of Algorithm 1 needs half of the arms where two would do.

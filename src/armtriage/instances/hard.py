@@ -24,8 +24,6 @@ from armtriage.environments import StochasticEnvironment
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import check_seed
 
-__all__ = ["NOISES", "gap_instance", "hidden_arm", "hidden_pairs", "hidden_parts", "revealing_hubs", "ucb_failure"]
-
 NOISES = ("deterministic", "shared", "independent")
 _BASE = 0.25
 """The mean of an arm among which a better one hides."""

@@ -12,8 +12,6 @@ from armtriage.environments import LinearEnvironment
 from armtriage.environments.tables import LinearTable
 from armtriage.kernels.random import check_seed
 
-__all__ = ["linear_blocks", "linear_few_dimensions", "linear_one_dimension"]
-
 _VARIANTS = ("repaired", "printed")
 _HALF = math.sqrt(0.5)
 _BASE = 0.25  # mean of an informative arm that is not good

@@ -14,8 +14,6 @@ from armtriage.graphs import FeedbackGraph
 from armtriage.instances.counterexamples import two_hubs
 from armtriage.kernels.random import check_seed, stream
 
-__all__ = ["FAMILIES", "GRAPHS", "random_bernoulli", "random_constrained", "random_linear"]
-
 _LARGEST_TOURNAMENT = 10_000
 """The most arms of a tournament, which has an edge for each pair of them."""
 _MOST = 10**7

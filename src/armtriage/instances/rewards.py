@@ -12,8 +12,6 @@ from armtriage.environments import StochasticEnvironment
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import check_seed
 
-__all__ = ["RATE_LAWS", "REWARD_LAWS", "random_rates", "random_rewards"]
-
 _SIZE = 1024  # equally likely rewards of each arm, the quantiles of its law
 REWARD_LAWS = (
     *("coins", "beta 2", "beta 10", "beta 100", "uniform 0.2", "uniform 0.05", "two points"),

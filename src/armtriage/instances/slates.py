@@ -15,8 +15,6 @@ from armtriage._arguments import LONGEST, check_choice, check_count
 from armtriage.environments import LinearEnvironment
 from armtriage.kernels.random import check_seed
 
-__all__ = ["SLATES", "random_slates"]
-
 Floats = NDArray[np.float64]
 _POOL = 8192  # rows that the arms of a round are drawn from
 _FEW = 40
@@ -73,7 +71,7 @@ def _direction(rng: np.random.Generator, dimension: int) -> Floats:
     return _unit(rng.standard_normal(dimension))
 
 
-def _luck(seed: int, number: int, replication: int) -> np.random.Generator:
+def _random(seed: int, number: int, replication: int) -> np.random.Generator:
     return np.random.default_rng([seed, replication, number])
 
 
@@ -81,7 +79,7 @@ def _rows_of(pool: Floats, n_arms: int, seed: int) -> Callable[[int, int], Float
     """Return contexts that are drawn from the rows of a pool in each round."""
 
     def contexts(number: int, replication: int) -> Floats:
-        return pool[_luck(seed, number, replication).integers(len(pool), size=n_arms)]
+        return pool[_random(seed, number, replication).integers(len(pool), size=n_arms)]
 
     return contexts
 
@@ -107,7 +105,7 @@ def _user_item(rng: np.random.Generator, n_arms: int, dimension: int, horizon: i
     theta, items = _direction(rng, dimension), _unit(rng.standard_normal((n_arms, size)))
 
     def contexts(number: int, replication: int) -> Floats:
-        user = _direction(_luck(seed, number, replication), dimension // size)
+        user = _direction(_random(seed, number, replication), dimension // size)
         return np.asarray(np.einsum("p,kq->kpq", user, items).reshape(n_arms, dimension))
 
     return {"theta": theta, "contexts": contexts}
@@ -126,7 +124,7 @@ def _jittered(rng: np.random.Generator, n_arms: int, dimension: int, horizon: in
     theta, fixed = _direction(rng, dimension), 0.9 * _unit(rng.standard_normal((n_arms, dimension)))
 
     def contexts(number: int, replication: int) -> Floats:
-        noise = _luck(seed, number, replication).standard_normal(fixed.shape)
+        noise = _random(seed, number, replication).standard_normal(fixed.shape)
         rows = fixed + 0.2 / math.sqrt(dimension) * noise
         return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0))
 
@@ -137,7 +135,7 @@ def _drifting(rng: np.random.Generator, n_arms: int, dimension: int, horizon: in
     theta = _direction(rng, dimension)
 
     def contexts(number: int, replication: int) -> Floats:
-        rows = 0.3 * _luck(seed, number, replication).standard_normal((n_arms, dimension))
+        rows = 0.3 * _random(seed, number, replication).standard_normal((n_arms, dimension))
         angle = math.pi * number / horizon
         rows[:, 0] += math.cos(angle)
         rows[:, -1] += math.sin(angle)
@@ -169,7 +167,7 @@ def _sparse(rng: np.random.Generator, n_arms: int, dimension: int, horizon: int,
     height = math.sqrt((1.0 - 0.6**2) / 2.0)
 
     def contexts(number: int, replication: int) -> Floats:
-        places = _luck(seed, number, replication).integers(1, dimension, (n_arms, 2))
+        places = _random(seed, number, replication).integers(1, dimension, (n_arms, 2))
         rows = np.zeros((n_arms, dimension))
         rows[:, 0] = 0.6
         rows[np.arange(n_arms)[:, None], places] = height

@@ -6,17 +6,7 @@ from armtriage.plots.heatmap import heat_map
 from armtriage.plots.plan import plan_chart
 from armtriage.plots.rows import final_regret, paired_differences
 from armtriage.plots.scaling import scaling
-from armtriage.plots.style import (
-    CURVE_COLOURS,
-    INK,
-    STATE_COLOURS,
-    check_path,
-    new_axes,
-    require,
-    save,
-    sign,
-    svg_text,
-)
+from armtriage.plots.style import CURVE_COLOURS, INK, STATE_COLOURS, check_path, new_axes, require, save, sign, svg_text
 from armtriage.plots.triage import triage_chart
 
 __all__ = [

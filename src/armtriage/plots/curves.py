@@ -15,8 +15,6 @@ from armtriage.simulation import Trace
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["regret_curves"]
-
 _CERTIFIED = (0, (3, 1.5))
 
 

@@ -10,8 +10,6 @@ from armtriage.plots.style import CURVE_COLOURS, INK, dress, font, new_axes, num
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["evaluation_chart"]
-
 
 def evaluation_chart(found: Evaluation | LogComparison, ax: Axes | None = None) -> Axes:
     """Draw estimates with their intervals, and thinner below each the bracket, which needs no probabilities.

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
 
-__all__ = ["heat_map"]
-
 _MAP = "viridis"  # even in lightness, and safe for every eye
 _TICKS = 12
 _SLANTED = 14  # letters of a slanted word

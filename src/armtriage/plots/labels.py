@@ -14,8 +14,6 @@ from armtriage.plots.style import figure_of, font
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["End", "fold", "label_ends", "shorten"]
-
 _LEADING = 1.3  # lines, as a multiple of the text's size
 _LEAST = 1.5  # points
 _BOLD = 0.66  # width of a letter, as a share of the text's size

@@ -13,8 +13,6 @@ from armtriage.plots.style import counted, dress, looks, new_axes, number_ticks,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plan_chart"]
-
 _LOST = (0, (1.2, 1.2))
 
 

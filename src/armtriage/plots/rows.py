@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
 
-__all__ = ["final_regret", "paired_differences"]
-
 _LETTER = 0.58  # width of a letter, as a share of the text's size
 _BESIDE = 0.36  # share of the width up to which labels stand beside the rows, and above them from there
 _PLAIN = 50.0  # ratio of the largest to the least value up to which a plain scale shows both

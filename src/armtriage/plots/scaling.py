@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
 
-__all__ = ["scaling"]
-
 _OTHERS = {"environment", "policy", "mean", "low", "high", "std", "runs", "round"}
 
 

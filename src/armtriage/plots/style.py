@@ -18,29 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = [
-    "CURVE_COLOURS",
-    "INK",
-    "STATE_COLOURS",
-    "Look",
-    "check_columns",
-    "check_path",
-    "counted",
-    "dress",
-    "figure_of",
-    "font",
-    "labelled",
-    "looks",
-    "new_axes",
-    "number_ticks",
-    "origin",
-    "require",
-    "save",
-    "sign",
-    "spoken",
-    "svg_text",
-]
-
 # Okabe and Ito's palette, without the yellow and the black that vanish on white and on dark pages.
 CURVE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 STATE_COLOURS = {"confirmed": "#0072B2", "active": "#E69F00", "eliminated": "#B9BEC5"}

@@ -13,8 +13,6 @@ from armtriage.triage import TriageLog
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["triage_chart"]
-
 _GAPS, _RASTER = 60, 500  # arms up to which rows have gaps, and from which they are pixels
 
 

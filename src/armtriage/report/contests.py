@@ -11,8 +11,6 @@ from armtriage.experiments import Results
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Contest", "common", "contests", "winners"]
-
 
 class Contest(NamedTuple):
     """One environment: its rows of the summary, and of the differences from a baseline, which may be its best."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import polars
     from matplotlib.axes import Axes
 
-__all__ = ["experiment_page"]
-
 _DRAWN, _OPEN, _LISTED = 12, 30, 200  # environments with figures, in the first table, and in tables at all
 _LETTERS = 3_000_000  # of a page from which no more environments get figures
 _PARAMETERS = 6  # figures of a kind
@@ -218,9 +216,8 @@ def _fit(results: Results) -> str:
     """Return what the slopes are, and what their intervals leave out."""
     text = "Lines are fitted to the logarithms of the means by least squares; the slope's interval is that of the runs."
     drawn = not results.manifest.redraw and any("seed" not in one.options for one in results.manifest.environments)
-    return (
-        f"{text} Each environment is an instance of its own, and its luck is not in that interval." if drawn else text
-    )
+    apart = " Each environment is an instance of its own, and how it was drawn is not in that interval."
+    return text + apart if drawn else text
 
 
 def _pair(figures: str) -> str:

@@ -12,22 +12,6 @@ from typing import Literal, NamedTuple
 from armtriage.plots import INK
 from armtriage.simulation.comparison import COLUMNS, Result
 
-__all__ = [
-    "NONE",
-    "Figure",
-    "Section",
-    "document",
-    "drawing",
-    "folded",
-    "inline_svg",
-    "page",
-    "paragraphs",
-    "preformatted",
-    "section",
-    "state",
-    "table",
-]
-
 NONE = "\u2013"
 """What a table says where it has nothing to say."""
 

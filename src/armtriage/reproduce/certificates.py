@@ -18,8 +18,6 @@ from armtriage.reproduce.policies import GUARDED, SHADOW, THOMPSON, TIGHT, UCB, 
 from armtriage.reproduce.study import LEVEL, SEED, Chart, Claim, Played, Rows, Scale, Study, Tables, Verdict, plan
 from armtriage.simulation import Trace, simulate
 
-__all__ = ["Certificates"]
-
 _SOURCE = "this library"
 _DELTA = 0.05
 _FACTOR = 0.25  # a small budget, so that the guard has to step in soon

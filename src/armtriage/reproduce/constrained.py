@@ -15,8 +15,6 @@ from armtriage.reproduce.policies import ORACLE, PAPER, REPAIRED, THOMPSON, chos
 from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Scale, Study, Tables, Verdict, of, plan
 from armtriage.theory import constrained_lower, constrained_upper, oracle_upper
 
-__all__ = ["Constrained"]
-
 _HORIZON = 100_000  # that widths are made for, whatever is played: they are then the same on all of a line
 _ELIMINATION: dict[str, Any] = {
     ORACLE: {"policy": "constrained", "horizon": _HORIZON},

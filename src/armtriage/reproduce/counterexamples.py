@@ -31,8 +31,6 @@ from armtriage.theory import (
     independence_number,
 )
 
-__all__ = ["Counterexamples"]
-
 COUNTS, KEPT = "confirmed arms have N observations", "(A) best arms stay in question"
 """Two claims of the paper, by their names in an audit."""
 _POLICIES: dict[str, Any] = {

@@ -16,8 +16,6 @@ from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Sc
 from armtriage.simulation.comparison import short
 from armtriage.theory import minimax_upper, ucb_lower
 
-__all__ = ["Failure"]
-
 _NOISES = ("deterministic", "shared", "independent")
 _ALIKE = polars.col("noise").is_in(_NOISES[:2])
 _SAME = 0.01  # how far ratios may be apart to count as the same

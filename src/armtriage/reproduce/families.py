@@ -13,8 +13,6 @@ from armtriage.reproduce.policies import PAPER, POLICIES, THOMPSON, TIGHT, chose
 from armtriage.reproduce.study import Chart, Claim, Played, Rows, Scale, Study, Tables, Verdict, of, plan
 from armtriage.simulation.comparison import short
 
-__all__ = ["Families", "ranked"]
-
 _PLAYERS: dict[str, dict[str, dict[str, Any]]] = {
     "graphs": POLICIES,
     "linear": {

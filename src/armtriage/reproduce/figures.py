@@ -16,8 +16,6 @@ from armtriage.simulation import Trace
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["curves", "heat", "intervals", "lines"]
-
 _SHOWN = f"{LEVEL:.0%} intervals"
 
 

@@ -16,8 +16,6 @@ from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Sc
 from armtriage.simulation.comparison import short
 from armtriage.theory import gap_lower, gap_upper
 
-__all__ = ["GapRates"]
-
 _DELTA = 0.01  # the default of all policies
 _LONG = (10**5, 10**6, 10**7, 10**8)
 _LONGEST = polars.col("horizon") == polars.col("horizon").max().over("policy")

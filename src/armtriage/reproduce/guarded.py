@@ -15,8 +15,6 @@ from armtriage.reproduce.policies import GUARDED, THOMPSON, chosen
 from armtriage.reproduce.study import Chart, Claim, Played, Row, Rows, Scale, Study, Tables, Verdict, plan
 from armtriage.simulation.comparison import short
 
-__all__ = ["Guarded"]
-
 _SOURCE = "this library"
 _LEVEL = 0.99  # a part is looked at in several places
 _AIMED = 100_000

@@ -18,8 +18,6 @@ from armtriage.reproduce.policies import GUARDED, ORACLE, SHADOW, THOMPSON, chos
 from armtriage.reproduce.study import Chart, Claim, Played, Rows, Scale, Study, Tables, Verdict, of, plan
 from armtriage.simulation.comparison import short
 
-__all__ = ["GuardedSets", "ThompsonInsideGuard"]
-
 _SOURCE, _DELTA = "this library", 0.05
 _AIMED = 5000
 """The rounds that the targets are for."""

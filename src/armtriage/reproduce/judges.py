@@ -11,24 +11,6 @@ from scipy.special import bdtrc
 from armtriage.reproduce.study import Row, Rows, Verdict
 from armtriage.simulation.comparison import short
 
-__all__ = [
-    "PRINTED",
-    "RARE",
-    "ROOM",
-    "above_bound",
-    "below_bound",
-    "chance",
-    "compared",
-    "cost",
-    "measured",
-    "power",
-    "printed_bound",
-    "spread",
-    "target",
-    "times",
-    "told",
-]
-
 ROOM = 0.05
 """How far a fitted power may lie from the predicted one, beyond its interval: rates leave out logarithms."""
 RARE = 1e-3

@@ -18,8 +18,6 @@ from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Sc
 from armtriage.simulation.comparison import short
 from armtriage.theory import linear_lower, linear_upper
 
-__all__ = ["Linear", "orthogonal"]
-
 UCB = "C2UCB"
 _POLICIES: dict[str, Any] = {
     TIGHT: {"policy": "hierarchical"},

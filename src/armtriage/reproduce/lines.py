@@ -12,19 +12,6 @@ from armtriage.experiments import Results
 from armtriage.experiments.statistics import slope_interval
 from armtriage.reproduce.study import LEVEL, Row
 
-__all__ = [
-    "RATIO",
-    "Instance",
-    "against",
-    "against_best",
-    "fitted",
-    "line",
-    "powers",
-    "steepness",
-    "with_each",
-    "worst",
-]
-
 RATIO = ("ratio", "ratio_low", "ratio_high")
 """The columns of `Results.differences` that have a ratio of regrets with its interval."""
 Instance = tuple[str, dict[str, Any]]

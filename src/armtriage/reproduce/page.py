@@ -26,8 +26,6 @@ from armtriage.reproduce.judges import ROOM
 from armtriage.reproduce.study import LEVEL, SEED, Finding, Report, Size
 from armtriage.simulation.comparison import short
 
-__all__ = ["HEAD", "claims_table", "claims_text", "command", "make_page", "tally"]
-
 HEAD = ("claim", "predicted", "measured", "verdict")
 """The columns of the front table."""
 _TITLE = "The paper, measured"

@@ -4,22 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "GREEDY",
-    "GUARDED",
-    "ORACLE",
-    "ORDER",
-    "PAPER",
-    "POLICIES",
-    "REPAIRED",
-    "SHADOW",
-    "THOMPSON",
-    "TIGHT",
-    "UCB",
-    "chosen",
-    "rules",
-]
-
 TIGHT, REPAIRED, PAPER = "elimination, tight", "elimination, repaired", "elimination, as printed"
 UCB, GREEDY, THOMPSON, GUARDED = "UCB", "greedy", "Thompson sampling", "guarded Thompson"
 ORACLE, SHADOW = "elimination by oracle", "guarded Thompson, shadow"

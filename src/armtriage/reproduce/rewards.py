@@ -15,8 +15,6 @@ from armtriage.reproduce.policies import GREEDY, GUARDED, THOMPSON, chosen
 from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Rows, Scale, Study, Tables, Verdict, of, plan
 from armtriage.simulation.comparison import short
 
-__all__ = ["Rewards"]
-
 _SOURCE, _DELTA = "this library", 0.05
 _COIN, _UNIFORM = "Thompson sampling, coin", "guarded, uniform prior"
 _POLICIES: dict[str, dict[str, Any]] = {

@@ -14,8 +14,6 @@ from armtriage.reproduce.judges import RARE, chance, told
 from armtriage.reproduce.lines import against_best
 from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Rows, Scale, Study, Tables, Verdict, of, plan
 
-__all__ = ["Slates"]
-
 GUARDED = "GuardedLinear"
 _DELTA = 0.01
 _SIGNED = {

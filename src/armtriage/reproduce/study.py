@@ -14,26 +14,6 @@ from armtriage.experiments import Experiment, Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "LEVEL",
-    "SEED",
-    "SIZES",
-    "Chart",
-    "Claim",
-    "Finding",
-    "Played",
-    "Report",
-    "Row",
-    "Rows",
-    "Scale",
-    "Size",
-    "Study",
-    "Tables",
-    "Verdict",
-    "of",
-    "plan",
-]
-
 Size = Literal["tiny", "quick", "full"]
 SIZES: tuple[Size, ...] = ("tiny", "quick", "full")
 SEED = 7

@@ -12,8 +12,6 @@ from armtriage.reproduce.judges import compared, times, told
 from armtriage.reproduce.lines import against
 from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Scale, Study, Tables, Verdict, plan
 
-__all__ = ["Tightenings"]
-
 _PRINT: dict[str, Any] = {"variant": "paper"}
 _REDUCED: dict[str, Any] = {**_PRINT, "benchmark": "reduced", "intersect": True}
 _INDEX: dict[str, Any] = {"tie_break": "index"}

@@ -17,8 +17,6 @@ from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Sc
 from armtriage.simulation.comparison import short
 from armtriage.theory import minimax_lower, minimax_upper, ucb_full_information_upper
 
-__all__ = ["FullInformation", "MinimaxRates"]
-
 _POWERS = {"T": 0.5, "S": 1.0, "alpha": 0.5}
 """By which power of what grows along a line regret is predicted to grow, at the worst gap."""
 _BEYOND = "The worst gap may lie beyond those that were tried"

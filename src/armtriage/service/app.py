@@ -12,14 +12,13 @@ from urllib.parse import parse_qsl
 
 from armtriage.service.dashboard import session
 from armtriage.service.dashboard.site import Site
-from armtriage.service.logs import note, note_refusal
+from armtriage.service.logs import note
 from armtriage.service.peers import HANDED, counts_header, named
 from armtriage.service.protocol import WHOLE
 from armtriage.service.refusal import Refused, quoted
 from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream
 from armtriage.service.service import Service
 from armtriage.service.step import Reply
-from armtriage.service.stores import StoreError
 
 __all__ = ["App"]
 
@@ -99,20 +98,9 @@ class App:
             media = route.answers.get(status)
             if isinstance(media, str):
                 kind = media.encode()
-        except (Refused, StoreError) as error:
-            if isinstance(error, StoreError):
-                self.service.metrics.store_failed(error.kind, "read", error)
-                refused = Refused(error.kind)
-            else:
-                refused = error
-            note_refusal(refused, scope, self.service.refused_keys)
-            status, body, more = refused.status, refused.body(), _headers_of(refused, scope, self._by_parts)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
-            refused = Refused("internal")
-            note_refusal(refused, scope, self.service.refused_keys, error)
-            status, body = refused.status, refused.body()
+            refused = self.service.refusal(error, scope)
+            status, body, more = refused.status, refused.body(), _headers_of(refused, scope, self._by_parts)
         if apart:
             if handed:
                 more = [*more, *counts_header(apart)]

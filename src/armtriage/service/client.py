@@ -17,8 +17,6 @@ from urllib.parse import quote, urlsplit
 
 from armtriage.errors import ArmtriageError
 
-__all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError", "Unavailable"]
-
 _TRIES = 5
 _PAUSE = 0.05  # seconds before the second try; each next waits twice as long
 _AGAIN = (408, 429, 502, 503, 504, 507)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["steady", "wall"]
-
 
 def wall() -> int:
     """Return the system's time, in microseconds since 1970."""

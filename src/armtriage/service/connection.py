@@ -12,8 +12,6 @@ from uvicorn.server import ServerState
 from armtriage.service.peers import HANDED
 from armtriage.service.protocol import WHOLE
 
-__all__ = ["NewConnection"]
-
 _GO_ON = b"HTTP/1.1 100"
 SILENCE = 20.0
 """Seconds in which a connection must say something, and seconds that the head of a request may take from there."""

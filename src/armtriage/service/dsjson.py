@@ -15,8 +15,6 @@ from armtriage.service.refusal import Refused
 from armtriage.service.step import Step
 from armtriage.service.stores import PolicyRow, Store
 
-__all__ = ["Logged", "adopt_log", "read_line"]
-
 _GROUP = 500  # lines that share a transaction
 
 

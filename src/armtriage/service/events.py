@@ -7,26 +7,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-__all__ = [
-    "ARMS",
-    "DECISION",
-    "EXPIRE",
-    "LIFE",
-    "REWARD",
-    "STRAY",
-    "ArmsChanged",
-    "Decided",
-    "Event",
-    "Expired",
-    "History",
-    "Lived",
-    "Rewarded",
-    "Stray",
-    "StrayBody",
-    "pack",
-    "unpack",
-]
-
 DECISION, REWARD, EXPIRE, ARMS, LIFE = 1, 2, 3, 4, 5
 KINDS = {DECISION: "decision", REWARD: "reward", EXPIRE: "expire", ARMS: "arms", LIFE: "life"}
 """What a kind of event is called."""

@@ -15,8 +15,6 @@ from armtriage.service import clock
 from armtriage.service.refusal import Refused
 from armtriage.service.stores import KeyRow
 
-__all__ = ["RATE", "SCOPES", "AccessControl", "new_key"]
-
 SCOPES = ("decide", "reward", "read", "admin")
 """What a key can be good for."""
 

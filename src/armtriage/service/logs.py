@@ -15,8 +15,6 @@ from typing import Any
 
 from armtriage.service.refusal import Refused
 
-__all__ = ["FORMS", "LEVELS", "JsonLines", "Seldom", "TextLines", "note", "note_refusal", "writing"]
-
 FORMS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
 

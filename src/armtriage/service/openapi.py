@@ -14,8 +14,6 @@ from armtriage.service.messages import Error
 from armtriage.service.refusal import CODES
 from armtriage.service.routes import JSON, ROUTES, Route
 
-__all__ = ["document"]
-
 _ALWAYS = ("internal", "forbidden")
 _NAME = {"type": "string", "maxLength": 64, "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"}
 _ID = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[\\x21-\\x2e\\x30-\\x7e]+$"}

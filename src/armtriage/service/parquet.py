@@ -16,8 +16,6 @@ from armtriage.service.refusal import Refused
 from armtriage.service.state import PolicyState, learnt, unbits
 from armtriage.service.stores import PolicyRow, Store
 
-__all__ = ["State", "export"]
-
 _CHUNK = 500  # events that are read at a time: others wait while their decisions are looked up
 _PAGE = 2**26  # bytes of a page, about: names of eligible arms may be a hundred thousand for each decision
 _PROBE = 64  # events of a look for a place in the log

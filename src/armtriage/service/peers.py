@@ -23,8 +23,6 @@ from armtriage.service.messages import Decide, DecideBatch, Message, encode, rea
 from armtriage.service.step import UNLOGGED, Reply, new_id
 from armtriage.service.stores import Store, StoreError
 
-__all__ = ["HANDED", "Peers", "counts_header", "named"]
-
 HANDED = b"x-armtriage-handed"
 """The header of a request that another server hands over, which is not handed on; its answer says what to count."""
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from armtriage.service.logs import note
 
-__all__ = ["WHOLE", "protocol"]
-
 WHOLE = "armtriage.whole"
 """What the scope of a request has when all of its body is there."""
 

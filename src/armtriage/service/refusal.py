@@ -8,8 +8,6 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-__all__ = ["CODES", "Refused", "quoted", "repeated", "said", "some_of"]
-
 _FEW = 5  # names that are listed
 _LONGEST = 60  # characters of a value that are repeated
 _UNSAFE = re.compile(r"[<>&](?!= )")  # "at least" may stay

@@ -22,8 +22,6 @@ from armtriage.service.protocol import protocol
 from armtriage.service.service import Service
 from armtriage.service.stores import Store
 
-__all__ = ["run"]
-
 _CONNECTIONS = 16_384
 _WAITING = 2048  # connections that the system keeps until they are taken
 _SPARE = 256  # descriptors for the store, peers and files

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from armtriage import __version__
 from armtriage.service import clock
 from armtriage.service.keys import AccessControl
-from armtriage.service.logs import Seldom, note
+from armtriage.service.logs import Seldom, note, note_refusal
 from armtriage.service.loop import Loop
 from armtriage.service.messages import FATES, ODD, Create
 from armtriage.service.metrics import Metrics, Sample
@@ -168,6 +168,17 @@ class Service:
         if row is None:
             raise Refused("name_taken", f"There is a policy {quoted(create.name)} already.")
         return self._begin(row)
+
+    def refusal(self, error: Exception, scope: Mapping[str, Any]) -> Refused:
+        """Return how a request is refused that an error ended, after a line in the log where an operator needs one."""
+        refused, fault = error if isinstance(error, Refused) else Refused("internal"), None
+        if isinstance(error, StoreError):
+            self.metrics.store_failed(error.kind, "read", error)
+            refused = Refused(error.kind)
+        elif refused is not error:
+            fault = error
+        note_refusal(refused, scope, self.refused_keys, fault)
+        return refused
 
     def readiness(self) -> tuple[bool, dict[str, Any]]:
         """Return whether every policy is loaded, warm and stored, and which are not; and why the store cannot write."""

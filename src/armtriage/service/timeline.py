@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from armtriage.certificate import Certificate
 from armtriage.policies import ContextualPolicy, Policy
 
-__all__ = ["MOST", "SHARE", "Point", "Timeline", "certificate_if_any", "finite"]
-
 MOST = 300
 """The most points that are kept."""
 

@@ -15,8 +15,6 @@ from armtriage.service.recipe import Recipe
 from armtriage.service.state import PolicyState, unbits
 from armtriage.service.stores import PolicyRow, Store, StoreError
 
-__all__ = ["check", "drop", "policy_of", "replay"]
-
 
 async def policy_of(store: Store, name: str) -> PolicyRow:
     """Return a policy by its name."""

@@ -13,8 +13,6 @@ from armtriage.certificate import Certificate
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.service.timeline import Point, Timeline, certificate_if_any
 
-__all__ = ["ACTIVE", "CONFIRMED", "ELIMINATED", "RARE", "RETIRED", "STATES", "PolicyView", "look"]
-
 ACTIVE, CONFIRMED, ELIMINATED, RETIRED = 0, 1, 2, 3
 STATES = ("open", "confirmed", "eliminated", "retired")
 """What the state of an arm is called, each at the place of its number."""

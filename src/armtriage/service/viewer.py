@@ -9,8 +9,6 @@ from armtriage.service.refusal import Refused
 from armtriage.service.state import PolicyState
 from armtriage.service.view import PolicyView, look
 
-__all__ = ["Viewer", "view_of"]
-
 _FRESH = 1.0  # seconds for which a view is good
 
 

@@ -21,8 +21,6 @@ from armtriage.service.timeline import finite
 from armtriage.service.view import PolicyView
 from armtriage.service.viewer import view_of
 
-__all__ = ["arms", "brief", "decision", "event", "full", "made", "system", "traffic"]
-
 _SHOWN = 1000  # arms of one answer
 _DELTA = 0.05  # what the arms' intervals may fail with, all together
 _STATUS = ("active", "confirmed", "eliminated", None)  # of an arm, by the number of its state; None if it is retired

@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Ints
 from armtriage.theory.independence import EDGES, SLACK, Answer, Clock, name_of, programme, say_how
 
-__all__ = ["greedy_cover", "make_ready", "smallest_cover", "smallest_dominating_set"]
-
-Ints = NDArray[np.int64]
 Marks = NDArray[np.uint8]
 
 _PROGRAMMED = 150_000  # entries up to which HiGHS finishes its first linear program in seconds

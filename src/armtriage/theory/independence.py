@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
-
-__all__ = ["EDGES", "SLACK", "Answer", "Clock", "largest_independent_set", "name_of", "programme", "say_how"]
-
-Ints = NDArray[np.int64]
+from armtriage.kernels.record import Ints
 
 EDGES = 10_000_000
 """How many edges a graph may have to be written out: beyond, it would take gigabytes."""

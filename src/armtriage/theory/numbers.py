@@ -8,31 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import as_numbers, check_choice, check_count, check_flag, check_number
+from armtriage._arguments import as_numbers, check_choice, check_count, check_flag, check_kind, check_number
 from armtriage.decisions import DecisionSet, PartitionMatroid, TopS
 from armtriage.environments import Environment
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.record import Floats, Ints
 from armtriage.theory.covers import greedy_cover, make_ready, smallest_cover, smallest_dominating_set
 from armtriage.theory.independence import EDGES, Clock, largest_independent_set, say_how
-
-__all__ = [
-    "CONSTANTS",
-    "Bracket",
-    "active_cover_number",
-    "at_most",
-    "chvatal_dominating_set",
-    "cover_number",
-    "domination_number",
-    "gap",
-    "greedy_dominating_set",
-    "independence_number",
-    "independent_set",
-    "layer_size",
-]
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 CONSTANTS: tuple[str, ...] = ("repaired", "printed")
 _LISTED = 10_000  # decisions of a family that is listed; larger ones are asked through their oracle
@@ -290,14 +272,11 @@ def at_most(name: str, number: Any, most: int) -> int:
 
 
 def _check_graph(graph: FeedbackGraph) -> FeedbackGraph:
-    if not isinstance(graph, FeedbackGraph):
-        raise TypeError(f"graph must be a FeedbackGraph, got {type(graph).__name__}")
-    return graph
+    return check_kind("graph", graph, FeedbackGraph)
 
 
 def _check_pair(decisions: DecisionSet, graph: FeedbackGraph) -> tuple[DecisionSet, FeedbackGraph]:
-    if not isinstance(decisions, DecisionSet):
-        raise TypeError(f"decisions must be a DecisionSet, got {type(decisions).__name__}")
+    check_kind("decisions", decisions, DecisionSet)
     if decisions.n_arms != _check_graph(graph).n_arms:
         raise ValueError(f"decisions must have the {graph.n_arms} arms of graph, got {decisions.n_arms}")
     return decisions, graph
@@ -326,7 +305,7 @@ def _shown(graph: FeedbackGraph, listed: list[Ints], arms: Ints) -> Any:
     return csr_array(data, shape=(len(listed), graph.n_arms))[:, arms]
 
 
-def _gains(graph: FeedbackGraph, wanted: Flags) -> NDArray[np.float64]:
+def _gains(graph: FeedbackGraph, wanted: NDArray[np.bool_]) -> Floats:
     """Return how many of the wanted arms each arm reveals."""
     start, stop, indptr, indices = graph.arrays
     before = np.append(0, np.cumsum(wanted))

@@ -24,8 +24,6 @@ from armtriage.service.stores import StoreError
 from armtriage.service.timeline import SHARE
 from armtriage.service.view import PolicyView
 
-__all__ = ["LINES", "MOST_BYTES", "Facts"]
-
 LINES = 50
 """Lines of the log on the page."""
 

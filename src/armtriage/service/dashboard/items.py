@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from armtriage.service.view import ACTIVE, CONFIRMED, RARE, RETIRED, STATES, PolicyView
 
-__all__ = ["PAGE", "SORTS", "asked_for", "items", "reasons", "table"]
-
 # Where the intervals that are shown, of all items together, do not say it by themselves.
 _ONE_END = "It takes one end of each item's interval only, and these are narrower than shown: it is certainly"
 

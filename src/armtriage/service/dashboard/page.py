@@ -9,8 +9,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-__all__ = ["HEADERS", "as_json", "render"]
-
 _SCRIPTS = ("dom.js", "charts.js", "parts.js", "items.js", "pages.js", "live.js")  # each needs those before it
 
 

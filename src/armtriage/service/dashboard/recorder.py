@@ -15,8 +15,6 @@ from armtriage.service.messages import FATES
 from armtriage.service.metrics import Histogram
 from armtriage.service.service import Service
 
-__all__ = ["Note", "Pulse", "Recorder", "quantile"]
-
 _MINUTES = 90
 _SAID = {
     "late": ("reward", "after their decisions were closed: stored, not learnt"),

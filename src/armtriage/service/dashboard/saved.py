@@ -19,8 +19,6 @@ from armtriage.service.dashboard.page import HEADERS, as_json, headers, render
 from armtriage.service.dashboard.summary import summary
 from armtriage.service.view import PolicyView, look
 
-__all__ = ["Saved", "SavedServer"]
-
 
 class Saved:
     """What is known of the policy in a file; if the file changes, of the new one.

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-__all__ = ["LONGEST", "MARK", "cookie", "is_local", "key_of", "no_cookie"]
-
 MARK = b"x-armtriage"
 """The header without which a cookie changes nothing: pages from elsewhere cannot set it."""
 

@@ -17,13 +17,10 @@ from armtriage.service.dashboard.items import table
 from armtriage.service.dashboard.page import HEADERS, as_json, headers, render
 from armtriage.service.dashboard.recorder import Recorder
 from armtriage.service.keys import SCOPES, new_key
-from armtriage.service.logs import note_refusal
 from armtriage.service.messages import plain
 from armtriage.service.refusal import Refused, quoted, said
 from armtriage.service.service import Service
 from armtriage.service.stores import StoreError
-
-__all__ = ["Site", "csv_of"]
 
 _OWN = "/dashboard/"
 _PAGES = ("/", "/keys", "/system")
@@ -78,19 +75,10 @@ class Site:
                 await self._stream(scope, receive, send)
                 return
             answer = await self._answer(scope, receive)
-        except (Refused, StoreError) as error:
-            if isinstance(error, StoreError):
-                self.service.metrics.store_failed(error.kind, "read", error)
-            said = error if isinstance(error, Refused) else Refused(error.kind)
-            note_refusal(said, scope, self.service.refused_keys)
-            retry = [] if said.retry is None else [(b"retry-after", b"%d" % said.retry)]
-            answer = Answer(said.status, said.body(), [*_JSON, *retry])
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
-            said = Refused("internal")
-            note_refusal(said, scope, self.service.refused_keys, error)
-            answer = Answer(said.status, said.body(), list(_JSON))
+            refused = self.service.refusal(error, scope)
+            retry = [] if refused.retry is None else [(b"retry-after", b"%d" % refused.retry)]
+            answer = Answer(refused.status, refused.body(), [*_JSON, *retry])
         self.service.metrics.answers["dashboard", answer.status] += 1
         length = (b"content-length", b"%d" % len(answer.body))
         await send({"type": "http.response.start", "status": answer.status, "headers": [*answer.headers, length]})

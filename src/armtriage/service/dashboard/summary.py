@@ -9,8 +9,6 @@ import numpy as np
 from armtriage.service.timeline import finite
 from armtriage.service.view import PolicyView
 
-__all__ = ["cut", "summary"]
-
 _NAMED = 12  # arms that a list names before it says how many more there are
 _WEIGHTS = 12  # of contexts, the largest
 

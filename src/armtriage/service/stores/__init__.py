@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from armtriage.service.stores.sqlite import SqliteStore
-from armtriage.service.stores.store import (
-    Group,
-    KeyRow,
-    PolicyGone,
-    PolicyRow,
-    Snapshot,
-    Store,
-    StoreError,
-    Write,
-)
+from armtriage.service.stores.store import Group, KeyRow, PolicyGone, PolicyRow, Snapshot, Store, StoreError, Write
 
 __all__ = [
     "Group",

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from armtriage.service.stores.store import StoreError
 
-__all__ = ["OWNER_ONLY", "FileLock"]
-
 OWNER_ONLY = 0o600
 """The mode of a store and of all that is made beside it; SQLite gives its journal that of the file."""
 

@@ -14,22 +14,19 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from armtriage.service import clock
 from armtriage.service.crash import point
-from armtriage.service.events import STRAY, Event, History
+from armtriage.service.events import Event, History
 from armtriage.service.stores.store import (
     PAGE,
     Group,
-    KeyRow,
     PolicyGone,
-    PolicyRow,
     Snapshot,
+    Store,
     StoreError,
     Write,
     gather,
     migrations,
 )
 from armtriage.service.stores.wire import Statement, prepare, round_trip, rows, texts, values, whole, wholes
-
-__all__ = ["PostgresStore"]
 
 Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -80,7 +77,7 @@ AND datname = current_database() AND pid <> pg_backend_pid() AND xact_start < cl
 AND state_change < clock_timestamp() - interval '3 s'"""
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """A database that any number of servers share; see `Store`.
 
     Parameters
@@ -135,12 +132,13 @@ class PostgresStore:
 
     async def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         async with self._connection() as connection:
-            cursor = await connection.execute(statement, values, binary=True)
+            cursor = await connection.execute(statement.replace("?", "%s"), values, binary=True)
             return await cursor.fetchall()
 
-    async def _run(self, statement: str, values: Sequence[Any] = ()) -> int:
+    async def _change(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
         async with self._connection() as connection:
-            return (await connection.execute(statement, values)).rowcount
+            cursor = await connection.execute(statement.replace("?", "%s"), values, binary=True)
+            return await cursor.fetchall() if cursor.description else [], cursor.rowcount
 
     async def now(self) -> int:
         """Return the database's time."""
@@ -173,20 +171,6 @@ class PostgresStore:
                 await connection.close()
         await self._pool.putconn(connection)
 
-    async def policies(self) -> Sequence[PolicyRow]:
-        """Return all policies, oldest first."""
-        rows = await self._all("SELECT id, name, config, created, head FROM policy ORDER BY id")
-        return [PolicyRow._make(row) for row in rows]
-
-    async def create(self, name: str, config: bytes, now: int) -> PolicyRow | None:
-        """Add a policy; None if the name is taken."""
-        rows = await self._all(
-            "INSERT INTO policy(name, config, created, head) VALUES (%s, %s, %s, 0)"
-            " ON CONFLICT DO NOTHING RETURNING id",
-            (name, config, now),
-        )
-        return PolicyRow(rows[0][0], name, config, now, 0) if rows else None
-
     async def drop(self, policy: int) -> None:
         """Delete a policy with all that belongs to it."""
         # On a connection of its own: this may take longer than others may.
@@ -208,13 +192,7 @@ class PostgresStore:
     async def forget_orphans(self, policy: int, age: int) -> int:
         """Delete orphans that are older than this many microseconds, and return how many."""
         old = f"DELETE FROM stray WHERE policy = %s AND fate = 'orphan' AND at < {_NOW} - %s"
-        return await self._run(old, (policy, age))
-
-    async def orphans(self, policy: int) -> int:
-        """Return how many bytes the orphans of a policy take."""
-        size = f"sum(length(key) + length(body) + {STRAY})"
-        held = f"SELECT coalesce({size}, 0)::bigint FROM stray WHERE policy = %s AND fate = 'orphan'"
-        return int((await self._all(held, (policy,)))[0][0])
+        return (await self._change(old, (policy, age)))[1]
 
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
         """Return the snapshots, newest first."""
@@ -238,32 +216,6 @@ class PostgresStore:
                 (policy, policy),
             )
 
-    async def counters(self, policy: int, since: int) -> Mapping[str, int]:
-        """Return the sums of all counters from a minute on."""
-        statement = "SELECT name, sum(value)::bigint FROM counter WHERE policy = %s AND minute >= %s GROUP BY name"
-        return {str(name): int(value) for name, value in await self._all(statement, (policy, since))}
-
-    async def counters_by_minute(self, policy: int, since: int) -> Sequence[tuple[int, str, int]]:
-        """Return minute, name and value of the counters from a minute on."""
-        rows = await self._all(
-            "SELECT minute, name, value FROM counter WHERE policy = %s AND minute >= %s ORDER BY minute, name",
-            (policy, since),
-        )
-        return [(int(minute), str(name), int(value)) for minute, name, value in rows]
-
-    async def keys(self) -> Sequence[KeyRow]:
-        """Return all keys, revoked ones, too."""
-        rows = await self._all("SELECT id, sha256, scopes, label, rate, created, revoked FROM api_key ORDER BY created")
-        return [KeyRow._make(row) for row in rows]
-
-    async def put_key(self, key: KeyRow) -> None:
-        """Add a key."""
-        await self._run("INSERT INTO api_key VALUES (%s, %s, %s, %s, %s, %s, %s)", key)
-
-    async def revoke_key(self, key: str, now: int) -> bool:
-        """Revoke a key; False if there is none."""
-        return bool(await self._run("UPDATE api_key SET revoked = coalesce(revoked, %s) WHERE id = %s", (now, key)))
-
     async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
         """Note that a server is there, and return the names and addresses of all that have been seen recently."""
         rows = await self._all(_MEET, (worker, url, _LATELY, 100 * _LATELY))
@@ -271,7 +223,7 @@ class PostgresStore:
 
     async def part(self, worker: str) -> None:
         """Forget a server."""
-        await self._run("DELETE FROM worker WHERE id = %s", (worker,))
+        await self._change("DELETE FROM worker WHERE id = %s", (worker,))
 
     async def facts(self) -> Mapping[str, str | int | float]:
         """Return what an operator wants to know of the store."""

@@ -16,23 +16,20 @@ from typing import Any
 
 from armtriage.service import clock
 from armtriage.service.crash import point
-from armtriage.service.events import STRAY, Event, History
+from armtriage.service.events import Event, History
 from armtriage.service.logs import note
 from armtriage.service.stores.lock import OWNER_ONLY, FileLock
 from armtriage.service.stores.store import (
     PAGE,
     Group,
-    KeyRow,
     PolicyGone,
-    PolicyRow,
     Snapshot,
+    Store,
     StoreError,
     Write,
     gather,
     migrations,
 )
-
-__all__ = ["SqliteStore"]
 
 _EVENT = "policy,seq,kind,key,turn,number,at,body"
 _MOST = 64  # rows of one INSERT; more gain nothing, and statements are kept by size
@@ -43,7 +40,7 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOTADB)
 Job = tuple[Callable[[sqlite3.Connection], Any], "Future[Any] | Callable[[Any, BaseException | None], None]", int, int]
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """A file that one server owns; see `Store`.
 
     Parameters
@@ -310,29 +307,20 @@ class SqliteStore:
             raise self._failure(error) from error
         return gather(events, strays)
 
-    async def policies(self) -> Sequence[PolicyRow]:
-        """Return all policies, oldest first."""
-        return await self._all("SELECT id,name,config,created,head FROM policy ORDER BY id", (), PolicyRow._make)
-
-    async def _all(self, statement: str, values: Sequence[Any], make: Callable[[Any], Any] = tuple) -> list[Any]:
-        def fetch() -> list[Any]:
+    async def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        def fetch() -> list[tuple[Any, ...]]:
             with self._reader() as connection:
-                return [make(row) for row in connection.execute(statement, values)]
+                return connection.execute(statement, values).fetchall()
 
         return await asyncio.to_thread(fetch)
 
-    async def create(self, name: str, config: bytes, now: int) -> PolicyRow | None:
-        """Add a policy; None if the name is taken."""
+    async def _change(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
+        def work(write: sqlite3.Connection) -> tuple[list[tuple[Any, ...]], int]:
+            done = write.execute(statement, values)
+            return done.fetchall(), done.rowcount
 
-        def work(write: sqlite3.Connection) -> PolicyRow | None:
-            row = write.execute(
-                "INSERT INTO policy(name,config,created,head) VALUES (?,?,?,0) ON CONFLICT DO NOTHING RETURNING id",
-                (name, config, now),
-            ).fetchone()
-            return PolicyRow(row[0], name, config, now, 0) if row else None
-
-        made: PolicyRow | None = await self._written(work)
-        return made
+        found: tuple[list[tuple[Any, ...]], int] = await self._written(work)
+        return found
 
     async def drop(self, policy: int) -> None:
         """Delete a policy with all that belongs to it."""
@@ -374,15 +362,11 @@ class SqliteStore:
         if policy not in self._strayed:
             return 0
         old, before = "DELETE FROM stray WHERE policy=? AND fate='orphan' AND at<?", clock.steady() - age
-        return int(await self._written(lambda write: write.execute(old, (policy, before)).rowcount))
+        return (await self._change(old, (policy, before)))[1]
 
     async def orphans(self, policy: int) -> int:
         """Return how many bytes the orphans of a policy take."""
-        if policy not in self._strayed:
-            return 0
-        size = f"sum(length(key) + length(body) + {STRAY})"
-        held = f"SELECT coalesce({size}, 0) FROM stray WHERE policy=? AND fate='orphan'"
-        return int((await self._all(held, (policy,)))[0][0])
+        return await super().orphans(policy) if policy in self._strayed else 0
 
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
         """Return the snapshots, newest first; one that cannot be read any more is empty, and so not whole."""
@@ -390,7 +374,7 @@ class SqliteStore:
         found = []
         for (seq,) in await self._all("SELECT seq FROM snapshot WHERE policy=? ORDER BY seq DESC", (policy,)):
             try:
-                found += await self._all(statement, (policy, seq), Snapshot._make)
+                found += [Snapshot._make(row) for row in await self._all(statement, (policy, seq))]
             except StoreError as error:
                 if not error.damaged:
                     raise
@@ -409,31 +393,6 @@ class SqliteStore:
             )
 
         await self._written(work)
-
-    async def counters(self, policy: int, since: int) -> Mapping[str, int]:
-        """Return the sums of all counters from a minute on."""
-        statement = "SELECT name, sum(value) FROM counter WHERE policy=? AND minute>=? GROUP BY name"
-        return dict(await self._all(statement, (policy, since)))
-
-    async def counters_by_minute(self, policy: int, since: int) -> Sequence[tuple[int, str, int]]:
-        """Return minute, name and value of the counters from a minute on."""
-        return await self._all(
-            "SELECT minute,name,value FROM counter WHERE policy=? AND minute>=? ORDER BY minute,name", (policy, since)
-        )
-
-    async def keys(self) -> Sequence[KeyRow]:
-        """Return all keys, revoked ones, too."""
-        statement = "SELECT id,sha256,scopes,label,rate,created,revoked FROM api_key ORDER BY created"
-        return await self._all(statement, (), KeyRow._make)
-
-    async def put_key(self, key: KeyRow) -> None:
-        """Add a key."""
-        await self._written(lambda write: write.execute("INSERT INTO api_key VALUES (?,?,?,?,?,?,?)", key))
-
-    async def revoke_key(self, key: str, now: int) -> bool:
-        """Revoke a key; False if there is none."""
-        statement = "UPDATE api_key SET revoked=coalesce(revoked, ?) WHERE id=?"
-        return bool(await self._written(lambda write: write.execute(statement, (now, key)).rowcount))
 
     async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
         """Return this server alone: the file is its own."""
@@ -457,7 +416,7 @@ class SqliteStore:
     async def check(self) -> list[str]:
         """Return what SQLite finds wrong with the file."""
         try:
-            found = [row[0] for row in await self._all("PRAGMA integrity_check", ())]
+            found = [row[0] for row in await self._all("PRAGMA integrity_check")]
         except StoreError as error:
             if not error.damaged:
                 raise

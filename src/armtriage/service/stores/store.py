@@ -6,24 +6,10 @@ import hashlib
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from importlib import resources
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from armtriage.errors import ArmtriageError
-from armtriage.service.events import Event, History, Stray
-
-__all__ = [
-    "PAGE",
-    "Group",
-    "KeyRow",
-    "PolicyGone",
-    "PolicyRow",
-    "Snapshot",
-    "Store",
-    "StoreError",
-    "Write",
-    "migrations",
-]
-
+from armtriage.service.events import STRAY, Event, History, Stray
 
 PAGE = 2**24
 """Bytes of events after which no more are read at once: a single one may have millions."""
@@ -125,7 +111,7 @@ class Group(Protocol):
 
 
 class Store(Protocol):
-    """The log and what belongs to it, of all policies."""
+    """The log and what belongs to it, of all policies; what SQLite and PostgreSQL say alike is said here."""
 
     depth: int  # how many groups of a policy may be under way
     shared: bool  # whether other processes may write, too
@@ -149,11 +135,22 @@ class Store(Protocol):
         `PolicyGone` says that somebody has deleted it.
         """
 
+    async def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows that a question finds; values stand for its question marks."""
+
+    async def _change(self, statement: str, values: Sequence[Any]) -> tuple[list[tuple[Any, ...]], int]:
+        """Return the rows that a statement returns, and how many it changed."""
+
     async def policies(self) -> Sequence[PolicyRow]:
         """Return all policies, oldest first."""
+        rows = await self._all("SELECT id, name, config, created, head FROM policy ORDER BY id")
+        return [PolicyRow._make(row) for row in rows]
 
     async def create(self, name: str, config: bytes, now: int) -> PolicyRow | None:
         """Add a policy; None if the name is taken."""
+        into = "INSERT INTO policy(name, config, created, head) VALUES (?, ?, ?, 0)"
+        rows, _ = await self._change(f"{into} ON CONFLICT DO NOTHING RETURNING id", (name, config, now))
+        return PolicyRow(rows[0][0], name, config, now, 0) if rows else None
 
     async def drop(self, policy: int) -> None:
         """Delete a policy with all that belongs to it."""
@@ -169,6 +166,9 @@ class Store(Protocol):
 
     async def orphans(self, policy: int) -> int:
         """Return how many bytes the orphans of a policy take, as `Stray.size` counts them."""
+        size = f"CAST(coalesce(sum(length(key) + length(body) + {STRAY}), 0) AS bigint)"
+        ((held,),) = await self._all(f"SELECT {size} FROM stray WHERE policy = ? AND fate = 'orphan'", (policy,))
+        return int(held)
 
     async def snapshots(self, policy: int) -> Sequence[Snapshot]:
         """Return the snapshots, newest first; one that cannot be read any more is empty, and so not whole."""
@@ -178,18 +178,27 @@ class Store(Protocol):
 
     async def counters(self, policy: int, since: int) -> Mapping[str, int]:
         """Return the sums of all counters from a minute on."""
+        sums = "SELECT name, CAST(sum(value) AS bigint) FROM counter WHERE policy = ? AND minute >= ? GROUP BY name"
+        return dict(await self._all(sums, (policy, since)))
 
     async def counters_by_minute(self, policy: int, since: int) -> Sequence[tuple[int, str, int]]:
         """Return minute, name and value of the counters from a minute on."""
+        found = "SELECT minute, name, value FROM counter WHERE policy = ? AND minute >= ? ORDER BY minute, name"
+        return await self._all(found, (policy, since))
 
     async def keys(self) -> Sequence[KeyRow]:
         """Return all keys, revoked ones, too."""
+        rows = await self._all("SELECT id, sha256, scopes, label, rate, created, revoked FROM api_key ORDER BY created")
+        return [KeyRow._make(row) for row in rows]
 
     async def put_key(self, key: KeyRow) -> None:
         """Add a key."""
+        await self._change("INSERT INTO api_key VALUES (?, ?, ?, ?, ?, ?, ?)", key)
 
     async def revoke_key(self, key: str, now: int) -> bool:
         """Revoke a key; False if there is none."""
+        _, count = await self._change("UPDATE api_key SET revoked = coalesce(revoked, ?) WHERE id = ?", (now, key))
+        return bool(count)
 
     async def meet(self, worker: str, url: str) -> Sequence[tuple[str, str]]:
         """Note that a server is there, and return the names and addresses of all that have been seen recently."""

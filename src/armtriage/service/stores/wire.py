@@ -15,8 +15,6 @@ import psycopg
 from psycopg import errors, pq
 from psycopg.waiting import Ready, Wait
 
-__all__ = ["Statement", "prepare", "round_trip", "rows", "texts", "values", "whole", "wholes"]
-
 Connection = psycopg.AsyncConnection[Any]
 Said = TypeVar("Said")
 _Talk = Generator[Wait, Ready | int, Said]

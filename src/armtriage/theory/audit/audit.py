@@ -24,8 +24,6 @@ from armtriage.theory.audit.linear import StagesWatch
 from armtriage.theory.audit.slates import EliminationWatch, IndexWatch
 from armtriage.theory.audit.watch import ANY_POLICY, EVENT, Watch
 
-__all__ = ["Audit", "audit", "clopper_pearson"]
-
 LEVEL = 0.99
 """Confidence of the interval for the probability that intervals fail."""
 
@@ -39,7 +37,7 @@ class Audit:
     claims : tuple of Claim
         Each with its source, its status and how often it was checked; ``audit[name]`` finds one.
     policy, n_arms, budget, horizon, replications, seed, environment_seed
-        What was played, for how many rounds, how often, and with which luck.
+        What was played, for how many rounds, how often, and with which seeds.
     promise : float or None
         With which probability the policy's intervals may fail in a run; None if it has none to speak of.
     failures : int or None

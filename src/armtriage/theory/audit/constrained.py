@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from armtriage.decisions import Decision
+from armtriage.kernels.record import Floats, Ints
 from armtriage.theory.audit.ledger import Claim
 from armtriage.theory.audit.watch import (
     EVENT,
     HAIR,
-    Floats,
-    Ints,
     Mask,
     Watch,
     active_decisions,
@@ -23,11 +22,10 @@ from armtriage.theory.audit.watch import (
     least_of,
     offset_of,
 )
-from armtriage.theory.bounds import Bound, constrained_upper, oracle_upper
+from armtriage.theory.bounds.bound import Bound
+from armtriage.theory.bounds.constrained import constrained_upper, oracle_upper
 from armtriage.theory.bounds.graph import width_scale
 from armtriage.theory.numbers import active_cover_number, cover_number
-
-__all__ = ["ListedWatch", "OracleWatch"]
 
 _PLAYED, _LITTLE, _REGRET = "played decisions are active", "a round loses little", "regret is below the bound"
 _PAGE = "elimination over decision sets, step"

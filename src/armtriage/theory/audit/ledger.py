@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["HELD", "NOT_APPLICABLE", "VIOLATED", "Arms", "Claim", "Ledger"]
-
 Arms = Sequence[int] | NDArray[np.int64]
 HELD, VIOLATED, NOT_APPLICABLE = "held", "violated", "not applicable"
 _SHOWN = 12

@@ -10,11 +10,11 @@ import numpy as np
 
 from armtriage.decisions import Decision
 from armtriage.environments import LinearEnvironment
+from armtriage.kernels.record import Floats, Ints
 from armtriage.theory.audit.ledger import Claim
-from armtriage.theory.audit.watch import EVENT, HAIR, Floats, Ints, Mask, Watch, fit_of, homes_of, mask_of
-from armtriage.theory.bounds import Bound, linear_upper
-
-__all__ = ["StagesWatch"]
+from armtriage.theory.audit.watch import EVENT, HAIR, Mask, Watch, fit_of, homes_of, mask_of
+from armtriage.theory.bounds.bound import Bound
+from armtriage.theory.bounds.linear import linear_upper
 
 _A, _B, _C = "(A) best arms stay in question", "(B) confirmed arms are best", "(C) arms in question are close"
 _STORED, _POTENTIAL = "stages store what was chosen without their rewards", "stored widths obey the potential bound"

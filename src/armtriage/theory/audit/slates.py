@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from armtriage.decisions import Decision
+from armtriage.kernels.record import Floats, Ints
 from armtriage.theory.audit.ledger import Claim
-from armtriage.theory.audit.watch import EVENT, HAIR, Floats, Ints, Mask, Watch, intervals_of, least_of
-from armtriage.theory.bounds import Bound, gap_upper, minimax_upper, tie_gap, ucb_full_information_upper
+from armtriage.theory.audit.watch import EVENT, HAIR, Mask, Watch, intervals_of, least_of
+from armtriage.theory.bounds.bound import Bound
+from armtriage.theory.bounds.for_environment import tie_gap
+from armtriage.theory.bounds.graph import gap_upper, minimax_upper, ucb_full_information_upper
 from armtriage.theory.numbers import Bracket, domination_number
-
-__all__ = ["EliminationWatch", "IndexWatch"]
 
 _PICKS, _LEMMA = "layers have few picks", "the first layer obeys the greedy lemma"
 _COUNTS, _REGRET = "confirmed arms have N observations", "regret is below the full-information bound"

@@ -16,32 +16,13 @@ from armtriage.decisions import Decision
 from armtriage.environments import Environment, LinearEnvironment, StochasticEnvironment
 from armtriage.environments.tables import loss
 from armtriage.intervals import INTERVALS, confidence_interval, half_width
+from armtriage.kernels.record import Floats, Ints
 from armtriage.kernels.ridge import forms, refit
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.policy import Policy
 from armtriage.theory.audit.ledger import Claim, Ledger
 from armtriage.theory.numbers import Bracket, gap, independence_number, layer_size
 
-__all__ = [
-    "ANY_POLICY",
-    "EVENT",
-    "HAIR",
-    "Floats",
-    "Ints",
-    "Mask",
-    "Watch",
-    "active_decisions",
-    "fit_of",
-    "homes_of",
-    "incumbent_of",
-    "intervals_of",
-    "least_of",
-    "mask_of",
-    "offset_of",
-]
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 HAIR = 1e-9
 """By how much two numbers that were computed in different orders may differ."""

@@ -7,28 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import LONGEST, check_choice, check_count
 from armtriage.intervals import kl
+from armtriage.kernels.record import Floats
 from armtriage.theory.numbers import CONSTANTS
-
-__all__ = [
-    "Bound",
-    "Floats",
-    "as_horizons",
-    "at_least",
-    "check_budget",
-    "check_constants",
-    "check_gap",
-    "divergence",
-    "log_term",
-    "make_bound",
-    "pair_regret",
-    "two_point_regret",
-]
-
-Floats = NDArray[np.float64]
 
 divergence = np.vectorize(kl, otypes=[np.float64])
 """The divergence of Bernoulli laws, for arrays."""

@@ -23,8 +23,6 @@ from armtriage.theory.bounds.bound import (
 from armtriage.theory.bounds.graph import width_scale
 from armtriage.theory.numbers import Bracket, at_most, layer_size
 
-__all__ = ["constrained_lower", "constrained_upper", "oracle_upper"]
-
 _SCALES = {"printed": 1.0, "hoeffding": 0.5}
 
 
@@ -136,8 +134,8 @@ def constrained_lower(
 ) -> Bound:
     """Return what every policy loses on a `partition`, or on one with another best block, of order K S ln(T) / gap.
 
-    Arms of a block share their luck, so a block is one arm of a bandit with K / S arms, and rewards of 0 or S. The
-    paper cites a bound that holds as T grows; this one holds for every T. It solves
+    Arms of a block share one draw in each round, so a block is one arm of a bandit with K / S arms, and rewards of 0 or
+    S. The paper cites a bound that holds as T grows; this one holds for every T. It solves
     ``R = m ln(gap T / (8 R)) / kl(1/2 - g, 1/2 + g)`` with ``m = gap (K / S - 1)`` and ``g = gap / S``.
 
     Parameters

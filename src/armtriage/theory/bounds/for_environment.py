@@ -22,16 +22,7 @@ from armtriage.theory.bounds.constrained import constrained_lower, constrained_u
 from armtriage.theory.bounds.graph import gap_upper, instance_upper, minimax_upper, ucb_full_information_upper
 from armtriage.theory.bounds.linear import guarded_linear_upper, linear_lower, linear_upper
 from armtriage.theory.bounds.lower import full_information_lower, gap_lower, minimax_lower, ucb_lower
-from armtriage.theory.numbers import (
-    CONSTANTS,
-    Bracket,
-    active_cover_number,
-    cover_number,
-    gap,
-    independence_number,
-)
-
-__all__ = ["bounds_for", "tie_gap"]
+from armtriage.theory.numbers import CONSTANTS, Bracket, active_cover_number, cover_number, gap, independence_number
 
 Options = dict[str, Any]
 

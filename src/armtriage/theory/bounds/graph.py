@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from armtriage._arguments import as_numbers, check_choice, check_flag, check_probability
 from armtriage.intervals import INTERVALS
+from armtriage.kernels.record import Floats
 from armtriage.theory.bounds.bound import (
     Bound,
-    Floats,
     as_horizons,
     check_budget,
     check_constants,
@@ -20,14 +20,6 @@ from armtriage.theory.bounds.bound import (
     make_bound,
 )
 from armtriage.theory.numbers import Bracket, layer_size
-
-__all__ = [
-    "gap_upper",
-    "instance_upper",
-    "minimax_upper",
-    "ucb_full_information_upper",
-    "width_scale",
-]
 
 _BENCHMARKS = {"reduced": 6.0, "printed": 8.0}
 """By how many widths active arms can differ under each benchmark."""

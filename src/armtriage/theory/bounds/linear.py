@@ -8,22 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_choice, check_count, check_flag, check_number, check_probability
-from armtriage.theory.bounds.bound import (
-    Bound,
-    Floats,
-    as_horizons,
-    check_budget,
-    check_constants,
-    make_bound,
-    pair_regret,
-)
-
-__all__ = [
-    "guarded_by_arm_upper",
-    "guarded_linear_upper",
-    "linear_lower",
-    "linear_upper",
-]
+from armtriage.kernels.record import Floats
+from armtriage.theory.bounds.bound import Bound, as_horizons, check_budget, check_constants, make_bound, pair_regret
 
 _SPREAD = {"tight": 12.0, "repaired": 16.0}
 """By how many units 2^-h the arms of stage h can differ."""

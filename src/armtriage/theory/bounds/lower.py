@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_count, check_number, check_probability
+from armtriage.kernels.record import Floats
 from armtriage.theory.bounds.bound import (
     Bound,
-    Floats,
     as_horizons,
     at_least,
     check_budget,
@@ -23,8 +23,6 @@ from armtriage.theory.bounds.bound import (
     two_point_regret,
 )
 from armtriage.theory.numbers import Bracket
-
-__all__ = ["full_information_lower", "gap_lower", "minimax_lower", "ucb_lower"]
 
 _BASE = 0.25  # mean of an arm that may hide a better one
 _GRID = 96

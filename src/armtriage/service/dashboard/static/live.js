@@ -88,7 +88,7 @@ const act = {
     if (
       !(await ask(
         "Revoke this key?",
-        `Whoever uses key ${id} is refused from now on. This cannot be taken back.`,
+        `Requests with key ${id} are refused from now on. This cannot be taken back.`,
         "Revoke",
       ))
     )

@@ -515,7 +515,7 @@ function keysPage(facts, act) {
       )
     : empty(
         "There is no key",
-        "So everybody on this machine may do everything, and nobody else may anything. " +
+        "So anyone on this machine may do everything, and no one else anything. " +
           "From the first key on every request needs one.",
       );
   show(

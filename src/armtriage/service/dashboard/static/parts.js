@@ -220,7 +220,7 @@ function charts(p, act) {
       segments(
         "Range",
         [
-          ["", "of late"],
+          ["", "recent"],
           ["all", "all"],
         ],
         act.chosen("range"),
