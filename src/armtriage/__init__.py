@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import typing
 
+from armtriage.alarm import Alarm, DriftAlarm
 from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
 from armtriage.decisions import (
@@ -93,6 +94,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "C2UCB",
     "KLUCB",
+    "Alarm",
     "AlreadyTold",
     "ArmtriageError",
     "Arrivals",
@@ -109,6 +111,7 @@ __all__ = [
     "Decision",
     "DecisionSet",
     "Drift",
+    "DriftAlarm",
     "DriftingEnvironment",
     "Environment",
     "Evaluation",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from armtriage.errors import UnknownArm
 
-__all__ = ["Arms", "Name", "Roster"]
+__all__ = ["Arms", "Name", "Roster", "later_divisor"]
 
 Name: TypeAlias = str | int | tuple[Any, ...]
 """What an arm may be called: text, a whole number, or a tuple of such, all of which JSON can bring back."""
@@ -111,13 +111,9 @@ class Roster:
         return np.arange(first, self.n_arms)
 
     def _next_divisor(self) -> float:
-        """Return 1 / share of the next arm that nobody counted beforehand.
-
-        Block i has K0 2^i of them, which together spend 1 / ((i+1) (i+2)) of delta, so all blocks together spend delta.
-        """
-        block = int(math.log2(self.extra / self.n_first + 1.0))
+        """Return 1 / share of the next arm that nobody counted beforehand."""
         self.extra += 1
-        return (block + 1.0) * (block + 2.0) * self.n_first * 2.0**block
+        return later_divisor(self.extra - 1, self.n_first)
 
     def retire(self, arms: Iterable[int]) -> None:
         """Let arms be in no decision from now on."""
@@ -248,6 +244,15 @@ class Roster:
         roster.n_first, roster.extra, roster.retired = first, extra, set(retired.tolist())
         roster.later = dict(zip(later.tolist(), zip(added.tolist(), divisors.tolist(), strict=True), strict=True))
         return roster
+
+
+def later_divisor(before: int, n_first: int) -> float:
+    """Return 1 / share of an arm that nobody counted beforehand, of which there were some `before` it.
+
+    Block i has K0 2^i of them, which together spend 1 / ((i+1) (i+2)) of delta, so all blocks together spend delta.
+    """
+    block = int(math.log2(before / n_first + 1.0))
+    return (block + 1.0) * (block + 2.0) * n_first * 2.0**block
 
 
 def _require(right: Any, fact: str) -> None:

@@ -22,6 +22,7 @@ ROOMS = (
     "_arguments",
     "_files",
     "_numbers",
+    "alarm",
     "arms",
     "catalogue",
     "certificate",
