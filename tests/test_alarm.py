@@ -11,7 +11,6 @@ import pytest
 
 from armtriage import Alarm, DamagedFile, DriftAlarm
 from armtriage._files import pack_archive
-from armtriage.alarm import _take as first_alarm
 from twins.alarm import ReferenceAlarm
 
 
@@ -23,7 +22,7 @@ def play(alarm: DriftAlarm, means: np.ndarray, seed: int, law: str = "coin") -> 
     if law == "thirds":  # 0, 1/2 and 1 with the same mean
         other = rng.random(means.size)
         rewards = ((draws < means).astype(float) + (other < means)) / 2
-    place = first_alarm(alarm._moments, 0, np.zeros(means.size, np.int64), rewards, 0)
+    place = alarm._entry(alarm._moments.handle, 0, np.zeros(means.size, np.int64), rewards, 0)
     return None if place < 0 else int(place) + 1
 
 

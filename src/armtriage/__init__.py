@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import typing
 
-from armtriage.alarm import Alarm, DriftAlarm
+from armtriage.alarm import Alarm, DriftAlarm, Health
 from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
 from armtriage.decisions import (
@@ -126,6 +126,7 @@ __all__ = [
     "GuardedIndex",
     "GuardedLinear",
     "GuardedThompson",
+    "Health",
     "HierarchicalElimination",
     "Jump",
     "Knapsack",

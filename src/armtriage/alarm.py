@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,10 +21,10 @@ from armtriage._files import pack_archive, read_archive, unpack_archive, write_a
 from armtriage.arms import later_divisor
 from armtriage.errors import DamagedFile
 from armtriage.intervals import kl, mixture_excess
-from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.jit import Opener, bind, kernel, unbound
+from armtriage.kernels.record import Record, RecordLayout
 
-__all__ = ["KEPT", "Alarm", "DriftAlarm"]
+__all__ = ["KEPT", "Alarm", "DriftAlarm", "Health"]
 
 KEPT = 40
 """Moments that are remembered of an arm: their ages grow by a quarter from one to the next up to a million rewards."""
@@ -48,6 +49,48 @@ class Alarm(NamedTuple):
     arm: Any
     decision: int
     change_near: int
+
+
+class Health(NamedTuple):
+    """What is known of a policy's rewards beside their means; `print` says it in words.
+
+    Attributes
+    ----------
+    alarms : tuple of Alarm
+        The changes that were noticed, oldest first.
+    evidence, prices : ndarray or None
+        For each arm, the natural logarithm of the evidence that its mean has changed, and as much as would be an alarm;
+        None if nobody watches.
+    contradictions : int
+        Intervals that excluded their own past: a test that is nearly blind, since intervals are wide.
+    false_alarm : float or None
+        The probability with which there is ever a false alarm, at most; None if nobody watches.
+    since : int
+        The decision from which on anything is known: 0, or that of the last alarm if the policy forgets then.
+    """
+
+    alarms: tuple[Alarm, ...]
+    evidence: NDArray[np.float64] | None
+    prices: NDArray[np.float64] | None
+    contradictions: int
+    false_alarm: float | None
+    since: int
+
+    def __str__(self) -> str:
+        if self.false_alarm is None:
+            said = "Nobody watches for drift."
+        elif not self.alarms:
+            said = f"No drift has been noticed, by a watch that is wrong with probability {self.false_alarm:g} at most."
+        else:
+            last = self.alarms[-1]
+            count = "One change has" if len(self.alarms) == 1 else f"{len(self.alarms):,} changes have"
+            said = f"{count} been noticed, the last at decision {last.decision:,}, of arm {last.arm!r}: "
+            said += f"it was near decision {last.change_near:,}."
+            if self.since:
+                said += f" Everything before decision {self.since:,} has been forgotten."
+        if self.contradictions:
+            said += f" Intervals contradicted earlier ones {self.contradictions:,} times."
+        return said
 
 
 class Moments(Record):
@@ -120,6 +163,12 @@ def log_evidence(moments: Moments, arm: int) -> float:
 
 
 @kernel
+def _all_evidence(moments: Moments, out: NDArray[np.float64]) -> None:
+    for arm in range(out.size):
+        out[arm] = log_evidence(moments, arm)
+
+
+@kernel
 def _remember(moments: Moments, arm: int, number: int) -> None:
     """Remember this moment; where there is no room, forget the one whose neighbours are closest in age.
 
@@ -144,9 +193,13 @@ def _remember(moments: Moments, arm: int, number: int) -> None:
     moments.kept[arm] = n + 1
 
 
-@kernel
-def _take(moments: Moments, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], first: int) -> int:
+open_moments = unbound
+"""What `bind` replaces: how moments are found by their address."""
+
+
+def _take(address: int, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], first: int) -> int:
     """Take unit rewards from place `first` on; stop at one that raises an alarm and return its place, or -1."""
+    moments = open_moments(address)
     for i in range(first, arms.size):
         arm = arms[i]
         moments.counts[arm] += 1
@@ -157,6 +210,12 @@ def _take(moments: Moments, number: int, arms: NDArray[np.int64], rewards: NDArr
             _remember(moments, arm, number)
             moments.due[arm] = next_look(moments.counts[arm])
     return -1
+
+
+@cache
+def _entry(kind: RecordLayout) -> Callable[..., int]:
+    """Return the kernel that takes rewards, for the address of moments: a record would be unpacked at every call."""
+    return bind(_take, "take_rewards", open_moments=Opener(kind))
 
 
 class DriftAlarm:
@@ -202,6 +261,10 @@ class DriftAlarm:
         self._moments.prices[:] = math.log(2.0 * n / self.delta)
 
     @property
+    def _entry(self) -> Callable[..., int]:
+        return _entry(self._moments.layout)
+
+    @property
     def n_arms(self) -> int:
         """Number of arms."""
         return int(self._moments.counts.size)
@@ -214,7 +277,9 @@ class DriftAlarm:
     @property
     def evidence(self) -> NDArray[np.float64]:
         """The natural logarithm of the evidence that each arm has changed; minus infinity if there can be none."""
-        return np.array([log_evidence(self._moments, arm) for arm in range(self.n_arms)])
+        found = np.empty(self.n_arms)
+        _all_evidence(self._moments, found)
+        return found
 
     @property
     def prices(self) -> NDArray[np.float64]:
@@ -249,7 +314,7 @@ class DriftAlarm:
         The arm of an alarm begins again, or with `every` all arms do, and the rewards after it are left out.
         """
         first, raised = 0, False
-        while (place := _take(self._moments, number, arms, rewards, first)) >= 0:
+        while (place := self._entry(self._moments.handle, number, arms, rewards, first)) >= 0:
             arm, raised = int(arms[place]), True
             near = int(self._moments.number[arm, int(self._moments.likeliest)])
             self._alarms.append(Alarm(arm, number, near))

@@ -40,6 +40,7 @@ class Roster:
 
     def __init__(self, n_arms: int, names: Sequence[Name] | None = None) -> None:
         self.n_first = self.n_arms = n_arms
+        self.newest = 0  # the decision from which on no arm is new
         self.later: dict[int, tuple[int, float]] = {}  # of arms that nobody counted: first decision, and 1 / share
         self.retired: set[int] = set()
         self.extra = 0  # arms that were added or began anew: each has a share of a second delta
@@ -103,7 +104,7 @@ class Roster:
                 raise ValueError("names must have a name or more, got none")
         first = self.n_arms
         self.n_arms = first + count
-        self.later |= {arm: (now, self._next_divisor()) for arm in range(first, self.n_arms)}
+        self.begin_again(range(first, self.n_arms), now)
         if self.names is not None:
             self.names += numbers
             self._numbers |= numbers
@@ -120,13 +121,18 @@ class Roster:
         self.retired.update(arms)
         self._live = None
 
-    def restore(self, arms: Iterable[int], now: int | None = None) -> None:
+    def restore(self, arms: Sequence[int], now: int | None = None) -> None:
         """Let retired arms be played again; from decision `now` on as new ones, if it is given."""
         for arm in arms:
             self.retired.discard(arm)
-            if now is not None:
-                self.later[arm] = now, self._next_divisor()
+        if now is not None:
+            self.begin_again(arms, now)
         self._live = None
+
+    def begin_again(self, arms: Iterable[int], now: int) -> None:
+        """Let arms be new ones from decision `now` on, retired or not."""
+        self.later |= {arm: (now, self._next_divisor()) for arm in arms}
+        self.newest = max(self.newest, now)
 
     def divisor(self, arm: int) -> float:
         """Return 1 / share of an arm."""
@@ -243,6 +249,7 @@ class Roster:
         _require(np.sum(1.0 / divisors) <= 1.0 + 1e-9, "shares of delta must sum to at most 1")
         roster.n_first, roster.extra, roster.retired = first, extra, set(retired.tolist())
         roster.later = dict(zip(later.tolist(), zip(added.tolist(), divisors.tolist(), strict=True), strict=True))
+        roster.newest = max(added.tolist(), default=0)
         return roster
 
 
