@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import typing
 
+from armtriage.alarm import Alarm, DriftAlarm, Health
 from armtriage.certificate import Certificate, certify
 from armtriage.checks import check_policy
 from armtriage.decisions import (
@@ -21,12 +22,17 @@ from armtriage.decisions import (
 from armtriage.environments import (
     Arrivals,
     Availability,
+    Drift,
+    DriftingEnvironment,
     Environment,
+    Jump,
     LinearEnvironment,
     Patterns,
     RandomRounds,
     ReplayEnvironment,
+    Season,
     StochasticEnvironment,
+    Walk,
 )
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownArm, UnknownDecision
 from armtriage.graphs import FeedbackGraph
@@ -97,6 +103,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "C2UCB",
     "KLUCB",
+    "Alarm",
     "AlreadyTold",
     "ArmtriageError",
     "Arrivals",
@@ -113,6 +120,9 @@ __all__ = [
     "DamagedFile",
     "Decision",
     "DecisionSet",
+    "Drift",
+    "DriftAlarm",
+    "DriftingEnvironment",
     "Environment",
     "Evaluation",
     "Experiment",
@@ -127,7 +137,9 @@ __all__ = [
     "GuardedLinear",
     "GuardedThompson",
     "Guardrail",
+    "Health",
     "HierarchicalElimination",
+    "Jump",
     "Knapsack",
     "Lift",
     "LiftInterval",
@@ -143,6 +155,7 @@ __all__ = [
     "RandomRounds",
     "ReplayEnvironment",
     "Results",
+    "Season",
     "SlateLog",
     "SpanningTrees",
     "StageState",
@@ -157,6 +170,7 @@ __all__ = [
     "UniformRandom",
     "UnknownArm",
     "UnknownDecision",
+    "Walk",
     "certify",
     "check_policy",
     "compare",

@@ -39,6 +39,7 @@ class Roster:
     def __init__(self, n_arms: int, names: Sequence[Name] | None = None) -> None:
         self.n_first = self.n_arms = n_arms
         self.later: dict[int, tuple[int, float]] = {}  # of arms that came later: first decision, and 1 / share
+        self.newest = 0  # the decision from which on no arm is new
         self.retired: set[int] = set()
         self.extra = 0  # arms that were added or began again: each has a share of a second delta
         self.names: list[Name] | None = None
@@ -101,7 +102,7 @@ class Roster:
                 raise ValueError("names must have a name or more, got none")
         first = self.n_arms
         self.n_arms = first + count
-        self.later |= {arm: (now, self._next_divisor()) for arm in range(first, self.n_arms)}
+        self.begin_again(range(first, self.n_arms), now)
         if self.names is not None:
             self.names += numbers
             self._numbers |= numbers
@@ -109,26 +110,27 @@ class Roster:
         return np.arange(first, self.n_arms)
 
     def _next_divisor(self) -> float:
-        """Return 1 / share of the next arm that was not counted beforehand.
-
-        Block i has K0 2^i of them, which together spend 1 / ((i+1) (i+2)) of delta, so all blocks together spend delta.
-        """
-        block = int(math.log2(self.extra / self.n_first + 1.0))
+        """Return 1 / share of the next arm that nobody counted beforehand."""
         self.extra += 1
-        return (block + 1.0) * (block + 2.0) * self.n_first * 2.0**block
+        return later_divisor(self.extra - 1, self.n_first)
 
     def retire(self, arms: Iterable[int]) -> None:
         """Let arms be in no decision from now on."""
         self.retired.update(arms)
         self._live = None
 
-    def restore(self, arms: Iterable[int], now: int | None = None) -> None:
+    def restore(self, arms: Sequence[int], now: int | None = None) -> None:
         """Let retired arms be played again; from decision `now` on as new ones, if it is given."""
         for arm in arms:
             self.retired.discard(arm)
-            if now is not None:
-                self.later[arm] = now, self._next_divisor()
+        if now is not None:
+            self.begin_again(arms, now)
         self._live = None
+
+    def begin_again(self, arms: Iterable[int], now: int) -> None:
+        """Let arms be new ones from decision `now` on, retired or not."""
+        self.later |= {arm: (now, self._next_divisor()) for arm in arms}
+        self.newest = max(self.newest, now)
 
     def divisor(self, arm: int) -> float:
         """Return 1 / share of an arm."""
@@ -245,7 +247,17 @@ class Roster:
         _require(np.sum(1.0 / divisors) <= 1.0 + 1e-9, "shares of delta must sum to at most 1")
         roster.n_first, roster.extra, roster.retired = first, extra, set(retired.tolist())
         roster.later = dict(zip(later.tolist(), zip(added.tolist(), divisors.tolist(), strict=True), strict=True))
+        roster.newest = max(added.tolist(), default=0)
         return roster
+
+
+def later_divisor(before: int, n_first: int) -> float:
+    """Return 1 / share of an arm that nobody counted beforehand, of which there were some `before` it.
+
+    Block i has K0 2^i of them, which together spend 1 / ((i+1) (i+2)) of delta, so all blocks together spend delta.
+    """
+    block = int(math.log2(before / n_first + 1.0))
+    return (block + 1.0) * (block + 2.0) * n_first * 2.0**block
 
 
 def _require(right: Any, fact: str) -> None:

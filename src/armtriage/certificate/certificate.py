@@ -74,7 +74,7 @@ class Assumptions(NamedTuple):
         times = "once" if contradictions == 1 else f"{contradictions:,} times"
         if self.means == "constant":
             return (
-                f"Nothing can be certified: new intervals contradicted earlier ones, {times}, so an arm's mean has "
+                f"Nothing can be certified: new {told} contradicted earlier ones, {times}, so an arm's mean has "
                 f"changed, or {told} are not what they are taken for. Decisions to come can be: see start_window."
             )
         return (

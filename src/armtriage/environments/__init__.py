@@ -1,6 +1,7 @@
 """Environments: what an arm pays in a round, as a pure function of (seed, replication, round, arm)."""
 
 from armtriage.environments.availability import Arrivals, Availability, Patterns, RandomRounds
+from armtriage.environments.drift import Drift, DriftingEnvironment, Jump, Season, Walk
 from armtriage.environments.linear import LinearEnvironment
 from armtriage.environments.protocol import Environment
 from armtriage.environments.replay import ReplayEnvironment
@@ -9,10 +10,15 @@ from armtriage.environments.stochastic import StochasticEnvironment
 __all__ = [
     "Arrivals",
     "Availability",
+    "Drift",
+    "DriftingEnvironment",
     "Environment",
+    "Jump",
     "LinearEnvironment",
     "Patterns",
     "RandomRounds",
     "ReplayEnvironment",
+    "Season",
     "StochasticEnvironment",
+    "Walk",
 ]

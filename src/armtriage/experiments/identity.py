@@ -20,6 +20,7 @@ ROOMS = (
     "_arguments",
     "_files",
     "_numbers",
+    "alarm",
     "arms",
     "catalogue",
     "certificate",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from armtriage.alarm import DriftAlarm, Health
 from armtriage.arms import Roster
 from armtriage.certificate import (
     Account,
@@ -47,6 +48,8 @@ class CertifiedPolicy(ABC):
     _missed: NDArray[np.int64] | None
     _roster: Roster
     _since: int
+    _alarm: DriftAlarm | None = None
+    _began: int = 0  # the decision from which on anything is known
 
     if TYPE_CHECKING:
 
@@ -74,6 +77,29 @@ class CertifiedPolicy(ABC):
         0 for policies that keep no intervals, which notice nothing.
         """
         return 0
+
+    @locked
+    def health(self) -> Health:
+        """Return whether rewards are what certificates take them for, as far as they have been watched.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=1, forget="alarm", seed=7)
+        >>> print(policy.health())
+        No drift has been noticed, by a watch that is wrong with probability 0.01 at most.
+        >>> print(ThompsonSampling(3, budget=1).health())
+        Nobody watches for drift.
+        """
+        alarm, name = self._alarm, self._roster.name
+        if alarm is None:
+            return Health((), None, None, self.interval_failures, None, self._began)
+        found = tuple(one._replace(arm=name(one.arm)) for one in alarm.alarms)
+        return Health(found, alarm.evidence, alarm.prices, self.interval_failures, alarm.delta, self._began)
+
+    def _unheeded(self, since: int) -> int:
+        """Return how many alarms there were since a decision after which nothing was forgotten."""
+        return 0 if self._alarm is None else sum(one.decision > max(since, self._began) for one in self._alarm.alarms)
 
     @property
     def _silent(self) -> tuple[int, ...]:
@@ -240,6 +266,8 @@ class CertifiedPolicy(ABC):
             if others or not isinstance(rivals, Slates):
                 raise ValueError("independent must be False unless decisions are slates among all arms, got True")
             rivals = Slates(rivals.size, independent)
+        contradictions += self._unheeded(since)
+        since = since or self._began
         log = Log(
             rivals,
             tally,

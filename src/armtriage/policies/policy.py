@@ -462,7 +462,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         last: bool,
     ) -> None:
         """Learn rewards of arms, ascending."""
-        if last and number not in self._parts and not self._roster.extra:
+        if last and number not in self._parts and number >= self._roster.newest:
             self._learn(number, seen, values, missing)
             if self._delays is not None:
                 self._delays.tell(number, dict(zip(seen.tolist(), self._to_unit(values).tolist(), strict=True)))
@@ -707,6 +707,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
     def _shown_config(self) -> dict[str, Any]:
         """Return the arguments without those options that few have any use for, unless they are used."""
         quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen", "logging_floor")}
+        quiet["forget"] = None
         return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:

@@ -42,6 +42,7 @@ _PARTS = (
     "features",
     "state",
     "delays",
+    "alarm",
 )
 
 
@@ -97,6 +98,8 @@ class SavedPolicy:
             left_out.add("logging_floor")
         if self.config.get("price") is None:  # and those of other modes as before there was a price
             left_out.add("price")
+        if self.config.get("forget") is None:
+            left_out.add("forget")
         return {name: value for name, value in self.config.items() if name not in left_out}
 
     @classmethod
@@ -549,6 +552,7 @@ class SavedPolicy:
         """Take back what a file keeps of the arms; return what it keeps of the policy's own state."""
         require(not parts["evidence"] and not parts["ghosts"], f"a {type(self).__name__} keeps no evidence")
         require(not parts["rows"], f"a {type(self).__name__} keeps no rows of arms")
+        require(not parts["alarm"], f"a {type(self).__name__} is not watched")
         self._restore_tally(parts["tally"])
         return parts["state"]
 

@@ -46,7 +46,6 @@ from armtriage.policies.evidence import (
 from armtriage.policies.facts import facts_of, require, restore_arrays, take_facts, within
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import PATIENCE
-from armtriage.policies.policy import Policy
 from armtriage.policies.request import (
     ALL,
     SOME,
@@ -59,6 +58,7 @@ from armtriage.policies.request import (
 )
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
+from armtriage.policies.watched import WatchedPolicy
 from armtriage.triage import TriageLog
 
 __all__ = [
@@ -267,7 +267,7 @@ def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
     return entries
 
 
-class SlatePolicy(Policy):
+class SlatePolicy(WatchedPolicy):
     """A policy with kernels that choose and learn from one `Evidence`; all arms are but one set of candidates.
 
     Over a decision set, the oracle finds the decision of largest weight by the kernel `weigh`; with `TopS`, `choose`
@@ -279,7 +279,14 @@ class SlatePolicy(Policy):
     """Whether beliefs are luck and a posterior."""
     keeps_intervals: bool = False
     """Whether the evidence has intervals."""
-    _of_this_process = Policy._of_this_process | {"_own", "_params", "_request", "_candidates", "_post", "_entries"}
+    _of_this_process = WatchedPolicy._of_this_process | {
+        "_own",
+        "_params",
+        "_request",
+        "_candidates",
+        "_post",
+        "_entries",
+    }
     _may_change = True
     _takes_floor = True
     _settles_at_once = False  # a reward is on its way until its decision is closed
@@ -310,7 +317,7 @@ class SlatePolicy(Policy):
     @property
     def in_simulation(self) -> bool:
         """Whether `simulate` plays it in compiled code, but for oracles that are not."""
-        return True
+        return self.forget is None
 
     @cached_property
     def _params(self) -> Any:
@@ -418,7 +425,7 @@ class SlatePolicy(Policy):
             raise ValueError("eligible must name an arm or more, got none")
 
     def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
-        if given is not None or not self._plain or not self.in_loop or self.logging_floor:
+        if given is not None or not self._plain or not self.in_loop or self.logging_floor or self._next_look >= 0:
             return self._ask_slowly(None, given)
         request = self._request
         self._entries.ask(self._post.handle, self._asked, ALL, True)
@@ -432,7 +439,7 @@ class SlatePolicy(Policy):
 
     def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
         """Return the next decision among the arms that a mask has."""
-        if not self._plain or self.decisions is not None or self.logging_floor:
+        if not self._plain or self.decisions is not None or self.logging_floor or self._next_look >= 0:
             among = np.flatnonzero(mask)
             self._check_any(among.size, live)
             return self._ask_among(among)
@@ -455,9 +462,10 @@ class SlatePolicy(Policy):
         """Return the next decision where arms reveal others, an oracle is asked, or another decision is recorded."""
         number = self._asked
         arms, beliefs = self._chosen(number, among)
-        floored = None
+        floored, eligible = None, np.arange(self.n_arms) if among is None else among
+        if self.forget is not None and (looked := self._look(arms, eligible)) is not arms:
+            arms, beliefs = looked, None
         if self.logging_floor and given is None:
-            eligible = np.arange(self.n_arms) if among is None else among
             floored = Floored(arms.copy(), self.logging_floor, eligible.size - arms.size)
             given = swap(arms, eligible, self.logging_floor, self.seed, number)
         if given is not None and not np.array_equal(arms, given):
@@ -563,7 +571,10 @@ class SlatePolicy(Policy):
         request.seen[:m], request.rewards[:m] = told.arms, told.rewards
         if n > m:
             request.seen[m:n] = told.missing
-        return self._entries.tell(self._post.handle, told.number, told.known, m, n, mode)
+        bad = self._entries.tell(self._post.handle, told.number, told.known, m, n, mode)
+        if self._alarm is not None and bad < 0 and mode <= _CLOSE:
+            self._see(told.arms, request.rewards[:m])
+        return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         self._send(Told(number, arms, rewards), _TEACH)
@@ -602,6 +613,8 @@ class SlatePolicy(Policy):
             if not self._plain:
                 self._graph_before(self.n_arms)
             self._change(self._with_shares(grown(self._evidence, self.n_arms)))
+        if self._alarm is not None and self._alarm.n_arms < self.n_arms:
+            self._alarm.grow(self.n_arms)
 
     def _change(self, evidence: Evidence) -> None:
         """Go on with evidence that has other arms, or other facts of them."""
@@ -615,6 +628,8 @@ class SlatePolicy(Policy):
         evidence, known = self._evidence, self._ghost_facts()
         self._ghosts = {name: np.append(kept, known[name][arms]) for name, kept in self._ghosts.items()}
         start_again(evidence, arms)
+        if self._alarm is not None:
+            self._alarm.begin_again(np.array(arms, np.int64))
         self._change(evidence)
 
     def _ghost_facts(self) -> dict[str, NDArray[Any]]:
@@ -661,12 +676,14 @@ class SlatePolicy(Policy):
         known = {f"evidence.{name}": array for name, array in evidence_of(self._evidence).items()}
         if self._ghosts["pulls"].size:
             known |= {f"ghosts.{name}": array for name, array in self._ghosts.items()}
+        known |= self._alarm_arrays()
         return known | {f"state.{name}": array for name, array in facts_of(self._own).items()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return part_of(self._known(), "state.")
 
     def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
+        self._restore_alarm(dict(parts["alarm"]))
         if is_before(parts):
             parts = evidence_before(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
@@ -681,7 +698,8 @@ class SlatePolicy(Policy):
         self._check_told(tally_of(evidence))
         if self.decisions is None and evidence.rounds == self._asked:
             pulls = evidence.pulls.sum() + self._ghosts["pulls"].sum()
-            require(pulls in (0, self.budget * self._asked), "pulls must be those of all decisions")
+            made = self._asked - self._began
+            require(pulls in (0, self.budget * made), "pulls must be those of all decisions")
         return parts["state"]
 
     def _check_told(self, closed: Tally) -> None:

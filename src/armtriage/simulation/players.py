@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from armtriage.certificate import Sets, Slates, Tally, Watch
 from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
-from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment, StochasticEnvironment
+from armtriage.environments import (
+    DriftingEnvironment,
+    Environment,
+    LinearEnvironment,
+    ReplayEnvironment,
+    StochasticEnvironment,
+)
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import replication_seed, stream
@@ -128,9 +134,9 @@ def sleeps(environment: Environment | LinearEnvironment) -> bool:
 def _is_in_loop(policy: SlatePolicy, environment: Environment | LinearEnvironment) -> bool:
     """Whether compiled code can look up what the world answers, and a decision set does not meet sleeping arms."""
     if sleeps(environment):
-        return type(environment) is StochasticEnvironment and policy.decisions is None
-    kinds = StochasticEnvironment | ReplayEnvironment if policy.in_loop else StochasticEnvironment
-    return isinstance(environment, kinds)
+        return type(environment) in (StochasticEnvironment, DriftingEnvironment) and policy.decisions is None
+    kinds = StochasticEnvironment | DriftingEnvironment
+    return isinstance(environment, kinds | ReplayEnvironment if policy.in_loop else kinds)
 
 
 def _is_plain(environment: Environment | LinearEnvironment) -> bool:
@@ -142,10 +148,13 @@ def _is_plain(environment: Environment | LinearEnvironment) -> bool:
 def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: bool) -> SlateGame:
     policy, environment = run.policy, run.environment
     assert isinstance(policy, SlatePolicy)
-    assert isinstance(environment, StochasticEnvironment | ReplayEnvironment)
+    assert isinstance(environment, StochasticEnvironment | DriftingEnvironment | ReplayEnvironment)
     n_arms, asleep = policy.n_arms, sleeps(environment)
     luck = environment.availability_luck(replication) if asleep else np.uint64(0)  # type: ignore[union-attr]
-    table = environment.table(policy.budget, run.horizon)
+    drifts = isinstance(environment, DriftingEnvironment)
+    table = (
+        environment.table(policy.budget, 0, replication) if drifts else environment.table(policy.budget, run.horizon)
+    )
     evidence = policy.new_evidence()
     return SlateGame(
         policy.params(),
@@ -162,7 +171,7 @@ def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: boo
         plain=policy.graph.n_edges == n_arms,
         sleepers=policy.sleepers_seen,
         counted=counted,
-        closable=not asleep and table.kind != REPLAY and not counted,
+        closable=not asleep and table.kind != REPLAY and not counted and not drifts,
     )
 
 
@@ -195,6 +204,11 @@ def _slates(run: Run, replication: int, track: Track) -> Played:
         desk.arms[: arms.size], desk.arms[arms.size :] = arms, -1
 
     def go(first: int, stop: int) -> None:
+        nonlocal game
+        if isinstance(environment, DriftingEnvironment):
+            stop = min(stop, environment.drift.end(first))
+            table = environment.table(policy.budget, first, replication)
+            game = game._replace(table=table, found=table if game.found is game.table else game.found)
         if not policy.in_loop and oracle is None:
             for number in range(first, stop):
                 ask_oracle(number)
@@ -265,7 +279,7 @@ def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
 def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watch | None) -> Callable[[int, int], None]:
     """Return what plays rounds by ask and tell."""
     environment: Any = run.environment
-    table = None
+    table, drifts = None, isinstance(run.environment, DriftingEnvironment)
     if isinstance(environment, StochasticEnvironment | ReplayEnvironment):
         table = environment.table(policy.budget, run.horizon)
 
@@ -284,7 +298,8 @@ def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watc
                     watch.note(among, decision.arms)
             else:
                 decision = policy.ask()
-                lost = environment.regret(decision.arms) if table is None else loss(table, number, decision.arms)
+                here = environment.table(policy.budget, number, replication) if drifts else table
+                lost = environment.regret(decision.arms) if here is None else loss(here, number, decision.arms)
             desk.total += lost
             policy.tell_revealed(decision, environment.rewards(number, decision.revealed, replication))
             if run.record:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_count, check_probability
-from armtriage.environments import Environment, LinearEnvironment, ReplayEnvironment
+from armtriage.environments import DriftingEnvironment, Environment, LinearEnvironment, ReplayEnvironment
 from armtriage.kernels.random import check_seed
 from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.contextual import ContextualPolicy
@@ -207,6 +207,8 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
         raise ValueError(f"certificate must be False for {accepted}, got {certificate!r}")
     if isinstance(environment, ReplayEnvironment):
         raise ValueError(f"certificate must be False for recorded outcomes, which have no means, got {certificate!r}")
+    if isinstance(environment, DriftingEnvironment):
+        raise ValueError(f"certificate must be False for means that change, of which none holds, got {certificate!r}")
 
 
 def check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:

@@ -88,6 +88,9 @@ class CombUCB1(IndexPolicy):
         See `armtriage.Policy`.
     exploration : float
         The constant under the root; 1.5 is the published one.
+    forget : {"alarm"}, optional
+        With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
+        now and then it looks at an arm that it would not play. See ``docs/when-the-world-changes.md``.
 
     References
     ----------
@@ -115,10 +118,12 @@ class CombUCB1(IndexPolicy):
         *,
         decisions: DecisionSet | None = None,
         exploration: float = 1.5,
+        forget: str | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.exploration = check_number("exploration", exploration)
+        self.forget = self._check_forget(forget)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

@@ -110,6 +110,9 @@ class KLUCB(IndexPolicy):
         See `armtriage.Policy`.
     log_log : float
         c above: 3 in the published proof; 0, the default, is what its authors recommend in practice.
+    forget : {"alarm"}, optional
+        With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
+        now and then it looks at an arm that it would not play. See ``docs/when-the-world-changes.md``.
 
     References
     ----------
@@ -138,10 +141,12 @@ class KLUCB(IndexPolicy):
         *,
         decisions: DecisionSet | None = None,
         log_log: float = 0.0,
+        forget: str | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.log_log = check_number("log_log", log_log)
+        self.forget = self._check_forget(forget)
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""

@@ -71,6 +71,9 @@ class ThompsonSampling(SlatePolicy):
         What becomes of a reward r strictly between 0 and 1. By default the posterior follows mean and variance of such
         rewards, so that quiet ones are recognised. As published it counts as 1 with probability r, and else as 0. For
         rewards of 0 and 1 both are the same.
+    forget : {"alarm"}, optional
+        With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
+        now and then it looks at an arm that it would not play. See ``docs/when-the-world-changes.md``.
 
     References
     ----------
@@ -99,11 +102,13 @@ class ThompsonSampling(SlatePolicy):
         decisions: DecisionSet | None = None,
         prior: Prior = "uniform",
         fractional: str = "exact",
+        forget: str | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.prior = check_prior("prior", prior, learned=False)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
+        self.forget = self._check_forget(forget)
 
     @property
     def throws_coins(self) -> bool:
