@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from armtriage.service.service import Service
     from armtriage.service.stores import Store
 
-__all__ = ["key", "serve", "store"]
+__all__ = ["key", "require_service", "serve", "store"]
 
 _DEFAULT = "armtriage.db"
 StoreOption = Annotated[
@@ -61,7 +61,7 @@ def serve(
     armtriage serve --store decisions.db --create
     """
     with refusing():
-        _require()
+        require_service()
         from armtriage.service.logs import writing
         from armtriage.service.server import run
         from armtriage.service.stores import StoreError, open_store
@@ -80,7 +80,7 @@ def serve(
             raise typer.Exit(1) from error
 
 
-def _require() -> None:
+def require_service() -> None:
     """Say what to install, where the server's packages are missing."""
     try:
         import msgspec  # noqa: F401
@@ -92,7 +92,7 @@ def _require() -> None:
 def _with_store(address: str, owned: bool, work: Callable[[Store], Awaitable[Found]], *, create: bool = False) -> Found:
     """Return what a function finds in a store; a store that refuses ends the command with exit code 1."""
     with refusing():
-        _require()
+        require_service()
         from armtriage.service.stores import StoreError, open_store
 
         async def go() -> Found:
@@ -121,7 +121,7 @@ def key_new(
 ) -> None:
     """Make a key and print it, for the only time."""
     with refusing():
-        _require()
+        require_service()
         from armtriage.service.keys import new_key
 
         text, row = new_key(scope.split(","), label, rate)

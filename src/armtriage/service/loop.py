@@ -32,7 +32,7 @@ from armtriage.service.view import PolicyView
 
 __all__ = ["Loop", "load", "rehearse", "usable"]
 
-STATE = f"{__version__}/3"
+STATE = f"{__version__}/4"
 """What a state is made by: a number more whenever the same log gives another one, so that no older snapshot is used."""
 GROUP = 256  # decisions and rewards that share a commit, or one batch of them
 WAITING = 4096  # decisions and rewards that may wait, for half a second as most policies go; more are refused
