@@ -96,3 +96,12 @@ def test_families_of_slates_are_as_they_are_named() -> None:
     assert sorted(needles.tolist())[-3:] == [0.03, 0.25, 0.25]
     assert np.bincount((100 * slates.FAMILIES["8 of 300, three values"].world(3).means).round().astype(int))[5] == 180
     assert slates.FAMILIES["digits: 5 of 64 pixels, on or off"].world(1).means.max() < 1.0
+
+
+def test_logs_say_why_the_peer_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reasons").write_text(json.dumps({"obp": "no wheel"}), encoding="utf-8")
+    monkeypatch.setattr(peers, "_REASONS", tmp_path / "reasons")
+    compare.main(["logs"])
+    assert capsys.readouterr().out == "Skipped: obp did not install: no wheel\n"

@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate, stats
 
 from armtriage import Policy, SlateLog, ThompsonSampling, evaluate
-from armtriage.decisions import TopS
+from armtriage.decisions import TopS, swap
 from armtriage.policies.sampling.marginals import inclusion_by_draws
 
 
@@ -62,21 +62,20 @@ def test_many_arms_against_draws() -> None:
 
 
 def test_a_policy_plays_with_its_marginals() -> None:
-    # 3,000 decisions of policies that differ in their seed alone; 4.5 standard errors fail once in 15,000 such tests.
+    # 3,000 rounds with their own luck, and the same state; 4.5 standard errors fail once in 15,000 such tests.
     first = ThompsonSampling(6, budget=2, logging_floor=0.2, seed=7)
     for number in range(30):
         first.tell(first.ask(), [float(number % 3 == 0), 0.4])
-    expected, seen = first.marginals(eligible=[0, 1, 2, 4, 5]), np.zeros(6)
+    among, seen = np.array([0, 1, 2, 4, 5]), np.zeros(6)
+    expected = first.marginals(eligible=among.tolist())
     assert expected.sum() == pytest.approx(2, abs=2e-6)
     assert expected[3] == 0.0
-    kept = first.to_bytes()
-    for seed in range(3000):
-        other = Policy.from_bytes(kept)
-        other.seed = seed
-        seen[other.ask(eligible=[0, 1, 2, 4, 5]).arms] += 1
+    for number in range(3000):
+        proposed, _ = first._chosen(number, among)
+        seen[swap(proposed, among, 0.2, first.seed, number)] += 1
     error = np.sqrt(expected * (1 - expected) / 3000)
     assert (np.abs(seen / 3000 - expected) <= 4.5 * error).all()
-    decision = first.ask(eligible=[0, 1, 2, 4, 5])
+    decision = first.ask(eligible=among.tolist())
     assert decision.marginal == pytest.approx(expected[decision.arms], abs=1e-12)
 
 
@@ -109,7 +108,8 @@ def test_a_log_with_marginals_is_right_and_has_less_variance(tmp_path) -> None: 
     for log in (given, marginal):
         found.append(evaluate(log, [5, 6], estimator="ips", anytime=False))
         assert found[-1].low < means[5] + means[6] < found[-1].high
-        assert found[-1].warnings == ()
+        assert found[-1].calibration_z is not None
+        assert abs(found[-1].calibration_z) < 4
     assert found[1].high - found[1].low < 0.9 * (found[0].high - found[0].low)
 
 
