@@ -14,7 +14,7 @@ PEERS = {
     "mabwiser": "mabwiser>=2.7",
     "vowpalwabbit": "vowpalwabbit>=9.10",
     "statsmodels": "statsmodels>=0.14",  # brings data along
-    "obp": "obp==0.4.1 --no-deps",  # later ones need an older Python, and all of them torch
+    "obp": "--no-deps obp==0.4.1",  # later ones need an older Python, and all of them torch
 }
 _REASONS = Path(sys.prefix) / "skipped-peers.json"
 

@@ -84,7 +84,7 @@ from armtriage.triage import Triage, TriageLog
 if typing.TYPE_CHECKING:
     from armtriage.experiments import Experiment, Results
     from armtriage.features import FeatureReport, Features
-    from armtriage.logs import Evaluation, LogComparison, SlateLog, compare, evaluate
+    from armtriage.logs import Evaluation, LogComparison, SlateLog, compare, evaluate, resampled_weights
 
 __all__ = [
     "C2UCB",
@@ -167,6 +167,7 @@ __all__ = [
     "random_rates",
     "random_rewards",
     "random_slates",
+    "resampled_weights",
     "revealing_hubs",
     "simulate",
     "star",
@@ -181,7 +182,7 @@ __version__ = "0.1.0"
 _LATE = {
     **dict.fromkeys(("Experiment", "Results"), "experiments"),
     **dict.fromkeys(("FeatureReport", "Features"), "features"),
-    **dict.fromkeys(("Evaluation", "LogComparison", "SlateLog", "compare", "evaluate"), "logs"),
+    **dict.fromkeys(("Evaluation", "LogComparison", "SlateLog", "compare", "evaluate", "resampled_weights"), "logs"),
 }
 
 if importlib.util.find_spec("sklearn") is None:  # a star import must not fail for want of an extra

@@ -145,6 +145,21 @@ def test_rewards_that_arms_reveal_have_their_own_probability() -> None:
     assert decision.observation.tolist() == pytest.approx(expected)
 
 
+def test_an_arm_gets_the_rank_of_the_one_whose_slot_it_has() -> None:
+    policy, swapped = Greedy(6, budget=3, logging_floor=0.5, seed=7), 0
+    policy.tell(policy.record([0, 1, 2]), [0.9, 0.3, 0.6])
+    policy.tell(policy.record([3, 4, 5]), [0.0, 0.1, 0.2])
+    for _ in range(40):
+        decision = policy.ask()
+        ranked = list(decision.ranked)
+        assert sorted(ranked) == decision.arms.tolist()
+        assert [arm for arm in (0, 2, 1) if arm in ranked] == [arm for arm in ranked if arm in (0, 1, 2)]
+        for place, arm in enumerate((0, 2, 1)):
+            assert arm not in ranked or ranked.index(arm) == place
+        swapped += not {0, 1, 2} <= set(ranked)
+    assert swapped > 20
+
+
 def test_without_a_floor_nothing_is_there() -> None:
     policy = Greedy(6, budget=2, seed=7)
     decision = policy.ask()

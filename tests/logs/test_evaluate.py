@@ -167,7 +167,8 @@ def test_a_falling_floor_is_evaluated_and_its_intervals_shrink(tmp_path: Path) -
                 found = evaluate(log, [4, 5])
                 assert found.low <= means[4] + means[5] <= found.high
                 widths.append(found.high - found.low)
-    assert widths[1] < 0.55 * widths[0]
+    # Eight times as many decisions: 0.35 of the width with a constant floor, and 0.46 with this one, in the limit.
+    assert widths[1] < 0.75 * widths[0]
 
 
 @pytest.mark.parametrize("target", ["best", "others", "all"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from armtriage import Policy, SlateLog, ThompsonSampling, evaluate
+from armtriage import Greedy, GuardedThompson, Policy, SlateLog, ThompsonSampling, evaluate, resampled_weights
 from armtriage.decisions import TopS, swap
 from armtriage.policies.sampling.marginals import inclusion_by_draws
 
@@ -111,6 +112,44 @@ def test_a_log_with_marginals_is_right_and_has_less_variance(tmp_path) -> None: 
         assert found[-1].calibration_z is not None
         assert abs(found[-1].calibration_z) < 4
     assert found[1].high - found[1].low < 0.9 * (found[0].high - found[0].low)
+
+
+@pytest.mark.parametrize("kind", [ThompsonSampling, GuardedThompson])
+def test_resampled_weights_are_unbiased(kind: type[Any]) -> None:
+    # The average of 60 estimates, whose mean is 1 over the probability: within 4 errors, missed once in 16,000 tests.
+    policy = kind(4, budget=2, logging_floor=0.3, seed=7)
+    for number in range(12):
+        policy.tell(policy.ask(), [float(number % 2), 0.2])
+    before = policy.to_bytes()
+    decision = policy.ask()
+    found = np.array([resampled_weights(before, decision, times=3, seed=seed) for seed in range(60)])
+    if kind is ThompsonSampling:
+        truth = 1 / decision.marginal
+    else:
+        # No formula: the share of 1,500 copies, whose own error is a sixth of what is allowed.
+        again = [set(_reseeded(before, seed).ask().arms.tolist()) for seed in range(1500)]
+        truth = 1 / np.array([np.mean([arm in one for one in again]) for arm in decision.arms])
+    error = found.std(axis=0) / math.sqrt(60)
+    assert (np.abs(found.mean(axis=0) - truth) < 4 * error + 0.01).all()
+
+
+def _reseeded(before: bytes, seed: int) -> Policy:
+    policy = Policy.from_bytes(before)
+    policy.seed = 10**9 + seed
+    return policy
+
+
+def test_what_resampling_refuses() -> None:
+    policy = Greedy(4, budget=1, seed=7)
+    before = policy.to_bytes()
+    one, two = policy.ask(), policy.ask()
+    assert resampled_weights(before, one, times=2).tolist() == [1.0]
+    with pytest.raises(ValueError, match="decision must be the next after 0 decisions, got number 1"):
+        resampled_weights(before, two)
+    other = Greedy(4, budget=1, seed=7)
+    other.tell(other.record([3]), [1.0])
+    with pytest.raises(ValueError, match="arm 0 came up 0 times of 4 in 20 tries: set a logging_floor"):
+        resampled_weights(other.to_bytes(), other.record([0]), most=20)
 
 
 def test_what_is_refused() -> None:

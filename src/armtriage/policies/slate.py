@@ -267,6 +267,15 @@ def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
     return entries
 
 
+def _in_slots(
+    beliefs: NDArray[np.float64], proposal: NDArray[np.int64], arms: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return what ranks arms, of which those that are not in the proposal have got the slots of others."""
+    found, stay, kept = np.empty_like(beliefs), np.isin(arms, proposal), np.isin(proposal, arms)
+    found[:, stay], found[:, ~stay] = beliefs[:, kept], beliefs[:, ~kept]
+    return found
+
+
 class SlatePolicy(Policy):
     """A policy with kernels that choose and learn from one `Evidence`; all arms are but one set of candidates.
 
@@ -502,7 +511,8 @@ class SlatePolicy(Policy):
             given = swap(arms, eligible, floored.floor, self.seed, number)
         if given is not None and not np.array_equal(arms, given):
             self._adopt(number, arms, given, among)
-            arms, beliefs = given, None
+            beliefs = None if floored is None or beliefs is None else _in_slots(beliefs, arms, given)
+            arms = given
         if among is None:
             decision = self._begin(arms, beliefs=beliefs)
         else:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from armtriage.logs import SlateLog
-
 if TYPE_CHECKING:
+    from armtriage.logs import SlateLog
     from armtriage.service.parquet import State
     from armtriage.service.stores import PolicyRow, Store
 
@@ -55,7 +54,8 @@ def read_log(store: str, policy: str | None = None) -> SlateLog:
 
 
 async def _read(address: str, name: str | None) -> SlateLog:
-    # They need the extra `serve`, which a client does not.
+    # They need the extras `serve` and `logs`, which a client does not.
+    from armtriage.logs import SlateLog
     from armtriage.service.loop import load
     from armtriage.service.parquet import State
     from armtriage.service.stores import open_store
