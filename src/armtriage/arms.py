@@ -72,6 +72,11 @@ class Roster:
         """Whether an arm began after a decision, or began again: its rewards then say nothing of what it is now."""
         return arm in self.later and number < self.later[arm][0]
 
+    def n_arms_at(self, number: int) -> int:
+        """Return how many arms there were when a decision was made; arms that began again are taken to be new."""
+        there = [arm for arm, (first, _) in self.later.items() if first <= number]
+        return max([self.n_first, *(arm + 1 for arm in there)])
+
     def _new_numbers(self, names: Sequence[Name], first: int) -> dict[Name, int]:
         """Return the numbers from `first` on, by name; refuse names that are taken, or none."""
         found: dict[Name, int] = {}

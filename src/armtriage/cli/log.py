@@ -7,17 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from armtriage.cli.serve import require_service
 from armtriage.cli.terminal import AsJson, plain_warnings, print_json, refusing, say
 from armtriage.policies import Policy
 
 if TYPE_CHECKING:
     from armtriage.logs import SlateLog
 
-_Log = Annotated[Path, typer.Argument(help="A log's folder, a .parquet file, or a .csv with a row for each arm.")]
-_Low = Annotated[float, typer.Option(help="Smallest possible reward, for files.")]
-_High = Annotated[float, typer.Option(help="Largest possible reward, for files.")]
-_Arms = Annotated[int | None, typer.Option(help="How many arms there are, for files; by default those that occur.")]
-_Costs = Annotated[bool, typer.Option("--costs", help="What is told are costs, for files.")]
+_Log = Annotated[
+    str,
+    typer.Argument(
+        help="A log's folder, a .parquet file, a .csv with a row for each arm, or the store of a service: its file, or "
+        "postgresql://..."
+    ),
+]
+_Of = Annotated[str | None, typer.Option("--policy", help="Which policy of a store; it may have one only.")]
+_Low = Annotated[float, typer.Option(help="Smallest possible reward, for files of others.")]
+_High = Annotated[float, typer.Option(help="Largest possible reward, for files of others.")]
+_Arms = Annotated[
+    int | None, typer.Option(help="How many arms there are, for files of others; by default those that occur.")
+]
+_Costs = Annotated[bool, typer.Option("--costs", help="What is told are costs, for files of others.")]
 _Confidence = Annotated[float, typer.Option(help="Confidence of what is said.")]
 
 
@@ -29,6 +39,7 @@ def evaluate(
             help="Arms, as 3,8,11 or tea,jam, or a file with a saved policy; a=3,8 names it. May be repeated."
         ),
     ],
+    policy: _Of = None,
     estimator: Annotated[str, typer.Option(help="dr, ips, snips, total or bracket.")] = "dr",
     confidence: _Confidence = 0.95,
     once: Annotated[bool, typer.Option("--once", help="The interval need not hold for one who looks again.")] = False,
@@ -45,6 +56,8 @@ def evaluate(
     Several targets are compared: which is certainly best, which may be, which are certainly beaten. An example:
 
     armtriage evaluate clicks.csv --target 3,8,11 --target new=3,8,12
+
+    armtriage evaluate decisions.db --policy front-page --target night-train,lost-dog
     """
     from armtriage.logs import compare
     from armtriage.logs import evaluate as estimate
@@ -54,7 +67,7 @@ def evaluate(
             from armtriage import plots
 
             plots.check_path(out)
-        read = _read(log, low, high, arms, costs)
+        read = _read(log, policy, low, high, arms, costs)
         targets = dict(_target(one, read) for one in target)
         if len(targets) != len(target):
             raise ValueError(f"target must have different names, got {', '.join(target)}")
@@ -80,6 +93,7 @@ def evaluate(
 
 def certify(
     log: _Log,
+    policy: _Of = None,
     slots: Annotated[int | None, typer.Option(help="Arms in a decision; by default those of the longest.")] = None,
     confidence: _Confidence = 0.95,
     low: _Low = 0.0,
@@ -93,7 +107,7 @@ def certify(
     armtriage certify clicks.csv --slots 3
     """  # noqa: D400
     with refusing(), plain_warnings():
-        read = _read(log, low, high, arms, costs)
+        read = _read(log, policy, low, high, arms, costs)
         found = read.certificate(budget=slots, delta=1.0 - confidence)
     if as_json:
         print_json({**found.to_dict(), "missing": list(read.missing)})
@@ -102,13 +116,32 @@ def certify(
     _say_missing(read)
 
 
-def _read(path: Path, low: float, high: float, arms: int | None, costs: bool) -> SlateLog:
+def _read(log: str, policy: str | None, low: float, high: float, arms: int | None, costs: bool) -> SlateLog:
     from armtriage.logs import SlateLog
+    from armtriage.service import is_store
 
-    if path.is_dir():
-        return SlateLog.read(path)
-    direction = "minimize" if costs else "maximize"
-    return SlateLog.read(path, reward_range=(low, high), n_arms=arms, direction=direction)
+    given = {"reward_range": (low, high), "n_arms": arms, "direction": "minimize" if costs else "maximize"}
+    usual = {"reward_range": (0.0, 1.0), "n_arms": None, "direction": "maximize"}
+    named = {name: value for name, value in given.items() if value != usual[name]}
+    if is_store(log):
+        if named:
+            raise ValueError(f"{', '.join(named)} must be left out: the store knows")
+        return _read_store(log, policy)
+    if policy is not None:
+        raise ValueError(f"policy must be left out: {log} is no store, got {policy!r}")
+    return SlateLog.read(log, **named)
+
+
+def _read_store(address: str, policy: str | None) -> SlateLog:
+    require_service()
+    from armtriage.service import read_log
+    from armtriage.service.stores import StoreError
+
+    try:
+        return read_log(address, policy)
+    except StoreError as error:
+        typer.echo(f"armtriage: {error}", err=True)
+        raise typer.Exit(1) from error
 
 
 def _target(text: str, log: SlateLog) -> tuple[str, Any]:

@@ -59,7 +59,7 @@ def serve(
     armtriage serve --store decisions.db --create
     """
     with refusing():
-        _require()
+        require_service()
         from armtriage.service.logs import writing
         from armtriage.service.server import run
         from armtriage.service.stores import StoreError, open_store
@@ -78,7 +78,7 @@ def serve(
             raise typer.Exit(1) from error
 
 
-def _require() -> None:
+def require_service() -> None:
     """Say what to install, where the server's packages are missing."""
     try:
         import msgspec  # noqa: F401
@@ -90,7 +90,7 @@ def _require() -> None:
 def _with_store(address: str, owned: bool, work: Callable[[Store], Awaitable[Found]], *, create: bool = False) -> Found:
     """Return what a function finds in a store; a store that refuses ends the command with exit code 1."""
     with refusing():
-        _require()
+        require_service()
         from armtriage.service.stores import StoreError, open_store
 
         async def go() -> Found:
@@ -119,7 +119,7 @@ def key_new(
 ) -> None:
     """Make a key and print it, for the only time."""
     with refusing():
-        _require()
+        require_service()
         from armtriage.service.keys import new_key
 
         text, row = new_key(scope.split(","), label, rate)

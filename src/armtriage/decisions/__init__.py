@@ -7,7 +7,7 @@ from armtriage.decisions.arm_set import ArmSet, pack_sets, unpack_sets
 from armtriage.decisions.constraints import Constraints, Knapsack
 from armtriage.decisions.decision import Decision
 from armtriage.decisions.explicit import Explicit
-from armtriage.decisions.floor import Floored, swap, swaps_of
+from armtriage.decisions.floor import Falling, Floored, as_floor, floor_at, swap, swaps_of
 from armtriage.decisions.matchings import Matchings
 from armtriage.decisions.paths import Paths
 from armtriage.decisions.sets import DecisionSet
@@ -21,6 +21,7 @@ __all__ = [
     "Decision",
     "DecisionSet",
     "Explicit",
+    "Falling",
     "Floored",
     "Knapsack",
     "Matchings",
@@ -28,6 +29,8 @@ __all__ = [
     "Paths",
     "SpanningTrees",
     "TopS",
+    "as_floor",
+    "floor_at",
     "pack_sets",
     "swap",
     "swaps_of",

@@ -3,13 +3,83 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._arguments import as_number
+
 _ROLE = 0xF1008  # keeps the random numbers of floors apart from what else a seed may be used for
+
+
+@dataclass(frozen=True)
+class Falling:
+    """A logging floor that falls with time: ``start / (n + 1) ** power`` in decision n.
+
+    Over T decisions it costs at most ``start * T ** (1 - power) / (1 - power)`` swapped slots of each, so a share that
+    goes to 0, and looks at every arm still grow without end. With powers up to 1/4 the intervals of any bandit keep
+    shrinking (Liang and Bojinov, arXiv 2311.05794).
+
+    Parameters
+    ----------
+    start : float
+        The floor of the first decision, above 0 and below 1.
+    power : float
+        How fast it falls, above 0 and below 1.
+
+    Examples
+    --------
+    >>> floor = Falling(0.1, power=0.25)
+    >>> floor.at(0), floor.at(9999)
+    (0.1, 0.01)
+    """
+
+    start: float
+    power: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name in ("start", "power"):
+            value = as_number(name, getattr(self, name), "a number above 0 and below 1")
+            if not 0.0 < value < 1.0:
+                raise ValueError(f"{name} must lie above 0 and below 1, got {getattr(self, name)!r}")
+            object.__setattr__(self, name, value)
+
+    def at(self, number: int) -> float:
+        """Return the floor of a decision."""
+        return float(self.start / (number + 1) ** self.power)
+
+    def facts(self) -> dict[str, float]:
+        """Return it as JSON knows it, and `as_floor` reads it."""
+        return {"start": self.start, "power": self.power}
+
+
+def as_floor(value: Any) -> float | Falling:
+    """Return a logging floor: a number from 0 to below 1, or one that falls, also as JSON has it.
+
+    Examples
+    --------
+    >>> as_floor({"start": 0.1, "power": 0.25})
+    Falling(start=0.1, power=0.25)
+    """
+    if isinstance(value, Falling):
+        return value
+    if isinstance(value, Mapping):
+        if not {"start"} <= set(value) <= {"start", "power"}:
+            raise ValueError(f"logging_floor that falls must have start and power, got {', '.join(map(str, value))}")
+        return Falling(**value)
+    found = as_number("logging_floor", value, "a number from 0 to below 1, or a Falling")
+    if not 0.0 <= found < 1.0:
+        raise ValueError(f"logging_floor must lie in [0, 1), got {value!r}")
+    return found
+
+
+def floor_at(floor: float | Falling, number: int) -> float:
+    """Return the floor of a decision."""
+    return floor.at(number) if isinstance(floor, Falling) else floor
 
 
 class Swaps(NamedTuple):
@@ -65,17 +135,27 @@ class Floored(NamedTuple):
         outside = mean / self.outsiders if self.outsiders else 0.0
         return np.where(np.isin(arms, self.proposal), 1.0 - mean / slots, outside)
 
+    def over(self, proposed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability of arms that are in the proposal with these probabilities."""
+        mean = swaps_of(self.proposal.size, self.outsiders, self.floor).mean
+        outside = mean / self.outsiders if self.outsiders else 0.0
+        return proposed * (1.0 - mean / self.proposal.size) + (1.0 - proposed) * outside
+
     def observation(self, showing: NDArray[np.int64]) -> float:
         """Return the probability that one of some eligible arms is in the decision."""
-        slots, others = self.proposal.size, self.outsiders
         inside = int(np.isin(showing, self.proposal).sum())
-        outside = showing.size - inside
-        unseen = 0.0
-        for swaps, chance in enumerate(law_of_swaps(slots, others, self.floor).tolist()):
-            if swaps >= inside and others - outside >= swaps:
-                gone = math.comb(slots - inside, swaps - inside) / math.comb(slots, swaps)
-                unseen += chance * gone * math.comb(others - outside, swaps) / math.comb(others, swaps)
-        return 1.0 - unseen
+        return _seen(self.proposal.size, self.outsiders, self.floor, inside, showing.size - inside)
+
+
+@lru_cache(maxsize=4096)
+def _seen(slots: int, others: int, floor: float, inside: int, outside: int) -> float:
+    """Return the probability that one of so many arms of the proposal, or of so many others, is in the decision."""
+    unseen = 0.0
+    for swaps, chance in enumerate(law_of_swaps(slots, others, floor).tolist()):
+        if swaps >= inside and others - outside >= swaps:
+            gone = math.comb(slots - inside, swaps - inside) / math.comb(slots, swaps)
+            unseen += chance * gone * math.comb(others - outside, swaps) / math.comb(others, swaps)
+    return 1.0 - unseen
 
 
 def swap(

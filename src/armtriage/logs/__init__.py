@@ -4,6 +4,17 @@ from armtriage.logs.batch import Batch, Counts, Rows
 from armtriage.logs.compare import LogComparison, compare
 from armtriage.logs.evaluate import evaluate
 from armtriage.logs.evaluation import Evaluation
+from armtriage.logs.resampling import resampled_weights
 from armtriage.logs.slate_log import SlateLog
 
-__all__ = ["Batch", "Counts", "Evaluation", "LogComparison", "Rows", "SlateLog", "compare", "evaluate"]
+__all__ = [
+    "Batch",
+    "Counts",
+    "Evaluation",
+    "LogComparison",
+    "Rows",
+    "SlateLog",
+    "compare",
+    "evaluate",
+    "resampled_weights",
+]

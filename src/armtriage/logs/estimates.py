@@ -324,13 +324,12 @@ def _chances_of(batch: Batch, n_arms: int) -> tuple[Floats, Floats, Floats]:
     """
     slots, outsiders = batch.proposal.sizes, _outsiders(batch, n_arms)
     inside, outside = np.full((2, slots.size), np.nan)
-    for floor in np.unique(batch.floors[(slots > 0) & ~np.isnan(batch.floors)]).tolist():
-        some = (slots > 0) & (batch.floors == floor)
-        for key in np.unique(slots[some] * (n_arms + 1) + outsiders[some]).tolist():
-            size, others = divmod(key, n_arms + 1)
-            mean = swaps_of(size, others, floor).mean
-            rows = some & (slots == size) & (outsiders == others)
-            inside[rows], outside[rows] = 1.0 - mean / size, mean / others if others else 0.0
+    known = (slots > 0) & ~np.isnan(batch.floors)
+    many, few = known & (outsiders >= slots), np.flatnonzero(known & (outsiders < slots))
+    inside[many], outside[many] = 1.0 - batch.floors[many], (slots * batch.floors)[many] / outsiders[many]
+    for row, size, others, floor in zip(few, slots[few], outsiders[few], batch.floors[few], strict=True):
+        mean = swaps_of(int(size), int(others), float(floor)).mean
+        inside[row], outside[row] = 1.0 - mean / size, mean / others if others else 0.0
     chances, owners = batch.chances, batch.seen.owners
     unknown = np.isnan(chances) & ~np.isnan(inside[owners])
     if unknown.any():

@@ -21,7 +21,7 @@ from armtriage.certificate import Certificate, certify
 from armtriage.decisions import Decision
 from armtriage.logs.batch import Batch, Counts, batch_of, counts_of
 from armtriage.logs.parts import PartWriter, list_column, require_polars
-from armtriage.logs.sources import ABOUT, About, Folder, Source, Table, schema
+from armtriage.logs.sources import ABOUT, EXPORTED, About, Folder, Source, Table, schema
 from armtriage.logs.tables import lazy_of, table_of
 
 if TYPE_CHECKING:
@@ -115,14 +115,17 @@ class SlateLog:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], **columns: Any) -> SlateLog:
-        """Open a log to read it: a folder that a `SlateLog` wrote, or a Parquet or CSV file of somebody else.
+        """Open a log to read it: a folder that a `SlateLog` wrote, or a Parquet or CSV file.
+
+        What the service exports is read with its names and rewards, one file or a folder of them;
+        `armtriage.service.read_log` reads its store.
 
         Parameters
         ----------
         path : path
             The folder or file. A CSV file has a row for each arm of a decision, and the decision's number.
         **columns
-            What the file calls our columns, and all else that `from_frame` takes.
+            What a file of somebody else calls our columns, and all else that `from_frame` takes.
         """
         pl, place = require_polars(), Path(path)
         if (place / ABOUT).exists():
@@ -134,14 +137,31 @@ class SlateLog:
             return log
         if not place.exists():
             raise FileNotFoundError(2, "There is no such log", os.fspath(path))
-        kind = place.suffix.lower()
-        if place.is_dir() or kind not in (".parquet", ".csv"):
+        kind, pages = place.suffix.lower(), sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+        if not pages or (not place.is_dir() and kind not in (".parquet", ".csv")):
             raise ValueError(f"path must be a log's folder, a .parquet or a .csv file, got {os.fspath(path)!r}")
         try:
-            rows = pl.scan_parquet(place) if kind == ".parquet" else pl.scan_csv(place)
+            if place.is_dir() or kind == ".parquet":
+                rows, said = pl.scan_parquet(pages), [pl.read_parquet_metadata(one).get(EXPORTED) for one in pages]
+                if all(said):
+                    if columns:
+                        raise ValueError(f"columns cannot be named in an export, got {', '.join(columns)}")
+                    abouts = [About.from_json(text, place) for text in said]
+                    return cls._of_export(rows, max(abouts, key=lambda one: one.n_arms))
+            else:
+                rows = pl.scan_csv(place)
             return cls.from_frame(rows, **columns)
         except pl.exceptions.ComputeError as error:
             raise ValueError(f"{os.fspath(path)} cannot be read: {error}") from error
+
+    @classmethod
+    def _of_export(cls, rows: LazyFrame, about: About) -> SlateLog:
+        """Return the log that the service has exported: where no set of arms is named, those of the beginning were."""
+        taken = table_of(rows, {}, None, about.names)
+        missing = tuple(one for one in taken.missing if not one.startswith("eligible:"))
+        log = cls.__new__(cls)
+        log._begin(about, None, Table(taken.rows), missing)
+        return log
 
     @classmethod
     def from_columns(
@@ -323,10 +343,11 @@ class SlateLog:
             raise TypeError(f"decision must be a Decision, got {type(decision).__name__}")
         about, new = self._of(decision), self._new
         arms, revealed = decision.arms.tolist(), decision.revealed.tolist()
-        proposal = decision.proposal
+        # Probabilities that are given are not those that follow from the proposal, which is then no use.
+        proposal = decision.proposal if inclusion is None and observation is None else None
         if proposal is not None:
-            inclusion = decision.inclusion if inclusion is None else inclusion
-            observation = decision.observation if observation is None and arms != revealed else observation
+            inclusion = decision.inclusion
+            observation = decision.observation if arms != revealed else None
         chances = [] if inclusion is None else _chances("inclusion", inclusion, len(arms))
         views = [] if observation is None else _chances("observation", observation, len(revealed))
         came = [] if rewards is None else self._aligned(rewards, revealed, about)

@@ -23,6 +23,9 @@ __all__ = ["ABOUT", "About", "Folder", "Source", "Table", "schema"]
 ABOUT = "log.json"
 """The file of a log that says what it is."""
 
+EXPORTED = "armtriage.about"
+"""Where a file that the service has exported says the same, in its metadata."""
+
 _ROWS = 65_536  # decisions in memory at a time
 
 
@@ -43,8 +46,13 @@ class About(NamedTuple):
     @classmethod
     def read(cls, path: Path) -> About:
         """Return what a file says."""
+        return cls.from_json(path.read_bytes(), path)
+
+    @classmethod
+    def from_json(cls, text: bytes | str, path: Path) -> About:
+        """Return what `to_json` wrote, found at a path."""
         try:
-            facts = json.loads(path.read_bytes())
+            facts = json.loads(text)
             if facts.pop("armtriage.log") != 3:
                 raise ValueError("it is of another format")
             low, high = facts.pop("reward_range")

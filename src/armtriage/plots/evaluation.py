@@ -29,6 +29,8 @@ def evaluation_chart(found: Evaluation | LogComparison, ax: Axes | None = None) 
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['old', 'new']
     """
+    if not isinstance(found, Evaluation | LogComparison):
+        raise TypeError(f"found must be what evaluate or compare returned, got {type(found).__name__}")
     shown = {found.target: found} if isinstance(found, Evaluation) else found.evaluations
     one = next(iter(shown.values()))
     if ax is None:

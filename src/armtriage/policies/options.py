@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from armtriage.arms import Name
+from armtriage.decisions import Falling
 
 __all__ = ["Options", "spelled_out"]
 
@@ -20,7 +21,7 @@ class Options(TypedDict, total=False):
     reward_range: tuple[float, float]
     direction: str
     sleepers_seen: bool
-    logging_floor: float
+    logging_floor: float | Falling
 
 
 def spelled_out(function: Any, **defaults: Any) -> inspect.Signature:

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import (
     DIRECTIONS,
-    as_number,
     as_numbers,
     check_choice,
     check_count,
@@ -25,7 +24,7 @@ from armtriage._arguments import (
 )
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Tally, offset_of
-from armtriage.decisions import ArmSet, Decision, DecisionSet
+from armtriage.decisions import ArmSet, Decision, DecisionSet, Falling, as_floor
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
@@ -74,10 +73,11 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         With ``"minimize"`` what is told are costs, of which as few as possible are wanted.
     sleepers_seen : bool
         Whether a decision also shows the rewards of arms that were not eligible in its round.
-    logging_floor : float
+    logging_floor : float or Falling
         With this probability, each slot of a decision is given to another eligible arm at random, so that every one
         has a known probability (`Decision.inclusion`), and a log can say what others would have earned. It costs up to
-        this share of what is earned, for ever; 0 by default. For policies over slates without contexts.
+        this share of what is earned, for ever, or less and less with a `Falling` one; 0 by default. For policies over
+        slates without contexts.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
         direction: str = "maximize",
         sleepers_seen: bool = False,
-        logging_floor: float = 0.0,
+        logging_floor: float | Falling = 0.0,
         **unknown: Any,
     ) -> None:
         for name in unknown:
@@ -127,9 +127,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         self.reward_range = check_range(reward_range)
         self.direction = check_choice("direction", direction, DIRECTIONS)
         self.sleepers_seen = check_flag("sleepers_seen", sleepers_seen)
-        self.logging_floor = as_number("logging_floor", logging_floor, "a number from 0 to below 1")
-        if not 0.0 <= self.logging_floor < 1.0:
-            raise ValueError(f"logging_floor must lie in [0, 1), got {logging_floor!r}")
+        self.logging_floor = as_floor(logging_floor)
         if self.logging_floor and (decisions is not None or not self._takes_floor):
             kind = "over a decision set" if decisions is not None else f"for a {type(self).__name__}"
             raise NotImplementedError(f"logging_floor is for slates without contexts, got {logging_floor!r} {kind}")
@@ -310,16 +308,16 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         if among is not None and not among.size:
             raise ValueError(f"all {self.n_arms} arms are retired: restore or add some before the next decision")
 
-    def _check_decision(self, arms: NDArray[np.int64], among: NDArray[np.int64] | None) -> None:
-        """Refuse arms that are no decision."""
+    def _check_decision(self, arms: NDArray[np.int64], among: NDArray[np.int64] | None, name: str = "arms") -> None:
+        """Refuse arms, an argument of this name, that are no decision."""
         live = self._roster.live if among is None else among
         for arm in arms[~is_inside(arms, live)][:1] if among is not None else ():
-            raise ValueError(f"arms has {self._roster.said(arm)}, which is not eligible")
+            raise ValueError(f"{name} has {self._roster.said(arm)}, which is not eligible")
         if self.decisions is not None:
             if not self.decisions.contains(arms):
                 raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms.tolist()}")
         elif arms.size != min(self.budget, live.size):
-            raise ValueError(f"arms must be {min(self.budget, live.size)} different arms, got {arms.tolist()}")
+            raise ValueError(f"{name} must be {min(self.budget, live.size)} different arms, got {arms.tolist()}")
 
     def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
         """Return the next decision where all arms are eligible, and always were."""
@@ -378,7 +376,10 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         """Open the next decision."""
         number = self._asked
         shown = arms if shown is None and self._plain else shown
-        decision = Decision(number, arms, self._graph, self._id, contexts, self._roster.names, among, shown, beliefs)
+        roster = self._roster
+        decision = Decision(
+            number, arms, self._graph, self._id, contexts, roster.names, among, shown, beliefs, roster.n_arms
+        )
         self._open[number] = decision
         self._asked = number + 1
         if self._delays is not None:

@@ -16,7 +16,16 @@ from armtriage._arguments import LONGEST, check_arms, check_count
 from armtriage._files import pack_archive, read_archive, unpack_archive, write_archive
 from armtriage.arms import Roster
 from armtriage.certificate import Tally
-from armtriage.decisions import ArmSet, Decision, DecisionSet, Floored, pack_sets, unpack_sets
+from armtriage.decisions import (
+    ArmSet,
+    Decision,
+    DecisionSet,
+    Falling,
+    Floored,
+    floor_at,
+    pack_sets,
+    unpack_sets,
+)
 from armtriage.errors import DamagedFile
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.delays import Delays
@@ -52,7 +61,7 @@ class SavedPolicy:
     budget: int
     decisions: DecisionSet | None
     learns_at_once: bool
-    logging_floor: float
+    logging_floor: float | Falling
     _asked: int
     _complete: set[int]
     _before: Tally | None
@@ -100,7 +109,10 @@ class SavedPolicy:
             left_out.add("price")
         if self.config.get("forget") is None:
             left_out.add("forget")
-        return {name: value for name, value in self.config.items() if name not in left_out}
+        saved = {name: value for name, value in self.config.items() if name not in left_out}
+        if isinstance(self.logging_floor, Falling):
+            saved["logging_floor"] = self.logging_floor.facts()
+        return saved
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
@@ -305,7 +317,15 @@ class SavedPolicy:
             elif self._plain:
                 seen = arms[i]
             self._open[number] = Decision(
-                number, arms[i], self.graph, self._id, None, self._roster.names, eligible[i], seen
+                number,
+                arms[i],
+                self.graph,
+                self._id,
+                None,
+                self._roster.names,
+                eligible[i],
+                seen,
+                n_arms=self._roster.n_arms_at(number),
             )
         self._oldest = int(numbers[0]) if numbers.size else self._asked
         if "ordered" in given:
@@ -352,7 +372,7 @@ class SavedPolicy:
         require(ends.size and members.size == ends[-1], "proposals must be as long as their decisions")
         for one, proposal, others in zip(decisions, np.split(members, ends[:-1]), outsiders.tolist(), strict=True):
             require(np.diff(proposal) > 0, "arms of proposals must rise")
-            vars(one)["floored"] = Floored(proposal, self.logging_floor, others)
+            vars(one)["floored"] = Floored(proposal, floor_at(self.logging_floor, one.number), others)
 
     def _lists(self, given: dict[str, NDArray[Any]], sizes: str, name: str, count: int) -> list[NDArray[np.int64]]:
         """Return lists of arms, each ascending, that stand one behind the other."""

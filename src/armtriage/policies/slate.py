@@ -10,15 +10,15 @@ and `tell` and in the loop of `simulate`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from armtriage.certificate import Bounds, Tally
-from armtriage.decisions import ArmSet, Decision, Floored, TopS, swap
+from armtriage.decisions import ArmSet, Decision, Floored, TopS, floor_at, swap
 from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, inlined, kernel, unbound
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import stream
@@ -267,6 +267,15 @@ def _entries(kernels: Kernels, kind: RecordLayout) -> _Entries:
     return entries
 
 
+def _in_slots(
+    beliefs: NDArray[np.float64], proposal: NDArray[np.int64], arms: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return what ranks arms, of which those that are not in the proposal have got the slots of others."""
+    found, stay, kept = np.empty_like(beliefs), np.isin(arms, proposal), np.isin(proposal, arms)
+    found[:, stay], found[:, ~stay] = beliefs[:, kept], beliefs[:, ~kept]
+    return found
+
+
 class SlatePolicy(WatchedPolicy):
     """A policy with kernels that choose and learn from one `Evidence`; all arms are but one set of candidates.
 
@@ -399,6 +408,46 @@ class SlatePolicy(WatchedPolicy):
             return self._ask_all()
         return self._ask_some(self._mask(eligible), eligible is None)
 
+    @locked
+    def record(
+        self,
+        arms: ArrayLike | Iterable[Any],
+        contexts: Any = None,
+        eligible: ArrayLike | Iterable[Any] | None = None,
+        proposal: ArrayLike | Iterable[Any] | None = None,
+    ) -> Decision:
+        """Adopt a decision that was made elsewhere as the next one, and return it; see `armtriage.Policy.record`.
+
+        Parameters
+        ----------
+        arms, contexts, eligible
+            As for every policy.
+        proposal : array_like, optional
+            Where the decision was made with the same `logging_floor`: `Decision.proposal`, from which its probabilities
+            follow. Without it they are not known.
+
+        Examples
+        --------
+        >>> from armtriage import Greedy
+        >>> one, other = (Greedy(6, budget=2, logging_floor=0.2, seed=7) for _ in range(2))
+        >>> decision = one.ask()
+        >>> other.record(decision.arms, proposal=decision.proposal).inclusion
+        array([0.8, 0.1])
+        """
+        proposed = None if proposal is None else self._checked_proposal(proposal, eligible)
+        decision = super().record(arms, contexts, eligible)
+        if proposed is not None:
+            among = self.n_arms if decision.among is None else decision.among.size
+            vars(decision)["floored"] = self._floored(decision.number, proposed, among)
+        return decision
+
+    def _checked_proposal(self, proposal: Any, eligible: Any) -> NDArray[np.int64]:
+        if not self.logging_floor:
+            raise ValueError(f"proposal must be left out without a logging_floor, got {proposal!r:.100}")
+        found = np.sort(self._roster.numbers(proposal, "proposal"))
+        self._check_decision(found, self._eligible(eligible), "proposal")
+        return found
+
     def triage_log(self, own: Any = None) -> TriageLog | None:
         """Return when arms were decided, for policies that decide arms."""
         return None
@@ -466,11 +515,12 @@ class SlatePolicy(WatchedPolicy):
         if self.forget is not None and (looked := self._look(arms, eligible)) is not arms:
             arms, beliefs = looked, None
         if self.logging_floor and given is None:
-            floored = Floored(arms.copy(), self.logging_floor, eligible.size - arms.size)
-            given = swap(arms, eligible, self.logging_floor, self.seed, number)
+            floored = self._floored(number, arms.copy(), eligible.size)
+            given = swap(arms, eligible, floored.floor, self.seed, number)
         if given is not None and not np.array_equal(arms, given):
             self._adopt(number, arms, given, among)
-            arms, beliefs = given, None
+            beliefs = None if floored is None or beliefs is None else _in_slots(beliefs, arms, given)
+            arms = given
         if among is None:
             decision = self._begin(arms, beliefs=beliefs)
         else:
@@ -480,6 +530,10 @@ class SlatePolicy(WatchedPolicy):
         if floored is not None:
             vars(decision)["floored"] = floored
         return decision
+
+    def _floored(self, number: int, proposal: NDArray[np.int64], eligible: int) -> Floored:
+        """Return with which probabilities slots of a proposal are given to others."""
+        return Floored(proposal, floor_at(self.logging_floor, number), eligible - proposal.size)
 
     def _chosen(
         self, number: int, among: NDArray[np.int64] | None

@@ -4,5 +4,6 @@
 """
 
 from armtriage.service.client import AsyncClient, Client, ServedDecision, ServiceError, Unavailable
+from armtriage.service.read_log import is_store, read_log
 
-__all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError", "Unavailable"]
+__all__ = ["AsyncClient", "Client", "ServedDecision", "ServiceError", "Unavailable", "is_store", "read_log"]

@@ -64,6 +64,7 @@ class Decided(Struct, array_like=True):
     eligible: bytes | None = None
     contexts: bytes | None = None  # little-endian doubles, a row for each arm
     tags: dict[str, Any] | None = None
+    proposal: list[int] | None = None  # what was proposed before a logging floor gave slots to others
 
 
 class Rewarded(Struct, array_like=True):

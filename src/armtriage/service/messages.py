@@ -195,7 +195,7 @@ class Create(Message):
 
     name: PolicyName
     arms: Annotated[list[Arm | ArmName], Meta(min_length=1, max_length=100_000)]
-    policy: dict[Annotated[str, Meta(max_length=64)], Fact] = {}
+    policy: dict[Annotated[str, Meta(max_length=64)], Fact | dict[Annotated[str, Meta(max_length=64)], Number]] = {}
     budget: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
     decisions: DecisionFamily | UnsetType = UNSET
     dimension: Annotated[int, Meta(ge=1, le=2048)] | UnsetType = UNSET
@@ -223,9 +223,17 @@ class Status(Message):
 
 
 class Propensity(Struct):
-    """With what probability the arms were chosen, as far as it is known."""
+    """With what probability the arms were chosen, as far as it is known.
 
-    kind: Literal["unknown"] = "unknown"
+    With a `logging_floor`, each slot of the `proposal` was given to another arm with probability `floor`; `inclusion`
+    has the probability of each of `arms`, and `observation` that of seeing each of `show`, given the proposal.
+    """
+
+    kind: Literal["unknown", "floor"] = "unknown"
+    floor: float | UnsetType = UNSET
+    proposal: list[str] | UnsetType = UNSET
+    inclusion: list[float] | UnsetType = UNSET
+    observation: list[float] | UnsetType = UNSET
 
 
 UNKNOWN = Propensity()
@@ -246,6 +254,18 @@ class Answer(Struct):
     version: int
     deadline: str
     ranked: list[str] = []
+
+
+class _Known(Struct):
+    propensity: Propensity
+
+
+def propensity_in(answer: bytes) -> Propensity:
+    """Return the probabilities that an answer of the log had."""
+    return _KNOWN.decode(answer).propensity
+
+
+_KNOWN = msgspec.json.Decoder(_Known)
 
 
 class Fates(Struct):

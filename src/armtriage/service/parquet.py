@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET
 
+from armtriage.logs.sources import EXPORTED, About
 from armtriage.service import events as log
 from armtriage.service.events import Event, Rewarded, unpack
+from armtriage.service.messages import propensity_in
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
 from armtriage.service.state import PolicyState, learnt, unbits
 from armtriage.service.stores import PolicyRow, Store
+
+if TYPE_CHECKING:
+    from polars import DataFrame
 
 _CHUNK = 500  # events that are read at a time: others wait while their decisions are looked up
 _PAGE = 2**26  # bytes of a page, about: names of eligible arms may be a hundred thousand for each decision
@@ -27,15 +34,22 @@ class State(NamedTuple):
     head: int
     names: list[str]
     closed_before: int
+    changes: list[tuple[int, int, list[int]]]  # of arms, as `PolicyState` has them
 
     @classmethod
     def of(cls, state: PolicyState) -> State:
         """Return it, as it is now."""
-        return cls(state.head, list(state.names), state.closed_before)
+        return cls(state.head, list(state.names), state.closed_before, list(state.changes))
 
 
 async def export(store: Store, row: PolicyRow, state: State, after: int, limit: int) -> bytes:
-    """Return a Parquet file of decisions after a number: a page, whose cost does not depend on the rest of the log.
+    """Return a Parquet file of decisions after a number; it is a log that `armtriage.SlateLog.read` reads."""
+    frame = await page(store, row, state, after, limit)
+    return await asyncio.to_thread(write, frame, row, state)
+
+
+async def page(store: Store, row: PolicyRow, state: State, after: int, limit: int) -> DataFrame:
+    """Return decisions after a number: a page, whose cost does not depend on the rest of the log.
 
     It has `limit` decisions at most, and fewer where they are so large that memory would be short.
     The columns are explained in ``docs/serve.md``.
@@ -57,7 +71,8 @@ async def export(store: Store, row: PolicyRow, state: State, after: int, limit: 
             room -= _size(rows[-1])
         parts.append(await asyncio.to_thread(_frame, pl, rows))
         left, seq = left - len(decided), events[-1].seq
-    return await asyncio.to_thread(_write, pl.concat(parts), row)
+    found: DataFrame = pl.concat(parts)
+    return found
 
 
 async def _place_of(store: Store, row: PolicyRow, head: int, number: int) -> int:
@@ -88,14 +103,23 @@ class _Rows:
 
     def __init__(self, recipe: Recipe, state: State) -> None:
         self._recipe, self._names, self._closed_before = recipe, state.names, state.closed_before
-        self._patterns: dict[bytes, tuple[int, list[str]]] = {}  # number and arms of each set of eligible ones
+        self._changes = state.changes
+        # Number and arms of each set of eligible ones, by its bits or by the last change of arms before.
+        self._patterns: dict[bytes | int, tuple[int, list[str] | None]] = {}
 
     def row(self, event: Event, history: Sequence[Event]) -> dict[str, Any]:
         """Return a decision with what the policy has learnt from it."""
         body, create = unpack(event), self._recipe.create
         shown = body.arms if body.show is None else body.show
         rewards, closed = self._learnt(event, shown, [unpack(one) for one in history if one.kind == log.REWARD])
-        pattern, eligible = (0, None) if body.eligible is None else self._pattern(body.eligible)
+        pattern, eligible = self._all_at(event.seq) if body.eligible is None else self._pattern(body.eligible)
+        known = propensity_in(body.answer)
+        given = known.proposal, known.floor, known.inclusion
+        proposal, floor, inclusion = (None if one is UNSET else one for one in given)
+        seen = None
+        if known.observation is not UNSET and rewards:
+            chances = dict(zip(shown, known.observation, strict=True))
+            seen = [chances[arm] for arm in rewards]
         contexts = None
         if body.contexts is not None:
             rows = np.frombuffer(body.contexts, "<f8").reshape(-1, int(create.dimension))  # type: ignore[arg-type]
@@ -109,8 +133,11 @@ class _Rows:
             "pattern": pattern,
             "eligible": eligible,
             "arms": self._named(body.arms),
-            "inclusion": None,
+            "proposal": proposal,
+            "floor": floor,
+            "inclusion": inclusion,
             "observed": self._named(rewards) or None,
+            "observation": seen,
             "rewards": list(rewards.values()) or None,
             "contexts": contexts,
         }
@@ -129,11 +156,23 @@ class _Rows:
         found = {arm: learnt(reward, came[arm]) if arm in came else default for arm in shown}
         return {arm: value for arm, value in found.items() if value is not None}, ended or expired
 
-    def _pattern(self, eligible: bytes) -> tuple[int, list[str]]:
+    def _pattern(self, eligible: bytes) -> tuple[int, list[str] | None]:
         if eligible not in self._patterns:
             arms = np.flatnonzero(unbits(eligible, 8 * len(eligible))).tolist()
             self._patterns[eligible] = len(self._patterns) + 1, self._named(arms)
         return self._patterns[eligible]
+
+    def _all_at(self, seq: int) -> tuple[int, list[str] | None]:
+        """Return the arms that were not retired before an event; none, if they are those of the beginning."""
+        place = bisect.bisect_left(self._changes, seq, key=lambda one: one[0])
+        if not place:
+            return 0, None
+        if place not in self._patterns:
+            _, n_arms, retired = self._changes[place - 1]
+            first = not retired and n_arms == len(self._recipe.names)
+            arms = self._named(sorted(set(range(n_arms)) - set(retired)))
+            self._patterns[place] = (0, None) if first else (len(self._patterns) + 1, arms)
+        return self._patterns[place]
 
     def _named(self, arms: Iterable[int]) -> list[str]:
         return [self._names[arm] for arm in arms]
@@ -141,7 +180,7 @@ class _Rows:
 
 def _size(row: Mapping[str, Any]) -> int:
     """Return about how many bytes a row takes in a table."""
-    lists = sum(len(row[name] or ()) for name in ("eligible", "arms", "observed", "rewards"))
+    lists = sum(len(row[name] or ()) for name in ("eligible", "arms", "proposal", "observed", "rewards"))
     contexts = sum(map(len, row["contexts"] or ()))
     return 128 + len(row["id"]) + 16 * lists + 8 * contexts
 
@@ -156,8 +195,11 @@ def _frame(pl: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
         "pattern": pl.Int32,
         "eligible": pl.List(pl.String),
         "arms": pl.List(pl.String),
+        "proposal": pl.List(pl.String),
+        "floor": pl.Float64,
         "inclusion": pl.List(pl.Float64),
         "observed": pl.List(pl.String),
+        "observation": pl.List(pl.Float64),
         "rewards": pl.List(pl.Float64),
         "contexts": pl.List(pl.List(pl.Float64)),
     }
@@ -165,8 +207,11 @@ def _frame(pl: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
     return pl.DataFrame(list(rows), schema=schema).with_columns(time)
 
 
-def _write(frame: Any, row: PolicyRow) -> bytes:
-    buffer = io.BytesIO()
-    about = {"armtriage.log": "2", "armtriage.policy": row.name, "armtriage.config": row.config.decode()}
-    frame.write_parquet(buffer, metadata=about)
+def write(frame: DataFrame, row: PolicyRow, state: State) -> bytes:
+    """Return a page as a file that says what it is."""
+    buffer, create = io.BytesIO(), Recipe.read(row.config).create
+    reward = create.reward
+    about = About(len(state.names), len(create.arms), list(state.names), reward.range, reward.direction)
+    facts = {"armtriage.log": "3", "armtriage.policy": row.name, "armtriage.config": row.config.decode()}
+    frame.write_parquet(buffer, metadata={**facts, EXPORTED: about.to_json().decode()})
     return buffer.getvalue()

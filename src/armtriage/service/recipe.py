@@ -61,6 +61,8 @@ class Recipe:
         if not isinstance(self.kind, str) or self.kind not in POLICIES:
             raise Refused("invalid", f"policy.kind must be one of {', '.join(POLICIES)}, got {quoted(self.kind)}")
         accepted = [one for one in policy_parameters(self.kind) if one not in _GIVEN]
+        if not issubclass(POLICIES[self.kind], ContextualPolicy):
+            accepted.append("logging_floor")
         if odd := [key for key in self.options if key not in accepted]:
             text = f"policy has an option that {self.kind} has not: {some_of(odd)}; accepted are {', '.join(accepted)}"
             raise Refused("invalid", text)

@@ -47,6 +47,7 @@ class _Saved(Struct, array_like=True):
     open: list[bytes]
     policy: bytes
     timeline: list[Any] = []
+    changes: list[tuple[int, int, list[int]]] = []
 
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
@@ -82,6 +83,7 @@ class PolicyState:
         self._more_of_all = 0
         self._queue: deque[str] = deque()  # their ids, among others that are closed: a dict finds its first one slowly
         self.timeline = Timeline()
+        self.changes: list[tuple[int, int, list[int]]] = []  # of arms: event, how many there are now, those retired
         self._decided_at = 0  # when the last decision was made
         self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
         self._name_arms()
@@ -260,11 +262,11 @@ class PolicyState:
 
     def change_arms(self, body: ArmsChanged, at: int) -> Event:
         """Add, retire and restore arms, which have been checked, and return the event."""
-        self._arms_changed(body)
         seq = self.head + 1
+        self._arms_changed(body, seq)
         return self.next_event(log.ARMS, "", seq, None, at, body)
 
-    def _arms_changed(self, body: ArmsChanged) -> None:
+    def _arms_changed(self, body: ArmsChanged, seq: int) -> None:
         if body.add:
             self.policy.add_arms(body.add)
         if body.restore:
@@ -273,6 +275,8 @@ class PolicyState:
             self.policy._retire([self.index[name] for name in body.retire])
         self.meta |= body.meta
         self._name_arms()
+        if body.add or body.restore or body.retire:
+            self.changes.append((seq, len(self.names), np.flatnonzero(self.retired).tolist()))
 
     def live(self, status: str, at: int) -> Event:
         """Change the status, and return the event."""
@@ -294,7 +298,7 @@ class PolicyState:
         elif event.kind == log.EXPIRE:
             self._expired(body.before)
         elif event.kind == log.ARMS:
-            self._arms_changed(body)
+            self._arms_changed(body, event.seq)
         else:
             self.status = body.status
         self.head = event.seq
@@ -306,6 +310,8 @@ class PolicyState:
             given["eligible"] = unbits(body.eligible, len(self.names))
         if body.contexts is not None:
             given["contexts"] = self.contexts_of(body)
+        if body.proposal is not None:
+            given["proposal"] = [self.names[arm] for arm in body.proposal]
         decision = self.policy.record([self.names[arm] for arm in body.arms], **given)
         if decision.number != event.number:
             raise ValueError(f"event {event.seq} is decision {event.number}, and the policy made {decision.number}")
@@ -342,7 +348,15 @@ class PolicyState:
         """Return a function that makes what `to_bytes` would return now, later and in another thread."""
         opened, policy = self.open.copy(), self.policy.freeze()
         saved = _Saved(
-            self.head, self.status, self.closed_before, self.decided, dict(self.meta), [], b"", self.timeline.to_row()
+            self.head,
+            self.status,
+            self.closed_before,
+            self.decided,
+            dict(self.meta),
+            [],
+            b"",
+            self.timeline.to_row(),
+            list(self.changes),
         )
 
         def later() -> bytes:
@@ -358,6 +372,7 @@ class PolicyState:
         state = cls(recipe, Policy.from_bytes(saved.policy))
         state.head, state.status, state.closed_before = saved.head, saved.status, saved.closed_before
         state.decided, state.meta, state.timeline = saved.decided, saved.meta, Timeline(*saved.timeline)
+        state.changes = saved.changes
         for piece in saved.open:
             state.open.update(_PIECE.decode(piece))
         state._queue.extend(state.open)

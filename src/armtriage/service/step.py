@@ -37,6 +37,7 @@ from armtriage.service.messages import (
     ArmsChange,
     Decide,
     Fates,
+    Propensity,
     Reward,
     encode,
     rfc3339,
@@ -392,8 +393,9 @@ class Step:
         alike = tuple(arms) == opened.show
         show = names if alike else [state.names[arm] for arm in opened.show]
         ranked = [str(name) for name in decision.ranked]
+        known = UNKNOWN if decision.proposal is None else self._propensity(decision)
         answer = encode(
-            Answer(one.id, state.head + 1, decision.number, names, show, UNKNOWN, state.head, self._deadline, ranked)
+            Answer(one.id, state.head + 1, decision.number, names, show, known, state.head, self._deadline, ranked)
         )
         body = Decided(
             arms,
@@ -403,6 +405,7 @@ class Step:
             None if one.mask is None else bits(one.mask),
             None if one.contexts is None else state.packed(one.contexts, arms),
             one.tags,
+            None if decision.proposal is None else decision.proposal.tolist(),
         )
         self._log(state.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))
         self.counts["decisions"] += 1
@@ -411,6 +414,15 @@ class Step:
         if one.request is not None:
             self._adopt(one.id)
         return answer
+
+    def _propensity(self, decision: Decision) -> Propensity:
+        """Return the probabilities of a decision with a logging floor."""
+        assert decision.proposal is not None
+        assert decision.inclusion is not None
+        assert decision.observation is not None
+        proposal = [self.state.names[arm] for arm in decision.proposal.tolist()]
+        chances = decision.inclusion.tolist(), decision.observation.tolist()
+        return Propensity("floor", decision.floor, proposal, *chances)
 
     def adopt(self, request: Decide, names: Sequence[str], rewards: Reward) -> Reply | None:
         """Take over a decision that was made elsewhere, with its rewards; None if its id is there already.

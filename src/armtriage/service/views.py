@@ -14,7 +14,7 @@ from armtriage.certificate import Certificate, in_units, intervals_of
 from armtriage.service import events as log
 from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
 from armtriage.service.loop import Loop
-from armtriage.service.messages import Fact, rfc3339
+from armtriage.service.messages import Fact, Propensity, propensity_in, rfc3339
 from armtriage.service.service import Service
 from armtriage.service.state import PolicyState
 from armtriage.service.timeline import finite
@@ -157,6 +157,7 @@ class DecisionView(Struct):
     rewards: dict[str, dict[str, float]]
     late: list[dict[str, Any]]
     status: str
+    propensity: Propensity
 
 
 class Digest(Struct):
@@ -297,6 +298,7 @@ def decision(state: PolicyState, known: History) -> DecisionView:
         rewards,
         late,
         "open" if opened is not None else "closed",
+        propensity_in(body.answer),
     )
 
 

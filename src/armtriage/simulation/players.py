@@ -122,7 +122,8 @@ def player_for(policy: Policy, environment: Environment | LinearEnvironment) -> 
     if isinstance(policy, CompiledContextualPolicy) and policy.in_loop and _is_plain(environment):
         return _linear
     if isinstance(policy, SlatePolicy):
-        return _slates if policy.in_simulation and _is_in_loop(policy, environment) else by_ask_and_tell
+        whole = policy.in_simulation and not policy.logging_floor
+        return _slates if whole and _is_in_loop(policy, environment) else by_ask_and_tell
     return by_ask_and_tell
 
 

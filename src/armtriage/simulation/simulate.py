@@ -124,8 +124,6 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
     if isinstance(policy, ContextualPolicy) != linear:
         wanted = "a LinearEnvironment" if isinstance(policy, ContextualPolicy) else "an environment without contexts"
         raise TypeError(f"environment must be {wanted} for a {type(policy).__name__}, got {type(environment).__name__}")
-    if policy.logging_floor:
-        raise ValueError(f"logging_floor must be 0 in a simulation, which keeps no log, got {policy.logging_floor!r}")
     if environment.n_arms != policy.n_arms:
         raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
     direction = getattr(environment, "direction", "maximize")
@@ -246,8 +244,9 @@ def _warn_slow(policy: Policy, environment: Environment | LinearEnvironment) -> 
     if kinds not in _SLOW_SAID:
         _SLOW_SAID.add(kinds)
         whole = isinstance(policy, CompiledContextualPolicy) and policy.in_loop
-        slow = kinds[(isinstance(policy, SlatePolicy) and policy.in_simulation) or whole]
+        slow = kinds[(isinstance(policy, SlatePolicy) and policy.in_simulation) or whole].__name__
+        what = "A logging_floor" if policy.logging_floor else slow
         warnings.warn(
-            f"{slow.__name__} is not compiled, so simulate goes through ask and tell: right, but much slower",
+            f"{what} is not compiled, so simulate goes through ask and tell: right, but much slower",
             stacklevel=4,
         )
