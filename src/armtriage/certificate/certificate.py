@@ -46,7 +46,8 @@ class Assumptions(NamedTuple):
 
     `means` are ``"constant"``, or ``"linear"`` in the contexts: then with a theta of norm at most `norm_bound` after
     scaling, one for all arms if `model` is ``"shared"``, and noise of scale at most `noise_scale`, in units of rewards.
-    `independent` says that the rewards of different arms in a round are, given all that came before.
+    `independent` says that the rewards of different arms in a round are, given all that came before. With a `cap`,
+    everything is about rewards that are cut there, and `above` is the share of all that was told which was cut off.
     """
 
     means: str = "constant"
@@ -55,13 +56,20 @@ class Assumptions(NamedTuple):
     noise_scale: float | None = None
     reward_range: tuple[float, float] = (0.0, 1.0)
     independent: bool = False
+    cap: float | None = None
+    above: float = 0.0
 
     def sentence(self, told: str) -> str:
         """Return what is assumed; `told` are rewards or costs."""
         if self.means == "constant":
             kept = f"an arm's mean to be constant, whatever was known when it was chosen, and {told}"
             apart = ", and those of different arms in a round to be independent: one luck for all arms breaks it"
-            return f"All this takes {kept} to be told whatever they are{apart if self.independent else ''}."
+            cut = (
+                ""
+                if self.cap is None
+                else f"Each of the {told} counts up to {self.cap:g}, which left out {self.above:.1%}. "
+            )
+            return f"{cut}All this takes {kept} to be told whatever they are{apart if self.independent else ''}."
         whose = "" if self.model == "shared" else " for each arm"
         return (
             f"All this takes mean {told} to be linear in the contexts, with a theta of norm at most "

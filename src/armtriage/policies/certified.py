@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from armtriage.certificate import (
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import PATIENCE
+from armtriage.policies.rewards import AboveCap
 from armtriage.triage import Triage, triage_among
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class CertifiedPolicy(ABC):
     decisions: DecisionSet | None
     reward_range: tuple[float, float]
     direction: str
+    cap: float | None
     _asked: int
     _before: Tally | None
     _exposed_before: NDArray[np.int64]
@@ -52,6 +55,9 @@ class CertifiedPolicy(ABC):
     _began: int = 0  # the decision from which on anything is known
 
     if TYPE_CHECKING:
+
+        @property
+        def above_cap(self) -> AboveCap: ...  # noqa: D102
 
         def _eligible(self, eligible: Any) -> NDArray[np.int64] | None: ...
 
@@ -285,7 +291,10 @@ class CertifiedPolicy(ABC):
             silent=self._silent,
             kept=kept,
         )
-        return log.certificate(contradictions=contradictions, account=account, since=since, names=roster.names)
+        found = log.certificate(contradictions=contradictions, account=account, since=since, names=roster.names)
+        if self.cap is None:
+            return found
+        return replace(found, assumptions=found.assumptions._replace(cap=self.cap, above=self.above_cap.share))
 
     @property
     def _rivals(self) -> Slates | Sets:

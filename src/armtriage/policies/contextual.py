@@ -63,7 +63,7 @@ class ContextualPolicy(Policy):
     features : Features, optional
         Makes the contexts: then `ask` takes raw rows, of whatever kind `armtriage.Features` takes, and `dimension` must
         be that of the features. They are copied, and saved with the policy.
-    names, direction, sleepers_seen, logging_floor
+    names, direction, sleepers_seen, cap, logging_floor
         See `armtriage.Policy`.
 
     Examples
@@ -109,6 +109,8 @@ class ContextualPolicy(Policy):
             raise ValueError(
                 "dimension must be given, a whole number from 1, where there are no features, got none or 0"
             )
+        if options.get("cap") is not None:
+            raise NotImplementedError(f"cap is for policies without contexts, got {options['cap']!r}")
         name, room = ("budget", budget) if n_arms is None and self.any_number else ("n_arms", n_arms)
         graph = FeedbackGraph.semi_bandit(check_count(name, room, 1))  # type: ignore[arg-type]
         super().__init__(graph, budget, **{**self._own_defaults, **options})

@@ -21,6 +21,7 @@ class Options(TypedDict, total=False):
     reward_range: tuple[float, float]
     direction: str
     sleepers_seen: bool
+    cap: float | None
     logging_floor: float | Falling
 
 

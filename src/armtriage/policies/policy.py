@@ -34,7 +34,7 @@ from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.facts import is_inside
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out
-from armtriage.policies.rewards import Told, from_array, from_mapping, paired
+from armtriage.policies.rewards import AboveCap, Told, capped, cut, from_array, from_mapping, paired
 from armtriage.policies.saved import SavedPolicy, kinds_of
 
 __all__ = ["Policy", "in_order", "kinds_of"]
@@ -69,6 +69,11 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         Fixes the policy's own randomness; None draws a fresh one, kept in `seed`.
     reward_range : tuple of float
         Smallest and largest possible reward, from -1e100 to 1e100; rewards are mapped from it to [0, 1].
+    cap : float, optional
+        For rewards without a largest one, such as revenue: those above it are told as they are and count as the cap,
+        which takes the place of the upper end of `reward_range`. Regret and certificates are of rewards that are cut,
+        and `above_cap` says how much was cut off. Choose it once, such as the 99% quantile of an old log; it is not for
+        policies with contexts.
     direction : {"maximize", "minimize"}
         With ``"minimize"`` what is told are costs, of which as few as possible are wanted.
     sleepers_seen : bool
@@ -105,6 +110,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         reward_range: tuple[float, float] = (0.0, 1.0),
         direction: str = "maximize",
         sleepers_seen: bool = False,
+        cap: float | None = None,
         logging_floor: float | Falling = 0.0,
         **unknown: Any,
     ) -> None:
@@ -124,7 +130,9 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         self.decisions = decisions
         self.budget = _check_size(graph, budget, decisions)
         self.seed = check_seed(seed)
-        self.reward_range = check_range(reward_range)
+        self.reward_range = check_range(reward_range if cap is None else capped(reward_range, cap))
+        self.cap = None if cap is None else self.reward_range[1]
+        self._above = AboveCap()
         self.direction = check_choice("direction", direction, DIRECTIONS)
         self.sleepers_seen = check_flag("sleepers_seen", sleepers_seen)
         self.logging_floor = as_floor(logging_floor)
@@ -463,6 +471,11 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         last: bool,
     ) -> None:
         """Learn rewards of arms, ascending."""
+        above = AboveCap()
+        if self.cap is not None:
+            if (bad := np.flatnonzero(~np.isfinite(values))).size:
+                raise self._out_of_range(values[bad[0]], seen[bad[0]])
+            values, above = cut(values, self.cap)
         if last and number not in self._parts and number >= self._roster.newest:
             self._learn(number, seen, values, missing)
             if self._delays is not None:
@@ -474,6 +487,28 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
                 self._settle_complete()
         else:
             self._tell_part(number, seen, values, last)
+        if above.rewards:
+            self._above = AboveCap(self._above.rewards + above.rewards, self._above.excess + above.excess)
+
+    @property
+    @locked
+    def above_cap(self) -> AboveCap:
+        """How many rewards were above the `cap`, by how much in all, and which share of all that was told that is.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> shop = ThompsonSampling(2, budget=1, names=["tea", "wine"], cap=100.0, seed=7)
+        >>> for euros in (20.0, 0.0, 480.0):
+        ...     shop.tell(basket := shop.ask(), {basket.names[0]: euros})
+        >>> shop.above_cap
+        AboveCap(rewards=1, excess=380.0, share=0.76)
+        """
+        rewards, excess, _ = self._above
+        (low, high), counts, sums = self.reward_range, float(self.tally.counts.sum()), float(self.tally.sums.sum())
+        told = sums if self.direction == "maximize" else counts - sums
+        total = low * counts + (high - low) * told + excess
+        return AboveCap(rewards, excess, excess / total if total > 0.0 else 0.0)
 
     def _count_missed(self, seen: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
         """Count rewards in a row that did not come."""
@@ -678,6 +713,8 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
     def _out_of_range(self, value: float, arm: int, argument: str = "rewards") -> ValueError:
         low, high = self.reward_range
         whose = "" if argument == "default" else f" for {self._roster.said(int(arm))}"
+        if self.cap is not None and argument == "rewards":
+            return ValueError(f"{argument} must be finite numbers from {low}, got {value}{whose}")
         return ValueError(f"{argument} must lie in [{low}, {high}] (reward_range), got {value}{whose}")
 
     @cached_property
@@ -708,7 +745,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
     def _shown_config(self) -> dict[str, Any]:
         """Return the arguments without those options that few have any use for, unless they are used."""
         quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen", "logging_floor")}
-        quiet["forget"] = None
+        quiet |= dict.fromkeys(("forget", "cap"))
         return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:

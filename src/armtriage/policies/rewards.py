@@ -9,11 +9,33 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import as_numbers, is_masked
+from armtriage._arguments import as_number, as_numbers, check_range, is_masked
 from armtriage.arms import Roster
 from armtriage.decisions import Decision
 
-__all__ = ["Told", "from_array", "from_mapping", "paired"]
+__all__ = ["AboveCap", "Told", "capped", "cut", "from_array", "from_mapping", "paired"]
+
+
+class AboveCap(NamedTuple):
+    """What lay above the `cap` of a policy: how many rewards, by how much, and as a share of all that was told."""
+
+    rewards: int = 0
+    excess: float = 0.0
+    share: float = 0.0
+
+
+def capped(reward_range: tuple[float, float], cap: float) -> tuple[float, float]:
+    """Return the range of rewards that are cut at a cap."""
+    low, top = check_range(reward_range)[0], as_number("cap", cap)
+    if not low < top < math.inf:
+        raise ValueError(f"cap must be a finite number above the least reward, {low}, got {cap!r}")
+    return low, top
+
+
+def cut(values: NDArray[np.float64], cap: float) -> tuple[NDArray[np.float64], AboveCap]:
+    """Return rewards as they count, and what of them lies above the cap."""
+    excess = values[values > cap] - cap
+    return np.minimum(values, cap), AboveCap(excess.size, float(excess.sum()))
 
 
 class Told(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import LONGEST, check_arms, check_count
+from armtriage._arguments import LONGEST, check_arms, check_count, check_number
 from armtriage._files import pack_archive, read_archive, unpack_archive, write_archive
 from armtriage.arms import Roster
 from armtriage.certificate import Tally
@@ -31,6 +31,7 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.delays import Delays
 from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
 from armtriage.policies.lock import locked
+from armtriage.policies.rewards import AboveCap
 
 __all__ = ["SavedPolicy", "kinds_of", "part_of"]
 
@@ -59,9 +60,11 @@ class SavedPolicy:
     """The part of every `armtriage.Policy` that saves, loads and compares."""
 
     budget: int
+    cap: float | None
     decisions: DecisionSet | None
     learns_at_once: bool
     logging_floor: float | Falling
+    _above: AboveCap
     _asked: int
     _complete: set[int]
     _before: Tally | None
@@ -107,8 +110,7 @@ class SavedPolicy:
             left_out.add("logging_floor")
         if self.config.get("price") is None:  # and those of other modes as before there was a price
             left_out.add("price")
-        if self.config.get("forget") is None:
-            left_out.add("forget")
+        left_out |= {name for name in ("forget", "cap") if self.config.get(name) is None}
         saved = {name: value for name, value in self.config.items() if name not in left_out}
         if isinstance(self.logging_floor, Falling):
             saved["logging_floor"] = self.logging_floor.facts()
@@ -130,6 +132,8 @@ class SavedPolicy:
             "asked": self._asked,
             "since": self._since,
         }
+        if self.cap is not None:
+            header["above"] = [self._above.rewards, self._above.excess]
         arrays = {f"graph.{name}": array for name, array in self.graph.to_arrays().items()}
         if self.decisions is not None:
             arrays |= {f"decisions.{name}": array for name, array in self.decisions.to_arrays().items()}
@@ -566,7 +570,17 @@ class SavedPolicy:
         if parts["window"]:
             policy._restore_window(check_count("since", header["since"], 0, asked), parts["window"])
         policy._restore(state)
+        policy._restore_above(header.get("above"))
         return policy
+
+    def _restore_above(self, above: Any) -> None:
+        """Take back what was told above the cap."""
+        require((above is not None) == (self.cap is not None), "what was above the cap must be there with a cap alone")
+        if above is not None:
+            require(isinstance(above, list) and len(above) == 2, f"above must be a number and a sum, got {above!r}")
+            count, excess = check_count("above", above[0], 0, LONGEST), check_number("above", above[1])
+            require(count > 0 or excess == 0.0, f"nothing can be above the cap in no reward, got {excess}")
+            self._above = self._above._replace(rewards=count, excess=excess)
 
     def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
         """Take back what a file keeps of the arms; return what it keeps of the policy's own state."""

@@ -84,7 +84,7 @@ class CombUCB1(IndexPolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, logging_floor
+    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor
         See `armtriage.Policy`.
     exploration : float
         The constant under the root; 1.5 is the published one.

@@ -65,7 +65,7 @@ class ThompsonSampling(SlatePolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, logging_floor
+    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor
         See `armtriage.Policy`.
     prior : {"uniform"} or tuple of float
         What is believed of an arm that was never seen: a uniform law of its mean, or Beta(a, b).
