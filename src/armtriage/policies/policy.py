@@ -71,9 +71,8 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         Smallest and largest possible reward, from -1e100 to 1e100; rewards are mapped from it to [0, 1].
     cap : float, optional
         For rewards without a largest one, such as revenue: those above it are told as they are and count as the cap,
-        which takes the place of the upper end of `reward_range`. Regret and certificates are of rewards that are cut,
-        and `above_cap` says how much was cut off. Choose it once, such as the 99% quantile of an old log; it is not for
-        policies with contexts.
+        which is then the upper end of `reward_range`; certificates are of rewards that are cut, and `above_cap` says
+        how much that left out. Choose it once, such as the 99% quantile of an old log. Not with contexts.
     direction : {"maximize", "minimize"}
         With ``"minimize"`` what is told are costs, of which as few as possible are wanted.
     sleepers_seen : bool
