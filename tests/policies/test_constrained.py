@@ -34,7 +34,7 @@ from armtriage.policies.constrained.by_oracle import _STRAYS, CONFIRMED, ELIMINA
 from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
 from twins import independence, saved
 
-DELTA, ROUNDS = 0.1, 500
+DELTA, ROUNDS = 0.1, 800
 TINY = 1e-8
 pytestmark = pytest.mark.xdist_group("constrained")  # the runs are kept, so that one process should have them
 ROADS = [(0, 1), (0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (3, 4), (0, 3)]
