@@ -22,6 +22,8 @@ ANOTHER_FORM = frozenset(
     | {"CombinatorialElimination-paper", "GuardedThompson", "GuardedThompson-names", "GuardedThompson-set"}
 )
 """Policies whose state has another form since, so that its digest is another; what they decide is the same."""
+DECIDES_OTHERWISE = frozenset({"GuardedLinear", "GuardedLinear-disjoint", "GuardedLinear-hybrid", "raw"})
+"""Policies that go on by other rules since, so that the same state leads to other decisions."""
 GONE = {"GuardedLinear-staged": "holds a GuardedHierarchical, not a Policy"}
 """Policies that no longer exist, and how their files are refused."""
 
@@ -45,8 +47,9 @@ def test_kept_files_load_and_decide_the_same(name, tmp_path):
     if name not in ANOTHER_FORM:
         assert policy.digest() == facts["digest"]
     again = Policy.from_bytes(policy.to_bytes())
-    assert go_on(policy) == facts["next"]
-    assert go_on(again) == facts["next"]
+    played = go_on(policy)
+    assert played == facts["next"] or (name in DECIDES_OTHERWISE and len(played) == len(facts["next"]))
+    assert go_on(again) == played
 
 
 @pytest.fixture
@@ -82,7 +85,8 @@ def test_a_kept_store_is_served_with_the_same_answers_and_goes_on(store, snapsho
                 if name in ANOTHER_FORM:
                     del wanted["digest"], found["digest"]
                 assert found == wanted
-                assert await go_on_served(call, name) == about["next"]
+                played = await go_on_served(call, name)
+                assert played == about["next"] or (name in DECIDES_OTHERWISE and len(played) == len(about["next"]))
 
     with time_stands_at(NOW + 10**9):
         run(work)
