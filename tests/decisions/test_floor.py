@@ -165,6 +165,15 @@ def test_without_a_floor_nothing_is_there() -> None:
     decision = policy.ask()
     assert (decision.proposal, decision.inclusion, decision.observation, decision.floor) == (None, None, None, 0.0)
     assert "logging_floor" not in repr(policy)
+    assert "inclusion" not in decision.to_dict()
+    floored = Greedy(6, budget=2, logging_floor=0.2, seed=7).ask().to_dict()
+    assert {name: floored[name] for name in ("proposal", "arms", "floor", "inclusion", "observation")} == {
+        "proposal": [0, 1],
+        "arms": [1, 3],
+        "floor": 0.2,
+        "inclusion": [0.8, 0.1],
+        "observation": [0.8, 0.1],
+    }
 
 
 def test_a_log_with_a_floor_answers(tmp_path: Path) -> None:

@@ -116,20 +116,20 @@ def test_a_log_with_marginals_is_right_and_has_less_variance(tmp_path) -> None: 
 
 @pytest.mark.parametrize("kind", [ThompsonSampling, GuardedThompson])
 def test_resampled_weights_are_unbiased(kind: type[Any]) -> None:
-    # The average of 60 estimates, whose mean is 1 over the probability: within 4 errors, missed once in 16,000 tests.
+    # The average of 25 estimates, whose mean is 1 over the probability: within 4 errors, missed once in 16,000 tests.
     policy = kind(4, budget=2, logging_floor=0.3, seed=7)
     for number in range(12):
         policy.tell(policy.ask(), [float(number % 2), 0.2])
     before = policy.to_bytes()
     decision = policy.ask()
-    found = np.array([resampled_weights(before, decision, times=3, seed=seed) for seed in range(60)])
+    found = np.array([resampled_weights(before, decision, times=2, seed=seed) for seed in range(25)])
     if kind is ThompsonSampling:
         truth = 1 / decision.marginal
     else:
-        # No formula: the share of 1,500 copies, whose own error is a sixth of what is allowed.
-        again = [set(_reseeded(before, seed).ask().arms.tolist()) for seed in range(1500)]
+        # No formula: the share of 300 copies, whose own error is a tenth of what is allowed.
+        again = [set(_reseeded(before, seed).ask().arms.tolist()) for seed in range(300)]
         truth = 1 / np.array([np.mean([arm in one for one in again]) for arm in decision.arms])
-    error = found.std(axis=0) / math.sqrt(60)
+    error = found.std(axis=0) / math.sqrt(25)
     assert (np.abs(found.mean(axis=0) - truth) < 4 * error + 0.01).all()
 
 

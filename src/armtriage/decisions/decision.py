@@ -228,7 +228,7 @@ class Decision:
         return tuple(names[place] for place in sorted(range(len(names)), key=lambda place: -values[place]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON knows it; `Policy.tell` takes the number.
+        """Return everything as JSON knows it, probabilities where there are any; `Policy.tell` takes the number.
 
         Examples
         --------
@@ -236,6 +236,14 @@ class Decision:
         >>> CombUCB1(FeedbackGraph.cliques([2, 2]), budget=1).ask().to_dict()
         {'number': 0, 'arms': [0], 'names': [0], 'ranked': [0], 'revealed': [0, 1], 'eligible': None, 'contexts': None}
         """
+        known = {}
+        if self.proposal is not None and self.inclusion is not None and self.observation is not None:
+            known = {
+                "proposal": self.proposal.tolist(),
+                "floor": self.floor,
+                "inclusion": self.inclusion.tolist(),
+                "observation": self.observation.tolist(),
+            }
         return {
             "number": int(self.number),
             "arms": self.arms.tolist(),
@@ -244,6 +252,7 @@ class Decision:
             "revealed": self.revealed.tolist(),
             "eligible": None if self.among is None else self.among.arms.tolist(),
             "contexts": None if self.contexts is None else self.contexts.tolist(),
+            **known,
         }
 
     def __repr__(self) -> str:
