@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from benchmarks.compare import contexts, slates
+from benchmarks.compare import contexts, drift, slates
 
-CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {"contexts": contexts.main, "slates": slates.main}
+CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {
+    "contexts": contexts.main,
+    "drift": drift.main,
+    "slates": slates.main,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
