@@ -43,6 +43,21 @@ class GraphArrays(Record, frozen=True):
 
 
 @kernel
+def reveals(graph: GraphArrays, arm: int, other: int) -> bool:
+    """Whether an arm reveals another."""
+    if graph.start[arm] <= other < graph.stop[arm]:
+        return True
+    low, high = graph.indptr[arm], graph.indptr[arm + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if graph.indices[middle] < other:
+            low = middle + 1
+        else:
+            high = middle
+    return low < graph.indptr[arm + 1] and graph.indices[low] == other  # type: ignore[no-any-return]
+
+
+@kernel
 def reveal(graph: GraphArrays, arms: Ints, stamp: Ints, mark: int, out: Ints) -> int:
     """Write every arm revealed by `arms` once into `out`, in any order; return how many.
 

@@ -153,9 +153,10 @@ def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: boo
     n_arms, asleep = policy.n_arms, sleeps(environment)
     luck = environment.availability_luck(replication) if asleep else np.uint64(0)  # type: ignore[union-attr]
     drifts = isinstance(environment, DriftingEnvironment)
-    table = (
-        environment.table(policy.budget, 0, replication) if drifts else environment.table(policy.budget, run.horizon)
-    )
+    if isinstance(environment, DriftingEnvironment):
+        table = environment.table(policy.budget, 0, replication)
+    else:
+        table = environment.table(policy.budget, run.horizon)
     evidence = policy.new_evidence()
     return SlateGame(
         policy.params(),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST
 from armtriage.decisions import DecisionSet
-from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
+from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveals
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
@@ -174,24 +174,10 @@ def _smallest(decisions: DecisionSet) -> int:
 
 
 @kernel
-def _reveals(graph: GraphArrays, arm: int, other: int) -> bool:
-    if graph.start[arm] <= other < graph.stop[arm]:
-        return True
-    low, high = graph.indptr[arm], graph.indptr[arm + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if graph.indices[middle] < other:
-            low = middle + 1
-        else:
-            high = middle
-    return low < graph.indptr[arm + 1] and graph.indices[low] == other  # type: ignore[no-any-return]
-
-
-@kernel
 def _joins(graph: GraphArrays, members: Ints, n: int, arm: int) -> bool:
     """Whether an arm and all of a clique reveal each other."""
     for i in range(n):
-        if not (_reveals(graph, members[i], arm) and _reveals(graph, arm, members[i])):
+        if not (reveals(graph, members[i], arm) and reveals(graph, arm, members[i])):
             return False
     return True
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.graphs.feedback import GraphArrays
+from armtriage.graphs.feedback import reveals
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
 from armtriage.policies.evidence import Evidence
@@ -22,14 +22,14 @@ from armtriage.policies.views import View
 
 __all__ = ["look_and_admit"]
 
-_NOBODY = -1
+_NONE = -1
 _NEAR = 0.8  # of the way from a mean to its upper end: certificates need less evidence than the guard's intervals have
 _PAUSE = 16  # the bar is found again after K / (16 S) rounds, so that it costs some arms a round however many there are
 
 
 @kernel
 def _mean(evidence: Evidence, arm: int) -> float:
-    """Return an arm's mean, of nobody's rewards one half."""
+    """Return an arm's mean, with a reward of one half before all others."""
     return (evidence.sums[arm] + 0.5) / (evidence.counts[arm] + 1.0)  # type: ignore[no-any-return]
 
 
@@ -56,25 +56,10 @@ def _find_bar(evidence: Evidence, book: Book, request: Request, view: View) -> f
 
 
 @kernel
-def _shows(graph: GraphArrays, arm: int, other: int) -> bool:
-    """Whether an arm reveals another."""
-    if graph.start[arm] <= other < graph.stop[arm]:
-        return True
-    first, last = graph.indptr[arm], graph.indptr[arm + 1]
-    while first < last:
-        middle = (first + last) // 2
-        if graph.indices[middle] < other:
-            first = middle + 1
-        else:
-            last = middle
-    return first < graph.indptr[arm + 1] and graph.indices[first] == other
-
-
-@kernel
 def _shown_by(params: GuardParams, arms: NDArray[np.int64], other: int) -> bool:
     """Whether a decision reveals an arm."""
     for i in range(arms.size):
-        if arms[i] == other or (not params.plain and _shows(params.graph, arms[i], other)):
+        if arms[i] == other or (not params.plain and reveals(params.graph, arms[i], other)):
             return True
     return False
 
@@ -85,14 +70,14 @@ def _target(params: GuardParams, evidence: Evidence, view: View, bar: float, arm
 
     It is sought among the largest upper ends, which the view has at hand.
     """
-    best, most = _NOBODY, 0.0
+    best, most = _NONE, 0.0
     for i in range(view.n_ceiling):
         arm = view.ceiling[i]
         mean = _mean(evidence, arm)
         excess = mean + _NEAR * (view.ends[i] - mean) - bar
         if mean < bar and excess > most and not _shown_by(params, arms, arm):
             best, most = arm, excess
-    return best  # type: ignore[no-any-return]
+    return best
 
 
 @kernel
@@ -104,7 +89,7 @@ def _cheapest(params: GuardParams, evidence: Evidence, request: Request, target:
     n = evidence.n_arms if request.epoch == ALL else request.n
     for i in range(n):
         arm = i if request.epoch == ALL else request.among[i]
-        if _mean(evidence, arm) > _mean(evidence, best) and _shows(params.graph, arm, target):
+        if _mean(evidence, arm) > _mean(evidence, best) and reveals(params.graph, arm, target):
             best = arm
     return best
 
@@ -112,7 +97,7 @@ def _cheapest(params: GuardParams, evidence: Evidence, request: Request, target:
 @kernel
 def _place(evidence: Evidence, bar: float, arms: NDArray[np.int64]) -> int:
     """Return where the arm of least mean stands that is not behind; of equals the last number."""
-    place, least = _NOBODY, np.inf
+    place, least = _NONE, np.inf
     for i in range(arms.size):
         mean = _mean(evidence, arms[i])
         if bar <= mean and (mean < least or (mean == least and arms[i] > arms[place])):
@@ -128,7 +113,7 @@ def look_and_admit(
     if params.price <= 0.0:
         admit(params, evidence, book, request, view, arms)
         return
-    bar, look, cost = _find_bar(evidence, book, request, view), _NOBODY, 0.0
+    bar, look, cost = _find_bar(evidence, book, request, view), _NONE, 0.0
     target = _target(params, evidence, view, bar, arms)
     if target >= 0:
         other = _cheapest(params, evidence, request, target)
