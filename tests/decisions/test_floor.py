@@ -120,7 +120,8 @@ def test_a_falling_floor_is_that_of_each_decision_and_is_saved() -> None:
     assert again.digest() == policy.digest()
     assert again.decision(20).floor == policy.decision(20).floor
     assert again.fresh().logging_floor == floor
-    assert Greedy(8, budget=2, logging_floor={"start": 0.5}).logging_floor == floor  # as JSON has it
+    as_json: Any = {"start": 0.5}
+    assert Greedy(8, budget=2, logging_floor=as_json).logging_floor == floor
 
 
 def test_a_decision_knows_how_many_arms_there_were() -> None:
@@ -218,7 +219,7 @@ def test_what_is_refused() -> None:
         with pytest.raises(ValueError, match=r"(start|power) must lie above 0 and below 1, got"):
             Falling(**wrong)
     with pytest.raises(ValueError, match="logging_floor that falls must have start and power, got speed"):
-        Greedy(6, budget=2, logging_floor={"speed": 1.0})
+        Greedy(6, budget=2, logging_floor={"speed": 1.0})  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"proposal must be left out without a logging_floor, got \[0, 1\]"):
         Greedy(6, budget=2).record([0, 1], proposal=[0, 1])
     with pytest.raises(ValueError, match=r"proposal must be 2 different arms, got \[0\]"):

@@ -227,7 +227,7 @@ def test_probabilities_of_the_next_state_are_caught() -> None:
         rewards.append([reward])
         right.append([before])
         wrong.append([chance if arm == 0 else 1 - chance])
-    given = {"arms": arms, "rewards": rewards, "n_arms": 2}
+    given: dict[str, Any] = {"arms": arms, "rewards": rewards, "n_arms": 2}
     good, bad = (
         evaluate(SlateLog.from_columns(**given, inclusion=one), [0], estimator="ips") for one in (right, wrong)
     )
@@ -239,11 +239,11 @@ def test_probabilities_of_the_next_state_are_caught() -> None:
 
 def test_what_is_expected_of_a_decision_does_not_know_its_rewards() -> None:
     # Another reward in the last decision moves the estimate by its own weighted look, and by nothing else.
-    columns = {"arms": [[0, 1]] * 4 + [[1, 2]], "inclusion": [[0.5, 0.25]] * 5, "n_arms": 3}
+    columns: dict[str, Any] = {"arms": [[0, 1]] * 4 + [[1, 2]], "inclusion": [[0.5, 0.25]] * 5, "n_arms": 3}
     values = []
     for last in (0.0, 1.0):
         log = SlateLog.from_columns(**columns, rewards=[[1.0, 0.0]] * 4 + [[last, 1.0]])
-        values.append(evaluate(log, [0, 1]).value)
+        values.append(float(evaluate(log, [0, 1]).value or 0.0))
     assert values[1] - values[0] == pytest.approx(1 / 0.5 / 5, abs=1e-12)
 
 

@@ -147,7 +147,8 @@ def test_what_resampling_refuses() -> None:
     with pytest.raises(ValueError, match="decision must be the next after 0 decisions, got number 1"):
         resampled_weights(before, two)
     other = Greedy(4, budget=1, seed=7)
-    other.tell(other.record([3]), [1.0])
+    for arm in range(4):
+        other.tell(other.record([arm]), [float(arm == 3)])
     with pytest.raises(ValueError, match="arm 0 came up 0 times of 4 in 20 tries: set a logging_floor"):
         resampled_weights(other.to_bytes(), other.record([0]), most=20)
 

@@ -236,7 +236,7 @@ class Decision:
         >>> CombUCB1(FeedbackGraph.cliques([2, 2]), budget=1).ask().to_dict()
         {'number': 0, 'arms': [0], 'names': [0], 'ranked': [0], 'revealed': [0, 1], 'eligible': None, 'contexts': None}
         """
-        known = {}
+        known: dict[str, Any] = {}
         if self.proposal is not None and self.inclusion is not None and self.observation is not None:
             known = {
                 "proposal": self.proposal.tolist(),

@@ -24,7 +24,7 @@ class Falling:
     goes to 0, and looks at every arm still grow without end. With powers up to 1/4 the intervals of any bandit keep
     shrinking (Liang and Bojinov, arXiv 2311.05794).
 
-    Parameters
+    Attributes
     ----------
     start : float
         The floor of the first decision, above 0 and below 1.

@@ -47,7 +47,7 @@ def resampled_weights(
     >>> policy = UniformRandom(4, budget=2, seed=7)
     >>> before = policy.to_bytes()
     >>> resampled_weights(before, policy.ask(), times=50).round(1)  # 2 in truth
-    array([2.3, 2. ])
+    array([2. , 1.8])
     """
     check_kind("before", before, bytes)
     check_kind("decision", decision, Decision)
