@@ -67,7 +67,7 @@ def _shows(graph: GraphArrays, arm: int, other: int) -> bool:
             first = middle + 1
         else:
             last = middle
-    return first < graph.indptr[arm + 1] and graph.indices[first] == other
+    return first < graph.indptr[arm + 1] and graph.indices[first] == other  # type: ignore[no-any-return]
 
 
 @kernel
@@ -92,7 +92,7 @@ def _target(params: GuardParams, evidence: Evidence, view: View, bar: float, arm
         excess = mean + _NEAR * (view.ends[i] - mean) - bar
         if mean < bar and excess > most and not _shown_by(params, arms, arm):
             best, most = arm, excess
-    return best  # type: ignore[no-any-return]
+    return best
 
 
 @kernel
