@@ -123,7 +123,7 @@ def test_late_rewards_add_no_more_than_a_slate_for_each_round_that_they_are_late
 def test_looks_make_the_certificate_tighter_for_their_price(sizes: list[int], most: float) -> None:
     """By fixed seeds: the certificates of four runs together, and what looks lost by the means of their time.
 
-    In cliques lower ends are most of a certificate, and looks close upper ones.
+    In cliques little is gained: 0.94 times as much.
     """
     graph = FeedbackGraph.cliques(sizes)
     env, found = StochasticEnvironment(np.linspace(0.3, 0.7, 40), graph, seed=5), dict[str, float]()
