@@ -44,7 +44,7 @@ from armtriage.triage import Triage, TriageLog
 __all__ = ["GuardedPolicy"]
 
 MODES = ("time", "shadow", "certify")
-_PRICE = 100.0  # percent: at 20 looks only take the place of what would have been tried anyway, see docs/guard.md
+_PRICE = 100.0  # percent: 20 was measured to bring nothing, see docs/guard.md
 _NONE = np.empty(0, np.int64)
 _SETS = 64  # eligible sets with a page of their own over a decision set
 _CELLS = 4_000_000  # and at most so many numbers on them, 64 megabytes
