@@ -16,6 +16,7 @@ from armtriage import (
     DamagedFile,
     DriftingEnvironment,
     FeedbackGraph,
+    Guard,
     GuardedThompson,
     Jump,
     Policy,
@@ -250,6 +251,8 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="forget must be None over a decision set, got 'alarm'"):
         CombUCB1(6, decisions=TopS(6, 2), forget="alarm")
     policy = ThompsonSampling(6, budget=2, forget="alarm")
+    with pytest.raises(ValueError, match="proposer must not forget, since the guard's account is about one world"):
+        Guard(policy, 6, budget=2)
     with pytest.raises(ValueError, match=r"watched already, with a false_alarm of 0.01"):
         policy.watch()
     with pytest.raises(ValueError, match="false_alarm must"):

@@ -586,7 +586,7 @@ class SavedPolicy:
         """Take back what a file keeps of the arms; return what it keeps of the policy's own state."""
         require(not parts["evidence"] and not parts["ghosts"], f"a {type(self).__name__} keeps no evidence")
         require(not parts["rows"], f"a {type(self).__name__} keeps no rows of arms")
-        require(not parts["alarm"], f"a {type(self).__name__} is not watched")
+        require(not parts.get("alarm"), f"a {type(self).__name__} is not watched")
         self._restore_tally(parts["tally"])
         return parts["state"]
 

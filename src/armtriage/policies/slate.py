@@ -737,7 +737,7 @@ class SlatePolicy(WatchedPolicy):
         return part_of(self._known(), "state.")
 
     def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
-        self._restore_alarm(dict(parts["alarm"]))
+        self._restore_alarm(dict(parts.get("alarm", {})))
         if is_before(parts):
             parts = evidence_before(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")

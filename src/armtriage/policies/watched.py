@@ -18,7 +18,7 @@ __all__ = ["FORGET", "WatchedPolicy", "look_at"]
 
 FORGET = ("alarm",)
 """When a policy may forget what it knows."""
-_LOOKS = 1.0  # see docs/when-the-world-changes.md: half of it notices rising arms too late, twice of it costs too much
+_LOOKS = 1.0  # of the order of what learning costs; other factors were not tried: docs/when-the-world-changes.md
 
 
 def look_at(number: int, n_arms: int) -> int:
@@ -115,9 +115,9 @@ class WatchedPolicy(Policy):
         delta, began = given.pop("delta"), given.pop("began")
         require(delta.shape == began.shape == (1,) and delta.dtype == np.float64, "delta of the alarm must be a number")
         require(began.dtype == np.int64, "began must be a whole number")
+        require(given["counts"].shape == (self.n_arms,), "the alarm must be about the policy's arms")
         alarm = DriftAlarm(1, check_probability("delta of the alarm", float(delta[0])))
         alarm.take_arrays(given)
-        require(alarm.n_arms == self.n_arms, "the alarm must be about the policy's arms")
         within("counts of the alarm", given["counts"], 0, self._asked)
         within("decisions of the alarm", given["number"], 0, self._asked)
         within("alarms", given["alarms"][:, 1], 0, self._asked)

@@ -175,6 +175,10 @@ class Guard(Proposed, GuardedPolicy):
     def _copy_of(self, proposer: Policy) -> Policy:
         if isinstance(proposer, ContextualPolicy | Guard):
             raise ValueError(f"proposer must choose arms without contexts and be no Guard itself, got {proposer!r}")
+        if getattr(proposer, "forget", None) is not None:
+            raise ValueError(
+                f"proposer must not forget, since the guard's account is about one world, got {proposer!r}"
+            )
         for name in ("graph", "decisions", "budget", "reward_range"):
             if getattr(proposer, name) != getattr(self, name):
                 had = f"{getattr(proposer, name)!r} and {getattr(self, name)!r}"
