@@ -172,7 +172,8 @@ def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: boo
         np.zeros(n_arms),
         plain=policy.graph.n_edges == n_arms,
         sleepers=policy.sleepers_seen,
-        counted=counted,
+        # Looks for a certificate follow what pulls have lost.
+        counted=counted or getattr(run.policy, "price", None) is not None,
         closable=not asleep and table.kind != REPLAY and not counted and not drifts,
     )
 
