@@ -24,8 +24,6 @@ from armtriage.intervals import kl, mixture_excess
 from armtriage.kernels.jit import Opener, bind, kernel, unbound
 from armtriage.kernels.record import Record, RecordLayout
 
-__all__ = ["KEPT", "Alarm", "DriftAlarm", "Health"]
-
 KEPT = 40
 """Moments that are remembered of an arm: their ages grow by a quarter from one to the next up to a million rewards."""
 _DENSE, _SHARE, _SPARSE = 4, 32, 256

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from armtriage.intervals import confidence_interval, one_sided_ends
 
-__all__ = ["WHOLE", "Bounds", "Tally", "cut", "ends_of", "in_units", "intervals_of", "narrowed", "shares_of", "sums_of"]
-
 WHOLE = 0.05
 """Share of delta of the intervals that hold for all arms, beside ends that hold for those that need them."""
 

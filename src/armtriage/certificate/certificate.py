@@ -19,8 +19,6 @@ from armtriage.certificate.bounds import Bounds
 from armtriage.certificate.slates import Exchange
 from armtriage.triage import Triage
 
-__all__ = ["Account", "Assumptions", "Certificate", "certificate_of"]
-
 # Attributes that are read from other columns, and have names of their own in JSON, too.
 _ALSO = (
     *("regret_bound", "retrospective", "sum_of_certificates", "by_pattern", "joint"),

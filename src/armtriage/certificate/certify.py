@@ -24,8 +24,6 @@ from armtriage.certificate.sets import Sets
 from armtriage.certificate.slates import Slates
 from armtriage.decisions import DecisionSet
 
-__all__ = ["certify"]
-
 
 def certify(
     pulls: ArrayLike,

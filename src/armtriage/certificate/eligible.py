@@ -15,8 +15,6 @@ from armtriage.certificate.sets import Sets, log_bound_over
 from armtriage.certificate.slates import Slates, log_bound
 from armtriage.decisions import DecisionSet
 
-__all__ = ["PatternBook", "Watch"]
-
 
 @dataclass
 class _Pattern:

@@ -16,8 +16,6 @@ from armtriage.certificate.bounds import Tally, sums_of
 from armtriage.intervals import end_above
 from armtriage.kernels.jit import kernel
 
-__all__ = ["is_feasible", "lost_together"]
-
 _CELL = 0.1  # nats; an arm may have one more than it pays for: 1% wider than half of that at 100 arms, in half the time
 _MOST = 5e8  # steps of the knapsack, about half a second
 

@@ -23,8 +23,6 @@ from armtriage.certificate.certificate import Account, Assumptions, Certificate,
 from armtriage.certificate.sets import Sets
 from armtriage.certificate.slates import Slates
 
-__all__ = ["Log", "Worth"]
-
 Ints = NDArray[np.int64]
 
 _OCTAVES = 10  # of decisions that are looked ahead: to a thousand times those so far

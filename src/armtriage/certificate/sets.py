@@ -22,8 +22,6 @@ from armtriage.certificate.totals import PART, kept_by
 from armtriage.decisions import DecisionSet
 from armtriage.triage import Triage
 
-__all__ = ["Sets", "challenge", "decided_by", "log_bound_over", "offset_of"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -20,8 +20,6 @@ from armtriage.certificate.independent import is_feasible, lost_together
 from armtriage.certificate.totals import PART, kept_by
 from armtriage.triage import Triage, triage_among
 
-__all__ = ["Challenge", "Exchange", "Slates", "by_exposure", "cert_among", "exchanges", "gap_of", "log_bound"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

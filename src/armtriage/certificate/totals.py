@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from armtriage.certificate.bounds import WHOLE, Bounds, Tally, intervals_of, shares_of, sums_of
 
-__all__ = ["PART", "kept_by", "totals"]
-
 PART = 1.0, 0.5
 """What ends have of their shares of delta, upper and lower ones; totals have the rest."""
 

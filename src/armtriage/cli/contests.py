@@ -17,8 +17,6 @@ from armtriage.report import Figure, Section, page
 from armtriage.simulation import simulate
 from armtriage.simulation.comparison import Result, compare, short
 
-__all__ = ["SEED", "play_contests"]
-
 SEED = 7
 GUARDED, THOMPSON = "Guarded Thompson", "Thompson"
 TIGHT, PAPER, UCB, UCB1 = "Elimination", "Elimination (paper)", "UCB", "CombUCB1"
@@ -175,6 +173,7 @@ def _whole_slates(ucb: Result, environment: StochasticEnvironment, side: int) ->
 
 
 def slate_story(size: Size, results: Results) -> list[str]:
+    """Say who wins on the slate, and what the others pay for."""
     cliques, members, budget = size.slate
     return [
         f"{cliques} cliques of {members} arms, each arm revealing its clique; Bernoulli rewards with means "
@@ -191,6 +190,7 @@ def slate_story(size: Size, results: Results) -> list[str]:
 
 
 def failure_story(size: Size, results: Results, whole: float) -> list[str]:
+    """Say how UCB fares where all arms of a clique look alike."""
     side = size.failure
     return [
         f"{side} cliques of {side} arms, {side} slots, {size.failure_horizon:,} rounds, "
@@ -205,6 +205,7 @@ def failure_story(size: Size, results: Results, whole: float) -> list[str]:
 
 
 def cured_story(before: Result, results: Results, whole: float) -> list[str]:
+    """Say how it fares with noise of its own in every arm."""
     return [
         f"With Bernoulli rewards drawn for each arm by itself UCB loses {short(results[UCB].mean)}, and "
         f"{short(before.mean)} where the observations inside a clique are identical: its indices differ now, and "

@@ -16,8 +16,6 @@ from armtriage.cli.shop import play_week
 from armtriage.cli.terminal import progress_bar, refusing, say
 from armtriage.simulation.comparison import Result, table
 
-__all__ = ["demo"]
-
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the page and the figures.")] = Path("armtriage-demo"),

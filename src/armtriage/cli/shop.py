@@ -21,8 +21,6 @@ from armtriage.simulation import Trace, simulate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["play_week"]
-
 SEED = 7
 DAYS, SLOTS, WORTH = 7, 4, 0.3  # worth of a click, in euros
 ITEMS = (

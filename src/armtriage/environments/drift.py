@@ -21,8 +21,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row
 
-__all__ = ["Drift", "DriftingEnvironment", "Jump", "Season", "Walk"]
-
 _KEPT = 64  # stretches whose tables are remembered: a round of each replication that is being played
 _FIRST_STRETCHES = 64
 

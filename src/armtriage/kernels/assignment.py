@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 
-__all__ = ["assign"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

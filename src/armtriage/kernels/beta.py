@@ -16,18 +16,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal, point
 from armtriage.kernels.random import bits, uniform
 
-__all__ = [
-    "beta_cdf",
-    "beta_draw",
-    "beta_draws",
-    "beta_near",
-    "beta_quantile",
-    "beta_tail_bound",
-    "digamma_trigamma",
-    "log_beta",
-    "stirling",
-]
-
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(28)
 _QUADRATURE_FROM = 3000.0

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 
-__all__ = ["BETS", "margin"]
-
 BETS = np.geomspace(0.001, 0.95, 24)
 """The bets that are averaged: small ones for long logs, large ones for short."""
 

@@ -29,8 +29,6 @@ from armtriage.kernels.disk import cache_folder, keep, kept, prune
 from armtriage.kernels.interrupts import hold_interrupts
 from armtriage.kernels.shortcuts import PATCHES, Patch, load_arrays, shortcuts
 
-__all__ = ["inner_function", "outer_function"]
-
 _types: Any = numba.types
 
 # Measured with GuardedThompson: 10 percent less time for 6 MB more memory; with no collection 100 MB more.

@@ -15,8 +15,6 @@ import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["cache_folder", "keep", "kept", "prune"]
-
 _KEEP_SECONDS = 30 * 24 * 3600
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 

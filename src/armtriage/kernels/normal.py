@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import bits, uniform
 
-__all__ = ["normal", "point"]
-
 _TAIL = 3.654152885361009  # where the tail begins, such that the 256th layer ends at the top of the curve
 _LAYER, _ONE, _11 = np.uint64(255), np.uint64(1), np.uint64(11)
 _UNIT, _CENTRE = 2.0**-52, 1.0 - 2.0**-53

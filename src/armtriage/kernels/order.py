@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import inlined, kernel
 
-__all__ = ["best_arms", "best_member", "inner", "kth_largest", "sort_arms", "sort_pairs", "top_first"]
-
 _LEFT = 8  # so few pairs more than are wanted are taken out one by one
 
 

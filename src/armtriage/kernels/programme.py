@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 
-__all__ = ["FOUND", "GAVE_UP", "NONE", "best_binary"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import JIT
 
-__all__ = ["Floats", "Ints", "Record", "RecordLayout", "fact"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _NUMBERS: dict[str, tuple[str, type]] = {"int": ("whole", int), "bool": ("whole", bool), "float": ("real", float)}

@@ -26,8 +26,6 @@ from numba.np.arrayobj import populate_array
 
 from armtriage.kernels.record import RecordLayout
 
-__all__ = ["kind_of", "opener", "trailing_zeros"]
-
 _types: Any = numba.types
 
 

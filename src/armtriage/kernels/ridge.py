@@ -14,29 +14,6 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import apart, kernel
 from armtriage.kernels.record import Record, fact
 
-__all__ = [
-    "Ridge",
-    "add",
-    "add_multiple",
-    "back",
-    "factorise",
-    "forms",
-    "forms_of_two",
-    "forms_with",
-    "gather",
-    "image",
-    "invert",
-    "is_news",
-    "log_det",
-    "lower_forms",
-    "new_ridge",
-    "refit",
-    "shrink",
-    "solve",
-    "subtract",
-    "weigh",
-]
-
 LANES = 32
 _FOLD = 64
 _REFRESH = 1024

@@ -20,8 +20,6 @@ from numba.core.types import functions
 from numba.core.typing import templates
 from numba.np import arrayobj
 
-__all__ = ["PATCHES", "Patch", "load_arrays", "shortcuts"]
-
 
 class Patch(NamedTuple):
     """A function of numba's that is replaced or relied on, with the parameters that it must have."""

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 from armtriage.kernels.disk import keep, kept
 
-__all__ = ["Sources"]
-
 _PACKAGE = "armtriage"
 _ROOT = Path(__file__).parents[1]
 _BEGAN = time.time()

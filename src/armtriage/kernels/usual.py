@@ -11,8 +11,6 @@ from typing import Any
 
 import numba
 
-__all__ = ["inner_function", "outer_function"]
-
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from polars import DataFrame, Series
 
-__all__ = ["Batch", "Counts", "Rows", "batch_of", "counts_of"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

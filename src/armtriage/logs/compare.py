@@ -16,8 +16,6 @@ from armtriage.logs.evaluation import Evaluation
 from armtriage.logs.slate_log import SlateLog
 from armtriage.logs.targets import Difference, Target, target_of
 
-__all__ = ["LogComparison", "compare"]
-
 
 @dataclass(frozen=True)
 class LogComparison:

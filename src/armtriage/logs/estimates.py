@@ -14,8 +14,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.logs.batch import Batch
 from armtriage.logs.targets import Target, Weights
 
-__all__ = ["Running", "Wald"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

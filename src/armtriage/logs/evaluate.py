@@ -18,8 +18,6 @@ from armtriage.logs.evaluation import Evaluation
 from armtriage.logs.slate_log import SlateLog
 from armtriage.logs.targets import Target, target_of
 
-__all__ = ["ESTIMATORS", "Known", "evaluate", "followed"]
-
 ESTIMATORS = ("dr", "ips", "snips", "total", "bracket")
 """How a value may be estimated."""
 

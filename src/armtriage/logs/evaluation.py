@@ -9,8 +9,6 @@ from typing import Any
 
 from armtriage._numbers import short
 
-__all__ = ["Evaluation"]
-
 _WRONG = 4.0  # standard errors beyond which probabilities are not those of the log: by chance 1 in 16,000
 _FEW = 100.0  # looks below which the rest of a sentence is hardly worth reading
 

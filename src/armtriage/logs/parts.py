@@ -20,8 +20,6 @@ from armtriage.errors import DamagedFile
 if TYPE_CHECKING:
     from polars import DataFrame, Series
 
-__all__ = ["PartWriter", "list_column", "parts_of", "require_polars", "whole_parts"]
-
 _PART = 65_536  # rows after which a part is complete, and another begins
 
 

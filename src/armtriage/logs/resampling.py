@@ -11,8 +11,6 @@ from armtriage.kernels.random import check_seed
 from armtriage.policies import Guard, Policy
 from armtriage.policies.slate import SlatePolicy
 
-__all__ = ["resampled_weights"]
-
 
 def resampled_weights(
     before: bytes, decision: Decision, *, times: int = 4, seed: int = 0, most: int = 10_000

@@ -27,8 +27,6 @@ from armtriage.logs.tables import lazy_of, table_of
 if TYPE_CHECKING:
     from polars import LazyFrame, Series
 
-__all__ = ["Looks", "SlateLog"]
-
 _PATTERNS = 65_536  # sets of eligible arms that are remembered as written; one more is written again
 
 

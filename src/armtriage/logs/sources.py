@@ -18,8 +18,6 @@ from armtriage.logs.parts import require_polars, whole_parts
 if TYPE_CHECKING:
     from polars import DataFrame, LazyFrame
 
-__all__ = ["ABOUT", "About", "Folder", "Source", "Table", "schema"]
-
 ABOUT = "log.json"
 """The file of a log that says what it is."""
 

@@ -15,8 +15,6 @@ from armtriage.logs.sources import schema
 if TYPE_CHECKING:
     from polars import LazyFrame
 
-__all__ = ["COLUMNS", "Taken", "lazy_of", "table_of"]
-
 COLUMNS = ("number", "arms", "rewards", "inclusion", "eligible", "observed", "observation", "proposal", "floor", "time")
 """What a table may say of each decision."""
 

@@ -12,8 +12,6 @@ from armtriage.arms import Roster
 from armtriage.logs.batch import Batch
 from armtriage.policies import Policy
 
-__all__ = ["Difference", "Fixed", "Target", "Weights", "target_of"]
-
 _OPEN = 10_000  # decisions of a policy that are left open before it is taken anew
 
 

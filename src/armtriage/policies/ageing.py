@@ -14,8 +14,6 @@ from armtriage.policies.lock import locked
 if TYPE_CHECKING:
     from armtriage.decisions import Decision, DecisionSet
 
-__all__ = ["AgeingPolicy"]
-
 
 class AgeingPolicy:
     """The part of every `armtriage.Policy` that knows how old its open decisions are."""

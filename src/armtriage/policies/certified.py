@@ -33,8 +33,6 @@ from armtriage.triage import Triage, triage_among
 if TYPE_CHECKING:
     from armtriage.graphs.feedback import FeedbackGraph
 
-__all__ = ["CertifiedPolicy"]
-
 
 class CertifiedPolicy(ABC):
     """The part of every `armtriage.Policy` that says what is certain."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from armtriage.decisions import DecisionSet
     from armtriage.policies.delays import Delays
 
-__all__ = ["ChangingPolicy", "is_mask"]
-
 
 class ChangingPolicy:
     """The part of every `armtriage.Policy` that knows which arms there are."""

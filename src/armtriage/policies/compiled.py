@@ -19,8 +19,6 @@ from armtriage.policies.lock import locked
 from armtriage.policies.policy import Policy
 from armtriage.policies.rewards import Told
 
-__all__ = ["CompiledContextualPolicy", "Kernels", "name_of"]
-
 _NONE = np.empty(0, np.int64)
 
 open_seat = select = update = schedule = release = unbound

@@ -26,8 +26,6 @@ from armtriage.triage import Triage
 if TYPE_CHECKING:
     from armtriage.features import FeatureReport
 
-__all__ = ["ContextualPolicy"]
-
 Contexts = ArrayLike | Mapping[Any, Any] | Sequence[Mapping[str, Any]]
 """Rows of numbers, or whatever features take, one for each arm or by name; frames of pandas and polars are arrays."""
 

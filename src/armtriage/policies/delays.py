@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 from armtriage._arguments import LONGEST
 from armtriage.policies.facts import require, restore_arrays, within
 
-__all__ = ["AGES", "Delays"]
-
 AGES = tuple(4**k for k in range(20))
 """Where one class of ages ends and the next begins, in decisions or milliseconds."""
 

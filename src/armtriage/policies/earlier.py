@@ -20,8 +20,6 @@ from armtriage.policies.saved import part_of
 if TYPE_CHECKING:
     from armtriage.policies.slate import SlatePolicy
 
-__all__ = ["evidence_before", "is_before"]
-
 Arrays = Mapping[str, NDArray[Any]]
 
 _SETS = ("least", "", "", "", "dirty", "advanced", "clock", "n_logged", "failures")

@@ -22,32 +22,6 @@ from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lost import as_least, as_tries
 from armtriage.policies.sampler import gain
 
-__all__ = [
-    "LOST",
-    "TOLD",
-    "WEIGHED",
-    "Evidence",
-    "Intervals",
-    "bounds_of",
-    "counted",
-    "evidence_from",
-    "evidence_of",
-    "grown",
-    "lose",
-    "losses_of",
-    "new_evidence",
-    "new_intervals",
-    "part",
-    "record",
-    "refresh",
-    "schedule",
-    "settle",
-    "settled_count",
-    "start_again",
-    "tally_of",
-    "tries",
-]
-
 TOLD, LOST, WEIGHED = range(3)
 """What has happened to the arms that `learn` is called for: rewards were told, will never come, or what open decisions
 count for until then has changed."""

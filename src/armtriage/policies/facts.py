@@ -14,21 +14,6 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.record import Record
 
-__all__ = [
-    "FAR",
-    "arrays_of",
-    "check_facts",
-    "facts_of",
-    "is_inside",
-    "is_later",
-    "require",
-    "restore_arrays",
-    "take_facts",
-    "with_later",
-    "within",
-    "without_squares",
-]
-
 Arrays = Mapping[str, NDArray[Any]]
 
 FAR = 1e100

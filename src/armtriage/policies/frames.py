@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from armtriage.arms import Roster
 
-__all__ = ["is_frame", "names_in", "numbers_in"]
-
 _COLUMNS = ("arm", "name")  # what a column with the names of the arms may be called
 
 

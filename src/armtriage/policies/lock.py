@@ -9,8 +9,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["locked", "new_lock"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import kernel
 from armtriage.policies.facts import within
 
-__all__ = ["PATIENCE", "all_as_least", "as_least", "as_tries", "check_lost", "note_lost"]
-
 PATIENCE = 8  # in a row: with half of all rewards lost at random, an arm seldom gets there
 
 

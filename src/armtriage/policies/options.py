@@ -10,8 +10,6 @@ from typing import Any, TypedDict
 from armtriage.arms import Name
 from armtriage.decisions import Falling
 
-__all__ = ["Options", "spelled_out"]
-
 
 class Options(TypedDict, total=False):
     """Keyword arguments of `armtriage.Policy`, which its subclasses hand on."""

@@ -20,19 +20,6 @@ from armtriage.kernels.jit import inlined, kernel
 from armtriage.policies.facts import within
 from armtriage.policies.sampler import posterior
 
-__all__ = [
-    "LARGEST",
-    "Prior",
-    "as_coins",
-    "believed",
-    "check_prior",
-    "check_prior_of",
-    "drawn_share",
-    "fitted",
-    "next_fit",
-    "starts_at",
-]
-
 Prior = str | tuple[float, float]
 
 _EVEN = 2.0  # arms of evenly spread means that the fit starts from; 1 to 5 of them made no difference

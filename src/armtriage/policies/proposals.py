@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 
-__all__ = ["Proposed", "check_takes"]
-
 _LOG = logging.getLogger("armtriage")
 
 

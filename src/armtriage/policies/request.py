@@ -16,19 +16,6 @@ from armtriage.kernels.random import row
 from armtriage.kernels.record import Record
 from armtriage.policies.evidence import Evidence
 
-__all__ = [
-    "ALL",
-    "SOME",
-    "Request",
-    "begin",
-    "count_candidates",
-    "expose",
-    "is_candidate",
-    "list_candidates",
-    "luck_of",
-    "new_request",
-]
-
 ALL, SOME = 0, -1
 """Epochs of requests: all arms may be chosen, or some of them."""
 

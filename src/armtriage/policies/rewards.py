@@ -13,8 +13,6 @@ from armtriage._arguments import as_number, as_numbers, check_range, is_masked
 from armtriage.arms import Roster
 from armtriage.decisions import Decision
 
-__all__ = ["AboveCap", "Told", "capped", "cut", "from_array", "from_mapping", "paired"]
-
 
 class AboveCap(NamedTuple):
     """What lay above the `cap` of a policy: how many rewards, by how much, and as a share of all that was told."""

@@ -23,21 +23,6 @@ from armtriage.kernels.beta import beta_cdf, beta_quantile, beta_tail_bound
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.random import uniform
 
-__all__ = [
-    "BELOW",
-    "FAR",
-    "FRACTIONAL",
-    "STALE",
-    "band",
-    "draw",
-    "follow",
-    "gain",
-    "luck_needed",
-    "mean_of",
-    "posterior",
-    "scaled",
-]
-
 _ROUNDING = 1e-10  # room for the error of `beta_cdf`: too little would lose an arm, more costs a draw in 1e10
 FAR = 1e-3  # where the tail is this small, Chernoff's bound rules an arm out as well as the exact one, at less cost
 STALE = 8  # rewards after which a loose bound is computed anew: it is safe for ever, but costs needless draws

@@ -33,8 +33,6 @@ from armtriage.policies.facts import is_inside, require, restore_arrays, with_la
 from armtriage.policies.lock import locked
 from armtriage.policies.rewards import AboveCap
 
-__all__ = ["SavedPolicy", "kinds_of", "part_of"]
-
 _FORMATS = (2, 3, 4)
 _NONE = np.empty(0, np.int64)
 _RENAMED = {"GuardedByArm": "GuardedLinear"}  # classes of before that are part of another one

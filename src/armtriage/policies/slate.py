@@ -61,20 +61,6 @@ from armtriage.policies.saved import part_of
 from armtriage.policies.watched import WatchedPolicy
 from armtriage.triage import TriageLog
 
-__all__ = [
-    "Kernels",
-    "SlatePolicy",
-    "believe_means",
-    "choose",
-    "decide",
-    "learn",
-    "learn_nothing",
-    "name_of",
-    "settle_nothing",
-    "settled",
-    "weigh",
-]
-
 _NONE = np.empty(0, np.int64)
 _RAW, _CLOSE, _TEACH, _WEIGH = range(4)
 

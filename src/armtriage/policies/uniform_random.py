@@ -16,8 +16,6 @@ from armtriage.policies.facts import require
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
 from armtriage.policies.slate import Kernels, SlatePolicy, learn_nothing
 
-__all__ = ["UniformRandom"]
-
 
 class Params(Record, frozen=True):
     """Parameters of the kernels."""

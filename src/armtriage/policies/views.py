@@ -19,21 +19,6 @@ from armtriage.kernels.record import Record
 from armtriage.policies.elimination.layers import Layer, cover, new_layer, next_pick, open_layer
 from armtriage.policies.evidence import Evidence, tries
 
-__all__ = [
-    "Scratch",
-    "View",
-    "cover_of",
-    "explore",
-    "fill_by_upper",
-    "largest",
-    "new_scratch",
-    "new_view",
-    "price",
-    "sort_view",
-    "take_certain",
-    "take_confirmed",
-]
-
 
 class Scratch(Record):
     """Room to work in; nothing in it outlasts a call."""

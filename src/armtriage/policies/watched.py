@@ -14,8 +14,6 @@ from armtriage.policies.evidence import start_again
 from armtriage.policies.facts import require, within
 from armtriage.policies.policy import Policy
 
-__all__ = ["FORGET", "WatchedPolicy", "look_at"]
-
 FORGET = ("alarm",)
 """When a policy may forget what it knows."""
 _LOOKS = 1.0  # of the order of what learning costs; other factors were not tried: docs/when-the-world-changes.md

@@ -20,8 +20,6 @@ from armtriage.service.routes import JSON, ROUTES, Call, Route, Stream
 from armtriage.service.service import Service
 from armtriage.service.step import Reply
 
-__all__ = ["App"]
-
 LARGEST = 2**20  # bytes of a body
 SLOWEST = 5.0  # seconds that a body may take
 _SAFE = (b"x-content-type-options", b"nosniff")

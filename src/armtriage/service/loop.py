@@ -30,8 +30,6 @@ from armtriage.service.step import MOST_ORPHANS, UNLOGGED, Reply, Step
 from armtriage.service.stores import Group, PolicyGone, PolicyRow, Snapshot, Store, StoreError, Write
 from armtriage.service.view import PolicyView
 
-__all__ = ["Loop", "load", "rehearse", "usable"]
-
 STATE = f"{__version__}/4"
 """What a state is made by: a number more whenever the same log gives another one, so that no older snapshot is used."""
 GROUP = 256  # decisions and rewards that share a commit, or one batch of them

@@ -13,36 +13,6 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 
-__all__ = [
-    "BATCH",
-    "FATES",
-    "ODD",
-    "UNKNOWN",
-    "Answer",
-    "Answers",
-    "Arm",
-    "ArmsChange",
-    "ArmsChangeAnswer",
-    "Create",
-    "Decide",
-    "DecideBatch",
-    "Error",
-    "Fates",
-    "FeatureFacts",
-    "Message",
-    "Results",
-    "Reward",
-    "RewardBatch",
-    "RewardRule",
-    "Status",
-    "StatusAnswer",
-    "encode",
-    "is_id",
-    "plain",
-    "read",
-    "rfc3339",
-]
-
 BATCH = 1000
 """The most decisions or rewards in one request."""
 

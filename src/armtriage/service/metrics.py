@@ -11,8 +11,6 @@ from typing import Any
 
 from armtriage.service.logs import note
 
-__all__ = ["Histogram", "Metrics", "Sample", "write_text"]
-
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 

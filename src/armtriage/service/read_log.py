@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from armtriage.service.parquet import State
     from armtriage.service.stores import PolicyRow, Store
 
-__all__ = ["is_store", "read_log"]
-
 _PAGE = 20_000  # decisions that are in memory at a time
 _SQLITE = b"SQLite format 3\0"
 

@@ -21,8 +21,6 @@ from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 if TYPE_CHECKING:
     from armtriage.features import Features
 
-__all__ = ["Recipe"]
-
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST = 30 * 86400
 # Described by fields of their own.

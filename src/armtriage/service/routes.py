@@ -36,8 +36,6 @@ from armtriage.service.service import Service
 from armtriage.service.state import PolicyState
 from armtriage.service.step import Reply
 
-__all__ = ["ROUTES", "Call", "Query", "Route", "Stream"]
-
 JSON = "application/json"
 _LISTENERS = 100
 _HEARTBEAT = 15  # seconds without news after which a stream says that it lives

@@ -23,8 +23,6 @@ from armtriage.service.refusal import Refused, quoted
 from armtriage.service.stores import PolicyRow, Store, StoreError
 from armtriage.service.viewer import Viewer
 
-__all__ = ["Service"]
-
 MOST = 1000  # policies of one server
 _SEEK = 0.25  # seconds between two looks for a policy that is not known here
 _REFRESH = 2.0  # seconds between two looks at keys, and at policies that other servers made or deleted

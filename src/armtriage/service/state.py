@@ -22,8 +22,6 @@ from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
 from armtriage.service.timeline import Timeline
 
-__all__ = ["PLAIN", "Open", "PolicyState", "bits", "learnt", "unbits"]
-
 
 class Open(Struct, array_like=True, frozen=True, gc=False):
     """A decision whose rewards may still come; it is never changed, but replaced, so that a snapshot may share it."""

@@ -46,8 +46,6 @@ from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 from armtriage.service.state import PLAIN, Open, PolicyState, bits
 from armtriage.service.stores import Write
 
-__all__ = ["MOST_HELD", "MOST_ORPHANS", "MOST_STRAYS", "UNLOGGED", "Reply", "Step", "new_id"]
-
 MOST_HELD = 2**31
 """The most bytes of memory that the open decisions of a policy may take: more than a million, if they are plain."""
 

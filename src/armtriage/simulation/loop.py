@@ -18,8 +18,6 @@ from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.compiled import Kernels, name_of, select, update
 
-__all__ = ["Desk", "LinearGame", "linear_loop", "play_rounds"]
-
 open_game = turn = unbound
 """What `bind` replaces: how a game is found by its address, and a round with or without contexts."""
 

@@ -31,8 +31,6 @@ from armtriage.simulation.loop import Desk, LinearGame, linear_loop
 from armtriage.simulation.slates import SlateGame, eligible_loop, given_loop, guarded_loop, heaviest_loop, slate_loop
 from armtriage.triage import TriageLog
 
-__all__ = ["Player", "Run", "by_ask_and_tell", "player_for", "sleeps"]
-
 # A chunk of rounds is long beside the call of a kernel, and short for somebody who presses Ctrl+C.
 _FIRST_CHUNK = 4096
 _CHUNK_SECONDS = 0.25

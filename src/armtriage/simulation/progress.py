@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Show", "progress_bar"]
-
 
 class Show(Protocol):
     """Shows how much is done of a total, with words before and after the bar."""

@@ -26,8 +26,6 @@ from armtriage.simulation.progress import progress_bar
 from armtriage.simulation.trace import Trace
 from armtriage.triage import TriageLog
 
-__all__ = ["simulate"]
-
 
 def simulate(
     policy: Policy,
@@ -210,6 +208,7 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
 
 
 def check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
+    """Return the rounds to look at: those given, or so many on a log scale."""
     if isinstance(checkpoints, int | np.integer):
         count = min(check_count("checkpoints", checkpoints, 1), horizon)
         return (

@@ -24,8 +24,6 @@ from armtriage.policies.request import ALL, SOME, Request, begin, expose, list_c
 from armtriage.policies.slate import Kernels, decide, learn, name_of, settle_nothing, settled, weigh
 from armtriage.simulation.loop import Desk, play_rounds
 
-__all__ = ["SlateGame", "eligible_loop", "given_loop", "guarded_loop", "heaviest_loop", "slate_loop"]
-
 _MARKS = 2**31 - 2
 
 finish = pick = judge = unbound

@@ -13,8 +13,6 @@ from armtriage.triage import TriageLog
 if TYPE_CHECKING:
     import polars
 
-__all__ = ["Trace"]
-
 
 @dataclass(frozen=True, eq=False)
 class Trace:

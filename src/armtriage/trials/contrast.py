@@ -21,8 +21,6 @@ from armtriage.intervals import confidence_interval
 from armtriage.kernels.betting import BETS, margin
 from armtriage.kernels.jit import kernel
 
-__all__ = ["Contrast", "running_mean_bound"]
-
 Floats = NDArray[np.float64]
 
 _MISMATCH = 0.001  # probability with which a right share is ever taken for a wrong one

@@ -9,8 +9,6 @@ from armtriage._arguments import as_number, check_flag, check_number, check_prob
 from armtriage._numbers import short
 from armtriage.trials.contrast import Contrast, RunningMean, as_groups, as_values
 
-__all__ = ["Guardrail"]
-
 
 class Guardrail:
     """An alarm for a second number of each decision that must not get large: unsubscriptions, returns, seconds waited.

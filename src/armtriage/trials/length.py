@@ -14,8 +14,6 @@ from armtriage._numbers import short
 from armtriage.kernels.random import check_seed
 from armtriage.trials.contrast import Contrast
 
-__all__ = ["TrialLength", "trial_length"]
-
 _FIRST = 100  # decisions at the first look
 _STEP = 1.05  # from one look to the next, so that a difference is seen at most 5% too late
 

@@ -18,8 +18,6 @@ from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage.policies.lock import locked, new_lock
 from armtriage.trials.contrast import Contrast
 
-__all__ = ["Lift", "LiftInterval"]
-
 _KINDS = ("decision", "unit")
 _DIRECTIONS = ("maximize", "minimize")
 _DAY = 86_400.0

@@ -17,8 +17,6 @@ from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
 from armtriage.policies.facts import require, restore_arrays, with_later, within
 from armtriage.policies.lost import check_lost, note_lost
 
-__all__ = ["ListedElimination"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _NEVER = np.iinfo(np.int64).max

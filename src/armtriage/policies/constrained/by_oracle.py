@@ -18,8 +18,6 @@ from armtriage.kernels.record import Record
 from armtriage.policies.facts import require, restore_arrays, with_later, within
 from armtriage.policies.lost import check_lost, note_lost
 
-__all__ = ["Limits", "OracleElimination", "next_check"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -27,8 +27,6 @@ from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage
 
-__all__ = ["ConstrainedElimination"]
-
 VARIANTS = {"oracle": INTERVALS, "repaired": ("printed", "hoeffding"), "paper": ("printed", "hoeffding")}
 """The intervals that each variant can use."""
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 
-__all__ = ["Rows", "exact_cover", "greedy_cover"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

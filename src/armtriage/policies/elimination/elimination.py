@@ -45,8 +45,6 @@ from armtriage.policies.slate import Kernels, SlatePolicy, believe_means
 from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_view, take_certain
 from armtriage.triage import Triage, TriageLog
 
-__all__ = ["CombinatorialElimination"]
-
 TIE_BREAKS = ("index", "upper", "random")
 FILLS = ("best", "random", "index")
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -17,8 +17,6 @@ from armtriage.kernels.order import sort_pairs
 from armtriage.kernels.record import Record
 from armtriage.policies.facts import require, within
 
-__all__ = ["Layer", "close_layer", "cover", "leave", "new_layer", "next_pick", "open_layer", "rebuild_layer"]
-
 _SHIFT = 8  # blocks of 256 arms: their counters stay in the fastest cache up to a million arms
 _HUB = 64  # from this many neighbours on, counting a list anew costs more than keeping its count up to date
 

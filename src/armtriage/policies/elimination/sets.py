@@ -15,19 +15,6 @@ from armtriage.kernels.record import Record
 from armtriage.policies.elimination.layers import Layer
 from armtriage.policies.evidence import Evidence, Intervals, refresh, tries
 
-__all__ = [
-    "ACTIVE",
-    "CHOSEN",
-    "CONFIRMED",
-    "ELIMINATED",
-    "Params",
-    "Sets",
-    "judge",
-    "sort_again",
-    "sort_printed",
-    "sort_reduced",
-]
-
 ACTIVE, CONFIRMED, ELIMINATED, CHOSEN = range(4)
 
 

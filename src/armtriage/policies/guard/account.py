@@ -38,20 +38,6 @@ from armtriage.policies.views import (
     take_confirmed,
 )
 
-__all__ = [
-    "Book",
-    "Ghosts",
-    "GuardParams",
-    "add_pattern",
-    "admit",
-    "check_book",
-    "look",
-    "new_book",
-    "renew_intervals",
-    "sort_all",
-    "take_or_pay",
-]
-
 # How lazily the guard looks: each saves time at the price of tighter certificates, never of their truth, since old
 # intervals stay valid.
 _DUE_SHARE = 32  # a sort waits until the intervals of this fraction of the open arms have changed

@@ -39,8 +39,6 @@ from armtriage.policies.guard.decision_account import (
 from armtriage.policies.lost import as_least
 from armtriage.policies.sampler import gain, mean_of, posterior
 
-__all__ = ["PROPOSE", "Draws", "check_draws", "keep_better", "learn", "new_draws", "propose", "settle_in"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

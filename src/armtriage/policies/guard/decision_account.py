@@ -25,26 +25,6 @@ from armtriage.kernels.record import Record
 from armtriage.policies.facts import require, within
 from armtriage.policies.lost import PATIENCE, as_least
 
-__all__ = [
-    "ADMIT",
-    "ASK_BEST",
-    "ASK_EACH",
-    "ASK_WITH",
-    "DONE",
-    "DecisionBook",
-    "DecisionParams",
-    "Query",
-    "admit",
-    "check_book",
-    "copy_arms",
-    "excess",
-    "lose",
-    "new_decision_book",
-    "new_query",
-    "note_rewards",
-    "params_of",
-]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -33,21 +33,6 @@ from armtriage.policies.request import ALL, Request, luck_of
 from armtriage.policies.sampler import BELOW, STALE, draw, follow, gain, luck_needed, mean_of
 from armtriage.policies.views import View
 
-__all__ = [
-    "Sampler",
-    "believe_of",
-    "check_sampler",
-    "find_means",
-    "learn",
-    "new_sampler",
-    "posterior_of",
-    "propose",
-    "rank_all",
-    "rank_some",
-    "refit",
-    "renewed_sampler",
-]
-
 
 class Sampler(Record):
     """Means of posteriors, incumbents, and the luck that an arm needs to be a candidate.

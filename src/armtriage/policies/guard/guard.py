@@ -31,8 +31,6 @@ from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
 from armtriage.policies.slate import Kernels, SlatePolicy, believe_means, learn_nothing
 
-__all__ = ["Guard"]
-
 _NONE = np.empty(0, np.int64)
 _OF_A_ROUND = {"context", "contexts", "feature", "features", "user", "users", "visitor", "visitors"}
 

@@ -41,8 +41,6 @@ from armtriage.policies.slate import SlatePolicy
 from armtriage.policies.views import cover_of
 from armtriage.triage import Triage, TriageLog
 
-__all__ = ["GuardedPolicy"]
-
 MODES = ("time", "shadow", "certify")
 _PRICE = 100.0  # percent: 20 was measured to bring nothing, see docs/guard.md
 _NONE = np.empty(0, np.int64)

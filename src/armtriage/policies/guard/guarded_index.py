@@ -27,8 +27,6 @@ from armtriage.policies.sampler import FRACTIONAL, mean_of
 from armtriage.policies.slate import Kernels
 from armtriage.policies.views import take_confirmed
 
-__all__ = ["GuardedIndex"]
-
 
 class Params(Record, frozen=True):
     """Parameters of the kernels."""

@@ -39,8 +39,6 @@ from armtriage.policies.sampler import FRACTIONAL
 from armtriage.policies.slate import Kernels
 from armtriage.policies.views import take_confirmed
 
-__all__ = ["GuardedThompson"]
-
 
 class Params(Record, frozen=True):
     """Parameters of the kernels."""

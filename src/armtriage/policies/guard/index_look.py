@@ -28,8 +28,6 @@ from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import scaled
 from armtriage.policies.views import View
 
-__all__ = ["Reach", "blank", "forget_reach", "new_reach", "propose_by_index"]
-
 # Both were chosen on other families than those of docs/guard.md: 0.5 loses less where there are many arms, and ten
 # times as much in the worst of a hundred runs on two arms; 1 loses about what draws do.
 _SHARE = 0.8  # of the logarithm by which an index grows

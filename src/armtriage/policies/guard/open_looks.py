@@ -20,8 +20,6 @@ from armtriage.policies.guard.account import Book, GuardParams, admit
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.views import View
 
-__all__ = ["look_and_admit"]
-
 _NONE = -1
 _NEAR = 0.8  # of the way from a mean to its upper end: certificates need less evidence than the guard's intervals have
 _PAUSE = 16  # the bar is found again after K / (16 S) rounds, so that it costs some arms a round however many there are

@@ -33,20 +33,6 @@ from armtriage.policies.request import Request, luck_of
 from armtriage.policies.slate import Kernels
 from armtriage.triage import Triage
 
-__all__ = [
-    "KERNELS",
-    "KERNELS_OF_GUARD",
-    "DecisionGuard",
-    "DecisionState",
-    "answer",
-    "decide",
-    "guarded_choice",
-    "judge",
-    "new_guard",
-    "new_state",
-    "triage_of",
-]
-
 _NONE = np.empty(0, np.int64)
 
 answer = unbound

@@ -23,8 +23,6 @@ from armtriage.policies.guard.decision_account import (
     new_decision_book,
 )
 
-__all__ = ["Pages"]
-
 _OF_BOOK = (
     *("admitted", "reference", "committed"),
     *("n_reference", "n_committed", "n_admitted", "seen_at", "refunded", "spent", "price"),

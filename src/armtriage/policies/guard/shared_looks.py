@@ -28,8 +28,6 @@ from armtriage.policies.facts import within
 from armtriage.policies.guard.account import Book
 from armtriage.policies.guard.free_look import Sampler
 
-__all__ = ["Looks", "check_looks", "new_looks", "share_looks"]
-
 _MOST = 8  # looks at an arm that may wait: without a limit an arm with a very bad guide would starve
 _PATIENCE = 16  # and for at most this fraction of all rounds
 _SLACK = 1e-9  # two sums of the same gaps in different order may not decide

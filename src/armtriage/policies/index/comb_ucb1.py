@@ -30,8 +30,6 @@ from armtriage.policies.options import Options
 from armtriage.policies.request import Request
 from armtriage.policies.slate import Kernels
 
-__all__ = ["CombUCB1"]
-
 
 class Params(Record, frozen=True):
     """Parameters of the kernels."""

@@ -24,8 +24,6 @@ from armtriage.policies.options import Options
 from armtriage.policies.request import Request
 from armtriage.policies.slate import Kernels
 
-__all__ = ["CombinatorialUCB"]
-
 
 class Params(Record, frozen=True):
     """Parameters of the kernels."""

@@ -6,8 +6,6 @@ from armtriage.policies.index.combinatorial_ucb import Params, believe, choose
 from armtriage.policies.index.shortlist import IndexPolicy, place, rate
 from armtriage.policies.slate import Kernels
 
-__all__ = ["Greedy"]
-
 
 class Greedy(IndexPolicy):
     """Look at every arm once, then play the S arms of largest mean.

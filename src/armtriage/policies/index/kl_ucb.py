@@ -20,8 +20,6 @@ from armtriage.policies.options import Options
 from armtriage.policies.request import ALL, Request, list_candidates
 from armtriage.policies.slate import Kernels
 
-__all__ = ["KLUCB"]
-
 
 class Params(Record, frozen=True):
     """Parameters of the kernels."""

@@ -23,20 +23,6 @@ from armtriage.policies.lost import all_as_least
 from armtriage.policies.request import ALL, Request, is_candidate, list_candidates
 from armtriage.policies.slate import SlatePolicy
 
-__all__ = [
-    "IndexPolicy",
-    "Shortlist",
-    "lifetime",
-    "lift_unseen",
-    "place",
-    "rank",
-    "rate",
-    "shorten",
-    "take_top",
-    "take_unseen",
-    "write_indices",
-]
-
 _SMALL = 192  # up to so many arms a scan of all costs less than keeping a list
 _CHUNK = 256  # listed arms that are compared at once, so that flags and indices stay in the fastest cache
 _FEW = 16  # candidates that are fewer than a sixteenth of all arms are all looked at: few of them are on the list

@@ -16,8 +16,6 @@ from armtriage.kernels.order import best_arms, sort_pairs
 from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.policies.linear.regression import Params
 
-__all__ = ["Book", "Boxes", "admit", "allowance", "new_boxes", "radius"]
-
 _INVERSE_LOG_2 = 1.0 / math.log(2.0)
 _CHANGE = 1e-6  # of the most that a slate can lose: while both sides are sums of that, rounding must not decide
 _HAIR = 1e-9  # by how much ends may cross before it is more than rounding

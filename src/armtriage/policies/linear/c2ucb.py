@@ -16,8 +16,6 @@ from armtriage.policies.compiled import Kernels
 from armtriage.policies.linear.ridge_policy import RidgePolicy
 from armtriage.policies.options import Options
 
-__all__ = ["C2UCB"]
-
 
 class Params(Record, frozen=True):
     """Parameters of the kernels."""

@@ -17,8 +17,6 @@ from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.policies.proposals import Proposed, check_takes
 
-__all__ = ["ContextualGuard"]
-
 Proposer = Callable[..., ArrayLike]
 
 

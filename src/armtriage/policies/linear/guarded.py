@@ -23,8 +23,6 @@ from armtriage.policies.linear.thetas import Ends, OneTheta, State, ThetaByArm
 from armtriage.policies.linear.widths import new_repeated
 from armtriage.policies.lock import locked
 
-__all__ = ["LinearGuard"]
-
 
 class LinearGuard(RidgePolicy):
     """A policy with contexts whose proposals are played while the account of what they can lose allows it.

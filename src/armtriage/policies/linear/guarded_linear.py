@@ -11,8 +11,6 @@ from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.linear.guarded import LinearGuard
 from armtriage.policies.options import Options
 
-__all__ = ["GuardedLinear"]
-
 
 class GuardedLinear(LinearGuard):
     """Adaptive C2UCB inside a guarantee that holds whatever the contexts, with a certificate of the regret.

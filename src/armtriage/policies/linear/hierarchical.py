@@ -21,8 +21,6 @@ from armtriage.policies.linear.ridge_policy import RidgePolicy
 from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 
-__all__ = ["HierarchicalElimination", "StageTriage"]
-
 PAPER, REPAIRED, TIGHT = range(3)
 VARIANTS = ("paper", "repaired", "tight")
 OPEN, EXPLORED, CONFIRMED, FILLED, ELIMINATED = range(5)

@@ -22,8 +22,6 @@ from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import Ridge, add_multiple, image
 from armtriage.policies.linear.account import Book, Boxes
 
-__all__ = ["Ellipsoids", "Joint", "book_price", "book_slate", "book_slate_by_arm", "joint_bound", "new_joint"]
-
 # k is at least so much of an arm's width. On a sphere (d=10, K=50, T=8,000) bounds were 2,551 with it and 3,041 with
 # 0.1; with 0.1 and 0.4 beside each other, at twice the price, 2,472.
 _SHARE = 0.2

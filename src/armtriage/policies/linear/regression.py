@@ -37,8 +37,6 @@ from armtriage.kernels.ridge import (
     weigh,
 )
 
-__all__ = ["LEAST", "Fit", "Params", "adapt", "learn", "learn_by_arm", "new_fit", "prepare"]
-
 LEAST = 1e-8  # the least ridge: beside a million contexts rounding leaves as much of it as of a larger one
 _PRIOR = 4.0  # rewards that the declared noise counts for beside the residuals
 _LEAST_VARIANCE = 1e-30  # of the noise, in logarithms

@@ -11,8 +11,6 @@ from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.facts import check_facts, within
 from armtriage.policies.lock import locked
 
-__all__ = ["RidgePolicy"]
-
 
 class RidgePolicy(CompiledContextualPolicy):
     """A contextual policy whose state has regressions in `ridge`, and notes which of them a reward belongs to."""

@@ -33,8 +33,6 @@ from armtriage.policies.linear.widths import (
     note_vector,
 )
 
-__all__ = ["Ends", "OneTheta", "State", "ThetaByArm"]
-
 _ROUNDING = 1e-13
 
 

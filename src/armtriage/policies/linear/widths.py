@@ -19,21 +19,6 @@ from armtriage.kernels.ridge import forms_of_two, forms_with, image, lower_forms
 from armtriage.policies.linear.account import radius
 from armtriage.policies.linear.regression import Params, prepare
 
-__all__ = [
-    "Repeated",
-    "Rows",
-    "Squares",
-    "Widths",
-    "find_widths",
-    "find_widths_by_arm",
-    "new_repeated",
-    "new_rows",
-    "new_widths",
-    "note_change",
-    "note_vector",
-    "repeats",
-]
-
 _NEW, _FIRST_ROW, _ALL_ROWS = 0, 1, 2
 
 

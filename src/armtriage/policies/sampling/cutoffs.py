@@ -21,8 +21,6 @@ from armtriage.policies.lost import PATIENCE
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
 from armtriage.policies.sampler import BELOW, FAR, STALE, band, draw, follow, gain, posterior, scaled
 
-__all__ = ["Cutoffs", "Params", "bring_in_line", "draw_best", "new_cutoffs", "posterior_of"]
-
 _ABOVE = 2.0  # spreads up to the upper level: an arm above it is in without a draw, too many have all drawn again
 
 

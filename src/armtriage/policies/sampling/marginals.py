@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from armtriage.kernels.beta import beta_cdf, log_beta
 from armtriage.kernels.jit import kernel
 
-__all__ = ["MOST_ARMS", "inclusion_by_draws"]
-
 Floats = NDArray[np.float64]
 
 MOST_ARMS = 1000

@@ -23,8 +23,6 @@ from armtriage.policies.sampling.cutoffs import Cutoffs, Params, bring_in_line, 
 from armtriage.policies.sampling.marginals import MOST_ARMS, inclusion_by_draws
 from armtriage.policies.slate import Kernels, SlatePolicy
 
-__all__ = ["ThompsonSampling"]
-
 
 @kernel
 def choose(params: Params, evidence: Evidence, own: Cutoffs, request: Request) -> bool:

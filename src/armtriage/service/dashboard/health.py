@@ -9,8 +9,6 @@ from armtriage.service import clock
 from armtriage.service.dashboard.recorder import Pulse, Recorder
 from armtriage.service.loop import Loop
 
-__all__ = ["Check", "checks"]
-
 _SLOW = 0.1  # seconds that a commit may take, for 99% of them
 _FULL = 0.1  # of the disk that should be free
 _DAY = 24 * 60
