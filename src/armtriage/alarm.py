@@ -43,6 +43,11 @@ class Alarm(NamedTuple):
         How many decisions had been made when it was noticed; for a `DriftAlarm` by itself, how many updates.
     change_near : int
         The number of the decision after which the change best explains the rewards; no bound on where it was.
+
+    Examples
+    --------
+    >>> Alarm(arm="tea", decision=900, change_near=640).arm
+    'tea'
     """
 
     arm: Any
@@ -59,13 +64,19 @@ class Health(NamedTuple):
         The changes that were noticed, oldest first.
     evidence, prices : ndarray or None
         For each arm, the natural logarithm of the evidence that its mean has changed, and as much as would be an alarm;
-        None if nobody watches.
+        None if the policy is not watched.
     contradictions : int
         Intervals that excluded their own past: a test that is nearly blind, since intervals are wide.
     false_alarm : float or None
-        The probability with which there is ever a false alarm, at most; None if nobody watches.
+        The probability with which there is ever a false alarm, at most; None if the policy is not watched.
     since : int
         The decision from which on anything is known: 0, or that of the last alarm if the policy forgets then.
+
+    Examples
+    --------
+    >>> from armtriage import ThompsonSampling
+    >>> print(ThompsonSampling(3, budget=1, seed=7).health())
+    This policy is not watched for drift.
     """
 
     alarms: tuple[Alarm, ...]
@@ -77,7 +88,7 @@ class Health(NamedTuple):
 
     def __str__(self) -> str:
         if self.false_alarm is None:
-            said = "Nobody watches for drift."
+            said = "This policy is not watched for drift."
         elif not self.alarms:
             said = f"No drift has been noticed, by a watch that is wrong with probability {self.false_alarm:g} at most."
         else:
