@@ -23,7 +23,7 @@ def demo(
     paper: Annotated[bool, typer.Option("--paper", help="Play the contests of the paper instead.")] = False,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Play a week in a shop, and write a page about what each way to choose has earned and knows."""
+    """Play a week in a shop, and write a page about who earned what."""
     console = Console()
 
     def say_all(text: Sequence[str]) -> None:

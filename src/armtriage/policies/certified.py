@@ -125,7 +125,7 @@ class CertifiedPolicy(ABC):
         >>> print(policy.health())
         No drift has been noticed, by a watch that is wrong with probability 0.01 at most.
         >>> print(ThompsonSampling(3, budget=1).health())
-        Nobody watches for drift.
+        This policy is not watched for drift.
         """
         alarm, name = self._alarm, self._roster.name
         if alarm is None:
