@@ -17,11 +17,11 @@ from armtriage.cli.contests import (
     THOMPSON,
     TIGHT,
     UCB,
-    _cured_story,
-    _failure_story,
-    _slate_story,
     certified,
     compared,
+    cured_story,
+    failure_story,
+    slate_story,
     winner,
 )
 from armtriage.instances import random_bernoulli
@@ -86,18 +86,18 @@ def test_two_policies_are_compared(one, other, said):
 def test_sentences_follow_the_results():
     usual = contest((60, 60), (600, 600), (90, 90), (30, 30))
     certified_ones = usual | {GUARDED: _result(GUARDED, 75, 75, certificate=(80, 80))}
-    text = _slate_story(QUICK, certified_ones)
+    text = slate_story(QUICK, certified_ones)
     assert text[1].startswith("Thompson loses least")
     assert "Guarded Thompson loses 75, 2.5 times as much as Thompson (30)" in text[2]
     assert "lost at most 80 on average; the truth is 75" in text[3]
     assert "Elimination loses 60, 2 times as much as Thompson (30)" in text[4]
     assert "Elimination (paper) loses 600, 10 times as much as Elimination (60)" in text[5]
-    text = _failure_story(QUICK, usual, 0.5)
+    text = failure_story(QUICK, usual, 0.5)
     assert "UCB loses 90, 1.5 times as much as Elimination (60)" in text[2]
     assert "in 50% of its rounds" in text[2]
     assert "Elimination loses 60, 2 times as much as Thompson (30)" in text[3]
     cured = contest((60, 60), (600, 600), (20, 20), (30, 30))
-    [text] = _cured_story(usual[UCB], cured, 0.1)
+    [text] = cured_story(usual[UCB], cured, 0.1)
     assert "UCB loses 20, and 90 where the observations inside a clique are identical" in text
     assert "10% of its slates" in text
     assert "Elimination loses 60, 3 times as much as UCB (20)" in text

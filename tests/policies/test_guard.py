@@ -329,7 +329,7 @@ def test_a_function_without_an_argument_is_refused_at_once() -> None:
         ({"proposer": Greedy(GRAPHS["cliques"], 2)}, ValueError, "proposer must have the same graph as the guard"),
         ({"proposer": Greedy(GRAPHS["star"], 3)}, ValueError, "proposer must have the same budget as the guard, got 3"),
         ({"proposer": C2UCB(8, 2, budget=2)}, ValueError, "proposer must choose arms without contexts"),
-        ({"mode": "free"}, ValueError, "mode must be one of time, shadow, got 'free'"),
+        ({"mode": "free"}, ValueError, "mode must be one of time, shadow, certify, got 'free'"),
         ({"factor": -1.0}, ValueError, "factor must be a finite number from 0, got -1.0"),
         ({"delta": 1.0}, ValueError, "delta must be a number strictly between 0 and 1, got 1.0"),
     ],

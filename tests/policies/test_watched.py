@@ -27,14 +27,14 @@ from armtriage import (
     simulate,
 )
 from armtriage._files import pack_archive
-from twins import harness, index, sampling
+from twins import eligible, harness
 from twins.forgetting import Forgetting
 
 BEFORE, AFTER = np.array([0.1, 0.3, 0.5, 0.9, 0.2, 0.4]), np.array([0.8, 0.3, 0.5, 0.1, 0.2, 0.9])
 TWINS: dict[str, tuple[Any, Any]] = {
-    "thompson": (ThompsonSampling, lambda graph: sampling.Thompson(graph, 2, seed=5, replication=0)),
-    "comb_ucb1": (CombUCB1, lambda graph: index.comb_ucb1(graph, 2)),
-    "kl_ucb": (KLUCB, lambda graph: index.kl_ucb(graph, 2)),
+    "thompson": (ThompsonSampling, lambda graph: eligible.Thompson(graph, 2, seed=5)),
+    "comb_ucb1": (CombUCB1, lambda graph: eligible.Index(graph, 2, index=eligible.comb_ucb1, seed=5)),
+    "kl_ucb": (KLUCB, lambda graph: eligible.Index(graph, 2, index=eligible.kl_ucb, seed=5)),
 }
 
 
@@ -54,7 +54,7 @@ def drifted(policy: Any, rounds: int = 600, env: DriftingEnvironment | None = No
 def case_of(name: str, graph: FeedbackGraph, rounds: int) -> harness.Case:
     kind, twin = TWINS[name]
     policy = kind(graph, budget=2, forget="alarm", seed=5)
-    return harness.Case(policy, partial(Forgetting, partial(twin, graph), 6), world(graph), rounds)
+    return harness.Case(policy, partial(Forgetting, lambda: eligible.AllArms(twin(graph)), 6), world(graph), rounds)
 
 
 @pytest.mark.plain

@@ -17,6 +17,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, admit
+from armtriage.policies.lost import PATIENCE
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.views import View
 
@@ -73,7 +74,8 @@ def _target(params: GuardParams, evidence: Evidence, view: View, bar: float, arm
         arm = view.ceiling[i]
         mean = _mean(evidence, arm)
         excess = mean + _NEAR * (view.ends[i] - mean) - bar
-        if mean < bar and excess > most and not _shown_by(params, arms, arm):
+        heard = evidence.missed[arm] < PATIENCE  # a look whose reward does not come closes nothing
+        if heard and mean < bar and excess > most and not _shown_by(params, arms, arm):
             best, most = arm, excess
     return best
 
