@@ -63,6 +63,13 @@ def test_costs_are_cut_too() -> None:
     assert policy.above_cap == (1, 15.0, 15.0 / 25.0)
 
 
+def test_a_cap_of_zero_is_saved(tmp_path: Path) -> None:
+    ThompsonSampling(3, 1, reward_range=(-5.0, 1.0), cap=0.0, seed=7).save(tmp_path / "policy.bin")
+    assert Policy.load(tmp_path / "policy.bin").cap == 0.0
+    GuardedThompson(3, 1, mode="certify", price=0, seed=7).save(tmp_path / "policy.bin")
+    assert Policy.load(tmp_path / "policy.bin").price == 0.0
+
+
 def test_it_is_saved_and_goes_on(tmp_path: Path) -> None:
     one = told(GuardedThompson(6, 2, cap=100.0, seed=7), lambda reward: reward)
     one.save(tmp_path / "policy.bin")

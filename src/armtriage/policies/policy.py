@@ -470,7 +470,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         last: bool,
     ) -> None:
         """Learn rewards of arms, ascending."""
-        above = AboveCap()
+        above = None
         if self.cap is not None:
             if (bad := np.flatnonzero(~np.isfinite(values))).size:
                 raise self._out_of_range(values[bad[0]], seen[bad[0]])
@@ -486,7 +486,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
                 self._settle_complete()
         else:
             self._tell_part(number, seen, values, last)
-        if above.rewards:
+        if above is not None:
             self._above = AboveCap(self._above.rewards + above.rewards, self._above.excess + above.excess)
 
     @property

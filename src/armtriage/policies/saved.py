@@ -104,11 +104,10 @@ class SavedPolicy:
     def _saved_config(self) -> dict[str, Any]:
         """Return the arguments as `save` writes them, and `_make` reads them."""
         left_out = {"decisions", "names"}
-        if not self.config.get("logging_floor"):  # files without one are as they were before there was any
+        # Files without these are as they were before there were any; a price or a cap of 0 is one.
+        left_out |= {name for name in ("price", "forget", "cap") if self.config.get(name) is None}
+        if not self.config.get("logging_floor"):
             left_out.add("logging_floor")
-        if self.config.get("price") is None:  # and those of other modes as before there was a price
-            left_out.add("price")
-        left_out |= {name for name in ("forget", "cap") if self.config.get(name) is None}
         saved = {name: value for name, value in self.config.items() if name not in left_out}
         if isinstance(self.logging_floor, Falling):
             saved["logging_floor"] = self.logging_floor.facts()
