@@ -243,7 +243,7 @@ def test_a_hostile_proposer_loses_no_more_than_twice_the_forced_rounds(patterns:
         decision = policy.ask(eligible=env.eligible(t))
         policy.tell(decision, env.rewards(t, decision.revealed))
         lost += env.regret(decision.arms, t)
-        book = policy._book()
+        book = policy._book
         assert book.spent <= book.allowed
         assert lost <= 2 * book.forced_cost + 4
     assert policy.account.forced_rounds > 300
@@ -279,7 +279,7 @@ def test_a_loaded_guard_has_the_budget_of_the_saved_one() -> None:
     loaded = Policy.from_bytes(policy.to_bytes())
     for both in (policy, loaded):
         both.ask(eligible=[0, 1, 2, 3])
-    assert loaded._book().cover == policy._book().cover
+    assert loaded._book.cover == policy._book.cover
     assert loaded.digest() == policy.digest()
 
 

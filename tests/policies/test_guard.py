@@ -135,7 +135,7 @@ def test_looks_make_the_certificate_tighter_for_their_price(sizes: list[int], mo
                 decision = policy.ask()
                 policy.tell(decision, env.rewards(t, decision.revealed, seed))
             found[mode] += policy.certificate(independent=True).regret_bound
-            book = policy._book()
+            book = policy._book
             assert (book.inspected > 20) == (mode == "certify")
             assert book.inspected_loss <= 0.5 * book.estimated * 1.2  # means have changed since the looks
             assert policy.account.spent <= policy.account.allowed

@@ -741,7 +741,7 @@ class Guarded(Sorted):
         return self.book(number, among, arms, cost)
 
     def differs(self, policy: Any) -> str | None:
-        held = policy._book()
+        held = policy._book
         names = ("forced", "spent", "allowed", "total", "forced_cost", "gap", "renewed", "wholes")
         for name in (*names, "inspected", "inspected_loss", "estimated", "bar"):
             mine, theirs = getattr(self, name), getattr(held, name)

@@ -90,3 +90,13 @@ def test_a_kept_store_is_served_with_the_same_answers_and_goes_on(store, snapsho
 
     with time_stands_at(NOW + 10**9):
         run(work)
+
+
+def test_a_guard_whose_book_had_no_name_of_its_own_loads_and_decides_the_same():
+    folder = KEPT.parent / "894f75a"
+    facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+    policy = Policy.load(folder / "guard.armtriage")
+    again = Policy.from_bytes(policy.to_bytes())
+    assert list(policy.account) == facts["account"]
+    assert go_on(policy) == facts["next"]
+    assert go_on(again) == facts["next"]

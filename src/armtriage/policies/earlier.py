@@ -125,19 +125,19 @@ def _state_of_sets(
             new["sets.preference"] = sets["preference"]
         return new | _with_numbers(record.sets, "sets.", numbers)
     whole = "guard.book." if "guard.book.pulls" in old else "book."
-    book, place = part_of(old, whole), "book." if hasattr(record, "sampler") else ""
+    book = part_of(old, whole)
     known = {**numbers, **_numbers(book, *_BOOK), "renewed": int(book["marks"].sum())}
     known |= {"offered_rounds": known["n_admitted"], "wholes": int(policy._asked > 0), "is_new": int(not policy._asked)}
     known |= {"floor": known["allowed"], "layer_size": known["time"], "layer_pulls": known["time"]}
-    size = min(n, new[f"{place}ceiling"].size)
+    size = min(n, new["book.ceiling"].size)
     ceiling = book["ceiling"][:size]
     within("ceiling", ceiling, 0, n - 1)
     upper = sets["upper"][ceiling]
     order = np.argsort(-upper, kind="stable")
-    new[f"{place}ceiling"][:size], new[f"{place}ends"][:size] = ceiling[order], upper[order]
-    new |= {f"{place}{name}": sets[name] for name in ("status", "log_arms", "log_rounds")}
-    new[f"{place}admitted"] = book["admitted"]
-    new |= _with_numbers(policy._book(), place, known)  # type: ignore[attr-defined]
+    new["book.ceiling"][:size], new["book.ends"][:size] = ceiling[order], upper[order]
+    new |= {f"book.{name}": sets[name] for name in ("status", "log_arms", "log_rounds")}
+    new["book.admitted"] = book["admitted"]
+    new |= _with_numbers(policy._book, "book.", known)  # type: ignore[attr-defined]
     if hasattr(record, "sampler"):
         new |= _with_numbers(record.sampler, "sampler.", _numbers(part_of(old, "sampler."), *_SAMPLER))
         new |= {f"looks.{name}": array for name, array in part_of(old, "looks.").items()}
@@ -155,12 +155,11 @@ def _state_of_rows(
     if not hasattr(policy, "_book"):
         require(not old, "there must be no state beside the rows")
         return new
-    place = "book." if hasattr(record, "sampler") else ""
     # All arms are sorted again before the next decision among them.
     known = {**numbers, "of_all": 0, "renewed": n}
     known["layer"] = policy.budget * policy._asked // max(n * policy.budget, 1)
-    new |= {f"{place}{name}": rows[name][:n] for name in ("admitted", "offered")}
-    new |= _with_numbers(policy._book(), place, known)
+    new |= {f"book.{name}": rows[name][:n] for name in ("admitted", "offered")}
+    new |= _with_numbers(policy._book, "book.", known)
     if hasattr(record, "sampler"):
         new |= _with_numbers(record.sampler, "sampler.", numbers)
     kept = {name: array for name, array in old.items() if name.startswith("proposer.")}

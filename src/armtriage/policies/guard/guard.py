@@ -14,14 +14,17 @@ from armtriage._arguments import check_arms
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Record
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
 from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
-from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
+from armtriage.policies.guard.decision_account import DecisionParams
 from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.open_looks import look_and_admit
-from armtriage.policies.guard.over_decisions import KERNELS_OF_GUARD, DecisionGuard, judge, new_guard
+from armtriage.policies.guard.over_decisions import KERNELS_OF_GUARD, DecisionGuard, OverDecisions, judge, new_guard
+from armtriage.policies.guard.over_slates import OverSlates, first_book, guard_params, renewed_book
+from armtriage.policies.guard.problem import Chosen
 from armtriage.policies.linear import ContextualGuard
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
@@ -31,28 +34,105 @@ from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
 from armtriage.policies.slate import Kernels, SlatePolicy, believe_means, learn_nothing
 
-_NONE = np.empty(0, np.int64)
+_WANTED = "the arms that proposer returns"
 _OF_A_ROUND = {"context", "contexts", "feature", "features", "user", "users", "visitor", "visitors"}
 
 
+class Own(Record):
+    """The guard's book: what proposals follow from is the proposer's."""
+
+    book: Book
+
+
 @kernel
-def choose(params: GuardParams, evidence: Evidence, own: Book, request: Request) -> bool:
+def choose(params: GuardParams, evidence: Evidence, own: Own, request: Request) -> bool:
     """Keep the proposal in `arms`, or put there what is certain, or what the guard plays instead."""
-    arms = request.arms[: request.size]
-    view = look(params, evidence, own, request)
-    if take_or_pay(params, evidence, own, request, view, arms):
+    arms, book = request.arms[: request.size], own.book
+    view = look(params, evidence, book, request)
+    if take_or_pay(params, evidence, book, request, view, arms):
         return request.epoch == ALL
-    look_and_admit(params, evidence, own, request, view, arms)
+    look_and_admit(params, evidence, book, request, view, arms)
     return False
 
 
 @kernel
-def settled(params: GuardParams, evidence: Evidence, own: Book, request: Request, seen: NDArray[np.int64]) -> None:
+def settled(params: GuardParams, evidence: Evidence, own: Own, request: Request, seen: NDArray[np.int64]) -> None:
     """Let intervals follow what was settled."""
-    renew_intervals(params, evidence, own, seen)
+    renew_intervals(params, evidence, own.book, seen)
 
 
-_KERNELS = Kernels(choose, learn_nothing, believe_means, settled=settled)
+class _Slates(OverSlates["Guard"]):
+    """Slates that a function or another policy proposes."""
+
+    kernels = Kernels(choose, learn_nothing, believe_means, settled=settled)
+
+    def params(self, policy: Guard) -> GuardParams:
+        return guard_params(policy)
+
+    def new_own(self, policy: Guard, evidence: Evidence) -> Own:
+        return Own(first_book(policy, evidence))
+
+    def renewed_own(self, policy: Guard, old: Own) -> Own:
+        return Own(renewed_book(policy, old.book))
+
+    def chosen(self, policy: Guard, number: int, among: NDArray[np.int64] | None) -> Chosen:
+        n = policy.n_arms if among is None else among.size
+        size, view = min(n, policy.budget), policy._book.everyone
+        if n > size and (among is not None or view.n_open + view.n_confirmed > size):
+            policy._request.arms[:size] = policy._proposal(number, among)
+        return super().chosen(policy, number, among)
+
+    def hopeful(self, policy: Guard, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the arms of largest upper ends, of those that are alike the ones with fewest pulls."""
+        eligible = np.arange(policy.n_arms) if among is None else among
+        order = np.lexsort((policy.tally.pulls[eligible], -policy._evidence.upper[eligible]))
+        return np.sort(eligible[order[: policy.budget]])
+
+    def checked(self, policy: Guard, given: Any, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the slate that the function returned, ascending."""
+        size = policy.budget if among is None else min(policy.budget, among.size)
+        named = policy._roster.names is not None
+        arms = policy._roster.numbers(given, _WANTED) if named else check_arms(given, policy.n_arms, _WANTED).ravel()
+        arms = np.sort(arms)
+        if arms.size != size or np.any(np.diff(arms) == 0):
+            raise ValueError(f"proposer must return {size} different arms, got {given!r}")
+        return arms
+
+
+class _Decisions(OverDecisions["Guard"]):
+    """Decisions of a set that a function or another policy proposes."""
+
+    kernels = KERNELS_OF_GUARD
+
+    def new_own(self, policy: Guard, evidence: Evidence) -> DecisionGuard:
+        return new_guard(policy._decision_params)
+
+    def chosen(self, policy: Guard, number: int, among: NDArray[np.int64] | None) -> Chosen:
+        guard = policy._own
+
+        def judged(params: DecisionParams, exclude: NDArray[np.int64]) -> NDArray[np.int64]:
+            book = guard.book
+            certain = book.n_committed >= 0
+            arms = book.committed[: book.n_committed] if certain else policy._proposal(number, among)
+            return judge(params, guard, policy._set, number, arms, exclude)
+
+        return self.choose(policy, among, judged), None
+
+    def hopeful(self, policy: Guard, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the decision of largest upper ends."""
+        eligible = np.arange(policy.n_arms) if among is None else among
+        asleep = np.setdiff1d(np.arange(policy.n_arms), eligible, assume_unique=True)
+        arms = policy._set.maximise(policy._book.upper, (), asleep)
+        if arms is None:
+            raise ValueError(f"eligible must leave a decision of {policy._set!r}, got {eligible.size} arms")
+        return arms
+
+    def checked(self, policy: Guard, given: Any, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """Return the decision that the function returned, ascending."""
+        arms = np.unique(check_arms(given, policy.n_arms, _WANTED))
+        if arms.size != np.size(given) or not policy._set.contains(arms):
+            raise ValueError(f"proposer must return a decision of {policy._set!r}, got {given!r}")
+        return arms
 
 
 class Guard(Proposed, GuardedPolicy):
@@ -95,6 +175,10 @@ class Guard(Proposed, GuardedPolicy):
     >>> decision.arms
     array([0])
     """
+
+    _over_slates = _Slates()
+    _over_set = _Decisions()
+    _problem: _Slates | _Decisions
 
     def __new__(cls, *given: Any, **options: Any) -> Any:
         """Return a guard that `__init__` is to fill or, for a problem with contexts, a whole `ContextualGuard`."""
@@ -184,32 +268,9 @@ class Guard(Proposed, GuardedPolicy):
         return proposer.fresh(self.seed)
 
     @property
-    def kernels(self) -> Kernels:  # type: ignore[override]
-        """The compiled functions, for slates or for a decision set."""
-        return _KERNELS if self._over is None else KERNELS_OF_GUARD
-
-    @property
     def in_simulation(self) -> bool:
         """Whether compiled code plays it alone: never, since it asks a function, or another policy."""
         return False
-
-    def params(self) -> GuardParams | DecisionParams:
-        """Return the parameters of the kernels."""
-        return self._guard_params() if self._over is None else self._decision_params
-
-    def new_own(self, evidence: Evidence) -> Book | DecisionGuard:
-        """Return the account before the first round."""
-        return self._new_book(evidence) if self._over is None else new_guard(self._decision_params)
-
-    def renewed_own(self, old: Book) -> Book:
-        """Return it after arms were added, or have begun again."""
-        return self._renewed_book(old)
-
-    def _book(self, own: Any = None) -> Book:
-        return self._own if own is None else own  # type: ignore[no-any-return]
-
-    def _decision_book(self) -> DecisionBook:
-        return self._own.book  # type: ignore[no-any-return]
 
     def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
         self._measure()
@@ -219,31 +280,6 @@ class Guard(Proposed, GuardedPolicy):
         among = np.flatnonzero(mask)
         self._check_any(among.size, live)
         return self._ask_among(among)
-
-    def _chosen(
-        self, number: int, among: NDArray[np.int64] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-        if self._over is not None:
-            return self._choose_among(among, lambda params, left: self._judged(params, number, among, left)), None
-        request, n = self._request, self.n_arms if among is None else among.size
-        if self.decisions is not None and n < self.budget:
-            raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {n} arms")
-        size, view = min(n, self.budget), self._own.everyone
-        if n > size and (among is not None or view.n_open + view.n_confirmed > size):
-            request.arms[:size] = self._proposal(number, among)
-        return self._by_kernel(number, among)
-
-    def _judged(
-        self, params: DecisionParams, number: int, among: NDArray[np.int64] | None, exclude: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return what is played over a decision set: what is certain, what is proposed, or another decision."""
-        guard = self._own
-        assert isinstance(guard, DecisionGuard)
-        assert self._over is not None
-        book = guard.book
-        certain = book.n_committed >= 0
-        arms = book.committed[: book.n_committed] if certain else self._proposal(number, among)
-        return judge(params, guard, self._over, number, arms, exclude)
 
     def _proposal(self, number: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Return what the proposer wants, among eligible arms if they are given, checked."""
@@ -258,23 +294,9 @@ class Guard(Proposed, GuardedPolicy):
         try:
             return self._called(number, among)
         except Exception as error:
-            arms = self._hopeful(among)
+            arms = self._problem.hopeful(self, among)
             self._note_failure(number, error)
             return arms
-
-    def _hopeful(self, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """Return the decision of largest upper ends, of arms that are alike those with fewest pulls."""
-        everybody = np.arange(self.n_arms)
-        eligible = everybody if among is None else among
-        if self._over is not None:
-            asleep = np.setdiff1d(everybody, eligible, assume_unique=True)
-            arms = self._over.maximise(self._decision_book().upper, (), asleep)
-            if arms is None:
-                raise ValueError(f"eligible must leave a decision of {self._over!r}, got {eligible.size} arms")
-            return arms
-        upper = self._evidence.upper
-        order = np.lexsort((self.tally.pulls[eligible], -upper[eligible]))
-        return np.sort(eligible[order[: self.budget]])
 
     def _called(self, number: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Return the arms that the function wants, ascending."""
@@ -286,19 +308,7 @@ class Guard(Proposed, GuardedPolicy):
         else:
             arms = self._roster.live if among is None else among
             given = self.proposer(number, eligible=self._roster.named(arms))  # type: ignore[call-arg]
-        if self._over is not None:
-            arms = np.unique(check_arms(given, self.n_arms, "the arms that proposer returns"))
-            if arms.size != np.size(given) or not self._over.contains(arms):
-                raise ValueError(f"proposer must return a decision of {self._over!r}, got {given!r}")
-            if among is not None and not np.isin(arms, among).all():
-                raise ValueError(f"proposer must return eligible arms, got {given!r}")
-            return arms
-        size = self.budget if among is None else min(self.budget, among.size)
-        wanted = "the arms that proposer returns"
-        named = self._roster.names is not None
-        arms = np.sort(self._roster.numbers(given, wanted) if named else check_arms(given, self.n_arms, wanted).ravel())
-        if arms.size != size or np.any(np.diff(arms) == 0):
-            raise ValueError(f"proposer must return {size} different arms, got {given!r}")
+        arms = self._problem.checked(self, given, among)
         if among is not None and not np.isin(arms, among).all():
             raise ValueError(f"proposer must return eligible arms, got {given!r}")
         return arms
@@ -365,7 +375,11 @@ class Guard(Proposed, GuardedPolicy):
         return super()._known() | {f"state.proposer.{name}": array for name, array in known.items()}
 
     def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        super()._restore({name: array for name, array in arrays.items() if not name.startswith("proposer.")})
+        own = {name: array for name, array in arrays.items() if not name.startswith("proposer.")}
+        if "admitted" in own:
+            # The files of before have the book's facts without its name.
+            own = {name if self._problem.is_kept(name) else f"book.{name}": array for name, array in own.items()}
+        super()._restore(own)
         inner, known = self._inner, part_of(arrays, "proposer.")
         if inner is None:
             require(not known, "a function that proposes has no state")

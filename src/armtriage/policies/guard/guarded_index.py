@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,15 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
-from armtriage.policies.guard.decision_account import DecisionBook
-from armtriage.policies.guard.free_look import Sampler, check_sampler, new_sampler, posterior_of, refit, renewed_sampler
+from armtriage.policies.guard.free_look import Sampler, new_sampler, posterior_of, refit, renewed_sampler
 from armtriage.policies.guard.free_look import learn as follow
 from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_reach, propose_by_index
 from armtriage.policies.guard.open_looks import look_and_admit
-from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
+from armtriage.policies.guard.over_slates import ByBeliefs, first_book, guard_params, renewed_book
+from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.options import Options
-from armtriage.policies.prior import Prior, check_prior, check_prior_of, starts_at
+from armtriage.policies.prior import Prior, check_prior, starts_at
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import FRACTIONAL, mean_of
 from armtriage.policies.slate import Kernels
@@ -96,6 +96,25 @@ def believe(params: Params, evidence: Evidence, own: Own, request: Request) -> N
         request.beliefs[0, i] = mean_of(least, a, b)
 
 
+class _Slates(ByBeliefs["GuardedIndex"]):
+    """An index that proposes slates."""
+
+    kernels = Kernels(choose, learn, believe, settled=settled)
+
+    def params(self, policy: GuardedIndex) -> Params:
+        return Params(guard_params(policy), policy.prior == "learned")
+
+    def new_own(self, policy: GuardedIndex, evidence: Evidence) -> Own:
+        n, budget = int(evidence.n_arms), policy.budget
+        sampler = new_sampler(n, budget, starts_at(policy.prior))
+        return Own(first_book(policy, evidence), sampler, new_reach(n), new_looks(n, budget))
+
+    def renewed_own(self, policy: GuardedIndex, old: Own) -> Own:
+        n, budget = policy.n_arms, policy.budget
+        sampler = renewed_sampler(old.sampler, n, budget)
+        return Own(renewed_book(policy, old.book), sampler, new_reach(n), renewed_looks(old.looks, n, budget))
+
+
 class GuardedIndex(GuardedPolicy):
     """An index on a learned prior, inside twice the guarantee of elimination, with a certificate.
 
@@ -145,7 +164,7 @@ class GuardedIndex(GuardedPolicy):
     0
     """
 
-    kernels = Kernels(choose, learn, believe, settled=settled)
+    _over_slates = _Slates()
     learns_at_once = True
 
     def __init__(
@@ -180,37 +199,3 @@ class GuardedIndex(GuardedPolicy):
     def throws_coins(self) -> bool:
         """Whether a reward between 0 and 1 counts in indices as 1 with that probability, and else as 0."""
         return self.fractional == "coin"
-
-    def _book(self, own: Any = None) -> Book:
-        return (self._own if own is None else own).book  # type: ignore[no-any-return]
-
-    def _decision_book(self) -> DecisionBook:
-        raise NotImplementedError("there is no decision set")
-
-    def _check_own(self) -> None:
-        super()._check_own()
-        sampler = self._own.sampler
-        check_prior_of(self.prior, (float(sampler.prior_wins), float(sampler.prior_losses)))
-        check_sampler(sampler)
-        check_looks(self._own.looks, self._asked)
-
-    def _revealing_pulls(self) -> int:
-        return int(self._own.looks.shared) if "_own" in vars(self) else 0
-
-    def params(self) -> Params:
-        """Return the parameters of the kernels."""
-        return Params(self._guard_params(), self.prior == "learned")
-
-    def new_own(self, evidence: Evidence) -> Own:
-        """Return the account, beliefs and looks before the first round."""
-        n, budget = int(evidence.n_arms), self.budget
-        sampler = new_sampler(n, budget, starts_at(self.prior))
-        return Own(self._new_book(evidence), sampler, new_reach(n), new_looks(n, budget))
-
-    def renewed_own(self, old: Own) -> Own:
-        """Return them after arms were added, or have begun again."""
-        n = self.n_arms
-        looks = new_looks(n, self.budget)
-        looks.shared = old.looks.shared
-        sampler = renewed_sampler(old.sampler, n, self.budget)
-        return Own(self._renewed_book(old.book), sampler, new_reach(n), looks)

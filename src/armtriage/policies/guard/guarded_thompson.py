@@ -12,16 +12,12 @@ from armtriage._arguments import check_choice, check_flag
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.random import row_of
 from armtriage.kernels.record import Record
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
-from armtriage.policies.guard.coupled_draws import Draws, check_draws
-from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams
 from armtriage.policies.guard.free_look import (
     Sampler,
     believe_of,
-    check_sampler,
     new_sampler,
     propose,
     refit,
@@ -30,10 +26,11 @@ from armtriage.policies.guard.free_look import (
 from armtriage.policies.guard.free_look import learn as follow
 from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.open_looks import look_and_admit
-from armtriage.policies.guard.over_decisions import KERNELS, DecisionState, decide, new_state
-from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
+from armtriage.policies.guard.over_decisions import CoupledDecisions
+from armtriage.policies.guard.over_slates import ByBeliefs, first_book, guard_params, renewed_book
+from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.options import Options
-from armtriage.policies.prior import Prior, check_prior, check_prior_of, drawn_share, starts_at
+from armtriage.policies.prior import Prior, check_prior, drawn_share, starts_at
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import FRACTIONAL
 from armtriage.policies.slate import Kernels
@@ -107,7 +104,24 @@ def believe(params: Params, evidence: Evidence, own: Own, request: Request) -> N
     believe_of(evidence, own.sampler, request)
 
 
-_KERNELS = Kernels(choose, learn, believe, settled=settled)
+class _Slates(ByBeliefs["GuardedThompson"]):
+    """Draws that propose slates."""
+
+    kernels = Kernels(choose, learn, believe, settled=settled)
+
+    def params(self, policy: GuardedThompson) -> Params:
+        reveal, learned = policy.reveal and not policy._plain, policy.prior == "learned"
+        return Params(guard_params(policy), policy.free_look, reveal, learned)
+
+    def new_own(self, policy: GuardedThompson, evidence: Evidence) -> Own:
+        n, budget = int(evidence.n_arms), policy.budget
+        sampler = new_sampler(n, budget, starts_at(policy.prior))
+        return Own(first_book(policy, evidence), sampler, new_looks(n, budget))
+
+    def renewed_own(self, policy: GuardedThompson, old: Own) -> Own:
+        n, budget = policy.n_arms, policy.budget
+        sampler = renewed_sampler(old.sampler, n, budget)
+        return Own(renewed_book(policy, old.book), sampler, renewed_looks(old.looks, n, budget))
 
 
 class GuardedThompson(GuardedPolicy):
@@ -182,11 +196,8 @@ class GuardedThompson(GuardedPolicy):
     0
     """
 
-    @property
-    def kernels(self) -> Kernels:  # type: ignore[override]
-        """The compiled functions, for slates or for a decision set."""
-        return _KERNELS if self._over is None else KERNELS
-
+    _over_slates = _Slates()
+    _over_set = CoupledDecisions["GuardedThompson"]()
     draws = True
 
     def __init__(
@@ -219,10 +230,10 @@ class GuardedThompson(GuardedPolicy):
         )
         self.free_look = check_flag("free_look", free_look)
         # Over a decision set, draws are coupled, and learn of a decision when it is closed.
-        self.learns_at_once = self._over is None
-        self.reveal = self._over is None if reveal is None else check_flag("reveal", reveal)
-        usual = "learned" if self._over is None else "uniform"
-        self.prior = check_prior("prior", usual if prior is None else prior, learned=self._over is None)
+        self.learns_at_once = self.in_loop
+        self.reveal = self.in_loop if reveal is None else check_flag("reveal", reveal)
+        usual = "learned" if self.in_loop else "uniform"
+        self.prior = check_prior("prior", usual if prior is None else prior, learned=self.in_loop)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
 
     @classmethod
@@ -239,72 +250,4 @@ class GuardedThompson(GuardedPolicy):
     @property
     def throws_coins(self) -> bool:
         """Whether a reward between 0 and 1 counts in draws as 1 with that probability, and else as 0."""
-        return self._over is None and self.fractional == "coin"
-
-    def decision_of_set(  # noqa: D102 - as in every policy
-        self, params: Any, evidence: Evidence, own: Any, request: Request, number: int
-    ) -> NDArray[np.int64]:
-        assert self._over is not None
-        return decide(params, own, self.graph.arrays, self._over, number, row_of(request.stream[0], number))
-
-    def _chosen(
-        self, number: int, among: NDArray[np.int64] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-        if self._over is None:
-            if self.decisions is not None and among is not None and among.size < self.budget:
-                raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
-            return self._by_kernel(number, among)
-        graph, over, luck = self.graph.arrays, self._over, row_of(self._stream, number)
-
-        def choose(params: DecisionParams, exclude: NDArray[np.int64]) -> NDArray[np.int64]:
-            return decide(params, self._own, graph, over, number, luck, exclude)
-
-        return self._choose_among(among, choose), None
-
-    def _decision_book(self) -> DecisionBook:
-        return self._own.book  # type: ignore[no-any-return]
-
-    def _decision_draws(self) -> Draws:
-        return self._own.draws  # type: ignore[no-any-return]
-
-    def _proposer_calls(self) -> int:
-        return int(self._own.draws.questions)
-
-    def _book(self, own: Any = None) -> Book:
-        return (self._own if own is None else own).book  # type: ignore[no-any-return]
-
-    def _check_own(self) -> None:
-        super()._check_own()
-        if self._over is not None:
-            check_draws(self._own.draws, self.tally.counts, self._over, self.graph, self._asked)
-            return
-        sampler = self._own.sampler
-        check_prior_of(self.prior, (float(sampler.prior_wins), float(sampler.prior_losses)))
-        check_sampler(sampler)
-        check_looks(self._own.looks, self._asked)
-
-    def _revealing_pulls(self) -> int:
-        if "_own" not in vars(self):
-            return 0
-        return int(self._own.looks.shared if self._over is None else self._own.draws.shared)
-
-    def params(self) -> Params | DecisionParams:
-        """Return the parameters of the kernels."""
-        if self._over is not None:
-            return self._decision_params
-        reveal, learned = self.reveal and not self._plain, self.prior == "learned"
-        return Params(self._guard_params(), self.free_look, reveal, learned)
-
-    def new_own(self, evidence: Evidence) -> Own | DecisionState:
-        """Return the account, beliefs and looks before the first round."""
-        if self._over is not None:
-            return new_state(self._decision_params)
-        n, budget = int(evidence.n_arms), self.budget
-        return Own(self._new_book(evidence), new_sampler(n, budget, starts_at(self.prior)), new_looks(n, budget))
-
-    def renewed_own(self, old: Own) -> Own:
-        """Return them after arms were added, or have begun again."""
-        n = self.n_arms
-        looks = new_looks(n, self.budget)
-        looks.shared = old.looks.shared
-        return Own(self._renewed_book(old.book), renewed_sampler(old.sampler, n, self.budget), looks)
+        return self.in_loop and self.fractional == "coin"

@@ -71,6 +71,13 @@ def new_looks(n_arms: int, budget: int) -> Looks:
     )
 
 
+def renewed_looks(old: Looks, n_arms: int, budget: int) -> Looks:
+    """Return no looks for other arms, with those that were made before counted."""
+    looks = new_looks(n_arms, budget)
+    looks.shared = old.shared
+    return looks
+
+
 def check_looks(looks: Looks, asked: int) -> None:
     """Check looks that were loaded."""
     within("guide", looks.guide, _NOBODY, looks.guide.size - 1)
