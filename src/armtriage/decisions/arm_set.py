@@ -9,6 +9,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+_RECENT = 64  # sets that are kept though no decision has them
+_SHORT = 2**14  # bytes, so that they are a megabyte at most
+
 
 class ArmSet:
     """Some of the arms: a bit for each, or their numbers where that is shorter; sets that are alike are one object.
@@ -23,6 +26,7 @@ class ArmSet:
     __slots__ = ("__weakref__", "_bits", "_kept", "size")
 
     _known: ClassVar[WeakValueDictionary[tuple[bool, bytes], ArmSet]] = WeakValueDictionary()
+    _recent: ClassVar[dict[bytes, ArmSet]] = {}  # sets of requests often come again, and a weak dictionary is slow
 
     def __init__(self, bits: bool, kept: bytes, size: int) -> None:
         self._bits, self._kept, self.size = bits, kept, size
@@ -43,7 +47,14 @@ class ArmSet:
     @classmethod
     def of_bits(cls, bits: bytes, size: int) -> ArmSet:
         """Return the set of as many arms as there are bits, at most 32 bits for each; the first bit is the highest."""
-        return cls._shared(True, bits.rstrip(b"\0"), size)
+        found = cls._recent.get(bits)
+        if found is None:
+            found = cls._shared(True, bits.rstrip(b"\0"), size)
+            if len(cls._recent) >= _RECENT:
+                cls._recent.clear()
+            if len(bits) <= _SHORT:
+                cls._recent[bits] = found
+        return found
 
     @classmethod
     def _shared(cls, bits: bool, kept: bytes, size: int) -> ArmSet:
