@@ -92,10 +92,11 @@ def test_a_kept_store_is_served_with_the_same_answers_and_goes_on(store, snapsho
         run(work)
 
 
-def test_a_guard_whose_book_had_no_name_of_its_own_loads_and_decides_the_same():
+@pytest.mark.parametrize("name", ["guard", "pairs", "proposed-pairs"])
+def test_guards_whose_books_had_other_forms_load_and_decide_the_same(name):
     folder = KEPT.parent / "894f75a"
-    facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
-    policy = Policy.load(folder / "guard.armtriage")
+    facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))[name]
+    policy = Policy.load(folder / f"{name}.armtriage")
     again = Policy.from_bytes(policy.to_bytes())
     assert list(policy.account) == facts["account"]
     assert go_on(policy) == facts["next"]

@@ -41,6 +41,9 @@ _ROWS = (
 )
 
 
+_FAILURES = 6  # where the book of a decision set counted contradictions
+
+
 def is_before(parts: Mapping[str, Arrays]) -> bool:
     """Whether what a file says of the arms is of format 2 or 3."""
     return not parts["evidence"] and bool(parts["tally"] or parts["rows"])
@@ -76,7 +79,8 @@ def evidence_before(parts: Mapping[str, Arrays], policy: SlatePolicy) -> dict[st
         lost = {"missed": missed, "credit": sets.get("credit", np.zeros(n, np.int64))}
         exposures, rounds = np.zeros(n, np.int64), policy._asked
         numbers = _numbers(sets, _SETS, ())
-        state = _state_of_sets(old, sets, numbers, own, policy) if sets else {name: old[name] for name in own}
+        own_names = [name for name in old if name in own or name.startswith("book.")]
+        state = _state_of_sets(old, sets, numbers, own, policy) if sets else {name: old[name] for name in own_names}
         state |= {name: old[name] for name in old if name.startswith(("pages.", "by_set.", "proposer."))}
         ends = {name: sets[name] for name in ("lower", "upper", "due") if name in sets}
     if policy.throws_coins:
@@ -93,6 +97,30 @@ def evidence_before(parts: Mapping[str, Arrays], policy: SlatePolicy) -> dict[st
         found |= {f"settled_{name}": getattr(closed, name) for name in names}
     ghosts = _ghosts(rows, n, policy) if rows else {}
     return {**parts, "evidence": found, "ghosts": ghosts, "rows": {}, "tally": {}, "state": state}
+
+
+def with_ends(parts: Mapping[str, Arrays], policy: SlatePolicy) -> Mapping[str, Arrays]:
+    """Return the parts of a file in which a guard over a decision set kept the evidence and its intervals itself."""
+    state, n = dict(parts["state"]), policy.n_arms
+    if "book.due" not in state:
+        return parts
+    kept = {name: state.pop(f"book.{name}") for name in ("lower", "upper", "due", "counts", "sums", "whole")}
+    require(
+        all(kept[name].shape == (n,) for name in ("lower", "upper", "due", "counts", "sums")),
+        "the book must have a number for each arm",
+    )
+    require(kept["whole"].shape == (_FAILURES + 2,), "the book must have its numbers")
+    require(np.array_equal(kept["counts"], parts["evidence"]["counts"]), "counts must be those of the tally")
+    for name in ("between", "missed"):
+        state.pop(f"book.{name}", None)
+    state["book.whole"] = np.delete(kept["whole"], _FAILURES)
+    ends = {name: np.clip(kept[name] - policy._offset, 0.0, 1.0) for name in ("lower", "upper")}
+    failures = kept["whole"][_FAILURES : _FAILURES + 1]
+    return {
+        **parts,
+        "state": state,
+        "evidence": {**parts["evidence"], **ends, "due": kept["due"], "failures": failures},
+    }
 
 
 def _numbers(arrays: Arrays, whole: tuple[str, ...], real: tuple[str, ...]) -> dict[str, Any]:

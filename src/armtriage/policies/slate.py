@@ -24,7 +24,7 @@ from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import stream
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.changing import is_mask
-from armtriage.policies.earlier import evidence_before, is_before
+from armtriage.policies.earlier import evidence_before, is_before, with_ends
 from armtriage.policies.evidence import (
     LOST,
     TOLD,
@@ -726,6 +726,7 @@ class SlatePolicy(WatchedPolicy):
         self._restore_alarm(dict(parts.get("alarm", {})))
         if is_before(parts):
             parts = evidence_before(parts, self)
+        parts = with_ends(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
         n, awaited, coin = self.n_arms, self._awaited(), self.throws_coins
         for name in ("_params", "_own", "_request", "_candidates", "_post", "_ghosts"):

@@ -22,6 +22,7 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveals
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
+from armtriage.policies.evidence import Evidence, Intervals, new_intervals, refresh
 from armtriage.policies.facts import require, within
 from armtriage.policies.lost import PATIENCE, as_least
 
@@ -80,15 +81,22 @@ class Query(Record):
 
 
 class DecisionBook(Record):
-    """What is known of the arms, and the account; all in units of the reward range, counted from a reward of 0."""
+    """The account, in units of the reward range, counted from a reward of 0, with views of the evidence.
 
-    counts: Ints  # (K,) rewards
-    sums: Floats  # (K,) on the unit scale
-    between: Floats  # (K,) sums of r (1 - r)
-    lower: Floats  # (K,)
-    upper: Floats  # (K,)
-    due: Ints  # (K,) rewards at which the interval is computed anew
-    missed: Ints  # (K,) rewards in a row that did not come
+    Only closed decisions are learned from over a set, so that what was told is what is settled.
+    """
+
+    facts = (
+        *("admitted", "reference", "committed", "n_reference", "n_committed", "n_admitted", "seen_at", "refunded"),
+        *("forced", "questions", "spent", "allowed", "price", "gap", "paid", "cost", "elsewhere"),
+    )
+    counts: Ints  # (K,) of the evidence
+    sums: Floats
+    between: Floats
+    missed: Ints
+    lower: Floats  # (K,) the ends of its intervals, counted from a reward of 0
+    upper: Floats
+    intervals: Intervals
     admitted: Ints  # (K,) pulls in admitted proposals
     reference: Ints  # (S,) a decision with a certificate
     committed: Ints  # (S,) a best decision for certain
@@ -98,7 +106,6 @@ class DecisionBook(Record):
     seen_at: int  # the round of the reference's certificate, from 1
     refunded: int  # the round of the last refund
     forced: int
-    failures: int  # new intervals that contradicted old ones
     questions: int
     spent: float
     allowed: float
@@ -199,20 +206,19 @@ def new_query(n_arms: int, size: int) -> Query:
     return Query(weights, values, answer, chosen, other, marks, n_answer=0, n_chosen=0, n_other=0, stage=0, include=-1)
 
 
-def new_decision_book(params: DecisionParams) -> DecisionBook:
+def new_decision_book(params: DecisionParams, evidence: Evidence) -> DecisionBook:
     """Return the book before the first round."""
     n, size = params.n_arms, params.size
-    counts, missed, admitted = np.zeros((3, n), np.int64)
     reference, committed = np.zeros((2, size), np.int64)
     return DecisionBook(
-        counts,
-        np.zeros(n),
-        np.zeros(n),
-        np.full(n, params.offset),
-        np.full(n, params.offset + 1.0),
-        np.ones(n, np.int64),
-        missed,
-        admitted,
+        evidence.counts[:n],
+        evidence.sums[:n],
+        evidence.between[:n],
+        evidence.missed[:n],
+        evidence.lower[:n] + params.offset,
+        evidence.upper[:n] + params.offset,
+        new_intervals(MIXTURE, 0.0, params.delta, n),
+        np.zeros(n, np.int64),
         reference,
         committed,
         n_reference=-1,
@@ -221,7 +227,6 @@ def new_decision_book(params: DecisionParams) -> DecisionBook:
         seen_at=0,
         refunded=-_REFUND,
         forced=0,
-        failures=0,
         questions=0,
         spent=0.0,
         allowed=0.0,
@@ -236,11 +241,6 @@ def new_decision_book(params: DecisionParams) -> DecisionBook:
 def check_book(params: DecisionParams, book: DecisionBook, decisions: DecisionSet, asked: int) -> None:
     """Check the facts of a book that was loaded."""
     most = float(np.finfo(np.float64).max)
-    within("between", book.between, 0.0, book.counts / 4.0)
-    within("lower ends", book.lower, params.offset, params.offset + 1.0)
-    within("upper ends", book.upper, book.lower, params.offset + 1.0)
-    within("due", book.due, 1, 2 * (book.counts + 1))
-    within("missed", book.missed, 0, asked)
     # Not at most the pulls: where decisions are recorded, what was admitted is not what was played.
     within("admitted pulls", book.admitted, 0, asked)
     check_decision("reference", book.reference, int(book.n_reference), decisions)
@@ -250,7 +250,6 @@ def check_book(params: DecisionParams, book: DecisionBook, decisions: DecisionSe
         ("seen_at", 0, asked),
         ("refunded", -_REFUND, asked),
         ("forced", 0, asked),
-        ("failures", 0, LONGEST),
         ("questions", 0, LONGEST),
         ("spent", 0.0, most),
         ("allowed", 0.0, most),
@@ -322,33 +321,12 @@ def _width(book: DecisionBook, marks: NDArray[np.uint8], arms: Ints, n: int, oth
 
 
 @kernel
-def note_rewards(params: DecisionParams, book: DecisionBook, seen: Ints, rewards: Floats, n: int) -> None:
-    """Record rewards; an interval is computed anew when its arm has a 32nd more of them."""
-    for i in range(n):
+def renew_intervals(params: DecisionParams, evidence: Evidence, book: DecisionBook, seen: Ints) -> None:
+    """Let intervals follow what was settled."""
+    for i in range(seen.size):
         arm = seen[i]
-        book.counts[arm] += 1
-        book.sums[arm] += rewards[i]
-        book.between[arm] += rewards[i] * (1.0 - rewards[i])
-        book.missed[arm] = 0
-        count = book.counts[arm]
-        if count < book.due[arm]:
-            continue
-        book.due[arm] = count + 1 + count // 32
-        low, high = interval(MIXTURE, count, book.sums[arm], book.between[arm], params.n_arms, 0.0, params.delta)
-        low, high = low + params.offset, high + params.offset
-        if max(low, book.lower[arm]) <= min(high, book.upper[arm]):
-            low, high = max(low, book.lower[arm]), min(high, book.upper[arm])
-        else:
-            # The good event has failed, or means have moved: the newest interval stands.
-            book.failures += 1
-        book.lower[arm], book.upper[arm] = low, high
-
-
-@kernel
-def lose(book: DecisionBook, arms: Ints) -> None:
-    """Note that rewards of these arms will not come."""
-    for i in range(arms.size):
-        book.missed[arms[i]] += 1
+        refresh(book.intervals, evidence, arm)
+        book.lower[arm], book.upper[arm] = evidence.lower[arm] + params.offset, evidence.upper[arm] + params.offset
 
 
 @kernel

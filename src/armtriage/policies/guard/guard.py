@@ -105,7 +105,7 @@ class _Decisions(OverDecisions["Guard"]):
     kernels = KERNELS_OF_GUARD
 
     def new_own(self, policy: Guard, evidence: Evidence) -> DecisionGuard:
-        return new_guard(policy._decision_params)
+        return new_guard(policy._decision_params, evidence)
 
     def chosen(self, policy: Guard, number: int, among: NDArray[np.int64] | None) -> Chosen:
         guard = policy._own

@@ -33,6 +33,7 @@ _NONE = np.empty(0, np.int64)
 class GuardedPolicy(SlatePolicy):
     """A policy whose decisions a guard admits: parameters, and a `Problem` that says how."""
 
+    keeps_intervals = True
     _over_slates: ClassVar[Problem[Any]]
     _over_set: ClassVar[Problem[Any]]
     _of_this_process = SlatePolicy._of_this_process | {"_problem", "_decision_params", "_decision_params_among"}
@@ -56,7 +57,6 @@ class GuardedPolicy(SlatePolicy):
         self.price = self._check_price(price)
         self.factor = check_number("factor", factor)
         self.patterns = check_count("patterns", patterns)
-        self.keeps_intervals = self.in_loop
         self._patterns = PatternBook(self.patterns) if self.patterns and self.in_loop else None
         self._books_sets = not self.in_loop or self._patterns is not None
         self._covered = _NONE
@@ -141,7 +141,7 @@ class GuardedPolicy(SlatePolicy):
 
     def _ghost_facts(self) -> dict[str, NDArray[Any]]:
         known = super()._ghost_facts()
-        if not self.keeps_intervals:
+        if not self.in_loop:
             return known
         n = self.n_arms
         book = self._book if "_own" in vars(self) else None
@@ -152,7 +152,7 @@ class GuardedPolicy(SlatePolicy):
 
     def _restore_ghosts(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._restore_ghosts(arrays)
-        if self.keeps_intervals:
+        if self.in_loop:
             ghosts = self._ghosts
             within("lower ends of ghosts", ghosts["lower"], 0.0, 1.0)
             within("upper ends of ghosts", ghosts["upper"], ghosts["lower"], 1.0)
@@ -173,7 +173,7 @@ class GuardedPolicy(SlatePolicy):
 
     def _measure(self) -> None:
         """Count the cover again if arms have come or gone."""
-        if self.keeps_intervals and self._covered is not self._roster.live:
+        if self.in_loop and self._covered is not self._roster.live:
             count_cover(self, self._book)
 
     def _chosen(self, number: int, among: NDArray[np.int64] | None) -> Chosen:
@@ -191,7 +191,7 @@ class GuardedPolicy(SlatePolicy):
         self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: NDArray[np.int64] | None
     ) -> None:
         # The budget stays as it is for what the guard would have played; what was played is what is certified.
-        if self.keeps_intervals:
+        if self.in_loop:
             book, bounds = self._book, self._bounds()
             eligible = np.arange(self.n_arms) if among is None else among
             book.total += cert_among(*bounds, arms, eligible) - cert_among(*bounds, own, eligible)
@@ -218,11 +218,6 @@ class GuardedPolicy(SlatePolicy):
         if self.in_loop and not self._always_all:
             return self.triage_of()
         return Triage(*(self._roster.named(arms) for arms in self._problem.triage(self)))
-
-    @property
-    def interval_failures(self) -> int:
-        """How often an arm's new interval contradicted its old ones: a sign of drift, or of bad luck."""
-        return int(self._problem.intervals(self).failures)
 
     @property
     def oracle_calls(self) -> int:
@@ -282,9 +277,10 @@ class GuardedPolicy(SlatePolicy):
 
     @locked
     def glance(self) -> Certificate:  # noqa: D102 - as in every policy
-        kept = self._problem.intervals(self)
+        kept = self._evidence
         lower, upper, failures = kept.lower.copy(), kept.upper.copy(), int(kept.failures)
         try:
             return self.certificate()
         finally:
             kept.lower[:], kept.upper[:], kept.failures = lower, upper, failures
+            self._problem.follow_ends(self)

@@ -12,18 +12,16 @@ from armtriage.certificate import (
     Bounds,
     Certificate,
     PatternBook,
-    Tally,
     challenge,
     decided_by,
     log_bound_over,
-    narrowed,
 )
 from armtriage.decisions import ArmSet, Decision, DecisionSet
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel, unbound
 from armtriage.kernels.random import row_of
 from armtriage.kernels.record import Record
-from armtriage.policies.evidence import LOST, Evidence
+from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require, within
 from armtriage.policies.guard.coupled_draws import PROPOSE, Draws, check_draws, keep_better, learn, new_draws, propose
 from armtriage.policies.guard.decision_account import (
@@ -36,16 +34,15 @@ from armtriage.policies.guard.decision_account import (
     admit,
     check_book,
     copy_arms,
-    lose,
     new_decision_book,
     new_query,
-    note_rewards,
+    renew_intervals,
 )
 from armtriage.policies.guard.pages import Pages
 from armtriage.policies.guard.problem import Arrays, Chosen, P, Problem
 from armtriage.policies.request import Request, luck_of
 from armtriage.policies.saved import part_of
-from armtriage.policies.slate import Kernels
+from armtriage.policies.slate import Kernels, learn_nothing
 from armtriage.triage import Triage
 
 _NONE = np.empty(0, np.int64)
@@ -73,15 +70,15 @@ class DecisionState(Record):
     query: Query
 
 
-def new_guard(params: DecisionParams) -> DecisionGuard:
+def new_guard(params: DecisionParams, evidence: Evidence) -> DecisionGuard:
     """Return a guard that has admitted nothing."""
-    return DecisionGuard(new_decision_book(params), new_query(params.n_arms, params.size))
+    return DecisionGuard(new_decision_book(params, evidence), new_query(params.n_arms, params.size))
 
 
-def new_state(params: DecisionParams) -> DecisionState:
+def new_state(params: DecisionParams, evidence: Evidence) -> DecisionState:
     """Return the state before the first round."""
     n, size = params.n_arms, params.size
-    return DecisionState(new_decision_book(params), new_draws(n, size), new_query(n, size))
+    return DecisionState(new_decision_book(params, evidence), new_draws(n, size), new_query(n, size))
 
 
 @kernel
@@ -110,26 +107,11 @@ def believe_nothing(params: Any, evidence: Evidence, own: Any, request: Request)
 
 
 @kernel
-def _learn(
-    params: DecisionParams,
-    evidence: Evidence,
-    own: Any,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
-) -> None:
-    """Note that rewards will not come; those that have come count when they are settled."""
-    if event == LOST:
-        lose(own.book, seen)
-
-
-@kernel
 def _settled_in_guard(
     params: DecisionParams, evidence: Evidence, own: DecisionGuard, request: Request, seen: NDArray[np.int64]
 ) -> None:
     """Let intervals follow what was settled."""
-    note_rewards(params, own.book, seen, request.rewards, seen.size)
+    renew_intervals(params, evidence, own.book, seen)
 
 
 @kernel
@@ -137,7 +119,7 @@ def _settled(
     params: DecisionParams, evidence: Evidence, own: DecisionState, request: Request, seen: NDArray[np.int64]
 ) -> None:
     """Let intervals and draws follow what was settled."""
-    note_rewards(params, own.book, seen, request.rewards, seen.size)
+    renew_intervals(params, evidence, own.book, seen)
     learn(params, own.book, own.draws, luck_of(request), seen, request.rewards, seen.size)
 
 
@@ -160,8 +142,8 @@ def guarded_choice(
     return -1 - query.n_chosen if state.book.n_committed >= 0 else query.n_chosen
 
 
-KERNELS = Kernels(choose_nothing, _learn, believe_nothing, settled=_settled)
-KERNELS_OF_GUARD = Kernels(choose_nothing, _learn, believe_nothing, settled=_settled_in_guard)
+KERNELS = Kernels(choose_nothing, learn_nothing, believe_nothing, settled=_settled)
+KERNELS_OF_GUARD = Kernels(choose_nothing, learn_nothing, believe_nothing, settled=_settled_in_guard)
 
 
 def _until_done(
@@ -253,9 +235,7 @@ class OverDecisions(Problem[P]):
 
     def check_own(self, policy: P) -> None:
         """Refuse a book that cannot be."""
-        book = policy._book
-        policy._check_tallied(book.counts, book.sums)
-        check_book(policy._decision_params, book, policy._set, policy._asked)
+        check_book(policy._decision_params, policy._book, policy._set, policy._asked)
 
     def to_arrays(self, policy: P) -> dict[str, NDArray[Any]]:
         """Return the pages of eligible sets, and the certificate's book of them, if there are any."""
@@ -292,9 +272,10 @@ class OverDecisions(Problem[P]):
             cost = challenge(policy._set, arms, bounds, exclude).amount
         policy._patterns.add(among.arms, arms, cost, bounds)
 
-    def intervals(self, policy: P) -> DecisionBook:
-        """Return the book, which has them."""
-        return policy._book  # type: ignore[no-any-return]
+    def follow_ends(self, policy: P) -> None:
+        """Count the ends of intervals from a reward of 0."""
+        book, ends, offset = policy._book, policy._bounds(), policy._offset
+        book.lower[:], book.upper[:] = ends.lower + offset, ends.upper + offset
 
     def triage(self, policy: P) -> Triage:
         """Return the arms that all, some or no decisions have that may be the best."""
@@ -307,12 +288,8 @@ class OverDecisions(Problem[P]):
 
     def certificate(self, policy: P, eligible: Any, next_decision: Any, independent: bool) -> Certificate:
         """Return the certificate, by the intervals of the book."""
-        book, offset, decisions = policy._book, policy._offset, policy._set
-        tally = Tally(policy.tally.pulls, book.counts, book.sums, book.between)
-        bounds, empty = narrowed(Bounds(book.lower - offset, book.upper - offset), tally, policy.delta)
-        if empty.any():
-            book.lower[empty], book.upper[empty] = bounds.lower[empty] + offset, bounds.upper[empty] + offset
-            book.failures += int(empty.sum())
+        book, offset, decisions, pulls = policy._book, policy._offset, policy._set, policy.tally.pulls
+        bounds = self.narrowed_ends(policy)
         if next_decision is None and eligible is None and book.n_committed >= 0:
             committed = book.committed[: book.n_committed]
             if policy._roster.retired.isdisjoint(committed.tolist()):
@@ -320,7 +297,7 @@ class OverDecisions(Problem[P]):
         by_set, sets = None, policy._patterns
         if sets is not None and sets.rounds:
             ends = Bounds(bounds.lower + offset, bounds.upper + offset)
-            whole = log_bound_over(decisions, tally.pulls - sets.pulls, policy._asked - sets.rounds, ends)
+            whole = log_bound_over(decisions, pulls - sets.pulls, policy._asked - sets.rounds, ends)
             by_set = (policy.reward_range[1] - policy.reward_range[0]) * (whole + sets.bound(ends))
         kept: dict[str, Any] = {}
         if eligible is not None or by_set is not None or policy._roster.retired:
@@ -343,7 +320,7 @@ class CoupledDecisions(OverDecisions[P]):
 
     def new_own(self, policy: P, evidence: Evidence) -> DecisionState:
         """Return the account and draws before the first round."""
-        return new_state(policy._decision_params)
+        return new_state(policy._decision_params, evidence)
 
     def chosen(self, policy: P, number: int, among: NDArray[np.int64] | None) -> Chosen:
         """Return what the draws propose and the guard admits."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate import Bounds, Certificate, PatternBook, cert_among, narrowed
+from armtriage.certificate import Certificate, PatternBook, cert_among
 from armtriage.decisions import ArmSet, Decision
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence
@@ -110,10 +110,6 @@ class OverSlates(Problem[P]):
         eligible, bounds = np.arange(policy.n_arms) if among is None else among.arms, policy._bounds()
         policy._patterns.add(eligible, decision.arms, cert_among(*bounds, decision.arms, eligible), bounds)
 
-    def intervals(self, policy: P) -> Evidence:
-        """Return the evidence, which has them."""
-        return policy._evidence
-
     def triage(self, policy: P) -> Triage:
         """Return the arms as they were when all were last sorted."""
         status = policy._book.status
@@ -128,13 +124,7 @@ class OverSlates(Problem[P]):
 
     def certificate(self, policy: P, eligible: Any, next_decision: Any, independent: bool) -> Certificate:
         """Return the certificate, by the intervals that are kept."""
-        # Looking may be the first to find a contradiction. It is kept, so that it does not vanish again.
-        evidence, n = policy._evidence, policy.n_arms
-        lower, upper = evidence.lower[:n], evidence.upper[:n]
-        bounds, empty = narrowed(Bounds(lower, upper), policy.tally, policy.delta, evidence.divisors[:n])
-        if empty.any():
-            lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
-            evidence.failures += int(empty.sum())
+        bounds = self.narrowed_ends(policy)
         kept: dict[str, Any] = {}
         if eligible is not None or not policy._always_all:
             # The account has its own event, that the intervals of all arms hold, as eligible sets need it.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
+from armtriage.policies.evidence import new_evidence
 from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.guard.coupled_draws import Draws, settle_in
 from armtriage.policies.guard.decision_account import (
@@ -36,7 +37,8 @@ class Pages:
 
     def __init__(self, params: DecisionParams, most: int, *, with_draws: bool) -> None:
         self.most, self.frozen = most, 0.0
-        blank: Page = _take(new_decision_book(params), _OF_BOOK, "book.")
+        unseen = new_evidence(params.n_arms, ends=True)
+        blank: Page = _take(new_decision_book(params, unseen), _OF_BOOK, "book.")
         if with_draws:
             n, size = params.n_arms, params.size
             ints, floats = np.zeros(size, np.int64), np.zeros(n if params.reveal else 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate import Certificate
+from armtriage.certificate import Bounds, Certificate, narrowed
 from armtriage.decisions import ArmSet, Decision
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.request import Request
@@ -74,9 +74,20 @@ class Problem(ABC, Generic[P]):
     def book_set(self, policy: P, decision: Decision, among: ArmSet | None) -> None:
         """Book a decision by the set of arms that were eligible."""
 
-    @abstractmethod
-    def intervals(self, policy: P) -> Any:
-        """Return the record that has `lower`, `upper` and `failures` of the intervals."""
+    def follow_ends(self, policy: P) -> None:
+        """Bring what is kept of the evidence's intervals in line with them."""
+
+    def narrowed_ends(self, policy: P) -> Bounds:
+        """Return the intervals, with all that is known by now."""
+        evidence, n = policy._evidence, policy.n_arms
+        lower, upper = evidence.lower[:n], evidence.upper[:n]
+        bounds, empty = narrowed(Bounds(lower, upper), policy.tally, policy.delta, evidence.divisors[:n])
+        if empty.any():
+            # Looking may be the first to find a contradiction. It is kept, so that it does not vanish again.
+            lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
+            evidence.failures += int(empty.sum())
+            self.follow_ends(policy)
+        return bounds
 
     @abstractmethod
     def triage(self, policy: P) -> Triage:
