@@ -42,6 +42,7 @@ class CertifiedPolicy(ABC):
     reward_range: tuple[float, float]
     direction: str
     cap: float | None
+    _above: AboveCap
     _asked: int
     _before: Tally | None
     _exposed_before: NDArray[np.int64]
@@ -52,12 +53,10 @@ class CertifiedPolicy(ABC):
     _since: int
     _alarm: DriftAlarm | None = None
     _began: int = 0  # the decision from which on anything is known
+    _must_forget = False  # whether there has been an alarm after which nothing is known
     _watchable: ClassVar[bool] = False
 
     if TYPE_CHECKING:
-
-        @property
-        def above_cap(self) -> AboveCap: ...  # noqa: D102
 
         def _eligible(self, eligible: Any) -> NDArray[np.int64] | None: ...
 
@@ -133,6 +132,10 @@ class CertifiedPolicy(ABC):
         found = tuple(one._replace(arm=name(one.arm)) for one in alarm.alarms)
         return Health(found, alarm.evidence, alarm.prices, self.interval_failures, alarm.delta, self._began)
 
+    def _begin_again(self) -> None:
+        """Let nothing be known of any arm, where policies forget."""
+        raise NotImplementedError
+
     def _unheeded(self, since: int) -> int:
         """Return how many alarms there were since a decision after which nothing was forgotten."""
         return 0 if self._alarm is None else sum(one.decision > max(since, self._began) for one in self._alarm.alarms)
@@ -186,6 +189,26 @@ class CertifiedPolicy(ABC):
     def _forgotten(self) -> dict[str, NDArray[Any]]:
         """Return what was known of arms that have begun again, column by column."""
         return {}
+
+    @property
+    @locked
+    def above_cap(self) -> AboveCap:
+        """How many rewards were above the `cap`, by how much in all, and which share of all that was told that is.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> shop = ThompsonSampling(2, budget=1, names=["tea", "wine"], cap=100.0, seed=7)
+        >>> for euros in (20.0, 0.0, 480.0):
+        ...     shop.tell(basket := shop.ask(), {basket.names[0]: euros})
+        >>> shop.above_cap
+        AboveCap(rewards=1, excess=380.0, share=0.76)
+        """
+        rewards, excess, _ = self._above
+        (low, high), counts, sums = self.reward_range, float(self.tally.counts.sum()), float(self.tally.sums.sum())
+        told = sums if self.direction == "maximize" else counts - sums
+        total = low * counts + (high - low) * told + excess
+        return AboveCap(rewards, excess, excess / total if total > 0.0 else 0.0)
 
     @locked
     def start_window(self) -> int:

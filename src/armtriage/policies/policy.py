@@ -488,26 +488,8 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
             self._tell_part(number, seen, values, last)
         if above is not None:
             self._above = AboveCap(self._above.rewards + above.rewards, self._above.excess + above.excess)
-
-    @property
-    @locked
-    def above_cap(self) -> AboveCap:
-        """How many rewards were above the `cap`, by how much in all, and which share of all that was told that is.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> shop = ThompsonSampling(2, budget=1, names=["tea", "wine"], cap=100.0, seed=7)
-        >>> for euros in (20.0, 0.0, 480.0):
-        ...     shop.tell(basket := shop.ask(), {basket.names[0]: euros})
-        >>> shop.above_cap
-        AboveCap(rewards=1, excess=380.0, share=0.76)
-        """
-        rewards, excess, _ = self._above
-        (low, high), counts, sums = self.reward_range, float(self.tally.counts.sum()), float(self.tally.sums.sum())
-        told = sums if self.direction == "maximize" else counts - sums
-        total = low * counts + (high - low) * told + excess
-        return AboveCap(rewards, excess, excess / total if total > 0.0 else 0.0)
+        if self._must_forget:
+            self._begin_again()
 
     def _count_missed(self, seen: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
         """Count rewards in a row that did not come."""

@@ -49,6 +49,9 @@ class Told(NamedTuple):
 def from_array(rewards: ArrayLike, decision: Decision) -> NDArray[np.float64]:
     """Return the rewards of all arms that a decision reveals, ascending by arm."""
     revealed = decision.revealed
+    if type(rewards) is np.ndarray and rewards.dtype == np.float64 and rewards.shape == revealed.shape:
+        found = rewards.copy()  # what most callers give needs no look at what else it might be
+        return found if decision.order is None else found[np.argsort(revealed)]
     if is_masked(rewards):
         raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
     array = as_numbers("rewards", rewards)

@@ -62,6 +62,7 @@ from armtriage.policies.watched import WatchedPolicy
 from armtriage.triage import TriageLog
 
 _NONE = np.empty(0, np.int64)
+_NO_REWARDS = np.empty(0)
 _RAW, _CLOSE, _TEACH, _WEIGH = range(4)
 
 open_post = choose = learn = believe = expect = settled = weigh = unbound
@@ -460,7 +461,13 @@ class SlatePolicy(WatchedPolicy):
             raise ValueError("eligible must name an arm or more, got none")
 
     def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
-        if given is not None or not self._plain or not self.in_loop or self.logging_floor or self._next_look >= 0:
+        if (
+            given is not None
+            or not self._plain
+            or not self.in_loop
+            or self.logging_floor
+            or (self.forget and self._next_look >= 0)
+        ):
             return self._ask_slowly(None, given)
         request = self._request
         self._entries.ask(self._post.handle, self._asked, ALL, True)
@@ -474,7 +481,12 @@ class SlatePolicy(WatchedPolicy):
 
     def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
         """Return the next decision among the arms that a mask has."""
-        if not self._plain or self.decisions is not None or self.logging_floor or self._next_look >= 0:
+        if (
+            not self._plain
+            or self.decisions is not None
+            or self.logging_floor
+            or (self.forget and self._next_look >= 0)
+        ):
             among = np.flatnonzero(mask)
             self._check_any(among.size, live)
             return self._ask_among(among)
@@ -599,37 +611,47 @@ class SlatePolicy(WatchedPolicy):
     def _learn(
         self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
     ) -> None:
-        bad = self._send(Told(number, arms, rewards, 0, missing), _RAW)
+        bad = self._send(number, arms, rewards, 0, missing, _RAW)
         if bad >= 0:
             raise self._out_of_range(rewards[bad], arms[bad])
         if number < self._since:
             self._count_before(number, arms, self._to_unit(rewards))
         del self._open[number]
 
-    def _send(self, told: Told, mode: int) -> int:
-        request, m, n = self._request, told.arms.size, told.arms.size + told.missing.size
-        request.seen[:m], request.rewards[:m] = told.arms, told.rewards
+    def _send(
+        self,
+        number: int,
+        arms: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        known: int,
+        missing: NDArray[np.int64],
+        mode: int,
+    ) -> int:
+        """Hand over what was told, as `Told` has it."""
+        request, m = self._request, arms.size
+        n = m + missing.size
+        request.seen[:m], request.rewards[:m] = arms, rewards
         if n > m:
-            request.seen[m:n] = told.missing
-        bad = self._entries.tell(self._post.handle, told.number, told.known, m, n, mode)
+            request.seen[m:n] = missing
+        bad = self._entries.tell(self._post.handle, number, known, m, n, mode)
         if self._alarm is not None and bad < 0 and mode <= _CLOSE:
-            self._see(told.arms, request.rewards[:m])
+            self._see(arms, request.rewards[:m])
         return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        self._send(Told(number, arms, rewards), _TEACH)
+        self._send(number, arms, rewards, 0, _NONE, _TEACH)
 
     def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        self._send(Told(number, arms, rewards), _CLOSE)
+        self._send(number, arms, rewards, 0, _NONE, _CLOSE)
 
     def _release(self, arms: NDArray[np.int64]) -> None:
-        self._send(Told(0, _NONE, np.empty(0), 0, arms), _CLOSE)
+        self._send(0, _NONE, _NO_REWARDS, 0, arms, _CLOSE)
 
     def _catch_up(self, told: Told) -> None:
         self._close_among(told._replace(missing=_NONE))
 
     def _close_among(self, told: Told) -> None:
-        self._send(told if self.learns_at_once else told._replace(known=0), _CLOSE)
+        self._send(*(told if self.learns_at_once else told._replace(known=0)), _CLOSE)
 
     def _settle(self, told: Told) -> None:
         self._count_before(told.number, told.arms, told.rewards)
@@ -646,7 +668,7 @@ class SlatePolicy(WatchedPolicy):
     def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         changed = weights != self._evidence.unheard[arms]
         if changed.any():
-            self._send(Told(0, arms[changed], weights[changed]), _WEIGH)
+            self._send(0, arms[changed], weights[changed], 0, _NONE, _WEIGH)
 
     def _take_in_arms(self) -> None:
         if "_evidence" in vars(self) and int(self._evidence.n_arms) < self.n_arms:

@@ -34,7 +34,6 @@ class WatchedPolicy(Policy):
 
     forget: str | None = None
     _evidence: Any
-    _must_forget = False
     _watchable = True
 
     def _check_forget(self, forget: str | None) -> str | None:
@@ -53,21 +52,9 @@ class WatchedPolicy(Policy):
         every = self.forget == "alarm"
         self._must_forget |= self._alarm.take(self._asked, arms, rewards, every) and every
 
-    def _tell(
-        self,
-        number: int,
-        seen: NDArray[np.int64],
-        values: NDArray[np.float64],
-        missing: NDArray[np.int64],
-        last: bool,
-    ) -> None:
-        super()._tell(number, seen, values, missing, last)
-        if self._must_forget:
-            self._must_forget = False
-            self._begin_again()
-
     def _begin_again(self) -> None:
         """Let nothing be known of any arm; rewards of decisions from before are ignored."""
+        self._must_forget = False
         arms = list(range(self.n_arms))
         self._since, self._before = 0, None
         for part in self._parts.values():
