@@ -19,9 +19,6 @@ from armtriage.kernels.jit import kernel
 
 Floats = NDArray[np.float64]
 
-MOST_ARMS = 1000
-"""Arms for which it takes some milliseconds, up to a tenth of a second."""
-
 _N = 10
 _GAUSS = np.polynomial.legendre.leggauss(_N)
 _NODES, _WEIGHTS = (_GAUSS[0] + 1.0) / 2.0, _GAUSS[1] / 2.0
@@ -35,7 +32,14 @@ _UP_TO = np.array(
 )
 _LOG_TINY = 34.0  # probabilities below e^-34 do not count
 _FALLS = (12.0, 6.0, 3.0)  # how much a logarithm of a density may change on a panel: 12 leaves relative errors of 1e-8
+_SURE = 1.0 - 1e-15  # arms above this count as one above, and those below 1 less this as none
 _CLOSE = 1e-6  # how far the sum may be off, as a share of S
+
+
+@kernel
+def _beyond(x: float, least: float, a: float, b: float) -> float:
+    """Return the probability that a draw is above a value."""
+    return 1.0 if x <= least else 1.0 - beta_cdf((x - least) / (1.0 - least), a, b)
 
 
 @kernel
@@ -43,11 +47,18 @@ def _above(x: float, least: Floats, a: Floats, b: Floats) -> float:
     """Return how many draws are above a value on average."""
     total = 0.0
     for arm in range(a.size):
-        if x <= least[arm]:
-            total += 1.0
-        else:
-            total += 1.0 - beta_cdf((x - least[arm]) / (1.0 - least[arm]), a[arm], b[arm])
+        total += _beyond(x, least[arm], a[arm], b[arm])
     return total
+
+
+@kernel
+def _weigh(
+    lo: float, hi: float, least: Floats, a: Floats, b: Floats, surely: Floats, ahead: Floats, scales: Floats
+) -> None:
+    """Write with which probability each draw is above two values, and the scale of its density."""
+    for arm in range(a.size):
+        surely[arm], ahead[arm] = _beyond(lo, least[arm], a[arm], b[arm]), _beyond(hi, least[arm], a[arm], b[arm])
+        scales[arm] = log_beta(a[arm], b[arm])
 
 
 @kernel
@@ -66,7 +77,7 @@ def _unlikely(mean: float, slots: int, few: bool) -> bool:
 def _end(slots: int, few: bool, least: Floats, a: Floats, b: Floats) -> float:
     """Return the value below which the S-th largest draw surely is not, or above which."""
     low, high = 0.0, 1.0
-    for _ in range(24):
+    for _ in range(12):  # a wider range only means a panel more
         middle = 0.5 * (low + high)
         if _unlikely(_above(middle, least, a, b), slots, few) == few:
             low = middle
@@ -87,6 +98,13 @@ def _log_density(x: float, least: float, a: float, b: float, scale: float) -> fl
 
 
 @kernel
+def _most(start: float, end: float, least: float, a: float, b: float, scale: float) -> float:
+    """Return the logarithm of the largest density between two values."""
+    peak = (a - 1.0) / max(a + b - 2.0, 1e-9) * (1.0 - least) + least
+    return _log_density(min(max(peak, start), end), least, a, b, scale)
+
+
+@kernel
 def _too_wide(start: float, end: float, fall: float, least: Floats, a: Floats, b: Floats, scales: Floats) -> bool:
     """Whether a density that counts changes too much between two values."""
     h = end - start
@@ -94,8 +112,7 @@ def _too_wide(start: float, end: float, fall: float, least: Floats, a: Floats, b
         first = _log_density(start + 0.1 * h, least[arm], a[arm], b[arm], scales[arm])
         middle = _log_density(start + 0.5 * h, least[arm], a[arm], b[arm], scales[arm])
         last = _log_density(end - 0.1 * h, least[arm], a[arm], b[arm], scales[arm])
-        peak = (a[arm] - 1.0) / max(a[arm] + b[arm] - 2.0, 1e-9) * (1.0 - least[arm]) + least[arm]
-        most = _log_density(min(max(peak, start), end), least[arm], a[arm], b[arm], scales[arm])
+        most = _most(start, end, least[arm], a[arm], b[arm], scales[arm])
         if most + math.log(h) < -_LOG_TINY:
             continue
         if most - min(first, middle, last) > fall or start < least[arm] < end:
@@ -147,6 +164,9 @@ def _sum_up(edges: Floats, slots: int, least: Floats, a: Floats, b: Floats, scal
         start, h = edges[panel], edges[panel + 1] - edges[panel]
         for arm in range(k):
             whole = 0.0
+            if _most(start, start + h, least[arm], a[arm], b[arm], scales[arm]) + math.log(h) < -_LOG_TINY:
+                density[arm, :], above[arm, :] = 0.0, min(1.0, max(0.0, 1.0 - base[arm]))
+                continue
             for i in range(_N):
                 density[arm, i] = math.exp(_log_density(start + h * _NODES[i], least[arm], a[arm], b[arm], scales[arm]))
                 density[arm, i] /= 1.0 - least[arm]
@@ -160,21 +180,27 @@ def _sum_up(edges: Floats, slots: int, least: Floats, a: Floats, b: Floats, scal
         for i in range(_N):
             rare[:] = 0.0
             rare[0] = often[0] = 1.0
-            n = 0
+            n, free = 0, slots
+            for arm in range(k):
+                free -= int(above[arm, i] > _SURE)
+            if free <= 0:
+                continue
             for arm in range(k):
                 p = above[arm, i]
+                if p > _SURE:
+                    continue
                 if p > 0.5:
                     often[n + 1] = often[n] * p
                     for j in range(n, 0, -1):
                         often[j] = often[j] * (1.0 - p) + often[j - 1] * p
                     often[0] *= 1.0 - p
                     n += 1
-                elif p > 0.0:
-                    for j in range(slots, 0, -1):
+                elif p > 1.0 - _SURE:
+                    for j in range(free, 0, -1):
                         rare[j] = rare[j] * (1.0 - p) + rare[j - 1] * p
                     rare[0] *= 1.0 - p
             total = 0.0
-            for j in range(slots + 1):
+            for j in range(free + 1):
                 total += rare[j]
                 up_rare[j] = total
             total = 0.0
@@ -183,18 +209,18 @@ def _sum_up(edges: Floats, slots: int, least: Floats, a: Floats, b: Floats, scal
                 up_often[j] = total
             for arm in range(k):
                 p, weight = above[arm, i], h * _WEIGHTS[i] * density[arm, i]
-                if weight < 1e-18:
+                if weight < 1e-18 or p > _SURE:
                     continue
                 if p > 0.5:
                     quotient[n - 1] = often[n] / p
                     for j in range(n - 1, 0, -1):
                         quotient[j - 1] = (often[j] - (1.0 - p) * quotient[j]) / p
-                    found[arm] += weight * _at_most(slots, quotient, n, up_rare, slots + 1)
+                    found[arm] += weight * _at_most(free, quotient, n, up_rare, free + 1)
                 else:
                     quotient[0] = rare[0] / (1.0 - p)
-                    for j in range(1, slots):
+                    for j in range(1, free):
                         quotient[j] = (rare[j] - p * quotient[j - 1]) / (1.0 - p)
-                    found[arm] += weight * _at_most(slots, quotient, slots, up_often, n + 1)
+                    found[arm] += weight * _at_most(free, quotient, free, up_often, n + 1)
 
 
 def inclusion_by_draws(least: Floats, a: Floats, b: Floats, slots: int) -> Floats:
@@ -211,15 +237,14 @@ def inclusion_by_draws(least: Floats, a: Floats, b: Floats, slots: int) -> Float
         return np.ones(a.size)
     lo, hi = (_end(slots, few, least, a, b) for few in (True, False))
     found = np.zeros(a.size)
-    surely = np.array([_beyond(lo, *one) for one in zip(least, a, b, strict=True)])
-    ahead = np.array([_beyond(hi, *one) for one in zip(least, a, b, strict=True)])
-    certain, out = ahead > 1.0 - 1e-15, surely < 1e-15
+    surely, ahead, scales = np.empty((3, a.size))
+    _weigh(lo, hi, least, a, b, surely, ahead, scales)
+    certain, out = ahead > _SURE, surely < 1.0 - _SURE
     found[certain] = 1.0
     left, free = ~(certain | out), slots - int(certain.sum())
     if not left.any() or free <= 0:
         return found
-    x, a, b = least[left], a[left], b[left]
-    scales = np.array([log_beta(*one) for one in zip(a, b, strict=True)])
+    x, a, b, scales = least[left], a[left], b[left], scales[left]
     for fall in _FALLS:
         part = ahead[left].copy()
         _sum_up(_panels(lo, hi, fall, x, a, b, scales), free, x, a, b, scales, part)
@@ -227,8 +252,3 @@ def inclusion_by_draws(least: Floats, a: Floats, b: Floats, slots: int) -> Float
             found[left] = np.clip(part, 0.0, 1.0)
             return found
     raise ArithmeticError(f"probabilities of {left.size} arms sum to {part.sum():.9g} instead of {free}")
-
-
-def _beyond(x: float, least: float, a: float, b: float) -> float:
-    """Return the probability that a draw is above a value."""
-    return 1.0 if x <= least else 1.0 - beta_cdf((x - least) / (1.0 - least), a, b)

@@ -20,8 +20,10 @@ from armtriage.policies.prior import Prior, check_prior, starts_at
 from armtriage.policies.request import Request, luck_of
 from armtriage.policies.sampler import FRACTIONAL
 from armtriage.policies.sampling.cutoffs import Cutoffs, Params, bring_in_line, draw_best, new_cutoffs, posterior_of
-from armtriage.policies.sampling.marginals import MOST_ARMS, inclusion_by_draws
 from armtriage.policies.slate import Kernels, SlatePolicy
+
+MOST_ARMS = 1000
+"""For how many arms marginals are computed."""
 
 
 @kernel
@@ -52,6 +54,13 @@ def believe(params: Params, evidence: Evidence, own: Cutoffs, request: Request) 
         arm = request.arms[i]
         beliefs[0, i] = uniform(luck_of(request), arm)
         beliefs[1, i], beliefs[2, i], beliefs[3, i] = posterior_of(params, evidence, arm)
+
+
+@kernel
+def write_posteriors(params: Params, evidence: Evidence, among: NDArray[np.int64], laws: NDArray[np.float64]) -> None:
+    """Write the three numbers of the posteriors of some arms."""
+    for i in range(among.size):
+        laws[0, i], laws[1, i], laws[2, i] = posterior_of(params, evidence, among[i])
 
 
 class ThompsonSampling(SlatePolicy):
@@ -160,9 +169,11 @@ class ThompsonSampling(SlatePolicy):
             raise ValueError(f"marginals are for up to {MOST_ARMS:,} arms, got {among.size:,}")
         if min(starts_at(self.prior)) < 1.0:
             raise ValueError(f"prior must have no number below 1 for marginals, got {self.prior!r}")
-        laws = np.array([posterior_of(self._params, self._evidence, int(arm)) for arm in among]).T
-        least, wins, losses = np.ascontiguousarray(laws)
-        return inclusion_by_draws(least, wins, losses, min(self.budget, among.size))
+        from armtriage.policies.sampling.marginals import inclusion_by_draws  # its tables would slow down every import
+
+        laws = np.empty((3, among.size))
+        write_posteriors(self._params, self._evidence, among, laws)
+        return inclusion_by_draws(laws[0], laws[1], laws[2], min(self.budget, among.size))
 
     def _ask_slowly(self, among: NDArray[np.int64] | None, given: NDArray[np.int64] | None) -> Decision:
         decision = super()._ask_slowly(among, given)
