@@ -227,14 +227,14 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest files; leave other options than the usual to `make test`: `make check` has one of each."""
+    """Begin with the longest files; of other options than the usual, `make test` has the contract alone."""
     here = Path(__file__).parent
     ranks = {here / f"{name}.py": rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
     for item in items:
         name = getattr(item, "callspec", None) and item.callspec.params.get("name")
         if name in POLICIES and name not in SIMPLE:
-            item.add_marker("thorough")
+            item.add_marker("thorough" if item.path == here / "policies" / "test_contract.py" else "long")
 
 
 @pytest.hookimpl(tryfirst=True)

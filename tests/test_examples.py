@@ -39,7 +39,7 @@ def test_what_each_part_is_worth_prints_every_setting_on_every_graph(capsys: pyt
 
 def test_contextual_contest_prints_every_policy_in_every_world(capsys: pytest.CaptureFixture[str]) -> None:
     example = runpy.run_path(str(EXAMPLES / "contextual_contest.py"))
-    example["main"](horizon=1000, replications=2)
+    example["main"](horizon=820, replications=2)
     assert sum(line.startswith("|") for line in capsys.readouterr().out.splitlines()) == 7 * 9
 
 

@@ -408,6 +408,7 @@ def test_ray_agrees_byte_for_byte(expected: dict[str, bytes]) -> None:
     assert ray.is_initialized()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cluster")
 def test_ray_plays_two_cells_at_a_time_in_other_processes(tmp_path: Path) -> None:
     assert os.getpid() not in signatures("ray", tmp_path)
@@ -421,6 +422,7 @@ def test_death_of_a_worker_of_ray_is_a_failure_of_its_cell_alone() -> None:
     assert made[cells[1].id] is None
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cluster")
 def test_ray_plays_what_is_defined_anywhere() -> None:
     class Local(First):
@@ -430,6 +432,7 @@ def test_ray_plays_what_is_defined_anywhere() -> None:
     assert numbers(one, tables([one], "ray")[one.id]).equals(played(cell(policy=policy(policy=First))))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cluster")
 def test_closing_leaves_no_task_of_ray(tmp_path: Path) -> None:
     long = [cell(policy=policy(policy=Slow, folder=str(tmp_path)), first=first) for first in (0, 4)]
@@ -461,6 +464,7 @@ print([made.record["error"] for _, made in run([cell(), cell(first=4)], "ray", 2
 """
 
 
+@pytest.mark.long
 def test_ray_is_started_and_ended_if_there_is_no_cluster() -> None:
     pytest.importorskip("ray")
     command = [sys.executable, "-W", "ignore", "-c", ALONE]

@@ -105,7 +105,11 @@ def kill_after(process: subprocess.Popen[str], cells: int) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 @pytest.mark.parametrize(
     ("engine", "seed"),
-    [("threads", 1), pytest.param("threads", 2, marks=pytest.mark.long), ("processes", 3), ("serial", 4)],
+    [
+        *(pytest.param("threads", seed, marks=pytest.mark.long) for seed in (1, 2)),
+        ("processes", 3),
+        pytest.param("serial", 4, marks=pytest.mark.long),
+    ],
 )
 def test_killed_sweep_goes_on_as_if_nothing_had_happened(
     engine: str, seed: int, tmp_path: Path, unbroken: Path

@@ -191,8 +191,8 @@ def regrets(policy: Policy, env: StochasticEnvironment, horizon: int, runs: int)
 @pytest.mark.parametrize(
     ("law", "graph", "over_draws", "over_all"),
     [
-        ("beta 2", 1, 0.63, 0.65),
-        ("beta 10", 1, 0.41, 0.42),
+        pytest.param("beta 2", 1, 0.63, 0.65, marks=pytest.mark.long),
+        pytest.param("beta 10", 1, 0.41, 0.42, marks=pytest.mark.long),
         ("uniform 0.05", 1, 0.42, 0.28),
         ("lognormal", 1, 0.46, 0.37),
         ("uniform 0.05", 10, 0.1, 0.08),
@@ -264,7 +264,13 @@ def test_a_learned_prior_with_fewer_draws_loses_less_where_arms_are_many(
 
 
 @compiled
-@pytest.mark.parametrize(("means", "runs", "most"), [((0.3, 0.4), 512, 1.1), ((0.2, 0.3, 0.4, 0.5, 0.6), 256, 1.1)])
+@pytest.mark.parametrize(
+    ("means", "runs", "most"),
+    [
+        pytest.param((0.3, 0.4), 512, 1.1, marks=pytest.mark.long),
+        ((0.2, 0.3, 0.4, 0.5, 0.6), 256, 1.1),
+    ],
+)
 def test_a_learned_prior_costs_nothing_where_arms_are_few(means: tuple[float, ...], runs: int, most: float) -> None:
     """Measured 1.02 and 0.98, with standard errors of 0.02 and 0.03: one false alarm in ten thousand."""
     env = StochasticEnvironment(means, len(means), seed=5)

@@ -180,7 +180,9 @@ def run(name: str, seed: int) -> Run:
 
 
 RUNS = [(name, seed) for name in FAMILIES for seed in range(2)]
-every_run = pytest.mark.parametrize(("name", "seed"), RUNS)
+every_run = pytest.mark.parametrize(
+    ("name", "seed"), [pytest.param(*one, marks=[pytest.mark.long] * one[1]) for one in RUNS]
+)
 
 
 def good_run(name: str, seed: int) -> Run:
@@ -191,6 +193,11 @@ def good_run(name: str, seed: int) -> Run:
 
 
 def test_most_runs_are_good() -> None:
+    assert all(run(name, 0).good for name in FAMILIES)
+
+
+@pytest.mark.long
+def test_most_runs_of_both_seeds_are_good() -> None:
     assert sum(run(*one).good for one in RUNS) >= 11
 
 
@@ -371,7 +378,14 @@ def test_printed_algorithm_goes_on_with_a_decision_that_it_has_eliminated() -> N
     assert policy.ask().arms.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("options", [{"variant": "repaired"}, {"variant": "repaired", "cover": "greedy"}, {}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"variant": "repaired"},
+        pytest.param({"variant": "repaired", "cover": "greedy"}, marks=pytest.mark.long),
+        {},
+    ],
+)
 @pytest.mark.parametrize("env", [hub_family(seed=3), star(5, gap=0.5, seed=3)], ids=["hub", "star"])
 def test_repaired_and_default_stop_losing(env: StochasticEnvironment, options: dict[str, Any]) -> None:
     policy = ConstrainedElimination(env.graph, env.decisions, horizon=6000, **options)

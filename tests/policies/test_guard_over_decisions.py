@@ -78,8 +78,15 @@ def play(policy: Any, env: StochasticEnvironment, rounds: int, late: int = 0) ->
     return lost, forced_loss
 
 
-@pytest.mark.parametrize("mode", ["time", "shadow"])
-@pytest.mark.parametrize("decisions", [SLATES, ROUTES], ids=["slates", "routes"])
+@pytest.mark.parametrize(
+    ("decisions", "mode"),
+    [
+        pytest.param(SLATES, "time", id="slates-time"),
+        pytest.param(ROUTES, "shadow", id="routes-shadow"),
+        pytest.param(SLATES, "shadow", id="slates-shadow", marks=pytest.mark.long),
+        pytest.param(ROUTES, "time", id="routes-time", marks=pytest.mark.long),
+    ],
+)
 def test_worst_proposals_lose_no_more_than_the_theorem_allows(decisions: Any, mode: str) -> None:
     """The worst decision, for ever: each of these four runs may fail with probability 0.01."""
     env = world(decisions)
@@ -264,8 +271,15 @@ def worst_among(env: StochasticEnvironment) -> Any:
     return propose
 
 
-@pytest.mark.parametrize("mode", ["time", "shadow"])
-@pytest.mark.parametrize("there", [SOME, SHIFTS], ids=["random", "shifts"])
+@pytest.mark.parametrize(
+    ("there", "mode"),
+    [
+        pytest.param(SOME, "time", id="random-time"),
+        pytest.param(SHIFTS, "shadow", id="shifts-shadow"),
+        pytest.param(SOME, "shadow", id="random-shadow", marks=pytest.mark.long),
+        pytest.param(SHIFTS, "time", id="shifts-time", marks=pytest.mark.long),
+    ],
+)
 def test_worst_proposals_among_eligible_arms_lose_no_more_than_the_theorem_allows(there: Any, mode: str) -> None:
     """The gap is not known here, so the minimax form: each of these four runs may fail with probability 0.01."""
     env, rounds = world(SLATES, availability=there), 1500

@@ -213,7 +213,7 @@ def test_a_forked_process_goes_on_with_a_whole_policy() -> None:
             os._exit(0 if sound else 1)
         assert os.waitpid(child, 0)[1] == 0
 
-    while_others_play(policy, look, 20)
+    while_others_play(policy, look, 8)
 
 
 def test_a_proposer_may_look_at_its_guard() -> None:

@@ -80,9 +80,9 @@ def open_page(page: Any, url: str) -> Watcher:
     return watcher
 
 
-# Each width and each theme; a theme changes no width.
-SHORT = [(390, "light"), (768, "dark"), (1280, "light")]
-REST = [(390, "dark"), (768, "light"), (1280, "dark")]
+# The least and the largest width, and each theme; a theme changes no width.
+SHORT = [(390, "light"), (1280, "dark")]
+REST = [(390, "dark"), (768, "light"), (768, "dark"), (1280, "light")]
 
 
 @pytest.mark.parametrize(("width", "theme"), [*SHORT, *(pytest.param(*one, marks=pytest.mark.long) for one in REST)])

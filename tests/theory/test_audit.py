@@ -37,7 +37,6 @@ from armtriage.policies.constrained.by_oracle import ELIMINATED as OUT
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED, count_lagging
 from armtriage.policies.linear.hierarchical import ELIMINATED as DROPPED
 from armtriage.policies.linear.hierarchical import OPEN
-from armtriage.policies.rewards import Told
 from armtriage.theory import Audit, audit
 from armtriage.theory.audit import clopper_pearson
 from armtriage.theory.audit.constrained import ListedWatch, OracleWatch
@@ -147,7 +146,10 @@ IN_WORLDS = [(world, variant) for world in ("hub", "partition") for variant in (
 IN_WORLDS += [(world, variant) for world in WORLDS for variant in ("paper", "repaired", "oracle")]
 
 
-@pytest.mark.parametrize(("world", "variant"), dict.fromkeys(IN_WORLDS))
+@pytest.mark.parametrize(
+    ("world", "variant"),
+    [pytest.param(*one, marks=[pytest.mark.long] * (i % 2)) for i, one in enumerate(dict.fromkeys(IN_WORLDS))],
+)
 def test_claims_of_algorithm_5_hold_unless_printed(world: str, variant: str) -> None:
     found = on_decisions(world, variant)
     assert found.ok
@@ -295,9 +297,9 @@ class Moving(CombinatorialElimination):
 
     arm, status, moves = 0, ELIMINATED, 1
 
-    def _send(self, told: Told, mode: int) -> int:
-        found = super()._send(told, mode)
-        if told.number == 5:
+    def _send(self, number: int, *told: Any) -> int:
+        found = super()._send(number, *told)
+        if number == 5:
             for arm in range(self.arm, self.arm + self.moves):
                 decide(self, arm, self.status)
         return found
@@ -380,8 +382,8 @@ def test_what_exceeds_a_bound_is_found(
 class Late(CombinatorialElimination):
     """Never decides anything, so that it goes on losing."""
 
-    def _send(self, told: Told, mode: int) -> int:
-        found = super()._send(told, mode)
+    def _send(self, *told: Any) -> int:
+        found = super()._send(*told)
         for arm in range(self.n_arms):
             decide(self, arm, ACTIVE)
         return found

@@ -30,8 +30,8 @@ LATE += [*ORACLE[80:], *LISTED_CASES]
 SMALL = {"exchange/0", "wide/44", *ORACLE[:8], *(names[i] for names in LISTS.values() for i in range(4))}
 
 
-USUAL, MORE = split(ALL, first=8, also={*ORACLE[:16]}, small=SMALL, group=GROUP)
-USUAL_LATE, MORE_LATE = split(dict.fromkeys(LATE), first=6, group=GROUP)
+USUAL, MORE = split(ALL, first=5, also={*ORACLE[:10]}, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split(dict.fromkeys(LATE), first=4, group=GROUP)
 
 
 @pytest.mark.parametrize("name", USUAL)

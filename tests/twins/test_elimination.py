@@ -23,8 +23,8 @@ SOME = {"printed": PRINTED[:25], "reduced": REDUCED[:25]}
 each_kind = pytest.mark.parametrize("names", SOME.values(), ids=SOME)
 
 
-USUAL, MORE = split([*BIG, *PRINTED, *REDUCED, *DRIFT], first=16, small=SMALL, group=GROUP)
-USUAL_LATE, MORE_LATE = split(LATE, first=8, group=GROUP)
+USUAL, MORE = split([*BIG, *PRINTED, *REDUCED, *DRIFT], first=10, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split(LATE, first=5, group=GROUP)
 
 
 @pytest.mark.parametrize("name", USUAL)

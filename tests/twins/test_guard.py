@@ -20,8 +20,8 @@ LATE = [*GUARD[::4], *BY_INDEX[1::4], "guard-hubs/4", "index-guard-hubs/4", "gua
 SMALL = {"guard-hubs/1", *GUARD[:12], *BY_INDEX[:9]}
 
 
-USUAL, MORE = split([*GUARD, *BY_INDEX, *HUBS, "guard-drift", *MIDDLE], first=14, small=SMALL, group=GROUP)
-USUAL_LATE, MORE_LATE = split(LATE, first=6, group=GROUP)
+USUAL, MORE = split([*GUARD, *BY_INDEX, *HUBS, "guard-drift", *MIDDLE], first=9, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split(LATE, first=4, group=GROUP)
 
 
 @pytest.mark.parametrize("name", USUAL)

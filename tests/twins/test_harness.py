@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from twins import cases
 from twins.cases import INDEX, case_of
 from twins.harness import decisions_of, simulated
@@ -31,6 +33,7 @@ def short_decisions() -> dict[str, list[list[int]]]:
     return found
 
 
+@pytest.mark.long  # contracts, simulation and numbers are played in plain Python by `make test`, too
 def test_decisions_do_not_depend_on_compilation() -> None:
     code = "import json; from twins.test_harness import short_decisions; print(json.dumps(short_decisions()))"
     done = subprocess.run(

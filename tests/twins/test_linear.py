@@ -38,8 +38,8 @@ TELLING += [name for name in SCALED if int(name.split("/")[2]) in (10, 11, 12, 1
 ODD = [name for name in SCALED if int(name.split("/")[2]) in (16, 18)]
 
 
-USUAL, MORE = split([*SCALED, *RAW, *MANY], first=4, also={*TELLING, *ODD}, small=SMALL, group=GROUP)
-USUAL_LATE, MORE_LATE = split([*LATE, *MANY_LATE], first=4, also={*LATE[-15:]}, group=GROUP)
+USUAL, MORE = split([*SCALED, *RAW, *MANY], first=2, also={*TELLING, *ODD}, small=SMALL, group=GROUP)
+USUAL_LATE, MORE_LATE = split([*LATE, *MANY_LATE], first=2, also={*LATE[-15::2]}, group=GROUP)
 
 
 @pytest.mark.parametrize("name", USUAL)
