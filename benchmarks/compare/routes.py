@@ -91,7 +91,9 @@ def streets(seed: int) -> Network:
     """Return a grid of 6 x 6 junctions, log-normal free-flow times, slower by 1 + Exp(0.4), variation 0.25."""
     rng = np.random.default_rng(seed)
     at = [(x, y) for y in range(6) for x in range(6)]
-    near = [(i, j) for i, a in enumerate(at) for j, b in enumerate(at) if (b[0] - a[0], b[1] - a[1]) in ((1, 0), (0, 1))]
+    near = [
+        (i, j) for i, a in enumerate(at) for j, b in enumerate(at) if (b[0] - a[0], b[1] - a[1]) in ((1, 0), (0, 1))
+    ]
     decisions = Paths(36, both_ways(near), 0, 35)
     free = np.exp(0.5 * rng.standard_normal(decisions.n_arms))
     mean = free * (1.0 + rng.exponential(0.4, free.size))
@@ -252,8 +254,10 @@ HARD: Mapping[str, Kind] = {
 class Player(Policy):
     """Counts, means and squares of unit rewards, for the rivals below."""
 
-    def __init__(self, graph: Any, *, decisions: DecisionSet, seed: int | None = None, **options: Any) -> None:
-        super().__init__(graph, decisions=decisions, seed=seed, **options)
+    def __init__(
+        self, graph: Any, *, decisions: DecisionSet, reward_range: Any, direction: str, seed: int | None = None
+    ) -> None:
+        super().__init__(graph, decisions=decisions, reward_range=reward_range, direction=direction, seed=seed)
         self.counts, self.sums, self.squares = np.zeros((3, self.n_arms))
         self.rng = np.random.default_rng(seed)
 
@@ -300,6 +304,7 @@ Maker = Callable[..., Policy]
 PLAYERS: Mapping[str, tuple[Maker, dict[str, Any]]] = {
     TODAY: (GuardedThompson, {"prior": "uniform"}),
     LEARNED: (GuardedThompson, {}),
+    BASELINE: (GuardedThompson, {}),
     "Gaussian Thompson, empirical variance": (GaussianThompson, {}),
     "optimistic greedy": (OptimisticGreedy, {}),
     "CTS, a coin for each cost": (ThompsonSampling, {"fractional": "coin"}),
@@ -312,7 +317,67 @@ def play(name: str, network: Network, rounds: int, seed: int) -> float:
     kind, options = PLAYERS[name]
     world = network.world
     given = {"decisions": world.decisions, "reward_range": world.reward_range, "direction": world.direction}
+    if name == BASELINE:
+        given["expected"] = network.expected
     policy = kind(world.graph, **given, **options, seed=seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*is not compiled")
         return float(simulate(policy, world, horizon=rounds, checkpoints=[rounds], workers=1).regret[0, -1])
+
+
+def measure(kind: Kind, first: int, runs: int, rounds: int) -> dict[str, list[float]]:
+    """Return what each player lost in each run."""
+    networks = [kind.network(seed) for seed in range(first, first + runs)]
+    return {name: [play(name, one, rounds, run) for run, one in enumerate(networks)] for name in PLAYERS}
+
+
+def ratio(lost: Mapping[str, Sequence[float]], name: str, other: str = TODAY) -> tuple[float, float]:
+    """Return what a player lost over what another did, by sums over runs, and its standard error."""
+    old, new = np.array(lost[other]), np.array(lost[name])
+    found = float(new.sum() / old.sum())
+    error = (
+        float((new - found * old).std(ddof=1)) / math.sqrt(old.size) / float(old.mean()) if old.size > 1 else math.nan
+    )
+    return found, error
+
+
+def show(results: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """Print what players lost, beginning with the networks on which a learned prior loses most against the best."""
+    rivals = [name for name in PLAYERS if not name.startswith("`GuardedThompson")]
+
+    def behind(name: str) -> float:
+        return max(ratio(results[name], LEARNED, other)[0] for other in rivals)
+
+    heads = ["regret", *PLAYERS, "learned / uniform", "expected / uniform", "learned / best rival"]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for name in sorted(results, key=lambda one: -behind(one)):
+        lost = results[name]
+        cells = [f"{np.mean(lost[player]):,.4g}" for player in PLAYERS]
+        cells += ["{:.2f} ±{:.2f}".format(*ratio(lost, player)) for player in (LEARNED, BASELINE)]
+        print(f"| {name} | {' | '.join(cells)} | {behind(name):.2f} |")
+    for player in PLAYERS:
+        each = [ratio(lost, player)[0] for lost in results.values()]
+        print(f"{player} over {TODAY}: geometric mean {np.exp(np.mean(np.log(each))):.2f}, worst {max(each):.2f}")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Play the networks for judging, or those for choosing, or the hard sets."""
+    parser = argparse.ArgumentParser(prog="make compare ARGS=routes", description=__doc__)
+    parser.add_argument("--choosing", action="store_true", help="the networks that served to choose")
+    parser.add_argument("--hard", action="store_true", help="long decisions, and shared luck")
+    parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--rounds", type=int, help="at most so many rounds")
+    parser.add_argument("--only", default="", help="networks whose name contains this")
+    parser.add_argument("--json", type=Path, help="write the figures here, too")
+    given = parser.parse_args(arguments)
+    kinds = HARD if given.hard else CHOOSING if given.choosing else JUDGING
+    first = CHOOSING_SEED if given.choosing else JUDGING_SEED
+    results = dict[str, dict[str, list[float]]]()
+    for name, kind in kinds.items():
+        if given.only in name:
+            results[name] = measure(kind, first, given.runs, min(kind.rounds, given.rounds or kind.rounds))
+            if given.json is not None:
+                given.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    if results:
+        print(f"{given.runs} runs each")
+        show(results)

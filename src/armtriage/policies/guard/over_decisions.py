@@ -64,7 +64,9 @@ def new_guard(params: DecisionParams) -> DecisionGuard:
 def new_state(params: DecisionParams) -> DecisionState:
     """Return the state before the first round."""
     n, size = params.n_arms, params.size
-    return DecisionState(new_decision_book(params), new_draws(n, size), new_query(n, size))
+    return DecisionState(
+        new_decision_book(params), new_draws(n, size, (params.prior_wins, params.prior_losses)), new_query(n, size)
+    )
 
 
 @kernel
