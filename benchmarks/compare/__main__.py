@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from benchmarks.compare import contexts, drift, logs, slates, tables
+from benchmarks.compare import contexts, drift, logs, routes, slates, tables
 
 CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {
     "contexts": contexts.main,
     "drift": drift.main,
     "logs": logs.main,
+    "routes": routes.main,
     "slates": slates.main,
     "tables": tables.main,
 }

@@ -105,7 +105,7 @@ class SavedPolicy:
         """Return the arguments as `save` writes them, and `_make` reads them."""
         left_out = {"decisions", "names"}
         # Files without these are as they were before there were any; a price or a cap of 0 is one.
-        left_out |= {name for name in ("price", "forget", "cap") if self.config.get(name) is None}
+        left_out |= {name for name in ("price", "forget", "cap", "expected", "spread") if self.config.get(name) is None}
         if not self.config.get("logging_floor"):
             left_out.add("logging_floor")
         saved = {name: value for name, value in self.config.items() if name not in left_out}

@@ -54,13 +54,17 @@ class DecisionParams(Record, frozen=True):
     free_look: bool
     reveal: bool
     coin: bool  # whether rewards between 0 and 1 are made 0 or 1 for draws
+    learned: bool  # whether draws follow the noise of rewards, and a prior that is fitted
+    stated: bool  # whether the prior is given all the same
     delta: float
     factor: float
     cover: float  # how often an interval is paid for: K, or the largest size times the cliques that cover the graph
     worst: float  # what any decision can lose before anything is known
     offset: float  # a reward of 0, on the unit scale
-    prior_wins: float
+    prior_wins: float  # as it starts
     prior_losses: float
+    even: float  # see `fitted_around`
+    likely: Floats  # (2, K) shapes of the priors of arms of which something was expected, else (2, 0)
 
 
 class Query(Record):
@@ -127,8 +131,12 @@ def params_of(
     free_look: bool = False,
     reveal: bool = False,
     coin: bool = False,
+    learned: bool = False,
+    stated: bool = False,
     prior_wins: float = 1.0,
     prior_losses: float = 1.0,
+    even: float = 1.0,
+    likely: Floats | None = None,
 ) -> DecisionParams:
     """Return the parameters of a guard."""
     n, size, plain = graph.n_arms, decisions.size, graph.n_edges == graph.n_arms
@@ -144,6 +152,8 @@ def params_of(
         free_look and looks,
         reveal and looks,
         coin,
+        learned,
+        stated,
         delta,
         factor,
         float(cover),
@@ -151,6 +161,8 @@ def params_of(
         offset,
         prior_wins,
         prior_losses,
+        even,
+        np.empty((2, 0)) if likely is None else likely,
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Self, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import check_choice, check_flag
+from armtriage._arguments import as_numbers, check_choice, check_each, check_flag, check_number, check_per_arm
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
@@ -30,7 +30,7 @@ from armtriage.policies.guard.over_decisions import CoupledDecisions
 from armtriage.policies.guard.over_slates import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.options import Options
-from armtriage.policies.prior import Prior, check_prior, drawn_share, starts_at
+from armtriage.policies.prior import Prior, centred, check_prior, drawn_share, starts_at
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import FRACTIONAL
 from armtriage.policies.slate import Kernels
@@ -149,8 +149,14 @@ class GuardedThompson(GuardedPolicy):
         See `armtriage.Policy`.
     prior : {"learned", "uniform"} or tuple of float, optional
         What is believed of an arm that nobody has seen: by default a Beta law that is learned from all arms, and then
-        only a share of the arms is drawn in a round; or a uniform law of its mean; or Beta(a, b). Over `decisions` it
-        is not learned, and uniform by default.
+        only a share of the arms is drawn in a round; or a uniform law of its mean; or Beta(a, b). Over `decisions` the
+        noise of rewards is learned with it, and all arms are drawn.
+    expected : array_like or mapping, optional
+        With `decisions` and a learned prior, what each arm is expected to earn or cost, such as a free-flow time or a
+        list price: the centre of its prior, up to a factor on the odds that all arms share and that is learned. By
+        name, or a number for each arm. Guarantee, account and certificate do not depend on it.
+    spread : float, optional
+        How far an arm's mean lies from `expected`, as a standard deviation; by default it is learned, with the factor.
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: draws follow mean and variance of such rewards, so that
         quiet ones are recognised, or it counts as 1 with probability r, and else as 0. Intervals always do the former.
@@ -214,6 +220,8 @@ class GuardedThompson(GuardedPolicy):
         free_look: bool = True,
         reveal: bool | None = None,
         prior: Prior | None = None,
+        expected: ArrayLike | Mapping[Any, float] | None = None,
+        spread: float | None = None,
         fractional: str = "exact",
         **options: Unpack[Options],
     ) -> None:
@@ -232,8 +240,9 @@ class GuardedThompson(GuardedPolicy):
         # Over a decision set, draws are coupled, and learn of a decision when it is closed.
         self.learns_at_once = self.in_loop
         self.reveal = self.in_loop if reveal is None else check_flag("reveal", reveal)
-        usual = "learned" if self.in_loop else "uniform"
-        self.prior = check_prior("prior", usual if prior is None else prior, learned=self.in_loop)
+        self.prior = check_prior("prior", "learned" if prior is None else prior, learned=True)
+        self.expected = self._check_expected(expected)
+        self.spread = self._check_spread(spread)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
 
     @classmethod
@@ -241,10 +250,37 @@ class GuardedThompson(GuardedPolicy):
         # The files of before name no prior: it was uniform.
         return super()._make(graph, {"prior": "uniform", **config})
 
+    def _check_expected(self, expected: Any) -> tuple[float, ...] | None:
+        if expected is None:
+            return None
+        if self.in_loop or self.prior != "learned":
+            raise ValueError("expected must be None unless decisions are given and the prior is learned")
+        if isinstance(expected, Mapping):
+            numbers = [self._roster.number(name, "expected") for name in expected]
+            if len(numbers) != self.n_arms:
+                raise ValueError(f"expected must have a number for each of {self.n_arms} arms, got {len(numbers)}")
+            values = as_numbers("expected", list(expected.values()))[np.argsort(numbers)]
+        else:
+            values = expected
+        given = check_per_arm("expected", values, self.n_arms)
+        low, high = self.reward_range
+        check_each("expected", given, (given >= low) & (given <= high), f"lie in [{low:g}, {high:g}] (reward_range)")
+        return tuple(given.tolist())
+
+    def _check_spread(self, spread: float | None) -> float | None:
+        if spread is not None and self.expected is None:
+            raise ValueError(f"spread must be None without expected, got {spread!r}")
+        return None if spread is None else check_number("spread", spread, positive=True)
+
     @property
     def _looks(self) -> dict[str, Any]:
         wins, losses = starts_at(self.prior)
         beliefs = {"coin": self.fractional == "coin", "prior_wins": wins, "prior_losses": losses}
+        beliefs |= {"learned": self.prior == "learned", "stated": self.spread is not None}
+        if self.expected is not None:
+            width = self.reward_range[1] - self.reward_range[0]
+            around = centred(self._to_unit(np.array(self.expected)), self.spread and self.spread / width)
+            beliefs |= around._asdict()
         return {"free_look": self.free_look, "reveal": self.reveal, **beliefs}
 
     @property

@@ -78,7 +78,8 @@ def new_guard(params: DecisionParams, evidence: Evidence) -> DecisionGuard:
 def new_state(params: DecisionParams, evidence: Evidence) -> DecisionState:
     """Return the state before the first round."""
     n, size = params.n_arms, params.size
-    return DecisionState(new_decision_book(params, evidence), new_draws(n, size), new_query(n, size))
+    draws = new_draws(n, size, (params.prior_wins, params.prior_losses))
+    return DecisionState(new_decision_book(params, evidence), draws, new_query(n, size))
 
 
 @kernel
@@ -340,7 +341,8 @@ class CoupledDecisions(OverDecisions[P]):
     def check_own(self, policy: P) -> None:
         """Refuse a book, or draws, that cannot be."""
         super().check_own(policy)
-        check_draws(self.draws(policy), policy.tally.counts, policy._set, policy.graph, policy._asked)
+        params, counts = policy._decision_params, policy.tally.counts
+        check_draws(params, self.draws(policy), counts, policy._set, policy.graph, policy._asked)
 
     def oracle_calls(self, policy: P) -> int:
         """Return how many questions the guard and the draws have asked."""
