@@ -1,8 +1,9 @@
-"""Routes, assignments and trees with costs: `GuardedThompson` beside samplers and optimists, on networks that are drawn.
+"""Routes, assignments and trees with costs: `GuardedThompson` beside samplers and optimists, on drawn networks.
 
-A run draws a network, its means and its luck from a seed, and all players meet the same. The kinds follow what real road
-times and latencies look like: means that span an order of magnitude, rewards that are quiet beside their range, a range
-that is far wider than most costs, and for each edge a baseline, such as a free-flow time, that is off by some factor.
+A run draws a network, its means and its luck from a seed, and all players meet the same. The kinds follow what real
+road times and latencies look like: means that span an order of magnitude, costs that are quiet beside their range, a
+range that is far wider than most costs, and for each edge a baseline, such as a free-flow time, that is off by some
+factor.
 
 The kinds of `CHOOSING` served to choose how priors are learned. Those of `JUDGING`, with other networks, laws and
 seeds, were named before any policy had played them, and were played when the choice was made. `HARD` are decision sets
@@ -16,6 +17,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -144,13 +146,13 @@ def rings(seed: int) -> Network:
 
 
 def country(seed: int) -> Network:
-    """Return 40 towns joined to their 4 nearest, a third of the roads fast, variation 0.12, one range of 600 minutes."""
+    """Return 40 towns joined to their 4 nearest, a third of the roads fast, variation 0.12, a range of 600."""
     rng = np.random.default_rng(seed)
     place = 100.0 * rng.random((40, 2))
     far = np.hypot(*(place[:, None] - place[None]).transpose(2, 0, 1))
     edges = {(min(i, int(j)), max(i, int(j))) for i in range(40) for j in np.argsort(far[i])[1:5]}
     order = np.argsort(place[:, 0])
-    edges |= {(min(int(a), int(b)), max(int(a), int(b))) for a, b in zip(order, order[1:], strict=False)}
+    edges |= {(min(int(a), int(b)), max(int(a), int(b))) for a, b in pairwise(order)}
     known = sorted(edges)
     length = np.array([far[i, j] for i, j in known])
     speed = np.where(rng.random(len(known)) < 1.0 / 3.0, 1.6, 0.7)
@@ -195,7 +197,7 @@ def buses(seed: int) -> Network:
 
 
 def quotes(seed: int) -> Network:
-    """Return assignments of 10 loads to 12 carriers, quotes off by 30%, variation 0.05, a range of ten times the mean."""
+    """Return assignments of 10 loads to 12 carriers, quotes off by 30%, variation 0.05, a range of 10 means."""
     rng = np.random.default_rng(seed)
     expected = np.exp(rng.normal(4.0, 0.5, 120))
     mean = expected * rng.uniform(0.7, 1.3, 120)

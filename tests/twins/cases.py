@@ -536,9 +536,13 @@ def guard_set_case(number: int) -> Case:
         "free_look": number % 5 != 4,
         "reveal": number % 4 == 1,
         "reward_range": SET_RANGES[number % len(SET_RANGES)],
-        "prior": (1.0, 1.0) if number % 3 else (1.5, 6.0),
+        "prior": ("learned", "uniform", "learned", (1.5, 6.0))[number // 2 % 4],
         "fractional": FRACTIONAL[number % 6 == 5],
     }
+    if options["prior"] == "learned" and number % 3 == 1:
+        low, high = options["reward_range"]
+        options["expected"] = np.random.default_rng(number).uniform(low, high, env.n_arms).tolist()
+        options["spread"] = (None, 0.2 * (high - low))[number // 6 % 2]
     policy = GuardedThompson(env.graph, decisions=decisions, seed=number, **options)
     replication = number % 2
     twin = partial(

@@ -16,7 +16,7 @@ from armtriage import DecisionSet, FeedbackGraph
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.normal import normal
 from twins import Twin, reveals_of
-from twins.sampling import Luck, Posterior, posterior, word
+from twins.sampling import Luck, Posterior, fitted_around, posterior, word
 
 Arms = tuple[int, ...]
 SLACK = 1 + 1e-9
@@ -83,7 +83,9 @@ class GuardedDecisions(Twin):
         reveal: bool = False,
         reward_range: tuple[float, float] = (0.0, 1.0),
         sleepers_seen: bool = False,
-        prior: tuple[float, float] = (1.0, 1.0),
+        prior: str | tuple[float, float] = "learned",
+        expected: list[float] | None = None,
+        spread: float | None = None,
         fractional: str = "exact",
     ) -> None:
         self.reveals, self.set, self.sleepers_seen = reveals_of(graph), decisions, sleepers_seen
@@ -100,7 +102,20 @@ class GuardedDecisions(Twin):
         self.worst = max(ends[1::2]) - min(ends[::2])
         K = range(self.K)
         self.n, self.s, self.wins, self.missed = [0 for _ in K], [0.0 for _ in K], [0.0 for _ in K], [0 for _ in K]
-        self.between, self.coin, self.prior = [0.0 for _ in K], fractional == "coin", prior
+        self.between, self.coin = [0.0 for _ in K], fractional == "coin"
+        self.learned, self.next_fit, self.noise = prior == "learned", 1, 1.0
+        self.prior = (1.0, 1.0) if isinstance(prior, str) else prior
+        self.stated, self.shapes, self.start = spread is not None, [(1.0, 1.0) for _ in K], self.prior
+        if expected is not None:
+            centres = [min(max(self.unit(one), 1e-4), 1 - 1e-4) for one in expected]
+            if spread is None:
+                least = float(np.median([min(c, 1 - c) for c in centres]))
+                self.prior = self.start = (min(max(2 / least, 1.0), math.exp(9)),) * 2
+                sizes = [2.0 for _ in K]
+            else:
+                sizes = [max(c * (1 - c) / (spread / self.span) ** 2 - 1, 0.0) for c in centres]
+            self.shapes = [(size * c, size * (1 - c)) for size, c in zip(sizes, centres, strict=True)]
+        self.expected = expected is not None
         self.L, self.U, self.due = [self.base for _ in K], [self.base + 1.0 for _ in K], [1 for _ in K]
         self.shown: dict[int, Arms] = {}
         self.h, self.P, self.Z, self.c, self.rho = 1.0, 0.0, 0.0, 0, 0.0
@@ -169,10 +184,58 @@ class GuardedDecisions(Twin):
     def counted(self, a: int) -> int:
         return self.n[a] + (self.missed[a] // 4 if self.missed[a] >= 8 else 0)
 
+    def unit(self, reward: float) -> float:
+        return min(1.0, max(0.0, (reward - self.low) / self.span))
+
+    def told(self, a: int) -> tuple[float, float, float]:
+        return self.wins[a], self.counted(a) - self.wins[a], 0.0 if self.coin else self.between[a]
+
+    def as_coins(self, a: int) -> tuple[float, float]:
+        """How much an arm's rewards weigh as wins and losses of coins: more, the quieter they are."""
+        wins, losses, between = self.told(a)
+        if min(wins, losses, between) <= 0:
+            return wins, losses
+        n = wins + losses
+        coin = wins / n * losses / n
+        noise = (4 * self.noise + max(n * coin - between, 0.0) / coin) / (4 + n - 1)
+        noise = min(1.0, max(noise, 1e-6))
+        return wins / noise, losses / noise
+
+    def law_of(self, a: int) -> tuple[float, float]:
+        if not self.expected:
+            return self.prior
+        (u, v), (more, less) = self.shapes[a], self.prior
+        return max(1.0, more * u), max(1.0, less * v)
+
     def belief(self, a: int) -> Posterior:
-        return posterior(
-            self.wins[a], self.counted(a) - self.wins[a], 0.0 if self.coin else self.between[a], self.prior
-        )
+        law = self.law_of(a)
+        if self.learned:
+            wins, losses = self.as_coins(a)
+            return Posterior(0.0, law[0] + wins, law[1] + losses)
+        return posterior(*self.told(a), law)
+
+    def fit(self, t: int) -> None:
+        """The usual noise is the variance of arms seen twice over that of coins; a prior weighs 4 rewards at most."""
+        own = coins = 0.0
+        for a in range(self.K):
+            wins, losses, between = self.told(a)
+            if (n := wins + losses) > 1:
+                own += max(wins * losses / n - between, 0.0)
+                coins += wins * losses / n * (1 - 1 / n)
+        if coins > 0:
+            self.noise = min(1.0, max(own / coins, 1e-6))
+        self.next_fit = t + 1 + t // 2
+        if self.stated:
+            return
+        seen = [a for a in range(self.K) if self.counted(a) > 0]
+        arms, shapes = [self.as_coins(a) for a in seen], [self.shapes[a] for a in seen]
+        more, less = fitted_around(arms, shapes, self.prior, self.start)
+        if not self.expected:
+            part = min(1.0, 4 / self.noise / max(more + less - 2, 1e-9))
+            more, less = 1 + part * (more - 1), 1 + part * (less - 1)
+            if self.noise == 1:
+                more, less = float(math.floor(more + 0.5)), float(math.floor(less + 0.5))
+        self.prior = more, less
 
     def mean(self, a: int) -> float:
         return self.belief(a).mean + self.base
@@ -190,6 +253,8 @@ class GuardedDecisions(Twin):
         return frozenset[int]().union(*(self.reveals[a] for a in arms))
 
     def propose(self, t: int) -> Arms:
+        if self.learned and t >= self.next_fit:
+            self.fit(t)
         if self.luck.uniforms(t, self.K + 1, 1)[0] < 0.5:
             if self.M is None or t - self.made >= min((t + 1) / 64, 64):
                 self.M, self.made = self.best(self.means()), t
@@ -204,8 +269,10 @@ class GuardedDecisions(Twin):
         theta = []
         for a in range(self.K):
             n = self.counted(a)
-            rho = max(min(0.5, max(self.rho, 1 / self.h**2)), 1 / (1 + n))
-            z = math.sqrt(rho) * z0 + math.sqrt(1 - rho) * normal(row, a)
+            least_rho = min(0.5, max(self.rho, 1 / self.h**2))
+            rho = max(least_rho, 1 / (1 + n))
+            common = max(rho, self.rho) if self.learned and rho == least_rho else rho
+            z = math.sqrt(common) * z0 + math.sqrt(1 - rho) * normal(row, a)
             least, wins, losses = self.belief(a)
             theta.append(least + (1 - least) * near_quantile(z, wins, losses) + self.base)
         if self.M is not None and self.free_look:
@@ -321,7 +388,7 @@ class GuardedDecisions(Twin):
         return Y if there >= here else W
 
     def update(self, t: int, rewards: dict[int, float]) -> None:
-        unit = {a: min(1.0, max(0.0, (reward - self.low) / self.span)) for a, reward in rewards.items()}
+        unit = {a: self.unit(reward) for a, reward in rewards.items()}
         coins = self.luck.coins(t, self.K)
         for a, r in unit.items():
             self.n[a] += 1
@@ -343,7 +410,8 @@ class GuardedDecisions(Twin):
         known = [a for a in unit if self.n[a] > 4]
         if len(known) > 1:
             off = [unit[a] - self.s[a] / self.n[a] for a in known]
-            dev = [math.sqrt(max(0.0, self.s[a] / self.n[a] * (1 - self.s[a] / self.n[a]))) for a in known]
+            means = [self.s[a] / self.n[a] for a in known]
+            dev = [math.sqrt(max(0.0, self.noise * mean * (1 - mean))) for mean in means]
             self.c += 1
             self.P += sum(off) ** 2 - sum(e * e for e in off)
             self.Z += max(0.0, sum(dev) ** 2 - sum(v * v for v in dev))

@@ -104,10 +104,7 @@ def posterior(
 
 
 def fitted(arms: list[tuple[float, float, float]], prior: tuple[float, float]) -> tuple[float, float]:
-    """The Beta law that fits arms of wins, losses and rewards between, with two more of known, evenly spread means.
-
-    Newton's method in the logarithms of both parameters, from the last ones, until a step is below a hundredth.
-    """
+    """The Beta law that fits arms of wins, losses and rewards between, with two more of known, evenly spread means."""
     known: list[tuple[float, float]] = []
     for wins, losses, between in arms:
         if wins + losses == 0:
@@ -120,17 +117,36 @@ def fitted(arms: list[tuple[float, float, float]], prior: tuple[float, float]) -
             variance = (1 - one.least) ** 2 * one.a * one.b / (size**2 * (size + 1))
             coins = max(one.mean * (1 - one.mean) / variance - 3, 0.0)
             known.append((coins * wins / (wins + losses), coins * losses / (wins + losses)))
+    return fitted_around(known, [(1.0, 1.0)] * len(known), prior, (1.0, 1.0))
+
+
+def fitted_around(
+    known: list[tuple[float, float]],
+    shapes: list[tuple[float, float]],
+    prior: tuple[float, float],
+    start: tuple[float, float],
+) -> tuple[float, float]:
+    """The a and b of which Beta(a u, b v), for the shape (u, v) of each arm, fit wins and losses.
+
+    Two more arms are known to have means of the law that a and b start from. Newton's method in the logarithms of both
+    parameters, from the last ones, until a step is below a hundredth.
+    """
     w, m = np.array(known).reshape(-1, 2).T
+    u, v = np.array(shapes).reshape(-1, 2).T
+    logs = [psi(sum(start)) - psi(one) for one in start]
     x, y = np.log(prior)
     for _ in range(8):
         a, b = np.exp(x), np.exp(y)
-        total = a + b
-        g = 2 * np.array([psi(total) - psi(a) - 1, psi(total) - psi(b) - 1])
+        total, au, bv = a + b, a * u, b * v
+        g = 2 * np.array([psi(total) - psi(a) - logs[0], psi(total) - psi(b) - logs[1]])
         h = 2 * (polygamma(1, total) - np.diag([polygamma(1, a), polygamma(1, b)]))
-        g += np.array([(psi(a + w) - psi(a)).sum(), (psi(b + m) - psi(b)).sum()])
-        g += (psi(total) - psi(total + w + m)).sum()
-        own = [(polygamma(1, a + w) - polygamma(1, a)).sum(), (polygamma(1, b + m) - polygamma(1, b)).sum()]
-        h += (polygamma(1, total) - polygamma(1, total + w + m)).sum() + np.diag(own)
+        rest = psi(au + bv) - psi(au + bv + w + m)
+        g += np.array([(u * (psi(au + w) - psi(au) + rest)).sum(), (v * (psi(bv + m) - psi(bv) + rest)).sum()])
+        curve = polygamma(1, au + bv) - polygamma(1, au + bv + w + m)
+        h[0, 0] += (u * u * (polygamma(1, au + w) - polygamma(1, au) + curve)).sum()
+        h[1, 1] += (v * v * (polygamma(1, bv + m) - polygamma(1, bv) + curve)).sum()
+        h[0, 1] += (u * v * curve).sum()
+        h[1, 0] = h[0, 1]
         scale = np.array([a, b])
         g = g * scale
         h = h * np.outer(scale, scale) + np.diag(g)

@@ -64,7 +64,7 @@ class Centred(NamedTuple):
 
 
 def centred(means: NDArray[np.float64], spread: float | None) -> Centred:
-    """Return priors around these means, with this standard deviation, or as wide as half of most before it is fitted."""
+    """Return priors around these means, with this standard deviation; without one, as they are before a fit."""
     means = np.clip(means, _EDGE, 1.0 - _EDGE)
     both = np.stack([means, 1.0 - means])
     if spread is not None:
