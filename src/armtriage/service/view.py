@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from armtriage.certificate import Certificate
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.service.timeline import Point, Timeline, certificate_if_any
+from armtriage.service.trial import TrialView
 
 ACTIVE, CONFIRMED, ELIMINATED, RETIRED = 0, 1, 2, 3
 STATES = ("open", "confirmed", "eliminated", "retired")
@@ -49,6 +50,8 @@ class PolicyView:
     status: str = ""
     open: int = 0  # decisions
     oldest: int | None = None  # when the oldest of them was made
+    trial: TrialView | None = None
+    alarms: Sequence[tuple[int, int, str, str]] = ()  # event, time, kind, and of which metric or arm
 
     @property
     def live(self) -> NDArray[np.int64]:

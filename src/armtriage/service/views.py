@@ -14,10 +14,11 @@ from armtriage.certificate import Certificate, in_units, intervals_of
 from armtriage.service import events as log
 from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
 from armtriage.service.loop import Loop
-from armtriage.service.messages import Fact, Propensity, propensity_in, rfc3339
+from armtriage.service.messages import Fact, Propensity, read_answer, rfc3339
 from armtriage.service.service import Service
 from armtriage.service.state import PolicyState
 from armtriage.service.timeline import finite
+from armtriage.service.trial import MetricView, TrialView
 from armtriage.service.view import PolicyView
 from armtriage.service.viewer import view_of
 
@@ -100,6 +101,53 @@ class CertificateView(Struct):
         return cls(str(made), *(getattr(made, name) for name in cls.__struct_fields__[1:]))
 
 
+class LiftView(Struct):
+    """What the policy earns more than the control, in words and in numbers, at any time with probability 1 - alpha.
+
+    While `in_force` is not empty, an alarm of this kind lets every decision be the control's. `cut` totals lay above
+    what counts at most.
+    """
+
+    text: str
+    share: float
+    by: str
+    on_worse: str
+    in_force: str
+    decisions: int
+    controls: int
+    waiting: int
+    since: int
+    policy_mean: float | None
+    control_mean: float | None
+    lift: float | None
+    low: float
+    high: float
+    alpha: float
+    better: bool
+    worse: bool
+    share_ok: bool
+    cut: int
+
+    @classmethod
+    def of(cls, trial: TrialView) -> LiftView | None:
+        """Return what is shown of a trial's control group; None if it has none."""
+        found, control = trial.interval, trial.control
+        if found is None or control is None:
+            return None
+        known: dict[str, Any] = {"share": control.share, "by": control.by, "on_worse": control.on_worse}
+        known |= {"in_force": trial.in_force, "cut": trial.cut}
+        return cls(**{name: one for name, one in found.to_dict().items() if name != "direction"}, **known)
+
+
+class AlarmView(Struct):
+    """An alarm of the log: its event, its kind, and of which metric or arm it is."""
+
+    seq: int
+    at: str
+    kind: str
+    what: str
+
+
 class Full(Brief, kw_only=True):
     """All about a policy but its arms."""
 
@@ -113,6 +161,9 @@ class Full(Brief, kw_only=True):
     request_p99: float
     commit_p99: float
     certificate: CertificateView | None
+    lift: LiftView | None
+    metrics: list[MetricView]
+    alarms: list[AlarmView]
 
 
 class ArmView(Struct):
@@ -143,13 +194,16 @@ class Arms(Struct):
 
 
 class DecisionView(Struct):
-    """A decision and what came of it; rewards that were stored and not learnt are `late`."""
+    """A decision and what came of it; rewards that were stored and not learnt are `late`.
+
+    One of the control has no number, and its total is among the rewards; metrics are, too.
+    """
 
     id: str
     seq: int
-    number: int
+    number: int | None
     at: str
-    arms: list[str]
+    arms: list[str] | None
     show: list[str]
     eligible: list[str] | None
     contexts: list[list[float]] | None
@@ -158,6 +212,7 @@ class DecisionView(Struct):
     late: list[dict[str, Any]]
     status: str
     propensity: Propensity
+    group: str | None
 
 
 class Digest(Struct):
@@ -189,7 +244,7 @@ def made(loop: Loop) -> Made:
 
 
 def _config(loop: Loop) -> dict[str, Any]:
-    config: dict[str, Any] = msgspec.json.decode(loop.row.config)
+    config: dict[str, Any] = msgspec.to_builtins(loop.recipe.public())
     return {key: value for key, value in config.items() if key not in ("arms", "name")} | {
         "arms": len(loop.recipe.names)
     }
@@ -218,6 +273,9 @@ async def full(service: Service, loop: Loop) -> Full:
         request_p99=seconds.quantile(0.99),
         commit_p99=commits.quantile(0.99),
         certificate=None if made is None else CertificateView.of(made),
+        lift=None if view is None or view.trial is None else LiftView.of(view.trial),
+        metrics=[] if view is None or view.trial is None else view.trial.metrics,
+        alarms=[] if view is None else [AlarmView(seq, rfc3339(at), *which) for seq, at, *which in view.alarms],
     )
 
 
@@ -274,7 +332,7 @@ def decision(state: PolicyState, known: History) -> DecisionView:
         if one.kind == log.REWARD:
             told = unpack(one)
             for arm, value in zip(told.arms, told.values, strict=True):
-                rewards.setdefault(state.names[arm], {})[told.reward] = value
+                rewards.setdefault(state.labels[arm], {})[told.reward] = value
     late = [
         {"id": stray.reward, "at": rfc3339(one.at), "rewards": stray.rewards}
         for one in known.strays
@@ -285,12 +343,14 @@ def decision(state: PolicyState, known: History) -> DecisionView:
     contexts = None
     if body.contexts is not None:
         contexts = np.frombuffer(body.contexts, "<f8").reshape(-1, int(state.recipe.create.dimension)).tolist()  # type: ignore[arg-type]
+    known_as = read_answer(body.answer)
+    tried = body.control is not None and state.recipe.create.control is not msgspec.UNSET
     return DecisionView(
         first.key,
         first.seq,
-        int(first.number or 0),
+        first.number,
         rfc3339(first.at),
-        [state.names[arm] for arm in body.arms],
+        known_as.arms,
         [state.names[arm] for arm in shown],
         None if mask is None else [state.names[arm] for arm in np.flatnonzero(mask).tolist()],
         contexts,
@@ -298,7 +358,8 @@ def decision(state: PolicyState, known: History) -> DecisionView:
         rewards,
         late,
         "open" if opened is not None else "closed",
-        propensity_in(body.answer),
+        known_as.propensity,
+        None if not tried else "control" if body.control else "policy",
     )
 
 

@@ -84,6 +84,14 @@ def as_groups(control: Any, size: int) -> NDArray[np.bool_]:
     return groups
 
 
+def check_arrays(what: str, arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
+    """Refuse arrays of a file that are not finite numbers of these shapes."""
+    for name, shape in shapes.items():
+        given = arrays.get(name)
+        if given is None or given.shape != shape or given.dtype != np.float64 or not np.isfinite(given).all():
+            raise ValueError(f"{name} of {what} must be {math.prod(shape)} finite numbers, got {given!r}")
+
+
 class RunningMean:
     """The mean of one kind of decisions, with a bound below that holds at all times though it may move.
 
@@ -109,6 +117,18 @@ class RunningMean:
     def bound(self, alpha: float) -> float:
         """Return what the mean is at least; it ever fails with probability `alpha`."""
         return max(margin(self._capital, self.count, self.most, alpha), 0.0) if self.count else 0.0
+
+    def to_arrays(self) -> dict[str, Floats]:
+        """Return what has been counted, for a file."""
+        return {"capital": self._capital.copy(), "sums": np.array([self.count, self.total])}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `to_arrays` returned, if it can be."""
+        check_arrays("a mean", arrays, {"capital": self._capital.shape, "sums": (2,)})
+        count, total = arrays["sums"].tolist()
+        if not (0.0 <= count <= 2.0**53 and count % 1.0 == 0.0 and 0.0 <= total <= count * self.most * (1.0 + 1e-9)):
+            raise ValueError(f"sums of a mean must be a number of values and their sum, got {count}, {total}")
+        self._capital[:], self.count, self.total = arrays["capital"], int(count), total
 
 
 def _bets_on(values: Floats, centres: Floats, scale: float) -> Floats:
@@ -287,11 +307,7 @@ class Contrast:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take back what `to_arrays` returned, if it can be."""
-        own = {"capital": self._capital, "sums": self._sums}
-        for name, array in own.items():
-            given = arrays.get(name)
-            if given is None or given.shape != array.shape or given.dtype != np.float64 or not np.isfinite(given).all():
-                raise ValueError(f"{name} of a contrast must be {array.size} finite numbers, got {given!r}")
+        check_arrays("a contrast", arrays, {"capital": self._capital.shape, "sums": self._sums.shape})
         rounds, earned = arrays["sums"][[0, 2]], arrays["sums"][[1, 3]]
         if np.any(rounds < 0.0) or np.any(rounds % 1.0 != 0.0) or np.any(rounds > 2.0**53):
             raise ValueError(f"numbers of decisions must be whole numbers from 0, got {rounds}")

@@ -210,12 +210,10 @@ class Lift:
                 raise TypeError("unit must be given where all decisions of a unit have one group, got None")
             period = self._period_at(time.time() if at is None else as_number("at", at))
             text = f"unit {period} {_name('unit', unit)}"
-        digest = hmac.digest(self._key, text.encode(), "sha256")
-        control = int.from_bytes(digest[:8], "big") < self.share * 2.0**64
+        control, known_as = toss(self._key, text, self.share)
         if self.by == "unit":
             if period != self._period:
                 self._period, self._met = period, set()
-            known_as = int.from_bytes(digest[8:16], "big") >> 1
             counts = known_as not in self._met
             self._met.add(known_as)
         self._open[name] = _Open(control, counts, math.nan)
@@ -288,23 +286,7 @@ class Lift:
     @locked
     def interval(self) -> LiftInterval:
         """Return what the policy earns more than the control, as far as that is known."""
-        contrast, (low, high) = self._contrast, self.reward_range
-        ok, most, rewards = contrast.share_ok, high - low, self.direction == "maximize"
-        mean, other = contrast.policy_mean, contrast.control_mean
-        return LiftInterval(
-            contrast.decisions,
-            contrast.controls,
-            low + mean if rewards else high - mean,
-            low + other if rewards else high - other,
-            contrast.estimate,
-            contrast.low if ok else -most,
-            contrast.high if ok else most,
-            self.alpha,
-            ok,
-            self._since,
-            len(self._open),
-            self.direction,
-        )
+        return lift_of(self._contrast, self.reward_range, self.direction, self._since, len(self._open))
 
     @locked
     def to_bytes(self) -> bytes:
@@ -380,6 +362,40 @@ class Lift:
             raise ValueError("units must be whole numbers from 0")
         lift._met = set(arrays["met"].tolist())
         return lift
+
+
+def toss(key: bytes, text: str, share: float) -> tuple[bool, int]:
+    """Return whether a keyed coin gives a text to the control, and a keyed hash by which the text may be known.
+
+    Examples
+    --------
+    >>> toss(b"a secret of 16 bytes or more", "decision visit-7", 0.05)[0]
+    False
+    """
+    digest = hmac.digest(key, text.encode(), "sha256")
+    return int.from_bytes(digest[:8], "big") < share * 2.0**64, int.from_bytes(digest[8:16], "big") >> 1
+
+
+def lift_of(
+    contrast: Contrast, reward_range: tuple[float, float], direction: str, since: int, waiting: int
+) -> LiftInterval:
+    """Return a contrast of totals that were counted from the bad end of their range, in the units of rewards."""
+    (low, high), ok, rewards = reward_range, contrast.share_ok, direction == "maximize"
+    mean, other = contrast.policy_mean, contrast.control_mean
+    return LiftInterval(
+        contrast.decisions,
+        contrast.controls,
+        low + mean if rewards else high - mean,
+        low + other if rewards else high - other,
+        contrast.estimate,
+        contrast.low if ok else low - high,
+        contrast.high if ok else high - low,
+        contrast.alpha,
+        ok,
+        since,
+        waiting,
+        direction,
+    )
 
 
 def _name(argument: str, value: object) -> str:
