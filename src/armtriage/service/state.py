@@ -232,7 +232,7 @@ class PolicyState:
             if not control and (given or whole):
                 self.policy.tell(one.number, given, last=whole and not in_turn)
             if whole:
-                self._closed(key, self._worth(Open(one.number, one.at, one.show, told=told)))
+                self._closed(key, None if self.trial is None else self._worth(told, {}))
             else:
                 self.open[key] = Open(one.number, one.at, one.show, one.turn + 1, told)
             return
@@ -243,7 +243,7 @@ class PolicyState:
         if body.last:
             if not control:
                 self._tell_gathered(one, last=True)
-            self._closed(key, self._worth(one))
+            self._closed(key, None if self.trial is None else self._worth({}, gathered))
         else:
             self.open[key] = one
 
@@ -254,12 +254,15 @@ class PolicyState:
         if given or last:
             self.policy.tell(one.number, given, last=last)
 
-    def _worth(self, one: Open) -> dict[int, float] | None:
-        """Return what has come of a decision, for the trial; None if there is none."""
-        if self.trial is None:
-            return None
-        found = {arm: value for arm, (_, value) in one.told.items()}
-        return found | {arm: by_rule(self.rule, by_id.values()) for arm, by_id in one.gathered.items()}
+    def _worth(
+        self, told: Mapping[int, tuple[str, float]], gathered: Mapping[int, Mapping[str, float]]
+    ) -> dict[int, float]:
+        """Return what has come of a decision, for the trial."""
+        found = {arm: value for arm, (_, value) in told.items()}
+        for arm, by_id in gathered.items():
+            values = by_id.values()
+            found[arm] = learnt(self.recipe.create.reward, values) if arm >= 0 else by_rule(self.rule, values)
+        return found
 
     def oldest(self) -> Open | None:
         """Return the oldest open decision."""
@@ -307,7 +310,8 @@ class PolicyState:
                 break
             if one.gathered and not control:
                 self._tell_gathered(one, last=False)
-            self._closed(self._queue.popleft(), self._worth(one))
+            worth = None if self.trial is None else self._worth(one.told, one.gathered)
+            self._closed(self._queue.popleft(), worth)
         if due.before > self.closed_before:
             self.policy.close_before(due.before, default=self.default)
             self.closed_before = due.before

@@ -273,30 +273,29 @@ class Step:
             made, digest = self._new_id(), None
         else:
             made, digest = request.id, digest_of(request)
-        asked = _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags, odd)
-        return asked if made_elsewhere else self._grouped(asked, request)
+        group = (None, None, None) if made_elsewhere else self._group_of(request, made)
+        return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags, odd, *group)
 
-    def _grouped(self, asked: _Asked, request: Decide) -> _Asked:
-        """Return a request with its group, if there are groups."""
+    def _group_of(self, request: Decide, key: str) -> tuple[bool | None, int | None, list[str] | None]:
+        """Return whether a request is the control's, the hash of its unit, and what is shown then."""
         trial = self.state.trial
         control = None if trial is None else trial.control
         if control is None and (request.unit is not UNSET or request.incumbent is not UNSET):
             given = "unit" if request.unit is not UNSET else "incumbent"
             raise Refused("invalid", f"{given} must be left out: the policy has no control group")
         if trial is None:
-            return asked
+            return None, None, None
         unit = None if request.unit is UNSET else request.unit
         if control is not None and (control.by == "unit") != (unit is not None):
             if unit is None:
                 raise Refused("unit_missing")
             raise Refused("invalid", "unit must be left out: groups are by decision")
-        drawn, known_as = trial.group(asked.id, unit, self.now)
+        drawn, known_as = trial.group(key, unit, self.now)
         if not drawn:
-            return asked._replace(control=False, unit=known_as)
+            return False, known_as, None
         assert control is not None
         incumbent = request.incumbent if request.incumbent is not UNSET else control.incumbent
-        shown = None if incumbent is UNSET else incumbent
-        return asked._replace(control=True, unit=known_as, incumbent=shown)
+        return True, known_as, None if incumbent is UNSET else incumbent
 
     def _new_id(self) -> str:
         if not self._spare:
@@ -422,9 +421,9 @@ class Step:
         show = names if alike else [state.names[arm] for arm in opened.show]
         ranked = [str(name) for name in decision.ranked]
         known = UNKNOWN if decision.proposal is None else self._propensity(decision)
-        answer = Answer(one.id, state.head + 1, decision.number, names, show, known, state.head, self._deadline, ranked)
-        if state.trial is not None and state.trial.control is not None and one.control is not None:
-            answer.group = "policy"
+        tried = one.control is not None and state.recipe.create.control is not UNSET
+        head, group = state.head, "policy" if tried else UNSET
+        answer = Answer(one.id, head + 1, decision.number, names, show, known, head, self._deadline, ranked, group)  # type: ignore[arg-type]
         sent = encode(answer)
         body = Decided(
             arms,

@@ -16,7 +16,7 @@ from armtriage.service.messages import Control, ControlChange, Metric
 from armtriage.service.refusal import Refused, said
 from armtriage.service.timeline import finite
 from armtriage.trials import Contrast, Guardrail, LiftInterval
-from armtriage.trials.lift import lift_of, toss
+from armtriage.trials.lift import Coin, lift_of
 
 TOTAL = -1
 """The number of a decision's total among its rewards; those of metrics come before it, from -2 down."""
@@ -151,6 +151,7 @@ class Trial:
     def _begin(self, control: Control | None) -> None:
         """Count from now on only."""
         self.control, self.in_force = control, ""  # why every decision is the control's; nothing, if that is not so
+        self._coin = Coin(b"" if control is None or control.key is UNSET else control.key.encode())
         self.raised: set[tuple[str, str]] = set()  # alarms of this window
         self.points: list[Point] = []
         low, high = self._reward.range
@@ -189,13 +190,10 @@ class Trial:
         control = self.control
         if control is None:
             return False, None
-        assert control.key is not UNSET
-        secret, known_as = control.key.encode(), None
         if control.by == "decision":
-            drawn, _ = toss(secret, f"decision {key}", control.share)
-        else:
-            drawn, known_as = toss(secret, f"unit {self._period_at(at)} {unit}", control.share)
-        return bool(self.in_force) or drawn, known_as
+            return self._coin.toss(f"decision {key}", control.share)[0] or bool(self.in_force), None
+        drawn, known_as = self._coin.toss(f"unit {self._period_at(at)} {unit}", control.share)
+        return drawn or bool(self.in_force), known_as
 
     def _period_at(self, at: int) -> int:
         """Return the number of the period, which never falls: a clock that is set back draws no group again."""
@@ -227,20 +225,26 @@ class Trial:
         one = self.waiting.get(key)
         if one is None:
             return
-        low, high = self._reward.range
         default = 0.0 if self._reward.default is None else self._reward.default
         if TOTAL in values:
             total = values[TOTAL]
         elif one.arms:
-            total = sum(min(max(values.get(arm, default), low), high) for arm in one.arms)
+            total = 0.0
+            for arm in one.arms:
+                total += values.get(arm, default)
         else:
             total = self._budget * default
         self.cut += total > self.most
-        metrics = tuple(
-            min(max(values.get(TOTAL - 1 - place, of.default), of.range[0]), of.range[1])
-            for place, of in enumerate(self.metrics)
+        metrics = (
+            ()
+            if not self.metrics
+            else tuple(
+                min(max(values.get(TOTAL - 1 - place, of.default), of.range[0]), of.range[1])
+                for place, of in enumerate(self.metrics)
+            )
         )
-        self.waiting[key] = replace(one, total=float(min(max(total, self.least), self.most)), metrics=metrics)
+        total = float(min(max(total, self.least), self.most))
+        self.waiting[key] = Waiting(one.control, one.counts, one.arms, total, metrics)
         self._count()
 
     def _count(self) -> None:

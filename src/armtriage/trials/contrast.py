@@ -109,14 +109,16 @@ class RunningMean:
 
     def add(self, values: Floats) -> None:
         """Count values from 0 to `most`; each is expected to be what the earlier ones were."""
-        before = np.cumsum(np.append(self.total, values))
-        centres = before[:-1] / (self.count + 1 + np.arange(values.size))
-        self._capital += _bets_on(values, centres, self.most)
-        self.count, self.total = self.count + values.size, float(before[-1])
+        self.total = _add_values(self._capital, BETS, self.most, self.count, self.total, values)
+        self.count += values.size
 
     def bound(self, alpha: float) -> float:
         """Return what the mean is at least; it ever fails with probability `alpha`."""
         return max(margin(self._capital, self.count, self.most, alpha), 0.0) if self.count else 0.0
+
+    def exceeds(self, alpha: float, value: float) -> bool:
+        """Whether the bound is above a value from 0 on, as `bound` says, in less time."""
+        return _is_above(self._capital, self.count * value / self.most, alpha)
 
     def to_arrays(self) -> dict[str, Floats]:
         """Return what has been counted, for a file."""
@@ -135,6 +137,23 @@ def _bets_on(values: Floats, centres: Floats, scale: float) -> Floats:
     """Return what is added to the capital of each bet by values that are at most `scale` below their centres."""
     gains = np.log1p(BETS[:, None] * np.maximum((values - centres) / scale, -1.0)).sum(axis=1)
     return gains + BETS * (centres.sum() / scale)  # type: ignore[no-any-return]
+
+
+def _is_above(capital: Floats, worth: float, alpha: float) -> bool:
+    """Whether bets have won more than chance lets them, after what they would win if a mean were just a value."""
+    return bool(np.logaddexp.reduce(capital - BETS * worth) > math.log(BETS.size / alpha))
+
+
+@kernel
+def _add_values(capital: Floats, bets: Floats, most: float, count: int, total: float, values: Floats) -> float:
+    """Count values, and return the new sum of all of them."""
+    for i in range(values.size):
+        centre = total / (count + 1.0 + i)
+        gain = max((values[i] - centre) / most, -1.0)
+        for j in range(bets.size):
+            capital[j] += math.log1p(bets[j] * gain) + bets[j] * centre / most
+        total += values[i]
+    return total
 
 
 @kernel
@@ -279,16 +298,17 @@ class Contrast:
         found = margin(self._capital[_HIGH if upper else _LOW], self.decisions, scale, alpha)
         return min(most, max(least, -found if upper else found))
 
-    def exceeds(self, alpha: float, *, upper: bool = False) -> bool:
-        """Whether the lower end is above 0, or the upper end below it, as `bound` says, in less time.
+    def exceeds(self, alpha: float, value: float = 0.0, *, upper: bool = False) -> bool:
+        """Whether the lower end is above a value, or the upper end below it, as `bound` says, in less time.
 
         Examples
         --------
         >>> Contrast(share=0.5, most=2.0).exceeds(0.01)
         False
         """
-        capital = self._capital[_HIGH if upper else _LOW]
-        return bool(np.logaddexp.reduce(capital) > math.log(BETS.size / alpha))
+        if upper:
+            return _is_above(self._capital[_HIGH], -self.decisions * value * (1.0 - self.share) / self.most, alpha)
+        return _is_above(self._capital[_LOW], self.decisions * value * self.share / (self.ratio * self.most), alpha)
 
     @property
     def share_ok(self) -> bool:

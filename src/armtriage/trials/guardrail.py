@@ -97,10 +97,15 @@ class Guardrail:
         if self._contrast is not None:
             self._contrast.add(controls, values)
         self._mean.add(values[~controls])
-        allowed = 0.0 if self.kind == "ratio" else self.limit
+        self._breached = self._breached or self._is_beyond()
+
+    def _is_beyond(self) -> bool:
+        """Whether the limit is broken for certain."""
+        low, high = self.value_range
         if self.kind == "most":
-            allowed = high - self.limit if self.falls else self.limit - low
-        self._breached = self._breached or self._excess > allowed
+            return self._mean.exceeds(self.alpha, max(high - self.limit if self.falls else self.limit - low, 0.0))
+        assert self._contrast is not None
+        return self._contrast.exceeds(self.alpha, 0.0 if self.kind == "ratio" else self.limit)
 
     @property
     def _excess(self) -> float:
