@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -119,12 +120,26 @@ class Arm(Message):
 
 
 class RewardRule(Message):
-    """Which rewards there are, and what counts if an arm has several or none."""
+    """Which rewards there are, and what counts if an arm has several or none.
 
-    range: tuple[Number, Number] = (0.0, 1.0)
+    With a `cap`, those above it count as the cap, and the range may have no end.
+    """
+
+    range: tuple[Number, Number | None] = (0.0, 1.0)
     direction: Literal["maximize", "minimize"] = "maximize"
     rule: Literal["first", "last", "sum"] = "first"
     default: Number | None = None
+    cap: Number | UnsetType = UNSET
+
+    @property
+    def most(self) -> float:
+        """The largest reward that there may be."""
+        return math.inf if self.range[1] is None else self.range[1]
+
+    @property
+    def counted(self) -> tuple[float, float]:
+        """The least and the largest that a reward counts for."""
+        return self.range[0], self.most if self.cap is UNSET else min(self.cap, self.most)
 
 
 class Feedback(Message):
@@ -241,6 +256,7 @@ class Create(Message):
     log_contexts: Literal["all", "chosen"] = "all"
     control: Control | UnsetType = UNSET
     metrics: Annotated[list[Metric], Meta(max_length=8)] | UnsetType = UNSET
+    watch: Number | UnsetType = UNSET
 
 
 class ArmsChange(Message):

@@ -160,7 +160,8 @@ class _Rows:
         if reward.rule != "first" and not (ended or expired):
             return {}, False  # it learns at the end
         default = reward.default if expired else None
-        found = {arm: learnt(reward, came[arm]) if arm in came else default for arm in shown}
+        most = reward.counted[1]
+        found = {arm: min(learnt(reward, came[arm]), most) if arm in came else default for arm in shown}
         return {arm: value for arm, value in found.items() if value is not None}, ended or expired
 
     def _pattern(self, eligible: bytes) -> tuple[int, list[str] | None]:
@@ -218,7 +219,7 @@ def write(frame: DataFrame, row: PolicyRow, state: State) -> bytes:
     """Return a page as a file that says what it is."""
     buffer, recipe = io.BytesIO(), Recipe.read(row.config)
     create, reward = recipe.create, recipe.create.reward
-    about = About(len(state.names), len(create.arms), list(state.names), reward.range, reward.direction)
+    about = About(len(state.names), len(create.arms), list(state.names), reward.counted, reward.direction)
     config = msgspec.json.encode(recipe.public(), order="deterministic").decode()
     facts = {"armtriage.log": "3", "armtriage.policy": row.name, "armtriage.config": config}
     frame.write_parquet(buffer, metadata={**facts, EXPORTED: about.to_json().decode()})

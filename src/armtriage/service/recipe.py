@@ -69,8 +69,13 @@ class Recipe:
         if odd := [key for key in self.options if key not in accepted]:
             text = f"policy has an option that {self.kind} has not: {some_of(odd)}; accepted are {', '.join(accepted)}"
             raise Refused("invalid", text)
-        low, high = create.reward.range
-        default = create.reward.default
+        reward = create.reward
+        if reward.range[1] is None and reward.cap is UNSET:
+            raise Refused("invalid", "reward.range must end with a number unless there is a cap, got null")
+        if reward.cap is not UNSET and not reward.range[0] < reward.cap <= reward.most:
+            span = f"above {reward.range[0]:g}, the least reward, and at most the largest one"
+            raise Refused("invalid", f"reward.cap must lie {span}, got {reward.cap!r}")
+        (low, high), default = reward.counted, reward.default
         if default is not None and not low <= default <= high:
             raise Refused("invalid", f"reward.default must lie in [{low:g}, {high:g}], got {default!r}")
         self._check_fit()
@@ -157,15 +162,26 @@ class Recipe:
 
     def make(self) -> Policy:
         """Return the policy, which has made no decision yet; refuse what it refuses, by what it says."""
+        made = self._made()
+        if self.create.watch is not UNSET:
+            try:
+                made.watch(self.create.watch)
+            except (ValueError, NotImplementedError) as error:
+                raise Refused("invalid", f"watch: {said(error)}") from None
+        return made
+
+    def _made(self) -> Policy:
         create = self.create
         kind: Callable[..., Policy] = POLICIES[str(self.kind)]
         given: dict[str, Any] = {
             **self.options,
             "names": self.names,
             "seed": create.seed,
-            "reward_range": create.reward.range,
+            "reward_range": create.reward.counted,
             "direction": create.reward.direction,
         }
+        if create.reward.cap is not UNSET:
+            given["cap"] = create.reward.cap
         try:
             if create.dimension is not UNSET:
                 sizes = {"n_arms": len(self.names), "dimension": create.dimension, "budget": create.budget}

@@ -231,6 +231,11 @@ class Service:
                 for kind, rings in state.ringing().items()
             ]
 
+        def drifts() -> list[Sample]:
+            seen = {policy: loop.seen[1] for policy, loop in self.loops.items() if loop.seen and not loop.problem}
+            watched = {name: one.health for name, one in seen.items() if one.health.false_alarm is not None}
+            return [("", {"policy": name}, len(health.alarms)) for name, health in watched.items()]
+
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
             held = {name: of[name] for name in self.loops if name in of}
             return [sample for name, one in held.items() for sample in one.samples({"policy": name})]
@@ -283,6 +288,7 @@ class Service:
             ),
             ("armtriage_lift_low", "gauge", "What the policy earns more, at least.", of_trials("low")),
             ("armtriage_lift_high", "gauge", "What the policy earns more, at most.", of_trials("high")),
+            ("armtriage_drift_alarms", "gauge", "Changes of means that were noticed.", drifts()),
             ("armtriage_alarm", "gauge", "Whether an alarm has gone off, by its kind.", alarms()),
             ("armtriage_ready", "gauge", "Whether the policy answers, and can store.", ready),
         ]

@@ -76,7 +76,7 @@ class PolicyState:
         self.policy = recipe.make() if policy is None else policy
         self.rule = recipe.create.reward.rule
         self.default = recipe.create.reward.default
-        self.low, self.high = recipe.create.reward.range
+        self.low, self.high = recipe.create.reward.range[0], recipe.create.reward.most
         self.head = self.closed_before = self.decided = 0
         self.status = "running"
         self.open: dict[str, Open] = {}  # by id, oldest first
@@ -258,10 +258,13 @@ class PolicyState:
         self, told: Mapping[int, tuple[str, float]], gathered: Mapping[int, Mapping[str, float]]
     ) -> dict[int, float]:
         """Return what has come of a decision, for the trial."""
-        found = {arm: value for arm, (_, value) in told.items()}
+        found, reward = {arm: value for arm, (_, value) in told.items()}, self.recipe.create.reward
         for arm, by_id in gathered.items():
             values = by_id.values()
-            found[arm] = learnt(self.recipe.create.reward, values) if arm >= 0 else by_rule(self.rule, values)
+            found[arm] = learnt(reward, values) if arm >= 0 else by_rule(self.rule, values)
+        if reward.cap is not msgspec.UNSET:
+            most = reward.counted[1]
+            found = {arm: min(value, most) if arm >= 0 else value for arm, value in found.items()}
         return found
 
     def oldest(self) -> Open | None:
@@ -365,11 +368,24 @@ class PolicyState:
 
     def ringing(self) -> dict[str, bool]:
         """Return which kinds of alarms can go off, and whether they have."""
-        if self.trial is None:
-            return {}
-        kinds = ["worse", "share_mismatch"] if self.trial.control is not None else []
-        kinds += ["breach"] if self.trial.metrics else []
-        return {kind: any(one == kind for one, _ in self.trial.raised) for kind in kinds}
+        found = {} if self.policy._alarm is None else {"drift": self._drifts > 0}
+        if self.trial is not None:
+            kinds = ["worse", "share_mismatch"] if self.trial.control is not None else []
+            kinds += ["breach"] if self.trial.metrics else []
+            found |= {kind: any(one == kind for one, _ in self.trial.raised) for kind in kinds}
+        return found
+
+    def news(self) -> list[tuple[str, str]]:
+        """Return alarms that are not in the log yet: their kinds, and of which metrics or arms they are."""
+        found = [] if self.trial is None else self.trial.news()
+        if self.policy._alarm is not None:
+            new = self.policy._alarm.alarms[self._drifts :]
+            found += [("drift", self.names[one.arm]) for one in new]
+        return found
+
+    @property
+    def _drifts(self) -> int:
+        return sum(kind == "drift" for _, _, kind, _ in self.alarms)
 
     def start_window(self, control: Control, at: int, by: str = "") -> Event:
         """Let the lift count from now on, perhaps of another control group, and return the event."""
@@ -510,15 +526,14 @@ def _pieces(opened: Mapping[str, Open]) -> Iterator[bytes]:
 
 
 def learnt(reward: RewardRule, values: Iterable[float]) -> float:
-    """Return what a policy learns of an arm that had rewards, in the order in which they came.
+    """Return what a policy is told of an arm that had rewards, in the order in which they came.
 
     Examples
     --------
     >>> learnt(RewardRule(rule="sum"), [0.5, 0.75]), learnt(RewardRule(rule="last"), [0.5, 0.75])
     (1.0, 0.75)
     """
-    low, high = reward.range
-    return min(max(by_rule(reward.rule, values), low), high)
+    return min(max(by_rule(reward.rule, values), reward.range[0]), reward.most)
 
 
 def by_rule(rule: str, values: Iterable[float]) -> float:

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -604,7 +605,8 @@ class Step:
         for arm, value in values.items():
             if not state.low <= value <= state.high:
                 got = f"got {value!r} for {quoted(state.names[arm])}"
-                raise Refused("out_of_range", f"rewards must lie in [{state.low:g}, {state.high:g}], {got}")
+                span = f"lie in [{state.low:g}, {state.high:g}]" if state.high < inf else f"be {state.low:g} or more"
+                raise Refused("out_of_range", f"rewards must {span}, {got}")
         if request.total is not UNSET or request.metrics is not UNSET:
             values |= self._second_numbers(request, control)
         return values
@@ -811,9 +813,8 @@ class Step:
 
     def raise_alarms(self) -> None:
         """Note alarms that have gone off: what they change is the same on every server from this event on."""
-        if self.state.trial is not None:
-            for kind, what in self.state.trial.news():
-                self._log(self.state.alarm(Alarmed(kind, what), self.now))
+        for kind, what in self.state.news():
+            self._log(self.state.alarm(Alarmed(kind, what), self.now))
 
     def expire(self, most: int) -> None:
         """Close the decisions whose time has passed, the oldest of them if there are many."""

@@ -154,7 +154,7 @@ class Trial:
         self._coin = Coin(b"" if control is None or control.key is UNSET else control.key.encode())
         self.raised: set[tuple[str, str]] = set()  # alarms of this window
         self.points: list[Point] = []
-        low, high = self._reward.range
+        low, high = self._reward.counted
         self.least, self.most = min(0.0, self._budget * low), max(0.0, self._budget * high)
         if control is not None:
             if control.most is not UNSET:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.alarm import Health
 from armtriage.certificate import Certificate
 from armtriage.policies import ContextualPolicy, Policy
+from armtriage.policies.rewards import AboveCap
 from armtriage.service.timeline import Point, Timeline, certificate_if_any
 from armtriage.service.trial import TrialView
 
@@ -45,6 +47,8 @@ class PolicyView:
     latest: int  # how many those are
     waiting: NDArray[np.int64]  # open decisions in which each arm is; 0 unless it is eliminated and still shown
     points: Sequence[Point]  # how what is known came about
+    health: Health
+    above_cap: AboveCap | None  # None without a cap
     # What a service knows besides.
     head: int = 0  # the last event of the log
     status: str = ""
@@ -123,6 +127,8 @@ def look(policy: Policy, timeline: Timeline | None = None, **of_service: Any) ->
         latest=latest,
         waiting=_waiting(policy, (states == ELIMINATED) & (shares >= RARE)),
         points=list(past.points),
+        health=policy.health(),
+        above_cap=None if policy.cap is None else policy.above_cap,
         **of_service,
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from armtriage import __version__
+from armtriage.alarm import Health
 from armtriage.certificate import Certificate, in_units, intervals_of
 from armtriage.service import events as log
 from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
@@ -20,9 +21,10 @@ from armtriage.service.state import PolicyState
 from armtriage.service.timeline import finite
 from armtriage.service.trial import MetricView, TrialView
 from armtriage.service.view import PolicyView
-from armtriage.service.viewer import view_of
+from armtriage.service.viewer import MOST_ALARMS, view_of
 
 _SHOWN = 1000  # arms of one answer
+_UNKNOWN = Health((), None, None, 0, None, 0)  # of a policy that is not loaded
 _DELTA = 0.05  # what the arms' intervals may fail with, all together
 _STATUS = ("active", "confirmed", "eliminated", None)  # of an arm, by the number of its state; None if it is retired
 
@@ -148,6 +150,41 @@ class AlarmView(Struct):
     what: str
 
 
+class DriftView(Struct):
+    """A change of an arm's mean: after how many decisions it was noticed, and near which one it was."""
+
+    arm: str
+    decision: int
+    change_near: int
+
+
+class HealthView(Struct):
+    """Whether rewards are what certificates take them for, in words and in numbers.
+
+    `false_alarm` is the probability with which there is ever a false alarm, null if the policy is not watched.
+    """
+
+    text: str
+    false_alarm: float | None
+    drift: list[DriftView]
+    contradictions: int
+    since: int
+
+    @classmethod
+    def of(cls, health: Health) -> HealthView:
+        """Return what is shown of a policy's health: of many alarms the latest."""
+        drift = [DriftView(str(one.arm), one.decision, one.change_near) for one in health.alarms[-MOST_ALARMS:]]
+        return cls(str(health), health.false_alarm, drift, health.contradictions, health.since)
+
+
+class AboveCapView(Struct):
+    """What lay above the cap: how many rewards, by how much in all, and as a share of all that was told."""
+
+    rewards: int
+    excess: float
+    share: float
+
+
 class Full(Brief, kw_only=True):
     """All about a policy but its arms."""
 
@@ -161,6 +198,8 @@ class Full(Brief, kw_only=True):
     request_p99: float
     commit_p99: float
     certificate: CertificateView | None
+    health: HealthView
+    above_cap: AboveCapView | None
     lift: LiftView | None
     metrics: list[MetricView]
     alarms: list[AlarmView]
@@ -273,6 +312,8 @@ async def full(service: Service, loop: Loop) -> Full:
         request_p99=seconds.quantile(0.99),
         commit_p99=commits.quantile(0.99),
         certificate=None if made is None else CertificateView.of(made),
+        health=HealthView.of(_UNKNOWN if view is None else view.health),
+        above_cap=None if view is None or view.above_cap is None else AboveCapView(*view.above_cap),
         lift=None if view is None or view.trial is None else LiftView.of(view.trial),
         metrics=[] if view is None or view.trial is None else view.trial.metrics,
         alarms=[] if view is None else [AlarmView(seq, rfc3339(at), *which) for seq, at, *which in view.alarms],
@@ -303,7 +344,7 @@ def arms(state: PolicyState) -> Arms:
     lower = upper = np.full(len(view.names), np.nan)
     if not state.contextual:
         ends = intervals_of(tally, 1.0 / known.share, _DELTA)
-        lower, upper = in_units(ends, (state.low, state.high), policy.direction)
+        lower, upper = in_units(ends, policy.reward_range, policy.direction)
     found = [
         ArmView(
             name,

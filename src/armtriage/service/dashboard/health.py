@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from armtriage.service import clock
 from armtriage.service.dashboard.recorder import Pulse, Recorder
 from armtriage.service.loop import Loop
+from armtriage.service.view import PolicyView
 
 _SLOW = 0.1  # seconds that a commit may take, for 99% of them
 _FULL = 0.1  # of the disk that should be free
@@ -27,7 +28,7 @@ class Check(NamedTuple):
 def checks(
     loop: Loop,
     recorder: Recorder,
-    contradictions: int | None,
+    view: PolicyView | None,
     facts: Mapping[str, Any],
     minutes: Mapping[int, Mapping[str, int]],
 ) -> list[Check]:
@@ -35,7 +36,7 @@ def checks(
     pulse = recorder.pulse(loop.name)
     found = [
         _ready(loop),
-        _drift(contradictions),
+        _drift(view),
         _missing(minutes, told_by_default=loop.recipe.create.reward.default is not None),
         _replay(loop, pulse),
         _commits(loop, pulse, facts),
@@ -57,7 +58,13 @@ def _ready(loop: Loop) -> Check | None:
     return Check("bad", "The store does not answer", "Requests get 503; the state is rebuilt when it answers again.")
 
 
-def _drift(contradictions: int | None) -> Check:
+def _drift(view: PolicyView | None) -> Check:
+    made, health = (None, None) if view is None else (view.certificate, view.health)
+    if health is not None and health.alarms:
+        return Check("bad", "Drift", str(health))
+    contradictions = None if made is None else int(made.contradictions)
+    if health is not None and health.false_alarm is not None and not contradictions:
+        return Check("ok", "No drift noticed", str(health))
     if contradictions is None:
         return Check("none", "Drift is not watched", "This kind of policy keeps no intervals that could contradict.")
     if contradictions:
