@@ -22,6 +22,7 @@ from armtriage.service.service import Service
 from armtriage.service.state import unbits
 from armtriage.service.stores import StoreError
 from armtriage.service.timeline import SHARE
+from armtriage.service.trial import TrialView
 from armtriage.service.view import PolicyView
 
 LINES = 50
@@ -138,6 +139,7 @@ class Facts:
             "health": [one._asdict() for one in await self._health(loop, view)],
             "traffic": await self._traffic(loop),
             "course": [] if view is None else [list(one) for one in view.points],
+            "lift": None if view is None or view.trial is None else _lift(view.trial),
             "log": await self.lines(loop, LINES),
             "items": None if view is None else asked_for(view, chosen),
         }
@@ -305,6 +307,17 @@ class Facts:
         }
 
 
+def _lift(trial: TrialView) -> dict[str, Any] | None:
+    """Return what the card of a control group shows; None if there is none."""
+    found, control = trial.interval, trial.control
+    if found is None or control is None:
+        return None
+    known = {"share": control.share, "by": control.by, "in_force": trial.in_force}
+    points = [list(one) for one in trial.points]
+    metrics = [[one.name, one.policy_mean, one.control_mean, one.breached, one.text] for one in trial.metrics]
+    return found.to_dict() | known | {"points": points, "metrics": metrics}
+
+
 _ALARMS = {
     "worse": "the policy earns less than the control for certain",
     "share_mismatch": "the groups cannot have been drawn by the coin",
@@ -321,8 +334,8 @@ def _line(event: Event, names: Sequence[str], labels: Sequence[str]) -> dict[str
     warns = event.kind == log.ALARM
     if event.kind == log.DECISION and body.control:
         shown = read_answer(body.answer).arms
-        what = ["what is shown without the policy"] if shown is None else [cut(one, 32) for one in shown]
-        text = f"control: {_listed(what)}"
+        items = ["what is shown without the policy"] if shown is None else [cut(one, 32) for one in shown]
+        text = f"control: {_listed(items)}"
     elif event.kind == log.DECISION:
         text = _listed([called(arm) for arm in body.arms])
         if body.eligible is not None:

@@ -37,6 +37,7 @@ def checks(
     found = [
         _ready(loop),
         _drift(view),
+        *_trial(view),
         _missing(minutes, told_by_default=loop.recipe.create.reward.default is not None),
         _replay(loop, pulse),
         _commits(loop, pulse, facts),
@@ -72,6 +73,32 @@ def _drift(view: PolicyView | None) -> Check:
         said = f"{contradictions:,} {times} past: a mean has changed, so nothing is certified any more."
         return Check("bad", "Drift", said)
     return Check("ok", "No drift seen", "No interval contradicts its past.")
+
+
+def _trial(view: PolicyView | None) -> list[Check]:
+    """Return what the control group and the metrics say, if there are any."""
+    trial = None if view is None else view.trial
+    if trial is None:
+        return []
+    then = "" if not trial.in_force else " Every decision is the control's until the policy is resumed."
+    found = [
+        Check("bad", f"{one.name} is beyond its limit", one.text + then)
+        if one.breached
+        else Check("ok", f"{one.name} keeps its limit", one.text)
+        for one in trial.metrics
+    ]
+    lift = trial.interval
+    if lift is not None:
+        if not lift.share_ok:
+            said = "A client may ask again under other ids when it dislikes its group; the lift says nothing now."
+            found.append(Check("bad", "Groups are not drawn by the coin", said))
+        elif lift.worse:
+            found.append(Check("bad", "Worse than the control", f"{lift}{then}"))
+        else:
+            share = trial.control.share if trial.control is not None else 0.0
+            said = f"{lift.controls:,} of {lift.decisions:,} decisions that count; {share:.3g} of them should be."
+            found.append(Check("ok", "Control group", said))
+    return found
 
 
 def _missing(minutes: Mapping[int, Mapping[str, int]], *, told_by_default: bool) -> Check:
