@@ -87,7 +87,9 @@ def make(client: Client, name: str, appeal: dict[str, float], **more: Any) -> No
     until(lambda: client.policy(name)["ready"])
 
 
-def play(client: Client, name: str, appeal: dict[str, float], many: int, seed: int = 1) -> None:
+def play(
+    client: Client, name: str, appeal: dict[str, float], many: int, seed: int = 1, telling: float = 0.9
+) -> None:
     """Let an audience come, and click; one in ten leaves without a word."""
     chance = random.Random(seed)
     while many > 0:
@@ -97,7 +99,7 @@ def play(client: Client, name: str, appeal: dict[str, float], many: int, seed: i
         told = [
             {"decision": one["id"], "hits": [item for item in one["show"] if chance.random() < appeal[item]]}
             for one in made["decisions"]
-            if chance.random() < 0.9
+            if chance.random() < telling
         ]
         if told:
             client.request("POST", f"/v1/policies/{name}/rewards/batch", {"requests": told})

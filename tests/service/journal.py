@@ -23,6 +23,13 @@ from armtriage.service.loop import load
 from armtriage.service.stores import Store, open_store
 from armtriage.service.upkeep import check
 
+TRIED: dict[str, Any] = {
+    "reward": {"default": 0},
+    "control": {"share": 0.3, "incumbent": ["item-0", "item-1", "item-2"]},
+    "metrics": [{"name": "gone", "limit": {"ratio": 1.2}}],
+}
+"""What makes a trial of the policy that visitors ask."""
+
 
 class Journal:
     """Requests that were sent, and those that were acknowledged."""

@@ -45,6 +45,7 @@ PAGES = {
     "slate": "/policies/slate",
     "sets": "/policies/crews",
     "contexts": "/policies/results",
+    "control": "/policies/tried",
     "keys": "/keys",
     "system": "/system",
     "missing": "/policies/nobody",
@@ -68,6 +69,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                 made = client.request("POST", "/v1/policies/results/decisions", {"contexts": contexts})
                 told = {"decision": made["id"], "rewards": dict.fromkeys(made["show"], 0.5)}
                 client.request("POST", "/v1/policies/results/rewards", told)
+            control = {"share": 0.3, "incumbent": ["salt", "egg"]}
+            metrics = [{"name": "unsubscribed", "limit": {"ratio": 1.2}}, {"name": "seconds", "limit": {"most": 0.5}}]
+            trial = {"control": control, "metrics": metrics, "reward": {"default": 0}}
+            make(client, "tried", DRINKS, budget=2, **trial)
+            play(client, "tried", DRINKS, 2000, telling=1.0)
             make(client, "hostile", HOSTILE, budget=2)
             play(client, "hostile", HOSTILE, 80)
         yield one
@@ -278,6 +284,25 @@ def test_sets_and_contexts_have_their_parts(server, page):
     assert page.locator("section:has(#weights) .weights > div").count() == 3
     assert "linear in the contexts" in page.locator(".verdict").inner_text()
     assert page.locator("#triage").count() == 0
+
+
+def test_a_control_group_has_its_card(server, page):
+    watcher = open_page(page, server.url + "/policies/tried")
+    card = page.locator("section[aria-labelledby=lift]")
+    text = card.inner_text()
+    assert "Against the control" in text
+    assert "30% of decisions, by decision; in the band with 95% confidence at all times" in text
+    assert "Over 2,000 decisions" in text
+    assert "unsubscribed" in text
+    assert "No alarm" in text
+    drawn = card.locator("svg[aria-label^='What a decision of the policy earns more']")
+    assert "between +" in drawn.get_attribute("aria-label")
+    card.get_by_text("Numbers").click()
+    assert card.locator("table tbody tr").count() > 5
+    assert page.locator("section[aria-labelledby=health]").get_by_text("Control group").count() == 1
+    assert watcher.said == []
+    open_page(page, server.url + "/policies/slate")
+    assert page.locator("section[aria-labelledby=lift]").count() == 0
 
 
 def test_exports_are_what_they_say(server, page):

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,7 +111,9 @@ def test_clicks_before_a_default_count_as_told(sqlite_address):
             half = {"decisions": 1000, "expired": 1000, "heard": 500}
 
             def found(minutes):
-                return {one.title: one for one in checks(loop, Recorder(call.service), 0, {"disk_free": 0.5}, minutes)}
+                return {
+                    one.title: one for one in checks(loop, Recorder(call.service), None, {"disk_free": 0.5}, minutes)
+                }
 
             said = found({now - 5: half, now - 300: half})["Rewards come as before"]
             assert said.level == "ok"
@@ -177,11 +180,11 @@ def test_health_says_what_is_wrong(sqlite_address):
             now = clock.wall() // 60_000_000
             calm = {now - 5: {"decisions": 1000, "expired": 100}, now - 300: {"decisions": 1000, "expired": 100}}
 
+            view = await call.service.viewer.view(loop)
+
             def found(contradictions=0, facts=None, minutes=calm):
-                return {
-                    one.title: one
-                    for one in checks(loop, recorder, contradictions, facts or {"disk_free": 0.5}, minutes)
-                }
+                seen = replace(view, certificate=replace(view.certificate, contradictions=contradictions))
+                return {one.title: one for one in checks(loop, recorder, seen, facts or {"disk_free": 0.5}, minutes)}
 
             assert {one.level for one in found().values()} <= {"ok", "none"}
             assert found(contradictions=2)["Drift"].level == "bad"

@@ -21,7 +21,7 @@ from armtriage.service import crash
 from armtriage.service.stores import SqliteStore, StoreError, open_store
 from conftest import score
 from service.calls import SLATE, run, served
-from service.journal import Journal, begun_with, make_slate, serving, stored, until
+from service.journal import TRIED, Journal, begun_with, make_slate, serving, stored, until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals, forks and limits are those of POSIX")
 LONG = pytest.mark.long
@@ -59,7 +59,7 @@ def test_kill_9_under_load(address, cycles):
         for cycle in range(cycles):
             with serving(address) as server:
                 async with server.client() as call:
-                    await make_slate(call)
+                    await make_slate(call, **TRIED)
                     starts.append(await server.ready(call))
                     if cycle % 2:  # while decisions are open
                         added = await call.patch("/v1/policies/slate/arms", json={"add": [f"new-{cycle}"]})

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from armtriage.service.events import Expired
 from service.calls import run, served
 
 CONTEXTS = [[0.1 * arm, 0.3] for arm in range(5)]
@@ -145,6 +146,6 @@ def test_one_decision_that_stays_open_keeps_nothing_of_those_after_it(sqlite_add
             assert state.oldest().number == 0
             await call.decide()
             assert len(state._queue) <= 2 * len(state.open) + 1000
-            assert state.due(state.oldest().at + state.recipe.window, 1) == 1
+            assert state.due(state.oldest().at + state.recipe.window, 1) == Expired(1)
 
     run(work)

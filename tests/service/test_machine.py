@@ -17,6 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from armtriage import Lift
 from armtriage.service import loop as loops
 from armtriage.service.stores import open_store
 from conftest import score
@@ -26,6 +27,7 @@ IDS = st.sampled_from(["a", "b", "c", "d", "e"])
 REWARD_IDS = st.sampled_from(["", "", "x", "y"])
 VALUES = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 NAMES = SLATE["arms"]
+KEY = b"a secret of 16 bytes or more"
 
 
 class Model:
@@ -57,9 +59,7 @@ class Model:
         made = self.decisions.get(key)
         if made is None and not rewards:
             return 404, {}
-        if made is not None and any(name not in made["show"] for name in rewards):
-            return self._rejected(rewards)
-        if made is not None and any(not 0 <= value <= 1 for value in rewards.values()):
+        if made is not None and not self._fits(made, rewards):
             return self._rejected(rewards)
         told, strays = self.told.setdefault(key, {}), self.strays.setdefault(key, {})
         zeros = self.zeros.setdefault(key, {})
@@ -89,7 +89,7 @@ class Model:
                 told[name] = reward_id, rewards[name]
             elif fate in ("late", "orphan"):
                 strays[name, reward_id] = rewards[name]
-        if made is not None and key not in self.closed and (last or len(told) == len(made["show"])):
+        if made is not None and key not in self.closed and (last or self._is_whole(key)):
             self.closed.add(key)
         self._count(fates)
         return 404 if made is None else 200, fates
@@ -98,9 +98,7 @@ class Model:
         """Apply rewards that came before their decision, until one does not fit it."""
         for rewards, reward_id, last, hits in orphans:
             made, told = self.decisions[key], self.told.setdefault(key, {})
-            if key in self.closed or any(
-                name not in made["show"] or not 0 <= value <= 1 for name, value in rewards.items()
-            ):
+            if key in self.closed or not self._fits(made, rewards):
                 continue
             if any(
                 name in told and told[name][0] == reward_id and told[name][1] != value
@@ -111,8 +109,35 @@ class Model:
                 told.setdefault(name, (reward_id, value))
             if hits:
                 self.zeros[key] = {name: {""} for name in made["show"] if name not in told}
-            if last or len(told) == len(made["show"]):
+            if last or self._is_whole(key):
                 self.closed.add(key)
+
+    @staticmethod
+    def _fits(made: dict[str, Any], rewards: dict[str, float]) -> bool:
+        """Whether a decision shows all these arms, and the rewards are in range; a total is for the control."""
+        for name, value in rewards.items():
+            if name == "total":
+                if not made["control"] or value < 0:
+                    return False
+            elif name not in made["show"] or not 0 <= value <= 1:
+                return False
+        return True
+
+    def _is_whole(self, key: str) -> bool:
+        """Whether all that a decision waits for has come."""
+        told = self.told.get(key, {})
+        return "total" in told or set(told) >= set(self.decisions[key]["show"])
+
+    def counted(self) -> tuple[float, ...]:
+        """Return how many decisions of each group count, and their totals: all that are older than any open one."""
+        found = {False: [0, 0.0], True: [0, 0.0]}
+        for key, made in self.decisions.items():
+            if key not in self.closed:
+                break
+            told = {name: value for name, (_, value) in self.told.get(key, {}).items()}
+            found[made["control"]][0] += 1
+            found[made["control"]][1] += min(told["total"] if "total" in told else sum(told.values()), 2.0)
+        return *found[False], *found[True]
 
     def pass_time(self) -> None:
         """The join window of all decisions so far has passed."""
@@ -147,6 +172,7 @@ class Machine(RuleBasedStateMachine):
     """Makes, asks, tells, repeats, restarts, lets time pass and gives up, and compares."""
 
     kind = "sqlite"
+    lift: Lift | None = None  # what draws the same groups, where there is a control
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,7 +203,10 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def make(self) -> None:
-        self.runner.run(self.call.make(join_window="10m"))
+        self.runner.run(self.call.make(join_window="10m", **self.recipe()))
+
+    def recipe(self) -> dict[str, Any]:
+        return {}
 
     @rule(key=IDS, exclude=st.sampled_from([None, ["tea"], ["milk", "jam"]]))
     def decide(self, key: str, exclude: list[str] | None) -> None:
@@ -192,13 +221,20 @@ class Machine(RuleBasedStateMachine):
         else:
             assert answer.status_code == 201
             made = answer.json()
+            control = made.get("group") == "control"
             assert len(made["arms"]) == 2
-            assert not set(made["arms"]) & {*self.model.retired, *(exclude or ())}
-            self.model.decisions[key] = {"body": body, "content": answer.content, "show": made["show"]}
+            assert control or not set(made["arms"]) & {*self.model.retired, *(exclude or ())}
+            self.check_group(key, made)
+            about = {"body": body, "content": answer.content, "show": made["show"], "control": control}
+            self.model.decisions[key] = about
             held = self.orphans.pop(key, [])
             self.model.adopt(key, held)
             if self.model.told.get(key):
                 self.model.strays.pop(key, None)
+
+    def check_group(self, key: str, made: dict[str, Any]) -> None:
+        """The same id has the same group for ever."""
+        assert made.get("group") == (None if self.lift is None else self.lift.group(key))
 
     @rule(key=IDS, names=st.lists(st.sampled_from(NAMES), max_size=3, unique=True), value=VALUES, name=REWARD_IDS,
           last=st.booleans(), shown=st.booleans())  # fmt: skip
@@ -282,7 +318,9 @@ class Machine(RuleBasedStateMachine):
             if answer.status_code == 200:
                 break
         for made in answer.json()["decisions"]:
-            self.model.decisions[made["id"]] = {"body": None, "content": None, "show": made["show"]}
+            self.check_group(made["id"], made)
+            about = {"body": None, "content": None, "show": made["show"], "control": made.get("group") == "control"}
+            self.model.decisions[made["id"]] = about
 
     @rule(days=st.sampled_from([1, 4000]))
     def clock_jumps(self, days: int) -> None:
@@ -330,6 +368,33 @@ class Machine(RuleBasedStateMachine):
             assert set(loop.state.open) == set(self.model.decisions) - self.model.closed
 
 
+class ControlMachine(Machine):
+    """The same with a control group, whose decisions may be told by their totals."""
+
+    def recipe(self) -> dict[str, Any]:
+        self.lift = Lift(share=0.4, key=KEY)
+        control = {"share": 0.4, "key": KEY.decode(), "incumbent": ["tea", "milk"]}
+        return {"reward": {"default": 0}, "control": control}
+
+    @rule(key=IDS, value=VALUES, name=REWARD_IDS)
+    def total(self, key: str, value: float, name: str) -> None:
+        made = self.model.decisions.get(key)
+        if made is None and key in self.orphans:
+            return
+        body: dict[str, Any] = {"decision": key, "total": value} | ({"id": name} if name else {})
+        answer = self.runner.run(self.call.post("/v1/policies/slate/rewards", json=body))
+        if made is None:
+            self.orphans.setdefault(key, []).append(({"total": value}, name, False, False))
+        status, fates = self.model.reward(key, {"total": value}, name, False)
+        assert (answer.status_code, answer.json().get("fates")) == (status, fates), (body, answer.text)
+
+    @invariant()
+    def what_counts_is_what_the_model_counts(self) -> None:
+        loop = self.call.service.loops.get("slate")
+        if loop is not None and loop.state is not None:
+            assert tuple(loop.state.trial.contrast.to_arrays()["sums"][:4].tolist()) == self.model.counted()
+
+
 class PostgresMachine(Machine):
     kind = "postgres"
 
@@ -341,6 +406,10 @@ class PostgresMachine(Machine):
             connection.execute("UPDATE snapshot SET payload = sha256")
 
 
+class PostgresControlMachine(ControlMachine, PostgresMachine):
+    pass
+
+
 def _play(machine: type[Machine], examples: int, steps: int) -> None:
     from hypothesis.stateful import run_state_machine_as_test
 
@@ -349,23 +418,31 @@ def _play(machine: type[Machine], examples: int, steps: int) -> None:
         run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps))
 
 
-def test_the_service_does_what_the_model_says() -> None:
-    _play(Machine, 15, 25)
+@pytest.mark.parametrize("machine", [Machine, ControlMachine])
+def test_the_service_does_what_the_model_says(machine: type[Machine]) -> None:
+    _play(machine, 15, 25)
 
 
-def test_postgres_does_what_the_model_says(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("machine", [PostgresMachine, PostgresControlMachine])
+def test_postgres_does_what_the_model_says(
+    machine: type[Machine], postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ARMTRIAGE_MACHINE_POSTGRES", postgres_server)
-    _play(PostgresMachine, 5, 20)
+    _play(machine, 5, 20)
 
 
 @pytest.mark.long
-def test_the_service_does_what_the_model_says_for_long() -> None:
-    _play(Machine, 1000, 60)
+@pytest.mark.parametrize("machine", [Machine, ControlMachine])
+def test_the_service_does_what_the_model_says_for_long(machine: type[Machine]) -> None:
+    _play(machine, 1000, 60)
     score("state machine against the model, SQLite: runs of 60 steps", 1000, "0 divergences")
 
 
 @pytest.mark.long
-def test_postgres_does_what_the_model_says_for_long(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("machine", [PostgresMachine, PostgresControlMachine])
+def test_postgres_does_what_the_model_says_for_long(
+    machine: type[Machine], postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ARMTRIAGE_MACHINE_POSTGRES", postgres_server)
-    _play(PostgresMachine, 1000, 40)
+    _play(machine, 1000, 40)
     score("state machine against the model, PostgreSQL: runs of 40 steps", 1000, "0 divergences")

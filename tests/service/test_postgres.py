@@ -26,7 +26,7 @@ from armtriage.service.stores import Snapshot, StoreError, open_store, postgres
 from armtriage.service.upkeep import drop
 from conftest import score
 from service.calls import new_database, run, served
-from service.journal import Journal, begun_with, make_slate, serving, stored, until
+from service.journal import TRIED, Journal, begun_with, make_slate, serving, stored, until
 from service.test_faults import _visited
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the wheel with a server is for POSIX systems")
@@ -117,7 +117,7 @@ def test_one_of_two_servers_is_killed_and_the_other_goes_on(database, cycles):
         journal = Journal()
         with serving(database) as survivor:
             async with survivor.client() as call:
-                await make_slate(call)
+                await make_slate(call, **TRIED)
                 await survivor.ready(call)
             for _ in range(cycles):
                 with serving(database) as victim:
@@ -173,7 +173,7 @@ def test_a_stopped_process_wakes_to_a_log_that_has_moved(database, seconds):
         journal = Journal()
         with serving(database) as sleeper, serving(database) as other:
             async with sleeper.client() as call:
-                await make_slate(call)
+                await make_slate(call, **TRIED)
                 await sleeper.ready(call)
             async with other.client() as call:
                 async with asyncio.timeout(120):

@@ -87,3 +87,42 @@ def test_limits_that_cannot_be_are_named(given: dict[str, Any], error: type[Exce
     guardrail = Guardrail(most=0.5)
     with pytest.raises(ValueError, match="value must be from 0 to 1, got 7"):
         guardrail.add(False, 7)
+
+
+@pytest.mark.parametrize("limit", [{"ratio": 1.2}, {"difference": 0.1}, {"most": 0.3}])
+@pytest.mark.parametrize("falls", [False, True])
+def test_the_quick_look_says_what_the_bound_says(limit: dict[str, float], falls: bool) -> None:
+    if falls and "ratio" in limit:
+        return
+    if falls and "most" in limit:
+        limit = {"most": 1.7}
+    rng = np.random.default_rng(5)
+    guardrail, seen = Guardrail(0.4, (0.0, 2.0), falls=falls, **limit), set()
+    for _ in range(400):
+        control = bool(rng.random() < 0.4)
+        guardrail.add(control, float(2.0 * (rng.random() < (0.2 if control != falls else 0.5))))
+        low, high = guardrail.value_range
+        allowed = 0.0 if "ratio" in limit else guardrail.limit
+        if "most" in limit:
+            allowed = high - guardrail.limit if falls else guardrail.limit - low
+        seen.add(guardrail._excess > allowed)
+        assert guardrail._is_beyond() == (guardrail._excess > allowed)
+    assert seen == {False, True}
+
+
+def test_what_was_counted_can_be_kept_and_forged_numbers_are_refused() -> None:
+    guardrail, other = Guardrail(0.5, ratio=1.2), Guardrail(0.5, ratio=1.2)
+    rng = np.random.default_rng(9)
+    guardrail.add(rng.random(3000) < 0.5, (rng.random(3000) < 0.3).astype(float))
+    arrays = guardrail.to_arrays()
+    other.restore(arrays)
+    assert str(other) == str(guardrail)
+    for one in (guardrail, other):
+        one.add([False] * 900, [1.0] * 900)
+    assert str(other) == str(guardrail)
+    assert other.breached
+    for name, wrong in (("mean.sums", [3.5, 1.0]), ("mean.sums", [3.0, 9.0]), ("contrast.sums", [-1.0] * 5)):
+        with pytest.raises(ValueError, match="must be"):
+            other.restore({**arrays, name: np.array(wrong)})
+    with pytest.raises(ValueError, match="capital of a mean must be 24 finite numbers"):
+        other.restore({**arrays, "mean.capital": arrays["mean.capital"] * np.nan})

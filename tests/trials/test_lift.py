@@ -1,5 +1,6 @@
 """Lifts: groups by a key, the order of asking, units and periods, windows, files, threads."""
 
+import hmac
 import math
 import threading
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from armtriage import AlreadyTold, DamagedFile, UnknownDecision
 from armtriage._files import pack_archive, unpack_archive
 from armtriage.trials import Contrast, Lift
+from armtriage.trials.lift import Coin
 
 KEY = b"sixteen bytes or more"
 DAY = 86_400.0
@@ -218,3 +220,12 @@ def test_threads_take_turns() -> None:
     found = lift.interval()
     assert (found.decisions, found.waiting) == (2000, 0)
     assert found.policy_mean == found.control_mean == 1.0
+
+
+@pytest.mark.parametrize("key", [b"a secret of 16 bytes or more", bytes(range(64)), bytes(range(100))])
+def test_the_coin_is_hmac_of_sha_256(key):
+    digest = hmac.digest(key, b"unit 7 visitor-3", "sha256")
+    first, second = (int.from_bytes(digest[start : start + 8], "big") for start in (0, 8))
+    coin = Coin(key)
+    assert coin.toss("unit 7 visitor-3", (first + 2**12) / 2**64) == (True, second >> 1)
+    assert coin.toss("unit 7 visitor-3", (first - 2**12) / 2**64) == (False, second >> 1)

@@ -39,7 +39,9 @@ class Unavailable(ServiceError):
 class ServedDecision(NamedTuple):
     """A decision of the service: show `arms`, of which `ranked` has the best first, and tell what came of `show`.
 
-    `logged` is False for a fallback, of which the service knows nothing, and whose rewards are not sent.
+    `logged` is False for a fallback, of which the service knows nothing, and whose rewards are not sent. Where there is
+    a control group, `group` is "policy" or "control"; a decision of the control without arms shows what is shown
+    without the policy, and is told by its total.
     """
 
     id: str
@@ -48,6 +50,7 @@ class ServedDecision(NamedTuple):
     number: int = -1
     logged: bool = True
     ranked: Sequence[str] = ()
+    group: str = ""
 
 
 class Client:
@@ -70,7 +73,7 @@ class Client:
     >>> client = Client("http://127.0.0.1:1", deadline=0.2)
     >>> client.decide("front-page", fallback=["tea", "milk"])  # no server is there
     ServedDecision(id='...', arms=['tea', 'milk'], show=['tea', 'milk'], number=-1, logged=False,
-    ranked=['tea', 'milk'])
+    ranked=['tea', 'milk'], group='')
     """
 
     def __init__(self, url: str, key: str | None = None, *, deadline: float = 5.0) -> None:
@@ -109,6 +112,8 @@ class Client:
         contexts: Mapping[str, Sequence[float]] | Sequence[Sequence[float]] | None = None,
         rows: Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]] | None = None,
         tags: Mapping[str, Any] | None = None,
+        unit: str | None = None,
+        incumbent: Iterable[str] | None = None,
         fallback: Sequence[str] | Callable[[], Sequence[str]] | None = None,
     ) -> ServedDecision:
         """Return a decision.
@@ -119,7 +124,7 @@ class Client:
             The policy's name.
         id : str, optional
             The decision's id, for one that may be asked for again elsewhere; by default a new one.
-        exclude, eligible, contexts, rows, tags
+        exclude, eligible, contexts, rows, tags, unit, incumbent
             As the service takes them.
         fallback : sequence of str or callable, optional
             The arms to show if the service does not answer; without it that raises `Unavailable`.
@@ -144,6 +149,10 @@ class Client:
             )
         if tags is not None:
             body["tags"] = dict(tags)
+        if unit is not None:
+            body["unit"] = unit
+        if incumbent is not None:
+            body["incumbent"] = list(incumbent)
         try:
             made = self.request("POST", f"/v1/policies/{_part(policy)}/decisions", body)
         except Unavailable:
@@ -151,8 +160,10 @@ class Client:
                 raise
             arms = list(fallback() if callable(fallback) else fallback)
             return ServedDecision(key, arms, arms, logged=False, ranked=arms)
-        ranked = made.get("ranked", made["arms"])  # a decision of an earlier version has none
-        return ServedDecision(made["id"], made["arms"], made["show"], made["number"], ranked=ranked)
+        arms, number = made["arms"] or [], made["number"]  # decisions of the control may have neither
+        ranked = made.get("ranked", arms)  # a decision of an earlier version has none
+        number = -1 if number is None else number
+        return ServedDecision(made["id"], arms, made["show"], number, ranked=ranked, group=made.get("group", ""))
 
     def reward(
         self,
@@ -163,6 +174,8 @@ class Client:
         hits: Iterable[str] | None = None,
         id: str | None = None,
         last: bool | None = None,
+        total: float | None = None,
+        metrics: Mapping[str, float] | None = None,
     ) -> dict[str, str]:
         """Tell rewards of a decision, and return the fate of each; of a fallback none are sent.
 
@@ -180,6 +193,10 @@ class Client:
             Tells several rewards of one arm apart, where the policy's rule is ``last`` or ``sum``.
         last : bool, optional
             Whether no more will come; by default True for `hits`, and False for `rewards`.
+        total : float, optional
+            Instead: what a decision of the control earned in all.
+        metrics : mapping, optional
+            Second numbers of the decision, by name, with the rewards or by themselves.
         """
         if isinstance(decision, ServedDecision) and not decision.logged:
             return {}
@@ -192,6 +209,10 @@ class Client:
             body["id"] = id
         if last is not None:
             body["last"] = last
+        if total is not None:
+            body["total"] = total
+        if metrics is not None:
+            body["metrics"] = dict(metrics)
         found: dict[str, str] = self.request("POST", f"/v1/policies/{_part(policy)}/rewards", body)["fates"]
         return found
 

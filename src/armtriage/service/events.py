@@ -7,8 +7,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-DECISION, REWARD, EXPIRE, ARMS, LIFE = 1, 2, 3, 4, 5
-KINDS = {DECISION: "decision", REWARD: "reward", EXPIRE: "expire", ARMS: "arms", LIFE: "life"}
+DECISION, REWARD, EXPIRE, ARMS, LIFE, ALARM, WINDOW = 1, 2, 3, 4, 5, 6, 7
+KINDS = {
+    DECISION: "decision",
+    REWARD: "reward",
+    EXPIRE: "expire",
+    ARMS: "arms",
+    LIFE: "life",
+    ALARM: "alarm",
+    WINDOW: "window",
+}
 """What a kind of event is called."""
 
 
@@ -65,10 +73,15 @@ class Decided(Struct, array_like=True):
     contexts: bytes | None = None  # little-endian doubles, a row for each arm
     tags: dict[str, Any] | None = None
     proposal: list[int] | None = None  # what was proposed before a logging floor gave slots to others
+    control: bool | None = None  # whether it is the control's; None for one that is in no trial
+    unit: int | None = None  # a keyed hash of who sees it, where groups are by unit
 
 
 class Rewarded(Struct, array_like=True):
-    """Rewards that were applied; `last` says that no more will come, `hits` that zeros among them were filled in."""
+    """Rewards that were applied; `last` says that no more will come, `hits` that zeros among them were filled in.
+
+    A total has the number -1 among the arms, and metrics those from -2 down.
+    """
 
     arms: list[int]
     values: list[float]
@@ -78,9 +91,10 @@ class Rewarded(Struct, array_like=True):
 
 
 class Expired(Struct, array_like=True):
-    """The time has passed for the rewards of all decisions before a number."""
+    """The time has passed for the rewards of all decisions before a number, and of so many of the control's."""
 
     before: int
+    controls: int = 0
 
 
 class ArmsChanged(Struct, array_like=True):
@@ -90,12 +104,31 @@ class ArmsChanged(Struct, array_like=True):
     retire: list[str]
     restore: list[str]
     meta: dict[str, dict[str, Any]]
+    by: str = ""  # the key that did it; nothing, where none is needed
 
 
 class Lived(Struct, array_like=True):
     """The policy's new status."""
 
     status: str
+    by: str = ""
+
+
+class Alarmed(Struct, array_like=True):
+    """An alarm that went off: of which kind, and of which metric or arm."""
+
+    alarm: str
+    what: str
+
+
+class Windowed(Struct, array_like=True):
+    """The control group from now on, whose lift begins to count."""
+
+    share: float
+    by_what: str
+    period: str
+    most: float | None
+    by: str = ""
 
 
 class StrayBody(Struct, array_like=True):
@@ -108,7 +141,15 @@ class StrayBody(Struct, array_like=True):
 
 
 pack = msgspec.msgpack.Encoder().encode
-_BODIES: dict[int, Any] = {DECISION: Decided, REWARD: Rewarded, EXPIRE: Expired, ARMS: ArmsChanged, LIFE: Lived}
+_BODIES: dict[int, Any] = {
+    DECISION: Decided,
+    REWARD: Rewarded,
+    EXPIRE: Expired,
+    ARMS: ArmsChanged,
+    LIFE: Lived,
+    ALARM: Alarmed,
+    WINDOW: Windowed,
+}
 _DECODERS = {kind: msgspec.msgpack.Decoder(body) for kind, body in _BODIES.items()}
 _STRAY = msgspec.msgpack.Decoder(StrayBody)
 

@@ -107,6 +107,11 @@ class AccessControl:
         found = self._find(header)
         return self.open or (found is not None and scope in found[1])
 
+    def name_of(self, header: bytes | None) -> str:
+        """Return by what name a key is known in the log: its label and its id; nothing, if it is no key."""
+        found = self._find(header)
+        return "" if self.open or found is None else f"{found[0].label} at_{found[0].id}".strip()
+
     def holder(self, header: bytes, address: str) -> KeyRow:
         """Return the key of a header; refuse one that is not known."""
         return self._known(header, address)[0]

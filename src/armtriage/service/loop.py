@@ -21,7 +21,7 @@ from armtriage.service import clock
 from armtriage.service.crash import point
 from armtriage.service.events import History
 from armtriage.service.logs import note
-from armtriage.service.messages import ArmsChange, Decide, Reward
+from armtriage.service.messages import ArmsChange, Decide, Reward, Status
 from armtriage.service.metrics import Metrics
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
@@ -524,11 +524,12 @@ class Loop:
                 if kind == "look":
                     replies[stop] = self._looked(payload, step.state)
                 elif kind == "arms":
-                    replies[stop] = step.change_arms(payload)
+                    replies[stop] = step.change_arms(*payload)
                 else:
-                    replies[stop] = step.change_status(payload)
+                    replies[stop] = step.change(*payload)
             start = stop + 1
         step.expire(PORTION)
+        step.raise_alarms()
         return replies
 
     def _looked(self, what: Any, state: PolicyState) -> Any:
@@ -640,14 +641,14 @@ class Loop:
         with contextlib.suppress(Refused):
             await self.submit("count", counts)
 
-    async def change_arms(self, change: ArmsChange) -> Reply:
-        """Add, retire or restore arms."""
-        reply: Reply = await self.submit("arms", change)
+    async def change_arms(self, change: ArmsChange, by: str = "") -> Reply:
+        """Add, retire or restore arms, by the key of this name."""
+        reply: Reply = await self.submit("arms", (change, by))
         return reply
 
-    async def change_status(self, status: str) -> Reply:
-        """Pause, resume or archive."""
-        reply: Reply = await self.submit("status", status)
+    async def change(self, wanted: Status, by: str = "") -> Reply:
+        """Pause, resume or archive, or change the control group, by the key of this name."""
+        reply: Reply = await self.submit("status", (wanted, by))
         return reply
 
     async def look(self, what: Any) -> Any:
@@ -778,9 +779,11 @@ def rehearse(state: PolicyState) -> None:
             return  # where rows cannot be read, no decision can be asked for
     elif copy.contextual:
         given = {"contexts": [[0.0] * int(copy.recipe.create.dimension) for _ in copy.names]}  # type: ignore[arg-type]
+    if copy.trial is not None and copy.trial.control is not None and copy.trial.control.by == "unit":
+        given["unit"] = "rehearsal"
     asked = [Decide(**given) for _ in range(3)]
-    if not given and len(copy.names) > 1:
-        asked.append(Decide(exclude=[copy.names[int((~copy.retired).argmax())]]))
+    if not copy.contextual and len(copy.names) > 1:
+        asked.append(Decide(exclude=[copy.names[int((~copy.retired).argmax())]], **given))
     keys = []
     for one in ([asked[0]], asked[1:]):
         step.decide([[request] for request in one])
@@ -791,5 +794,6 @@ def rehearse(state: PolicyState) -> None:
         step.reward(Reward(decision=key, rewards=dict.fromkeys(shown[: 1 + place % 2], value)))
         if key in copy.open:
             step.reward(Reward(decision=key, rewards={}, last=True))
+    step.raise_alarms()
     copy.digest()
     copy.add_point()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -35,6 +36,10 @@ Column = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[^\x00]*\Z"
 Columns = Annotated[list[Column], Meta(max_length=32)]
 Row = Annotated[list[float], Meta(max_length=2048)]  # norms are bounded, so that numbers need not be
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Duration = Annotated[str, Meta(max_length=16, pattern=r"^[1-9][0-9]*[smhd]\Z")]
+Slate = Annotated[list[ArmName], Meta(min_length=1, max_length=1000)]
+Unit = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*\Z")]
+MetricName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+\Z")]
 
 
 class Message(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -59,6 +64,8 @@ class Decide(Message):
     contexts: list[Row] | dict[ArmName, Row] | UnsetType = UNSET
     rows: list[Facts] | dict[ArmName, Facts] | UnsetType = UNSET
     tags: Facts | UnsetType = UNSET
+    unit: Unit | UnsetType = UNSET
+    incumbent: Slate | UnsetType = UNSET
 
     def keys(self) -> int:
         """Return how many different keys the body has."""
@@ -82,7 +89,8 @@ class Reward(Message):
     """Tell rewards of a decision: `rewards` by arm, or `hits`, the arms with a reward of 1.
 
     `last` says whether no more will come: true by default for `hits`, where it makes the reward of every other arm 0,
-    and false for `rewards`.
+    and false for `rewards`. A decision of the control may be told by its `total` instead. `metrics` are the second
+    numbers of the decision, which count if they come before it is closed.
     """
 
     decision: Id
@@ -90,10 +98,12 @@ class Reward(Message):
     hits: Annotated[list[ArmName], Meta(max_length=100_000)] | UnsetType = UNSET
     id: Id | UnsetType = UNSET
     last: bool | UnsetType = UNSET
+    total: Number | UnsetType = UNSET
+    metrics: Annotated[dict[MetricName, Number], Meta(max_length=8)] | UnsetType = UNSET
 
     def keys(self) -> int:
         """Return how many different keys the body has."""
-        return _given(self) + (len(self.rewards) if isinstance(self.rewards, dict) else 0)
+        return _given(self) + sum(len(one) for one in (self.rewards, self.metrics) if isinstance(one, dict))
 
 
 class RewardBatch(Message):
@@ -110,12 +120,26 @@ class Arm(Message):
 
 
 class RewardRule(Message):
-    """Which rewards there are, and what counts if an arm has several or none."""
+    """Which rewards there are, and what counts if an arm has several or none.
 
-    range: tuple[Number, Number] = (0.0, 1.0)
+    With a `cap`, those above it count as the cap, and the range may have no end.
+    """
+
+    range: tuple[Number, Number | None] = (0.0, 1.0)
     direction: Literal["maximize", "minimize"] = "maximize"
     rule: Literal["first", "last", "sum"] = "first"
     default: Number | None = None
+    cap: Number | UnsetType = UNSET
+
+    @property
+    def most(self) -> float:
+        """The largest reward that there may be."""
+        return math.inf if self.range[1] is None else self.range[1]
+
+    @property
+    def counted(self) -> tuple[float, float]:
+        """The least and the largest that a reward counts for."""
+        return self.range[0], self.most if self.cap is UNSET else min(self.cap, self.most)
 
 
 class Feedback(Message):
@@ -160,6 +184,61 @@ class FeatureFacts(Message):
     n_columns: Annotated[int, Meta(ge=1, le=2048)] | UnsetType = UNSET
 
 
+class Control(Message):
+    """A control group: a share of the decisions, drawn by a keyed coin, shows what is shown without the policy.
+
+    Groups are `by` decision, or by unit, such as a visitor, for a `period`. A decision's total counts up to `most`.
+    What the control shows is the `incumbent`, that of the request, or what the client would show by itself. The `key`
+    of the coin is made with the policy, unless it is given, and is in no answer. With `on_worse` "control", every
+    decision is the control's from the moment on at which the policy is worse for certain.
+    """
+
+    share: Number = 0.05
+    by: Literal["decision", "unit"] = "decision"
+    period: Duration = "30d"
+    most: Number | UnsetType = UNSET
+    alpha: Number = 0.05
+    on_worse: Literal["tell", "control"] = "tell"
+    incumbent: Slate | UnsetType = UNSET
+    key: Annotated[str, Meta(min_length=16, max_length=128)] | UnsetType = UNSET
+
+
+class ControlChange(Message):
+    """What of a control group may be changed; all that is left out stays."""
+
+    share: Number | UnsetType = UNSET
+    by: Literal["decision", "unit"] | UnsetType = UNSET
+    period: Duration | UnsetType = UNSET
+    most: Number | UnsetType = UNSET
+
+
+class Limit(Message):
+    """What a metric may be at most: a `ratio` of the control's, a `difference` above it, or `most` by itself."""
+
+    ratio: Number | UnsetType = UNSET
+    difference: Number | UnsetType = UNSET
+    most: Number | UnsetType = UNSET
+
+    def given(self) -> dict[str, float]:
+        """Return those that are given."""
+        return {name: getattr(self, name) for name in self.__struct_fields__ if getattr(self, name) is not UNSET}
+
+
+class Metric(Message):
+    """A second number of each decision, with a limit; one that `falls` must not get small.
+
+    With `on_breach` "control", every decision is the control's from the moment on at which the limit is broken.
+    """
+
+    name: MetricName
+    limit: Limit
+    range: tuple[Number, Number] = (0.0, 1.0)
+    default: Number = 0.0
+    falls: bool = False
+    alpha: Number = 0.01
+    on_breach: Literal["tell", "control"] = "tell"
+
+
 class Create(Message):
     """Make a policy."""
 
@@ -173,8 +252,11 @@ class Create(Message):
     feedback: Feedback = msgspec.field(default_factory=Feedback)
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | UnsetType = UNSET
     reward: RewardRule = msgspec.field(default_factory=RewardRule)
-    join_window: Annotated[str, Meta(max_length=16, pattern=r"^[1-9][0-9]*[smhd]\Z")] = "24h"
+    join_window: Duration = "24h"
     log_contexts: Literal["all", "chosen"] = "all"
+    control: Control | UnsetType = UNSET
+    metrics: Annotated[list[Metric], Meta(max_length=8)] | UnsetType = UNSET
+    watch: Number | UnsetType = UNSET
 
 
 class ArmsChange(Message):
@@ -187,9 +269,11 @@ class ArmsChange(Message):
 
 
 class Status(Message):
-    """Pause, resume or archive a policy."""
+    """Pause, resume or archive a policy; change its control group, of which a new `window` begins to count."""
 
-    status: Literal["running", "paused", "archived"]
+    status: Literal["running", "paused", "archived"] | UnsetType = UNSET
+    control: ControlChange | UnsetType = UNSET
+    window: Literal["new"] | UnsetType = UNSET
 
 
 class Propensity(Struct):
@@ -212,30 +296,30 @@ UNKNOWN = Propensity()
 class Answer(Struct):
     """A decision: show `arms`, and tell the rewards of `show` before the deadline.
 
-    `ranked` has the arms, best first; one that an earlier version made has none.
+    `ranked` has the arms, best first; one that an earlier version made has none. Where there is a control group,
+    `group` says whose the decision is; the control's have no number, and `arms` is null where the client shows its own.
     """
 
     id: str
     seq: int
-    number: int
-    arms: list[str]
+    number: int | None
+    arms: list[str] | None
     show: list[str]
     propensity: Propensity
     version: int
     deadline: str
     ranked: list[str] = []
+    group: Literal["policy", "control"] | UnsetType = UNSET
 
 
-class _Known(Struct):
+class Known(Struct):
+    """What is read again in an answer of the log."""
+
     propensity: Propensity
+    arms: list[str] | None
 
 
-def propensity_in(answer: bytes) -> Propensity:
-    """Return the probabilities that an answer of the log had."""
-    return _KNOWN.decode(answer).propensity
-
-
-_KNOWN = msgspec.json.Decoder(_Known)
+read_answer = msgspec.json.Decoder(Known).decode
 
 
 class Fates(Struct):

@@ -8,13 +8,14 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import UNSET
 
 from armtriage.logs.sources import EXPORTED, About
 from armtriage.service import events as log
 from armtriage.service.events import Event, Rewarded, unpack
-from armtriage.service.messages import propensity_in
+from armtriage.service.messages import read_answer
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import Refused
 from armtriage.service.state import PolicyState, learnt, unbits
@@ -61,7 +62,7 @@ async def page(store: Store, row: PolicyRow, state: State, after: int, limit: in
     rows_of, left, room = _Rows(Recipe.read(row.config), state), limit, _PAGE
     seq, parts = await _place_of(store, row, state.head, after + 1), [_frame(pl, [])]
     while min(left, room) > 0 and (events := await store.read(row.id, seq, min(_CHUNK, state.head - seq))):
-        decided = [event for event in events if event.kind == log.DECISION][:left]
+        decided = [event for event in events if _is_of_policy(event)][:left]
         histories = await store.history(row.id, [event.key for event in decided])
         rows = []
         for event in decided:
@@ -91,11 +92,16 @@ async def _place_of(store: Store, row: PolicyRow, head: int, number: int) -> int
 async def _first_decision(store: Store, row: PolicyRow, after: int) -> Event | None:
     """Return the first decision after a place in the log."""
     while events := await store.read(row.id, after, _PROBE):
-        found = next((event for event in events if event.kind == log.DECISION), None)
+        found = next((event for event in events if _is_of_policy(event)), None)
         if found is not None:
             return found
         after = events[-1].seq
     return None
+
+
+def _is_of_policy(event: Event) -> bool:
+    """Whether an event is a decision, and not one of the control, of which nothing is learnt."""
+    return event.kind == log.DECISION and event.number is not None
 
 
 class _Rows:
@@ -113,7 +119,7 @@ class _Rows:
         shown = body.arms if body.show is None else body.show
         rewards, closed = self._learnt(event, shown, [unpack(one) for one in history if one.kind == log.REWARD])
         pattern, eligible = self._all_at(event.seq) if body.eligible is None else self._pattern(body.eligible)
-        known = propensity_in(body.answer)
+        known = read_answer(body.answer).propensity
         given = known.proposal, known.floor, known.inclusion
         proposal, floor, inclusion = (None if one is UNSET else one for one in given)
         seen = None
@@ -147,13 +153,15 @@ class _Rows:
         reward, came = self._recipe.create.reward, dict[int, list[float]]()
         for body in told:
             for arm, value in zip(body.arms, body.values, strict=True):
-                came.setdefault(arm, []).append(value)
+                if arm >= 0:  # else it is a metric of the decision
+                    came.setdefault(arm, []).append(value)
         ended = any(body.last for body in told) or (reward.rule == "first" and len(came) == len(shown))
         expired = not ended and int(event.number or 0) < self._closed_before
         if reward.rule != "first" and not (ended or expired):
             return {}, False  # it learns at the end
         default = reward.default if expired else None
-        found = {arm: learnt(reward, came[arm]) if arm in came else default for arm in shown}
+        most = reward.counted[1]
+        found = {arm: min(learnt(reward, came[arm]), most) if arm in came else default for arm in shown}
         return {arm: value for arm, value in found.items() if value is not None}, ended or expired
 
     def _pattern(self, eligible: bytes) -> tuple[int, list[str] | None]:
@@ -209,9 +217,10 @@ def _frame(pl: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def write(frame: DataFrame, row: PolicyRow, state: State) -> bytes:
     """Return a page as a file that says what it is."""
-    buffer, create = io.BytesIO(), Recipe.read(row.config).create
-    reward = create.reward
-    about = About(len(state.names), len(create.arms), list(state.names), reward.range, reward.direction)
-    facts = {"armtriage.log": "3", "armtriage.policy": row.name, "armtriage.config": row.config.decode()}
+    buffer, recipe = io.BytesIO(), Recipe.read(row.config)
+    create, reward = recipe.create, recipe.create.reward
+    about = About(len(state.names), len(create.arms), list(state.names), reward.counted, reward.direction)
+    config = msgspec.json.encode(recipe.public(), order="deterministic").decode()
+    facts = {"armtriage.log": "3", "armtriage.policy": row.name, "armtriage.config": config}
     frame.write_parquet(buffer, metadata={**facts, EXPORTED: about.to_json().decode()})
     return buffer.getvalue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,12 @@ from armtriage.graphs import FeedbackGraph
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.service.messages import Arm, Create, DecisionFamily, FeatureFacts, Feedback
 from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
+from armtriage.service.trial import Trial, microseconds
 
 if TYPE_CHECKING:
     from armtriage.features import Features
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LONGEST = 30 * 86400
+_LONGEST = 30 * 86_400_000_000
 # Described by fields of their own.
 _GIVEN = ("names", "reward_range", "direction", "horizon", "features")
 _MOST_DIMENSIONS = 2048
@@ -42,6 +42,9 @@ class Recipe:
     def __init__(self, create: Create) -> None:
         if create.seed is UNSET:
             create = msgspec.structs.replace(create, seed=secrets.randbits(62))
+        if create.control is not UNSET and create.control.key is UNSET:
+            control = msgspec.structs.replace(create.control, key=secrets.token_hex(32))
+            create = msgspec.structs.replace(create, control=control)
         self.create = create
         self._read_create()
         if create.features is not UNSET:
@@ -53,7 +56,9 @@ class Recipe:
         self.names = [one.id for one in self.arms]
         self.kind = create.policy.get("kind", "guarded_thompson")
         self.options = {key: value for key, value in create.policy.items() if key != "kind"}
-        self.window = _seconds(create.join_window) * 1_000_000
+        self.window = microseconds(create.join_window)
+        if self.window > _LONGEST:
+            raise Refused("invalid", f"join_window must be at most 30d, got {create.join_window}")
         if len(set(self.names)) < len(self.names):
             raise Refused("invalid", f"arms has the same id twice: {some_of(repeated(self.names))}")
         if not isinstance(self.kind, str) or self.kind not in POLICIES:
@@ -64,11 +69,28 @@ class Recipe:
         if odd := [key for key in self.options if key not in accepted]:
             text = f"policy has an option that {self.kind} has not: {some_of(odd)}; accepted are {', '.join(accepted)}"
             raise Refused("invalid", text)
-        low, high = create.reward.range
-        default = create.reward.default
+        reward = create.reward
+        if reward.range[1] is None and reward.cap is UNSET:
+            raise Refused("invalid", "reward.range must end with a number unless there is a cap, got null")
+        if reward.cap is not UNSET and not reward.range[0] < reward.cap <= reward.most:
+            span = f"above {reward.range[0]:g}, the least reward, and at most the largest one"
+            raise Refused("invalid", f"reward.cap must lie {span}, got {reward.cap!r}")
+        (low, high), default = reward.counted, reward.default
         if default is not None and not low <= default <= high:
             raise Refused("invalid", f"reward.default must lie in [{low:g}, {high:g}], got {default!r}")
         self._check_fit()
+        self.tried = create.control is not UNSET or create.metrics is not UNSET
+        self.check_names(self.names)
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuse arms with names that totals and metrics have."""
+        if self.tried and (taken := [name for name in names if name == "total" or name.startswith("metrics.")]):
+            text = f"arms must not be called total or metrics.NAME beside a control or metrics, got {some_of(taken)}"
+            raise Refused("invalid", text)
+
+    def trial(self, budget: int) -> Trial | None:
+        """Return the trial that the policy is in, before its first decision; None if there is no such thing."""
+        return Trial.of(self.create, budget)
 
     def _take_features(self) -> None:
         """Write down what features make of a policy, so that a replay of its log needs none."""
@@ -131,17 +153,35 @@ class Recipe:
         """Return the recipe as it is stored, its seed included."""
         return msgspec.json.encode(self.create, order="deterministic")
 
+    def public(self) -> Create:
+        """Return the description without what is secret: the key of the coin."""
+        control = self.create.control
+        if control is UNSET:
+            return self.create
+        return msgspec.structs.replace(self.create, control=msgspec.structs.replace(control, key=UNSET))
+
     def make(self) -> Policy:
         """Return the policy, which has made no decision yet; refuse what it refuses, by what it says."""
+        made = self._made()
+        if self.create.watch is not UNSET:
+            try:
+                made.watch(self.create.watch)
+            except (ValueError, NotImplementedError) as error:
+                raise Refused("invalid", f"watch: {said(error)}") from None
+        return made
+
+    def _made(self) -> Policy:
         create = self.create
         kind: Callable[..., Policy] = POLICIES[str(self.kind)]
         given: dict[str, Any] = {
             **self.options,
             "names": self.names,
             "seed": create.seed,
-            "reward_range": create.reward.range,
+            "reward_range": create.reward.counted,
             "direction": create.reward.direction,
         }
+        if create.reward.cap is not UNSET:
+            given["cap"] = create.reward.cap
         try:
             if create.dimension is not UNSET:
                 sizes = {"n_arms": len(self.names), "dimension": create.dimension, "budget": create.budget}
@@ -162,13 +202,6 @@ def _facts(given: FeatureFacts) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(given))
     columns = [one[0] for kind in ("numeric", "categories", "hashed") for one in facts[kind]]
     return {"alone": columns, "n_columns": max(len(columns), 1), **facts}
-
-
-def _seconds(text: str) -> int:
-    seconds = int(text[:-1]) * _UNITS[text[-1]]
-    if seconds > _LONGEST:
-        raise Refused("invalid", f"join_window must be at most 30d, got {text}")
-    return seconds
 
 
 def _graph(feedback: Feedback, names: list[str]) -> FeedbackGraph:

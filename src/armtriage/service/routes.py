@@ -103,9 +103,13 @@ async def policy(call: Call) -> Reply:
 
 
 async def status(call: Call) -> Reply:
-    """Pause, resume or archive a policy."""
-    wanted = read(Status, call.body)
-    return await call.service.loop(call.name).change_status(wanted.status)
+    """Pause, resume or archive a policy, or change its control group."""
+    return await call.service.loop(call.name).change(read(Status, call.body), _who(call))
+
+
+def _who(call: Call) -> str:
+    """Return the name of the key that a request has; nothing, where none is needed."""
+    return call.service.access.name_of(call.authorization)
 
 
 async def decide(call: Call) -> Reply:
@@ -171,7 +175,7 @@ async def arms(call: Call) -> Reply:
 
 async def change_arms(call: Call) -> Reply:
     """Add, retire and restore arms."""
-    return await call.service.loop(call.name).change_arms(read(ArmsChange, call.body))
+    return await call.service.loop(call.name).change_arms(read(ArmsChange, call.body), _who(call))
 
 
 async def digest(call: Call) -> Reply:
@@ -281,6 +285,7 @@ _OF_DECISIONS = (
     *_BODY,
     "unknown_arm",
     "nothing_eligible",
+    "unit_missing",
     "id_taken",
     "paused",
     "archived",
@@ -376,10 +381,10 @@ ROUTES: tuple[Route, ...] = (
         _POLICY,
         "admin",
         status,
-        "Pause, resume or archive a policy.",
+        "Pause, resume or archive a policy, or change its control group.",
         Status,
         {200: StatusAnswer},
-        ("not_found", *_BODY, "archived", "disk_full", *_STORE),
+        ("not_found", *_BODY, "archived", "window_missing", "disk_full", *_STORE),
     ),
     Route(
         "GET",

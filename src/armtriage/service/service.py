@@ -152,7 +152,8 @@ class Service:
         if len(self.loops) >= MOST:
             raise Refused("invalid", f"a server has at most {MOST} policies")
         recipe = await asyncio.to_thread(Recipe, create)  # features take seconds to import
-        await asyncio.to_thread(recipe.make)  # whatever it refuses is refused now
+        # Whatever they refuse is refused now.
+        recipe.trial((await asyncio.to_thread(recipe.make)).budget)
         if create.name in self.loops or create.name in self._making:
             raise Refused("name_taken", f"There is a policy {quoted(create.name)} already.")
         self._making.add(create.name)
@@ -216,6 +217,25 @@ class Service:
             held = {policy: getattr(view.certificate, name) for policy, view in seen.items() if view.certificate}
             return [("", {"policy": policy}, value) for policy, value in held.items() if value is not None]
 
+        def of_trials(end: str) -> list[Sample]:
+            seen = {policy: loop.seen[1].trial for policy, loop in self.loops.items() if loop.seen and not loop.problem}
+            return [
+                ("", {"policy": name}, getattr(of.interval, end)) for name, of in seen.items() if of and of.interval
+            ]
+
+        def alarms() -> list[Sample]:
+            states = {name: loop.state for name, loop in self.loops.items() if loop.state}
+            return [
+                ("", {"policy": name, "kind": kind}, float(rings))
+                for name, state in states.items()
+                for kind, rings in state.ringing().items()
+            ]
+
+        def drifts() -> list[Sample]:
+            seen = {policy: loop.seen[1] for policy, loop in self.loops.items() if loop.seen and not loop.problem}
+            watched = {name: one.health for name, one in seen.items() if one.health.false_alarm is not None}
+            return [("", {"policy": name}, len(health.alarms)) for name, health in watched.items()]
+
         def histogram(of: Mapping[str, Any]) -> list[Sample]:
             held = {name: of[name] for name in self.loops if name in of}
             return [sample for name, one in held.items() for sample in one.samples({"policy": name})]
@@ -266,5 +286,9 @@ class Service:
                 "Intervals that contradict their past.",
                 certified("contradictions"),
             ),
+            ("armtriage_lift_low", "gauge", "What the policy earns more, at least.", of_trials("low")),
+            ("armtriage_lift_high", "gauge", "What the policy earns more, at most.", of_trials("high")),
+            ("armtriage_drift_alarms", "gauge", "Changes of means that were noticed.", drifts()),
+            ("armtriage_alarm", "gauge", "Whether an alarm has gone off, by its kind.", alarms()),
             ("armtriage_ready", "gauge", "Whether the policy answers, and can store.", ready),
         ]

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from armtriage.decisions import ArmSet, Decision
 from armtriage.policies import Policy
 from armtriage.service import events as log
-from armtriage.service.events import ArmsChanged, Decided, Event, Expired, Lived, Rewarded, unpack
-from armtriage.service.messages import RewardRule
+from armtriage.service.events import Alarmed, ArmsChanged, Decided, Event, Expired, Lived, Rewarded, Windowed, unpack
+from armtriage.service.messages import Control, RewardRule
 from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
 from armtriage.service.timeline import Timeline
+from armtriage.service.trial import TOTAL, Point
 
 
 class Open(Struct, array_like=True, frozen=True, gc=False):
@@ -46,6 +47,9 @@ class _Saved(Struct, array_like=True):
     policy: bytes
     timeline: list[Any] = []
     changes: list[tuple[int, int, list[int]]] = []
+    trial: bytes = b""
+    lifts: list[Point] = []
+    alarms: list[tuple[int, int, str, str]] = []
 
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
@@ -72,7 +76,7 @@ class PolicyState:
         self.policy = recipe.make() if policy is None else policy
         self.rule = recipe.create.reward.rule
         self.default = recipe.create.reward.default
-        self.low, self.high = recipe.create.reward.range
+        self.low, self.high = recipe.create.reward.range[0], recipe.create.reward.most
         self.head = self.closed_before = self.decided = 0
         self.status = "running"
         self.open: dict[str, Open] = {}  # by id, oldest first
@@ -83,6 +87,8 @@ class PolicyState:
         self.timeline = Timeline()
         self.changes: list[tuple[int, int, list[int]]] = []  # of arms: event, how many there are now, those retired
         self._decided_at = 0  # when the last decision was made
+        self.trial = recipe.trial(self.policy.budget)
+        self.alarms: list[tuple[int, int, str, str]] = []  # event, time, kind, and of which metric or arm
         self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
         self._name_arms()
 
@@ -90,6 +96,8 @@ class PolicyState:
         arms = self.policy.arms
         self.names = [str(name) for name in arms.names]
         self.index = {name: arm for arm, name in enumerate(self.names)}
+        # Totals and metrics have negative numbers, by which they are found at the end.
+        self.labels = self.names if self.trial is None else [*self.names, *self.trial.labels]
         self.retired: NDArray[np.bool_] = arms.retired
         # A log of an earlier version may have retired so many that no decision of a set is left.
         self.stuck = bool(self.retired.any()) and not self.can_decide(~self.retired)
@@ -124,14 +132,30 @@ class PolicyState:
             return said(error)
         return ""
 
-    def opened(self, key: str, decision: Decision, at: int) -> Open:
-        """Note a decision that was just made."""
-        self._weigh(key, decision)
-        one = Open(decision.number, at, tuple(decision.revealed.tolist()))
+    def is_control(self, key: str) -> bool:
+        """Whether an open decision is the control's."""
+        return self.trial is not None and self.trial.is_control(key)
+
+    def _note(self, key: str, one: Open) -> Open:
         self.open[key] = one
         self._queue.append(key)
         if len(self._queue) > 2 * len(self.open) + _SLACK:
             self._queue = deque(self.open)
+        return one
+
+    def opened_control(self, key: str, show: Sequence[int], unit: int | None, at: int) -> Open:
+        """Note a decision of the control, of which the policy learns nothing; its number counts the control's."""
+        assert self.trial is not None
+        one = self._note(key, Open(self.trial.controls, at, tuple(show)))
+        self.trial.opened(key, True, unit, at, one.show)
+        return one
+
+    def opened(self, key: str, decision: Decision, at: int, tried: bool = False, unit: int | None = None) -> Open:
+        """Note a decision that was just made, and whether it is in the trial."""
+        self._weigh(key, decision)
+        one = self._note(key, Open(decision.number, at, tuple(decision.revealed.tolist())))
+        if tried and self.trial is not None:
+            self.trial.opened(key, False, unit, at, decision.arms.tolist())
         self.decided = decision.number + 1
         self._decided_at = at
         if self.contextual:
@@ -145,6 +169,8 @@ class PolicyState:
     def add_point(self) -> None:
         """Add a point to the timeline: between decisions, none of which should wait for a certificate."""
         self.timeline.note(self.policy, self._decided_at)
+        if self.trial is not None:
+            self.trial.add_point(self._decided_at)
 
     @property
     def held(self) -> int:
@@ -161,8 +187,11 @@ class PolicyState:
                 self._sets[decision.among] += 1
                 self._more_of_all += decision.among.nbytes * (self._sets[decision.among] == 1)
 
-    def _closed(self, key: str) -> None:
+    def _closed(self, key: str, values: Mapping[int, float] | None) -> None:
         """Forget a decision whose rewards have come, or whose time has passed."""
+        if values is not None:
+            assert self.trial is not None
+            self.trial.closed(key, values)
         del self.open[key]
         kept, among = self._more.pop(key, (0, None))
         self._more_of_all -= kept
@@ -183,23 +212,27 @@ class PolicyState:
 
     def reward(self, key: str, body: Rewarded, at: int) -> Event:
         """Apply rewards that have been checked, and return their event."""
-        one = self.open[key]
-        self.tick(at)
-        self._rewarded(key, one, body)
-        return self.next_event(log.REWARD, key, one.turn + 1, one.number, at, body)
+        one, control = self.open[key], self.is_control(key)
+        self._rewarded(key, one, body, at)
+        return self.next_event(log.REWARD, key, one.turn + 1, None if control else one.number, at, body)
 
-    def _rewarded(self, key: str, one: Open, body: Rewarded) -> None:
+    def _rewarded(self, key: str, one: Open, body: Rewarded, at: int) -> None:
+        control = self.is_control(key)
+        if not control:
+            self.tick(at)
         if self.rule == "first":
             told = {**one.told}
             for arm, value in zip(body.arms, body.values, strict=True):
                 told[arm] = body.reward, value
-            given = {self.names[arm]: value for arm, value in zip(body.arms, body.values, strict=True)}
-            whole = body.last or len(told) == len(one.show)
+            given = {self.names[arm]: value for arm, value in zip(body.arms, body.values, strict=True) if arm >= 0}
+            every = bool(one.show) and sum(arm >= 0 for arm in told) == len(one.show)
+            whole = body.last or every or TOTAL in told
             # Where no click is told at the time-out, one that ends a decision must not make it count sooner.
-            in_turn = self.default is not None and len(told) == len(one.show)
-            self.policy.tell(one.number, given, last=whole and not in_turn)
+            in_turn = self.default is not None and every
+            if not control and (given or whole):
+                self.policy.tell(one.number, given, last=whole and not in_turn)
             if whole:
-                self._closed(key)
+                self._closed(key, None if self.trial is None else self._worth(told, {}))
             else:
                 self.open[key] = Open(one.number, one.at, one.show, one.turn + 1, told)
             return
@@ -208,16 +241,31 @@ class PolicyState:
             gathered[arm] = {**gathered.get(arm, {}), body.reward: value}
         one = Open(one.number, one.at, one.show, one.turn + 1, gathered=gathered)
         if body.last:
-            self._tell_gathered(one, last=True)
-            self._closed(key)
+            if not control:
+                self._tell_gathered(one, last=True)
+            self._closed(key, None if self.trial is None else self._worth({}, gathered))
         else:
             self.open[key] = one
 
     def _tell_gathered(self, one: Open, last: bool) -> None:
         """Let the policy learn what the rule makes of the rewards that have come."""
-        reward = self.recipe.create.reward
-        given = {self.names[arm]: learnt(reward, by_id.values()) for arm, by_id in sorted(one.gathered.items())}
-        self.policy.tell(one.number, given, last=last)
+        reward, found = self.recipe.create.reward, sorted(one.gathered.items())
+        given = {self.names[arm]: learnt(reward, by_id.values()) for arm, by_id in found if arm >= 0}
+        if given or last:
+            self.policy.tell(one.number, given, last=last)
+
+    def _worth(
+        self, told: Mapping[int, tuple[str, float]], gathered: Mapping[int, Mapping[str, float]]
+    ) -> dict[int, float]:
+        """Return what has come of a decision, for the trial."""
+        found, reward = {arm: value for arm, (_, value) in told.items()}, self.recipe.create.reward
+        for arm, by_id in gathered.items():
+            values = by_id.values()
+            found[arm] = learnt(reward, values) if arm >= 0 else by_rule(self.rule, values)
+        if reward.cap is not msgspec.UNSET:
+            most = reward.counted[1]
+            found = {arm: min(value, most) if arm >= 0 else value for arm, value in found.items()}
+        return found
 
     def oldest(self) -> Open | None:
         """Return the oldest open decision."""
@@ -225,38 +273,51 @@ class PolicyState:
             self._queue.popleft()
         return self.open[self._queue[0]] if self._queue else None
 
-    def due(self, now: int, most: int) -> int | None:
-        """Return before which number the decisions' time has passed, if any of them is open.
+    def due(self, now: int, most: int) -> Expired | None:
+        """Return before which numbers the decisions' time has passed, if any of them is open.
 
-        If there are many, it is that of the oldest, about `most` of them.
+        If there are many, they are those of the oldest, about `most` of them.
         """
-        before, size = None, 0
+        found, size, before, controls = None, 0, self.closed_before, 0
         if self.oldest() is not None:
-            for one in filter(None, map(self.open.get, self._queue)):
+            for key in self._queue:
+                one = self.open.get(key)
+                if one is None:
+                    continue
                 size += 1
-                if now - one.at >= self.recipe.window:
+                if self.is_control(key):
+                    controls = one.number + 1
+                else:
                     before = one.number + 1
+                if now - one.at >= self.recipe.window:
+                    found = before, controls
                     if size >= most:
                         break
                 elif one.at <= now:
                     break
                 # Else the clock was wrong then: it is due when a later one is.
-        return before
+        return None if found is None else Expired(*found)
 
-    def expire(self, before: int, at: int) -> Event:
-        """Close all decisions before a number, and return the event."""
-        self.tick(at)
-        self._expired(before)
+    def expire(self, due: Expired, at: int) -> Event:
+        """Close all decisions before some numbers, and return the event."""
+        self._expired(due, at)
         seq = self.head + 1
-        return self.next_event(log.EXPIRE, "", seq, before, at, Expired(before))
+        return self.next_event(log.EXPIRE, "", seq, due.before, at, due)
 
-    def _expired(self, before: int) -> None:
-        while (one := self.oldest()) is not None and one.number < before:
-            if one.gathered:
+    def _expired(self, due: Expired, at: int) -> None:
+        if due.before > self.closed_before:
+            self.tick(at)
+        while (one := self.oldest()) is not None:
+            control = self.is_control(self._queue[0])
+            if one.number >= (due.controls if control else due.before):
+                break
+            if one.gathered and not control:
                 self._tell_gathered(one, last=False)
-            self._closed(self._queue.popleft())
-        self.policy.close_before(before, default=self.default)
-        self.closed_before = max(self.closed_before, before)
+            worth = None if self.trial is None else self._worth(one.told, one.gathered)
+            self._closed(self._queue.popleft(), worth)
+        if due.before > self.closed_before:
+            self.policy.close_before(due.before, default=self.default)
+            self.closed_before = due.before
 
     def change_arms(self, body: ArmsChanged, at: int) -> Event:
         """Add, retire and restore arms, which have been checked, and return the event."""
@@ -276,29 +337,94 @@ class PolicyState:
         if body.add or body.restore or body.retire:
             self.changes.append((seq, len(self.names), np.flatnonzero(self.retired).tolist()))
 
-    def live(self, status: str, at: int) -> Event:
+    @property
+    def shown_status(self) -> str:
+        """The status; "control" while an alarm lets every decision be the control's."""
+        forced = self.status == "running" and self.trial is not None and self.trial.in_force
+        return "control" if forced else self.status
+
+    def live(self, status: str, at: int, by: str = "") -> Event:
         """Change the status, and return the event."""
-        self.status = status
+        self._lived(status)
         seq = self.head + 1
-        return self.next_event(log.LIFE, "", seq, None, at, Lived(status))
+        return self.next_event(log.LIFE, "", seq, None, at, Lived(status, by))
+
+    def _lived(self, status: str) -> None:
+        if status == "running" and self.shown_status == "control":
+            assert self.trial is not None
+            self.trial.start_window()
+        self.status = status
+
+    def alarm(self, body: Alarmed, at: int) -> Event:
+        """Note an alarm, and return the event."""
+        seq = self.head + 1
+        self._alarmed(body, seq, at)
+        return self.next_event(log.ALARM, "", seq, None, at, body)
+
+    def _alarmed(self, body: Alarmed, seq: int, at: int) -> None:
+        self.alarms.append((seq, at, body.alarm, body.what))
+        if self.trial is not None:
+            self.trial.alarm(body.alarm, body.what)
+
+    def ringing(self) -> dict[str, bool]:
+        """Return which kinds of alarms can go off, and whether they have."""
+        found = {} if self.policy._alarm is None else {"drift": self._drifts > 0}
+        if self.trial is not None:
+            kinds = ["worse", "share_mismatch"] if self.trial.control is not None else []
+            kinds += ["breach"] if self.trial.metrics else []
+            found |= {kind: any(one == kind for one, _ in self.trial.raised) for kind in kinds}
+        return found
+
+    def news(self) -> list[tuple[str, str]]:
+        """Return alarms that are not in the log yet: their kinds, and of which metrics or arms they are."""
+        found = [] if self.trial is None else self.trial.news()
+        if self.policy._alarm is not None:
+            new = self.policy._alarm.alarms[self._drifts :]
+            found += [("drift", self.names[one.arm]) for one in new]
+        return found
+
+    @property
+    def _drifts(self) -> int:
+        return sum(kind == "drift" for _, _, kind, _ in self.alarms)
+
+    def start_window(self, control: Control, at: int, by: str = "") -> Event:
+        """Let the lift count from now on, perhaps of another control group, and return the event."""
+        most = None if control.most is msgspec.UNSET else control.most
+        body = Windowed(control.share, control.by, control.period, most, by)
+        self._windowed(body)
+        seq = self.head + 1
+        return self.next_event(log.WINDOW, "", seq, None, at, body)
+
+    def _windowed(self, body: Windowed) -> None:
+        assert self.trial is not None
+        assert self.trial.control is not None
+        given: dict[str, Any] = {"share": body.share, "by": body.by_what, "period": body.period}
+        given["most"] = msgspec.UNSET if body.most is None else body.most
+        self.trial.start_window(msgspec.structs.replace(self.trial.control, **given))
 
     def apply(self, event: Event) -> None:
         """Change the state as an event of the log says."""
         if event.seq != self.head + 1:
             raise ValueError(f"the log has event {event.seq} after {self.head}")
         body = unpack(event)
-        if event.kind in (log.DECISION, log.REWARD, log.EXPIRE):
-            self.tick(event.at)
         if event.kind == log.DECISION:
-            self._decided(event, body)
+            if body.control:
+                self.opened_control(event.key, body.show or (), body.unit, event.at)
+            else:
+                self.tick(event.at)
+                self._decided(event, body)
         elif event.kind == log.REWARD:
-            self._rewarded(event.key, self.open[event.key], body)
+            self._rewarded(event.key, self.open[event.key], body, event.at)
         elif event.kind == log.EXPIRE:
-            self._expired(body.before)
+            self._expired(body, event.at)
         elif event.kind == log.ARMS:
             self._arms_changed(body, event.seq)
+        elif event.kind == log.ALARM:
+            self._alarmed(body, event.seq, event.at)
+        elif event.kind == log.WINDOW:
+            self._windowed(body)
         else:
-            self.status = body.status
+            self._lived(body.status)
         self.head = event.seq
 
     def _decided(self, event: Event, body: Decided) -> None:
@@ -313,7 +439,7 @@ class PolicyState:
         decision = self.policy.record([self.names[arm] for arm in body.arms], **given)
         if decision.number != event.number:
             raise ValueError(f"event {event.seq} is decision {event.number}, and the policy made {decision.number}")
-        self.opened(event.key, decision, event.at)
+        self.opened(event.key, decision, event.at, body.control is not None, body.unit)
 
     def packed(self, contexts: NDArray[np.float64], arms: Sequence[int]) -> bytes:
         """Return what the log keeps of the contexts of a decision: all rows, or those of its arms."""
@@ -336,6 +462,10 @@ class PolicyState:
         total = hashlib.sha256(self.policy.digest().encode() + log.pack(own))
         for piece in _pieces(self.open):
             total.update(piece)
+        if self.trial is not None:
+            total.update(self.trial.freeze()())
+        if self.alarms:
+            total.update(log.pack(self.alarms))
         return total.hexdigest()
 
     def to_bytes(self) -> bytes:
@@ -345,6 +475,7 @@ class PolicyState:
     def freeze(self) -> Callable[[], bytes]:
         """Return a function that makes what `to_bytes` would return now, later and in another thread."""
         opened, policy = self.open.copy(), self.policy.freeze()
+        trial = None if self.trial is None else self.trial.freeze()
         saved = _Saved(
             self.head,
             self.status,
@@ -355,10 +486,13 @@ class PolicyState:
             b"",
             self.timeline.to_row(),
             list(self.changes),
+            lifts=[] if self.trial is None else list(self.trial.points),
+            alarms=list(self.alarms),
         )
 
         def later() -> bytes:
             saved.open, saved.policy = list(_pieces(opened)), policy()
+            saved.trial = b"" if trial is None else trial()
             return log.pack(saved)
 
         return later
@@ -370,13 +504,16 @@ class PolicyState:
         state = cls(recipe, Policy.from_bytes(saved.policy))
         state.head, state.status, state.closed_before = saved.head, saved.status, saved.closed_before
         state.decided, state.meta, state.timeline = saved.decided, saved.meta, Timeline(*saved.timeline)
-        state.changes = saved.changes
+        state.changes, state.alarms = saved.changes, saved.alarms
+        if state.trial is not None:
+            state.trial.restore(saved.trial)
+            state.trial.points = saved.lifts
         for piece in saved.open:
             state.open.update(_PIECE.decode(piece))
         state._queue.extend(state.open)
         decisions = {decision.number: decision for decision in state.policy.open_decisions}
         for key, one in state.open.items():
-            if one.number in decisions:
+            if one.number in decisions and not state.is_control(key):
                 state._weigh(key, decisions[one.number])
         return state
 
@@ -389,17 +526,20 @@ def _pieces(opened: Mapping[str, Open]) -> Iterator[bytes]:
 
 
 def learnt(reward: RewardRule, values: Iterable[float]) -> float:
-    """Return what a policy learns of an arm that had rewards, in the order in which they came.
+    """Return what a policy is told of an arm that had rewards, in the order in which they came.
 
     Examples
     --------
     >>> learnt(RewardRule(rule="sum"), [0.5, 0.75]), learnt(RewardRule(rule="last"), [0.5, 0.75])
     (1.0, 0.75)
     """
+    return min(max(by_rule(reward.rule, values), reward.range[0]), reward.most)
+
+
+def by_rule(rule: str, values: Iterable[float]) -> float:
+    """Return what a rule makes of several rewards, in the order in which they came."""
     some = list(values)
-    value = some[0] if reward.rule == "first" else sum(some) if reward.rule == "sum" else some[-1]
-    low, high = reward.range
-    return min(max(value, low), high)
+    return some[0] if rule == "first" else sum(some) if rule == "sum" else some[-1]
 
 
 def bits(mask: NDArray[np.bool_]) -> bytes:

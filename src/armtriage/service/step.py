@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
+from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +20,7 @@ from armtriage._arguments import check_contexts
 from armtriage.decisions import Decision
 from armtriage.service import events as log
 from armtriage.service.events import (
+    Alarmed,
     ArmsChanged,
     Decided,
     Event,
@@ -39,12 +41,14 @@ from armtriage.service.messages import (
     Fates,
     Propensity,
     Reward,
+    Status,
     encode,
     rfc3339,
 )
 from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 from armtriage.service.state import PLAIN, Open, PolicyState, bits
 from armtriage.service.stores import Write
+from armtriage.service.trial import TOTAL, Trial
 
 MOST_HELD = 2**31
 """The most bytes of memory that the open decisions of a policy may take: more than a million, if they are plain."""
@@ -79,6 +83,9 @@ class _Asked(NamedTuple):
     contexts: NDArray[np.float64] | None
     tags: dict[str, Any] | None
     odd: Mapping[str, int]  # how many values of raw rows were
+    control: bool | None = None  # whether it is the control's; None for one that is in no trial
+    unit: int | None = None
+    incumbent: list[str] | None = None  # what the control shows
 
     @property
     def plain(self) -> bool:
@@ -246,7 +253,7 @@ class Step:
                 return answer
         return None
 
-    def _checked(self, request: Decide, held: int) -> _Asked:
+    def _checked(self, request: Decide, held: int, made_elsewhere: bool = False) -> _Asked:
         """Return the request in the policy's terms; after this it cannot fail."""
         state = self.state
         if state.status != "running":
@@ -267,7 +274,29 @@ class Step:
             made, digest = self._new_id(), None
         else:
             made, digest = request.id, digest_of(request)
-        return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags, odd)
+        group = (None, None, None) if made_elsewhere else self._group_of(request, made)
+        return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags, odd, *group)
+
+    def _group_of(self, request: Decide, key: str) -> tuple[bool | None, int | None, list[str] | None]:
+        """Return whether a request is the control's, the hash of its unit, and what is shown then."""
+        trial = self.state.trial
+        control = None if trial is None else trial.control
+        if control is None and (request.unit is not UNSET or request.incumbent is not UNSET):
+            given = "unit" if request.unit is not UNSET else "incumbent"
+            raise Refused("invalid", f"{given} must be left out: the policy has no control group")
+        if trial is None:
+            return None, None, None
+        unit = None if request.unit is UNSET else request.unit
+        if control is not None and (control.by == "unit") != (unit is not None):
+            if unit is None:
+                raise Refused("unit_missing")
+            raise Refused("invalid", "unit must be left out: groups are by decision")
+        drawn, known_as = trial.group(key, unit, self.now)
+        if not drawn:
+            return False, known_as, None
+        assert control is not None
+        incumbent = request.incumbent if request.incumbent is not UNSET else control.incumbent
+        return True, known_as, None if incumbent is UNSET else incumbent
 
     def _new_id(self) -> str:
         if not self._spare:
@@ -359,19 +388,20 @@ class Step:
             raise Refused("nothing_eligible", f"No decision of the policy's set can be made of {left}.")
 
     def _make(self, asked: Sequence[_Asked]) -> dict[str, bytes]:
-        """Let the policy decide, and return the answers; runs of plain requests take one call."""
-        made: dict[str, bytes] = {}
+        """Let the policy decide, unless the control does, and return the answers."""
+        decisions = self._decisions([one for one in asked if not one.control])
+        return {one.id: self._controlled(one) if one.control else self._decided(one, next(decisions)) for one in asked}
+
+    def _decisions(self, asked: Sequence[_Asked]) -> Iterator[Decision]:
+        """Yield the decisions of the policy; runs of plain requests take one call."""
         start = 0
         while start < len(asked):
             stop = start + 1
             if asked[start].plain:
                 while stop < len(asked) and asked[stop].plain:
                     stop += 1
-            decisions = self._ask(asked[start:stop])
-            for one, decision in zip(asked[start:stop], decisions, strict=True):
-                made[one.id] = self._decided(one, decision)
+            yield from self._ask(asked[start:stop])
             start = stop
-        return made
 
     def _ask(self, asked: Sequence[_Asked]) -> Sequence[Decision]:
         policy, first = self.state.policy, asked[0]
@@ -385,33 +415,53 @@ class Step:
 
     def _decided(self, one: _Asked, decision: Decision) -> bytes:
         state = self.state
-        opened = state.opened(one.id, decision, self.now)
+        opened = state.opened(one.id, decision, self.now, one.control is not None, one.unit)
         arms = decision.arms.tolist()
         names = [state.names[arm] for arm in arms]
         alike = tuple(arms) == opened.show
         show = names if alike else [state.names[arm] for arm in opened.show]
         ranked = [str(name) for name in decision.ranked]
         known = UNKNOWN if decision.proposal is None else self._propensity(decision)
-        answer = encode(
-            Answer(one.id, state.head + 1, decision.number, names, show, known, state.head, self._deadline, ranked)
-        )
+        tried = one.control is not None and state.recipe.create.control is not UNSET
+        head, group = state.head, "policy" if tried else UNSET
+        answer = Answer(one.id, head + 1, decision.number, names, show, known, head, self._deadline, ranked, group)  # type: ignore[arg-type]
+        sent = encode(answer)
         body = Decided(
             arms,
             None if alike else list(opened.show),
-            answer,
+            sent,
             one.request,
             None if one.mask is None else bits(one.mask),
             None if one.contexts is None else state.packed(one.contexts, arms),
             one.tags,
             None if decision.proposal is None else decision.proposal.tolist(),
+            one.control,
+            one.unit,
         )
-        self._log(state.next_event(log.DECISION, one.id, 0, decision.number, self.now, body))
+        self._decision_made(one, decision.number, body)
+        return sent
+
+    def _controlled(self, one: _Asked) -> bytes:
+        """Answer with what the control shows, of which the policy learns nothing."""
+        state, items = self.state, one.incumbent
+        arms = [state.index[name] for name in items or () if name in state.index]
+        show = arms if items is not None and len(arms) == len(items) else []
+        state.opened_control(one.id, show, one.unit, self.now)
+        names = [state.names[arm] for arm in show]
+        head = state.head
+        answer = Answer(one.id, head + 1, None, items, names, UNKNOWN, head, self._deadline, items or [], "control")
+        sent = encode(answer)
+        self._decision_made(one, None, Decided([], show, sent, one.request, tags=one.tags, control=True, unit=one.unit))
+        self.counts["controls"] += 1
+        return sent
+
+    def _decision_made(self, one: _Asked, number: int | None, body: Decided) -> None:
+        self._log(self.state.next_event(log.DECISION, one.id, 0, number, self.now, body))
         self.counts["decisions"] += 1
         if one.odd:
             self.counts.update(one.odd)
         if one.request is not None:
             self._adopt(one.id)
-        return answer
 
     def _propensity(self, decision: Decision) -> Propensity:
         """Return the probabilities of a decision with a logging floor."""
@@ -429,10 +479,10 @@ class Step:
         """
         if any(event.kind == log.DECISION for event in self.history(str(request.id)).events):
             return None
-        asked, state = self._checked(request, self.state.held), self.state
+        asked, state = self._checked(request, self.state.held, made_elsewhere=True), self.state
         mask = None if asked.mask is None or (asked.mask == ~state.retired).all() else asked.mask
         arms = self._arms(names)
-        self._values(rewards, arms)
+        self._values(rewards, arms, control=False)
         try:
             # In the order of the log, so that a replay gives the same state.
             ascending = [state.names[arm] for arm in sorted(arms)]
@@ -446,7 +496,7 @@ class Step:
     def _adopt(self, key: str) -> None:
         """Apply rewards that came before their decision, as far as they fit it."""
         held = [unpack_stray(one) for one in self.history(key).strays if one.fate == "orphan"]
-        fitting = [self._adopt_one(Reward(decision=key, rewards=one.rewards, id=one.reward or UNSET)) for one in held]
+        fitting = [self._adopt_one(self._as_request(key, one)) for one in held]
         # A request that was the last did not know of the others, so that the end comes after all of them.
         ends = [one for one, fits in zip(held, fitting, strict=True) if fits and (one.hits or one.last)]
         if any(one.hits for one in ends):
@@ -455,6 +505,21 @@ class Step:
             self._adopt_one(Reward(decision=key, rewards={}, last=True))
         if held and all(fitting):  # else it stays what it is, and is forgotten when its day is over
             self.adopted.append(key)
+
+    def _as_request(self, key: str, held: StrayBody) -> Reward:
+        """Return the request by which rewards came that are held."""
+        rewards, extra = dict(held.rewards), {}
+        if self.state.trial is not None:
+            extra = {name: rewards.pop(name) for name in self.state.trial.labels if name in rewards}
+        total = extra.pop("total", UNSET)
+        metrics = {name.removeprefix("metrics."): value for name, value in extra.items()}
+        return Reward(
+            decision=key,
+            rewards=rewards if rewards or not (metrics or total is not UNSET) else UNSET,
+            id=held.reward or UNSET,
+            total=total,
+            metrics=metrics or UNSET,
+        )
 
     def _adopt_one(self, request: Reward) -> bool:
         """Apply a reward that came early; return False if it does not fit its decision."""
@@ -494,11 +559,15 @@ class Step:
     @staticmethod
     def _all_of(request: Reward, fate: str) -> dict[str, str]:
         given = request.rewards if request.rewards is not UNSET else request.hits
-        return {} if given is UNSET else dict.fromkeys(given, fate)
+        metrics = () if request.metrics is UNSET else request.metrics
+        names = [*(() if given is UNSET else given), *(f"metrics.{name}" for name in metrics)]
+        return dict.fromkeys([*names, *(() if request.total is UNSET else ("total",))], fate)
 
     def _reward(self, request: Reward) -> Reply:
-        if (request.rewards is UNSET) == (request.hits is UNSET):
-            raise Refused("invalid", f"give either rewards or hits, got {'none' if request.hits is UNSET else 'both'}")
+        ways = [name for name in ("rewards", "hits", "total") if getattr(request, name) is not UNSET]
+        if len(ways) > 1 or not (ways or request.metrics is not UNSET):
+            what = "rewards or hits" if self.state.trial is None else "rewards, hits, total or metrics alone"
+            raise Refused("invalid", f"give either {what}, got {' and '.join(ways) or 'none'}")
         if request.hits is not UNSET and request.last is False:
             # Hits that others may follow say nothing of the arms that they leave out.
             request = replace(request, hits=UNSET, rewards=dict.fromkeys(request.hits, 1.0))
@@ -513,35 +582,67 @@ class Step:
         self.counts.update(fates.values())
         still = self.state.open.get(request.decision)
         awaited = [] if still is None else [self.state.names[arm] for arm in still.show if arm not in still.told]
+        if still is not None and not still.show:
+            awaited = ["total"]
         return Reply(200, encode(Fates(request.decision, fates, awaited, self.state.head)))  # type: ignore[arg-type]
 
-    def _values(self, request: Reward, show: Sequence[int]) -> dict[int, float]:
-        """Return the rewards by arm, if the decision shows them all and they are in range."""
+    def _values(self, request: Reward, show: Sequence[int], *, control: bool | None) -> dict[int, float]:
+        """Return the rewards by arm, if the decision shows them all and they are in range; totals and metrics, too.
+
+        Whether an unknown decision is the control's is not known.
+        """
         state, shown = self.state, set(show)
+        values: dict[int, float] = {}
         if request.hits is not UNSET:
             hits = set(self._arms(request.hits))
             if not hits <= shown:
                 raise self._not_shown(hits, show)
             values = {arm: float(arm in hits) for arm in show}
-        else:
-            values = dict(zip(self._arms(list(request.rewards)), request.rewards.values(), strict=True))  # type: ignore[union-attr, arg-type]
+        elif request.rewards is not UNSET:
+            values = dict(zip(self._arms(list(request.rewards)), request.rewards.values(), strict=True))
             if not shown.issuperset(values):
                 raise self._not_shown(values, show)
         for arm, value in values.items():
             if not state.low <= value <= state.high:
                 got = f"got {value!r} for {quoted(state.names[arm])}"
-                raise Refused("out_of_range", f"rewards must lie in [{state.low:g}, {state.high:g}], {got}")
+                span = f"lie in [{state.low:g}, {state.high:g}]" if state.high < inf else f"be {state.low:g} or more"
+                raise Refused("out_of_range", f"rewards must {span}, {got}")
+        if request.total is not UNSET or request.metrics is not UNSET:
+            values |= self._second_numbers(request, control)
+        return values
+
+    def _second_numbers(self, request: Reward, control: bool | None) -> dict[int, float]:
+        """Return the total and the metrics of a request, by their numbers, if the policy has them in this range."""
+        trial, values = self.state.trial, dict[int, float]()
+        if request.total is not UNSET:
+            if trial is None or trial.control is None or control is False:
+                raise Refused("invalid", "total must be left out: it is for decisions of a control group")
+            if request.total < trial.least:
+                raise Refused("out_of_range", f"total must be at least {trial.least:g}, got {request.total!r}")
+            values[TOTAL] = request.total
+        if request.metrics is not UNSET:
+            if trial is None or not trial.metrics:
+                raise Refused("invalid", "metrics must be left out: the policy has none")
+            for name, value in request.metrics.items():
+                number = trial.number_of(name)
+                low, high = trial.metrics[TOTAL - 1 - number].range
+                if not low <= value <= high:
+                    got = f"got {value!r}"
+                    raise Refused("out_of_range", f"metrics.{name} must lie in [{low:g}, {high:g}], {got}")
+                values[number] = value
         return values
 
     def _not_shown(self, arms: Iterable[int], show: Sequence[int]) -> Refused:
         names, wrong = self.state.names, sorted(set(arms) - set(show))
+        if not show:
+            raise Refused("not_shown", "The decision is the control's, which shows no arms: tell its total.")
         shows = some_of(names[arm] for arm in show)
         return Refused("not_shown", f"The decision does not show {some_of(names[arm] for arm in wrong)}, but {shows}.")
 
     def _fates(self, request: Reward, one: Open) -> tuple[dict[str, str], Rewarded | None]:
         """Return what becomes of rewards of an open decision, and what is applied."""
         state = self.state
-        values = self._values(request, one.show)
+        values = self._values(request, one.show, control=state.is_control(request.decision))
         reward = "" if request.id is UNSET else request.id
         hits, fates = request.hits is not UNSET, dict[str, str]()
         last = hits or request.last is True
@@ -549,9 +650,9 @@ class Step:
             known = one.told.get(arm)
             told = one.gathered.get(arm, {}) if known is None else {known[0]: known[1]}
             before = self._before(told, reward, value, filled=hits and not value)
-            fates[state.names[arm]] = "applied" if before is None else "duplicate" if before == value else "conflict"
+            fates[state.labels[arm]] = "applied" if before is None else "duplicate" if before == value else "conflict"
         _refuse_conflict(fates)
-        fresh = [(arm, value) for arm, value in values.items() if fates[state.names[arm]] == "applied"]
+        fresh = [(arm, value) for arm, value in values.items() if fates[state.labels[arm]] == "applied"]
         if not fresh and not last:
             return fates, None
         fresh.sort()
@@ -568,13 +669,14 @@ class Step:
         decided = past.decided
         reward, hits = "" if request.id is UNSET else request.id, request.hits is not UNSET
         if decided is not None:
-            values = self._values(request, decided.arms if decided.show is None else decided.show)
-            given = {state.names[arm]: value for arm, value in values.items()}
+            show = decided.arms if decided.show is None else decided.show
+            values = self._values(request, show, control=bool(decided.control))
         else:
-            given = dict.fromkeys(request.hits, 1.0) if request.hits is not UNSET else dict(request.rewards)  # type: ignore[arg-type]
-            if not given:
+            named = request.hits if request.hits is not UNSET else request.rewards
+            values = self._values(request, self._arms([] if named is UNSET else list(named)), control=None)
+            if not values:
                 raise Refused("unknown_decision", fates={})
-            self._values(request, self._arms(list(given)))
+        given = {state.labels[arm]: value for arm, value in values.items()}
         fate = "orphan" if decided is None else "late"
         fates = {}
         for name, value in given.items():
@@ -592,7 +694,7 @@ class Step:
     def _past(self, key: str) -> _Past:
         """Return what is known of a decision that is closed or unknown."""
         if key not in self._pasts:
-            self._pasts[key] = _Past(self.state.names, self.history(key))
+            self._pasts[key] = _Past(self.state.labels, self.history(key))
         return self._pasts[key]
 
     def _keep(self, key: str, past: _Past, fate: str, body: StrayBody) -> None:
@@ -631,7 +733,7 @@ class Step:
             before = 0.0 if not value or (reward and reward in past.filled[name]) else None
         return before
 
-    def change_arms(self, change: ArmsChange) -> Reply | Refused:
+    def change_arms(self, change: ArmsChange, by: str = "") -> Reply | Refused:
         """Add, retire and restore arms, all or nothing."""
         state = self.state
         added = [Arm(id=one) if isinstance(one, str) else one for one in change.add]
@@ -642,6 +744,7 @@ class Step:
             if len({*names, *state.names}) < len(names) + len(state.names):
                 there = some_of(repeated([*state.names, *names]))
                 raise Refused("invalid", f"add must have new arms, each once, got {there}")
+            state.recipe.check_names(names)
             if names and state.policy.decisions is not None:
                 raise Refused("invalid", "add must be left out: a policy over a set of decisions takes no new arms")
             if names and state.contextual:
@@ -675,25 +778,50 @@ class Step:
         meta = {one.id: dict(one.meta) for one in added if one.meta} | {
             name: dict(of) for name, of in change.meta.items()
         }
-        body = ArmsChanged(names, change.retire, change.restore, meta)
+        body = ArmsChanged(names, change.retire, change.restore, meta, by)
         if names or retire or restore or meta:
             self._log(state.change_arms(body, self.now))
         return Reply(200, encode({"arms": len(state.names), "retired": int(state.retired.sum()), "seq": state.head}))
 
-    def change_status(self, status: str) -> Reply | Refused:
-        """Pause, resume or archive the policy; an archived one stays so."""
-        if self.state.status == "archived" and status != "archived":
+    def change(self, wanted: Status, by: str = "") -> Reply | Refused:
+        """Pause, resume or archive the policy, and change its control group, all or nothing; archived it stays so."""
+        state = self.state
+        trial, status = state.trial, wanted.status
+        if state.status == "archived" and (status != "archived" or wanted.control is not UNSET):
             return Refused("archived")
-        if self.state.status != status:
-            self._log(self.state.live(status, self.now))
-        return Reply(200, encode({"status": self.state.status, "seq": self.state.head}))
+        control = None
+        if wanted.control is not UNSET or wanted.window is not UNSET:
+            if trial is None or trial.control is None:
+                return Refused("invalid", "control and window must be left out: the policy has no control group")
+            if wanted.control is not UNSET:
+                control = trial.changed(wanted.control)
+            try:
+                if control is not None:
+                    Trial.of(replace(state.recipe.create, control=control), state.policy.budget)
+            except Refused as refused:
+                return refused
+            if control is not None and wanted.window is UNSET:
+                return Refused("window_missing")
+            control = control or (None if wanted.window is UNSET else trial.control)
+        elif status is UNSET:
+            return Refused("invalid", "give status, control or window, or some of them")
+        if status is not UNSET and status != state.shown_status:
+            self._log(state.live(status, self.now, by))
+        if control is not None:
+            self._log(state.start_window(control, self.now, by))
+        return Reply(200, encode({"status": state.shown_status, "seq": state.head}))
+
+    def raise_alarms(self) -> None:
+        """Note alarms that have gone off: what they change is the same on every server from this event on."""
+        for kind, what in self.state.news():
+            self._log(self.state.alarm(Alarmed(kind, what), self.now))
 
     def expire(self, most: int) -> None:
         """Close the decisions whose time has passed, the oldest of them if there are many."""
-        before = self.state.due(self.now, most)
-        if before is not None:
+        due = self.state.due(self.now, most)
+        if due is not None:
             were = len(self.state.open)
-            self._log(self.state.expire(before, self.now))
+            self._log(self.state.expire(due, self.now))
             self.counts["expired"] += were - len(self.state.open)
 
 

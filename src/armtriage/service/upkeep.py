@@ -94,12 +94,13 @@ class _OwnMind(PolicyState):
         decision = self.policy.ask(*contexts, **given)
         self.astray = decision.arms.tolist() != body.arms
         self.different += self.astray
-        self.opened(event.key, decision, event.at)
+        self.opened(event.key, decision, event.at, body.control is not None, body.unit)
 
     def take_over(self, other: PolicyState) -> None:
         """Go on from another state."""
         self.policy, self.open, self._queue, self.astray = other.policy, other.open, other._queue, False
         self._more, self._sets, self._more_of_all = other._more, other._sets, other._more_of_all
+        self.trial = other.trial
 
 
 def _compare(state: PolicyState, own: _OwnMind, events: Sequence[Event]) -> None:

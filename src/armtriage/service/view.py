@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.alarm import Health
 from armtriage.certificate import Certificate
 from armtriage.policies import ContextualPolicy, Policy
+from armtriage.policies.rewards import AboveCap
 from armtriage.service.timeline import Point, Timeline, certificate_if_any
+from armtriage.service.trial import TrialView
 
 ACTIVE, CONFIRMED, ELIMINATED, RETIRED = 0, 1, 2, 3
 STATES = ("open", "confirmed", "eliminated", "retired")
@@ -44,11 +47,15 @@ class PolicyView:
     latest: int  # how many those are
     waiting: NDArray[np.int64]  # open decisions in which each arm is; 0 unless it is eliminated and still shown
     points: Sequence[Point]  # how what is known came about
+    health: Health
+    above_cap: AboveCap | None  # None without a cap
     # What a service knows besides.
     head: int = 0  # the last event of the log
     status: str = ""
     open: int = 0  # decisions
     oldest: int | None = None  # when the oldest of them was made
+    trial: TrialView | None = None
+    alarms: Sequence[tuple[int, int, str, str]] = ()  # event, time, kind, and of which metric or arm
 
     @property
     def live(self) -> NDArray[np.int64]:
@@ -120,6 +127,8 @@ def look(policy: Policy, timeline: Timeline | None = None, **of_service: Any) ->
         latest=latest,
         waiting=_waiting(policy, (states == ELIMINATED) & (shares >= RARE)),
         points=list(past.points),
+        health=policy.health(),
+        above_cap=None if policy.cap is None else policy.above_cap,
         **of_service,
     )
 

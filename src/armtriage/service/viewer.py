@@ -10,6 +10,8 @@ from armtriage.service.state import PolicyState
 from armtriage.service.view import PolicyView, look
 
 _FRESH = 1.0  # seconds for which a view is good
+MOST_ALARMS = 100
+"""Alarms that a view has: the latest."""
 
 
 class Viewer:
@@ -52,9 +54,11 @@ def view_of(state: PolicyState) -> PolicyView:
         state.policy,
         state.timeline,
         head=state.head,
-        status=state.status,
+        status=state.shown_status,
         open=len(state.open),
         oldest=None if oldest is None else oldest.at,
+        trial=None if state.trial is None else state.trial.view(),
+        alarms=state.alarms[-MOST_ALARMS:],
     )
 
 

@@ -10,18 +10,21 @@ import numpy as np
 from msgspec import Struct
 
 from armtriage import __version__
+from armtriage.alarm import Health
 from armtriage.certificate import Certificate, in_units, intervals_of
 from armtriage.service import events as log
 from armtriage.service.events import KINDS, Event, History, unpack, unpack_stray
 from armtriage.service.loop import Loop
-from armtriage.service.messages import Fact, Propensity, propensity_in, rfc3339
+from armtriage.service.messages import Fact, Propensity, read_answer, rfc3339
 from armtriage.service.service import Service
 from armtriage.service.state import PolicyState
 from armtriage.service.timeline import finite
+from armtriage.service.trial import MetricView, TrialView
 from armtriage.service.view import PolicyView
-from armtriage.service.viewer import view_of
+from armtriage.service.viewer import MOST_ALARMS, view_of
 
 _SHOWN = 1000  # arms of one answer
+_UNKNOWN = Health((), None, None, 0, None, 0)  # of a policy that is not loaded
 _DELTA = 0.05  # what the arms' intervals may fail with, all together
 _STATUS = ("active", "confirmed", "eliminated", None)  # of an arm, by the number of its state; None if it is retired
 
@@ -100,6 +103,88 @@ class CertificateView(Struct):
         return cls(str(made), *(getattr(made, name) for name in cls.__struct_fields__[1:]))
 
 
+class LiftView(Struct):
+    """What the policy earns more than the control, in words and in numbers, at any time with probability 1 - alpha.
+
+    While `in_force` is not empty, an alarm of this kind lets every decision be the control's. `cut` totals lay above
+    what counts at most.
+    """
+
+    text: str
+    share: float
+    by: str
+    on_worse: str
+    in_force: str
+    decisions: int
+    controls: int
+    waiting: int
+    since: int
+    policy_mean: float | None
+    control_mean: float | None
+    lift: float | None
+    low: float
+    high: float
+    alpha: float
+    better: bool
+    worse: bool
+    share_ok: bool
+    cut: int
+
+    @classmethod
+    def of(cls, trial: TrialView) -> LiftView | None:
+        """Return what is shown of a trial's control group; None if it has none."""
+        found, control = trial.interval, trial.control
+        if found is None or control is None:
+            return None
+        known: dict[str, Any] = {"share": control.share, "by": control.by, "on_worse": control.on_worse}
+        known |= {"in_force": trial.in_force, "cut": trial.cut}
+        return cls(**{name: one for name, one in found.to_dict().items() if name != "direction"}, **known)
+
+
+class AlarmView(Struct):
+    """An alarm of the log: its event, its kind, and of which metric or arm it is."""
+
+    seq: int
+    at: str
+    kind: str
+    what: str
+
+
+class DriftView(Struct):
+    """A change of an arm's mean: after how many decisions it was noticed, and near which one it was."""
+
+    arm: str
+    decision: int
+    change_near: int
+
+
+class HealthView(Struct):
+    """Whether rewards are what certificates take them for, in words and in numbers.
+
+    `false_alarm` is the probability with which there is ever a false alarm, null if the policy is not watched.
+    """
+
+    text: str
+    false_alarm: float | None
+    drift: list[DriftView]
+    contradictions: int
+    since: int
+
+    @classmethod
+    def of(cls, health: Health) -> HealthView:
+        """Return what is shown of a policy's health: of many alarms the latest."""
+        drift = [DriftView(str(one.arm), one.decision, one.change_near) for one in health.alarms[-MOST_ALARMS:]]
+        return cls(str(health), health.false_alarm, drift, health.contradictions, health.since)
+
+
+class AboveCapView(Struct):
+    """What lay above the cap: how many rewards, by how much in all, and as a share of all that was told."""
+
+    rewards: int
+    excess: float
+    share: float
+
+
 class Full(Brief, kw_only=True):
     """All about a policy but its arms."""
 
@@ -113,6 +198,11 @@ class Full(Brief, kw_only=True):
     request_p99: float
     commit_p99: float
     certificate: CertificateView | None
+    health: HealthView
+    above_cap: AboveCapView | None
+    lift: LiftView | None
+    metrics: list[MetricView]
+    alarms: list[AlarmView]
 
 
 class ArmView(Struct):
@@ -143,13 +233,16 @@ class Arms(Struct):
 
 
 class DecisionView(Struct):
-    """A decision and what came of it; rewards that were stored and not learnt are `late`."""
+    """A decision and what came of it; rewards that were stored and not learnt are `late`.
+
+    One of the control has no number, and its total is among the rewards; metrics are, too.
+    """
 
     id: str
     seq: int
-    number: int
+    number: int | None
     at: str
-    arms: list[str]
+    arms: list[str] | None
     show: list[str]
     eligible: list[str] | None
     contexts: list[list[float]] | None
@@ -158,6 +251,7 @@ class DecisionView(Struct):
     late: list[dict[str, Any]]
     status: str
     propensity: Propensity
+    group: str | None
 
 
 class Digest(Struct):
@@ -189,7 +283,7 @@ def made(loop: Loop) -> Made:
 
 
 def _config(loop: Loop) -> dict[str, Any]:
-    config: dict[str, Any] = msgspec.json.decode(loop.row.config)
+    config: dict[str, Any] = msgspec.to_builtins(loop.recipe.public())
     return {key: value for key, value in config.items() if key not in ("arms", "name")} | {
         "arms": len(loop.recipe.names)
     }
@@ -218,6 +312,11 @@ async def full(service: Service, loop: Loop) -> Full:
         request_p99=seconds.quantile(0.99),
         commit_p99=commits.quantile(0.99),
         certificate=None if made is None else CertificateView.of(made),
+        health=HealthView.of(_UNKNOWN if view is None else view.health),
+        above_cap=None if view is None or view.above_cap is None else AboveCapView(*view.above_cap),
+        lift=None if view is None or view.trial is None else LiftView.of(view.trial),
+        metrics=[] if view is None or view.trial is None else view.trial.metrics,
+        alarms=[] if view is None else [AlarmView(seq, rfc3339(at), *which) for seq, at, *which in view.alarms],
     )
 
 
@@ -245,7 +344,7 @@ def arms(state: PolicyState) -> Arms:
     lower = upper = np.full(len(view.names), np.nan)
     if not state.contextual:
         ends = intervals_of(tally, 1.0 / known.share, _DELTA)
-        lower, upper = in_units(ends, (state.low, state.high), policy.direction)
+        lower, upper = in_units(ends, policy.reward_range, policy.direction)
     found = [
         ArmView(
             name,
@@ -274,7 +373,7 @@ def decision(state: PolicyState, known: History) -> DecisionView:
         if one.kind == log.REWARD:
             told = unpack(one)
             for arm, value in zip(told.arms, told.values, strict=True):
-                rewards.setdefault(state.names[arm], {})[told.reward] = value
+                rewards.setdefault(state.labels[arm], {})[told.reward] = value
     late = [
         {"id": stray.reward, "at": rfc3339(one.at), "rewards": stray.rewards}
         for one in known.strays
@@ -285,12 +384,14 @@ def decision(state: PolicyState, known: History) -> DecisionView:
     contexts = None
     if body.contexts is not None:
         contexts = np.frombuffer(body.contexts, "<f8").reshape(-1, int(state.recipe.create.dimension)).tolist()  # type: ignore[arg-type]
+    known_as = read_answer(body.answer)
+    tried = body.control is not None and state.recipe.create.control is not msgspec.UNSET
     return DecisionView(
         first.key,
         first.seq,
-        int(first.number or 0),
+        first.number,
         rfc3339(first.at),
-        [state.names[arm] for arm in body.arms],
+        known_as.arms,
         [state.names[arm] for arm in shown],
         None if mask is None else [state.names[arm] for arm in np.flatnonzero(mask).tolist()],
         contexts,
@@ -298,7 +399,8 @@ def decision(state: PolicyState, known: History) -> DecisionView:
         rewards,
         late,
         "open" if opened is not None else "closed",
-        propensity_in(body.answer),
+        known_as.propensity,
+        None if not tried else "control" if body.control else "policy",
     )
 
 

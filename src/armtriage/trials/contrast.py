@@ -84,6 +84,14 @@ def as_groups(control: Any, size: int) -> NDArray[np.bool_]:
     return groups
 
 
+def check_arrays(what: str, arrays: dict[str, NDArray[Any]], shapes: dict[str, tuple[int, ...]]) -> None:
+    """Refuse arrays of a file that are not finite numbers of these shapes."""
+    for name, shape in shapes.items():
+        given = arrays.get(name)
+        if given is None or given.shape != shape or given.dtype != np.float64 or not np.isfinite(given).all():
+            raise ValueError(f"{name} of {what} must be {math.prod(shape)} finite numbers, got {given!r}")
+
+
 class RunningMean:
     """The mean of one kind of decisions, with a bound below that holds at all times though it may move.
 
@@ -101,20 +109,51 @@ class RunningMean:
 
     def add(self, values: Floats) -> None:
         """Count values from 0 to `most`; each is expected to be what the earlier ones were."""
-        before = np.cumsum(np.append(self.total, values))
-        centres = before[:-1] / (self.count + 1 + np.arange(values.size))
-        self._capital += _bets_on(values, centres, self.most)
-        self.count, self.total = self.count + values.size, float(before[-1])
+        self.total = _add_values(self._capital, BETS, self.most, self.count, self.total, values)
+        self.count += values.size
 
     def bound(self, alpha: float) -> float:
         """Return what the mean is at least; it ever fails with probability `alpha`."""
         return max(margin(self._capital, self.count, self.most, alpha), 0.0) if self.count else 0.0
+
+    def exceeds(self, alpha: float, value: float) -> bool:
+        """Whether the bound is above a value from 0 on, as `bound` says, in less time."""
+        return _is_above(self._capital, self.count * value / self.most, alpha)
+
+    def to_arrays(self) -> dict[str, Floats]:
+        """Return what has been counted, for a file."""
+        return {"capital": self._capital.copy(), "sums": np.array([self.count, self.total])}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `to_arrays` returned, if it can be."""
+        check_arrays("a mean", arrays, {"capital": self._capital.shape, "sums": (2,)})
+        count, total = arrays["sums"].tolist()
+        if not (0.0 <= count <= 2.0**53 and count % 1.0 == 0.0 and 0.0 <= total <= count * self.most * (1.0 + 1e-9)):
+            raise ValueError(f"sums of a mean must be a number of values and their sum, got {count}, {total}")
+        self._capital[:], self.count, self.total = arrays["capital"], int(count), total
 
 
 def _bets_on(values: Floats, centres: Floats, scale: float) -> Floats:
     """Return what is added to the capital of each bet by values that are at most `scale` below their centres."""
     gains = np.log1p(BETS[:, None] * np.maximum((values - centres) / scale, -1.0)).sum(axis=1)
     return gains + BETS * (centres.sum() / scale)  # type: ignore[no-any-return]
+
+
+def _is_above(capital: Floats, worth: float, alpha: float) -> bool:
+    """Whether bets have won more than chance lets them, after what they would win if a mean were just a value."""
+    return bool(np.logaddexp.reduce(capital - BETS * worth) > math.log(BETS.size / alpha))
+
+
+@kernel
+def _add_values(capital: Floats, bets: Floats, most: float, count: int, total: float, values: Floats) -> float:
+    """Count values, and return the new sum of all of them."""
+    for i in range(values.size):
+        centre = total / (count + 1.0 + i)
+        gain = max((values[i] - centre) / most, -1.0)
+        for j in range(bets.size):
+            capital[j] += math.log1p(bets[j] * gain) + bets[j] * centre / most
+        total += values[i]
+    return total
 
 
 @kernel
@@ -259,16 +298,17 @@ class Contrast:
         found = margin(self._capital[_HIGH if upper else _LOW], self.decisions, scale, alpha)
         return min(most, max(least, -found if upper else found))
 
-    def exceeds(self, alpha: float, *, upper: bool = False) -> bool:
-        """Whether the lower end is above 0, or the upper end below it, as `bound` says, in less time.
+    def exceeds(self, alpha: float, value: float = 0.0, *, upper: bool = False) -> bool:
+        """Whether the lower end is above a value, or the upper end below it, as `bound` says, in less time.
 
         Examples
         --------
         >>> Contrast(share=0.5, most=2.0).exceeds(0.01)
         False
         """
-        capital = self._capital[_HIGH if upper else _LOW]
-        return bool(np.logaddexp.reduce(capital) > math.log(BETS.size / alpha))
+        if upper:
+            return _is_above(self._capital[_HIGH], -self.decisions * value * (1.0 - self.share) / self.most, alpha)
+        return _is_above(self._capital[_LOW], self.decisions * value * self.share / (self.ratio * self.most), alpha)
 
     @property
     def share_ok(self) -> bool:
@@ -287,11 +327,7 @@ class Contrast:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take back what `to_arrays` returned, if it can be."""
-        own = {"capital": self._capital, "sums": self._sums}
-        for name, array in own.items():
-            given = arrays.get(name)
-            if given is None or given.shape != array.shape or given.dtype != np.float64 or not np.isfinite(given).all():
-                raise ValueError(f"{name} of a contrast must be {array.size} finite numbers, got {given!r}")
+        check_arrays("a contrast", arrays, {"capital": self._capital.shape, "sums": self._sums.shape})
         rounds, earned = arrays["sums"][[0, 2]], arrays["sums"][[1, 3]]
         if np.any(rounds < 0.0) or np.any(rounds % 1.0 != 0.0) or np.any(rounds > 2.0**53):
             raise ValueError(f"numbers of decisions must be whole numbers from 0, got {rounds}")

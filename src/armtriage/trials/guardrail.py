@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from armtriage._arguments import as_number, check_flag, check_number, check_probability, check_range
 from armtriage._numbers import short
-from armtriage.trials.contrast import Contrast, RunningMean, as_groups, as_values
+from armtriage.trials.contrast import Contrast, RunningMean, as_groups, as_values, check_arrays
 
 
 class Guardrail:
@@ -94,10 +97,15 @@ class Guardrail:
         if self._contrast is not None:
             self._contrast.add(controls, values)
         self._mean.add(values[~controls])
-        allowed = 0.0 if self.kind == "ratio" else self.limit
+        self._breached = self._breached or self._is_beyond()
+
+    def _is_beyond(self) -> bool:
+        """Whether the limit is broken for certain."""
+        low, high = self.value_range
         if self.kind == "most":
-            allowed = high - self.limit if self.falls else self.limit - low
-        self._breached = self._breached or self._excess > allowed
+            return self._mean.exceeds(self.alpha, max(high - self.limit if self.falls else self.limit - low, 0.0))
+        assert self._contrast is not None
+        return self._contrast.exceeds(self.alpha, 0.0 if self.kind == "ratio" else self.limit)
 
     @property
     def _excess(self) -> float:
@@ -112,11 +120,53 @@ class Guardrail:
         """Whether the alarm has gone off."""
         return self._breached
 
-    def __str__(self) -> str:
+    def _mean_of(self, mean: float) -> float:
         low, high = self.value_range
+        return high - mean if self.falls else low + mean
+
+    @property
+    def policy_mean(self) -> float:
+        """The mean of the policy's decisions; nan before the first."""
+        return self._mean_of(self._mean.total / self._mean.count) if self._mean.count else math.nan
+
+    @property
+    def control_mean(self) -> float:
+        """The mean of the control's decisions; nan before the first, or without a control."""
+        return math.nan if self._contrast is None else self._mean_of(self._contrast.control_mean)
+
+    def to_arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return what has been counted, for a file."""
+        parts = {"mean": self._mean.to_arrays()}
+        if self._contrast is not None:
+            parts["contrast"] = self._contrast.to_arrays()
+        found = {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+        return {**found, "breached": np.array([float(self._breached)])}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what `to_arrays` returned, if it can be.
+
+        Examples
+        --------
+        >>> guardrail, other = Guardrail(most=0.02), Guardrail(most=0.02)
+        >>> guardrail.add(False, 1.0)
+        >>> other.restore(guardrail.to_arrays())
+        >>> other.policy_mean
+        1.0
+        """
+        check_arrays("a guardrail", arrays, {"breached": (1,)})
+
+        def part(prefix: str) -> dict[str, NDArray[Any]]:
+            return {name.removeprefix(prefix): one for name, one in arrays.items() if name.startswith(prefix)}
+
+        self._mean.restore(part("mean."))
+        if self._contrast is not None:
+            self._contrast.restore(part("contrast."))
+        self._breached = bool(arrays["breached"][0])
+
+    def __str__(self) -> str:
         least, most = ("most", "least") if self.falls else ("least", "most")
         found, wanted = self._excess, short(self.limit)
-        what = f"{short(high - found if self.falls else low + found)}"
+        what = short(self._mean_of(found))
         if self.kind != "most":
             times = f"{wanted} times the control's" if self.kind == "ratio" else "the control's"
             what, least = f"{short(found)} {'below' if self.falls else 'above'} {times}", "least"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hmac
+import hashlib
 import math
 import secrets
 import time
@@ -21,6 +21,7 @@ from armtriage.trials.contrast import Contrast
 _KINDS = ("decision", "unit")
 _DIRECTIONS = ("maximize", "minimize")
 _DAY = 86_400.0
+_BLOCK = 64  # bytes of a block of SHA-256
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ class Lift:
         if key is not None and (not isinstance(key, bytes) or len(key) < 16):
             raise ValueError(f"key must be 16 bytes or more, got {type(key).__name__} of length {len(key)}")
         self._key = secrets.token_bytes(32) if key is None else key
+        self._coin = Coin(self._key)
         self._contrast = self._new_contrast()
         self._open: dict[str, _Open] = {}
         self._asked, self._since, self._period = 0, 0, 0
@@ -210,12 +212,10 @@ class Lift:
                 raise TypeError("unit must be given where all decisions of a unit have one group, got None")
             period = self._period_at(time.time() if at is None else as_number("at", at))
             text = f"unit {period} {_name('unit', unit)}"
-        digest = hmac.digest(self._key, text.encode(), "sha256")
-        control = int.from_bytes(digest[:8], "big") < self.share * 2.0**64
+        control, known_as = self._coin.toss(text, self.share)
         if self.by == "unit":
             if period != self._period:
                 self._period, self._met = period, set()
-            known_as = int.from_bytes(digest[8:16], "big") >> 1
             counts = known_as not in self._met
             self._met.add(known_as)
         self._open[name] = _Open(control, counts, math.nan)
@@ -288,23 +288,7 @@ class Lift:
     @locked
     def interval(self) -> LiftInterval:
         """Return what the policy earns more than the control, as far as that is known."""
-        contrast, (low, high) = self._contrast, self.reward_range
-        ok, most, rewards = contrast.share_ok, high - low, self.direction == "maximize"
-        mean, other = contrast.policy_mean, contrast.control_mean
-        return LiftInterval(
-            contrast.decisions,
-            contrast.controls,
-            low + mean if rewards else high - mean,
-            low + other if rewards else high - other,
-            contrast.estimate,
-            contrast.low if ok else -most,
-            contrast.high if ok else most,
-            self.alpha,
-            ok,
-            self._since,
-            len(self._open),
-            self.direction,
-        )
+        return lift_of(self._contrast, self.reward_range, self.direction, self._since, len(self._open))
 
     @locked
     def to_bytes(self) -> bytes:
@@ -380,6 +364,50 @@ class Lift:
             raise ValueError("units must be whole numbers from 0")
         lift._met = set(arrays["met"].tolist())
         return lift
+
+
+class Coin:
+    """A keyed coin: HMAC-SHA256, whose key is hashed once, since that takes longer than all else of a toss.
+
+    Examples
+    --------
+    >>> Coin(b"a secret of 16 bytes or more").toss("decision visit-7", 0.05)[0]
+    False
+    """
+
+    def __init__(self, key: bytes) -> None:
+        padded = (hashlib.sha256(key).digest() if len(key) > _BLOCK else key).ljust(_BLOCK, b"\0")
+        self._inner, self._outer = (hashlib.sha256(bytes(one ^ mask for one in padded)) for mask in (0x36, 0x5C))
+
+    def toss(self, text: str, share: float) -> tuple[bool, int]:
+        """Return whether a text goes to the control, and a keyed hash by which it may be known."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(text.encode())
+        outer.update(inner.digest())
+        digest = outer.digest()
+        return int.from_bytes(digest[:8], "big") < share * 2.0**64, int.from_bytes(digest[8:16], "big") >> 1
+
+
+def lift_of(
+    contrast: Contrast, reward_range: tuple[float, float], direction: str, since: int, waiting: int
+) -> LiftInterval:
+    """Return a contrast of totals that were counted from the bad end of their range, in the units of rewards."""
+    (low, high), ok, rewards = reward_range, contrast.share_ok, direction == "maximize"
+    mean, other = contrast.policy_mean, contrast.control_mean
+    return LiftInterval(
+        contrast.decisions,
+        contrast.controls,
+        low + mean if rewards else high - mean,
+        low + other if rewards else high - other,
+        contrast.estimate,
+        contrast.low if ok else low - high,
+        contrast.high if ok else high - low,
+        contrast.alpha,
+        ok,
+        since,
+        waiting,
+        direction,
+    )
 
 
 def _name(argument: str, value: object) -> str:

@@ -16,12 +16,13 @@ from armtriage.service.dashboard.recorder import Note, Recorder
 from armtriage.service.dashboard.summary import cut, summary
 from armtriage.service.events import Event, unpack
 from armtriage.service.loop import Loop
-from armtriage.service.messages import FATES
+from armtriage.service.messages import FATES, read_answer
 from armtriage.service.refusal import Refused
 from armtriage.service.service import Service
 from armtriage.service.state import unbits
 from armtriage.service.stores import StoreError
 from armtriage.service.timeline import SHARE
+from armtriage.service.trial import TrialView
 from armtriage.service.view import PolicyView
 
 LINES = 50
@@ -93,9 +94,7 @@ class Facts:
 
     async def _health(self, loop: Loop, view: PolicyView | None) -> list[Check]:
         facts = await self._keep(0, "store", 10.0, self.service.store.facts) or {}
-        made = None if view is None else view.certificate
-        contradictions = None if made is None else int(made.contradictions)
-        return checks(loop, self.recorder, contradictions, facts, await self._minutes(loop))
+        return checks(loop, self.recorder, view, facts, await self._minutes(loop))
 
     async def policies(self, page: int = 0) -> dict[str, Any]:
         """Return the list of policies."""
@@ -140,6 +139,7 @@ class Facts:
             "health": [one._asdict() for one in await self._health(loop, view)],
             "traffic": await self._traffic(loop),
             "course": [] if view is None else [list(one) for one in view.points],
+            "lift": None if view is None or view.trial is None else _lift(view.trial),
             "log": await self.lines(loop, LINES),
             "items": None if view is None else asked_for(view, chosen),
         }
@@ -204,8 +204,8 @@ class Facts:
 
         events = await self._keep(loop.row.id, f"lines {count}", 0.9, read) or ()
         state = loop.state
-        names = state.names if state is not None else loop.recipe.names
-        found = [_line(event, names) for event in events] + [
+        names, labels = (loop.recipe.names,) * 2 if state is None else (state.names, state.labels)
+        found = [_line(event, names, labels) for event in events] + [
             _noted(note) for note in list(self.recorder.pulse(loop.name).notes)[-count:]
         ]
         found.sort(key=lambda one: (one["at"], one["seq"]), reverse=True)
@@ -307,14 +307,36 @@ class Facts:
         }
 
 
-def _line(event: Event, names: Sequence[str]) -> dict[str, Any]:
-    """Return a line of the log in words."""
+def _lift(trial: TrialView) -> dict[str, Any] | None:
+    """Return what the card of a control group shows; None if there is none."""
+    found, control = trial.interval, trial.control
+    if found is None or control is None:
+        return None
+    known = {"share": control.share, "by": control.by, "in_force": trial.in_force}
+    points = [list(one) for one in trial.points]
+    metrics = [[one.name, one.policy_mean, one.control_mean, one.breached, one.text] for one in trial.metrics]
+    return found.to_dict() | known | {"points": points, "metrics": metrics}
+
+
+_ALARMS = {
+    "worse": "the policy earns less than the control for certain",
+    "share_mismatch": "the groups cannot have been drawn by the coin",
+}
+
+
+def _line(event: Event, names: Sequence[str], labels: Sequence[str]) -> dict[str, Any]:
+    """Return a line of the log in words; totals and metrics are among the labels."""
     body = unpack(event)
 
     def called(arm: int) -> str:
-        return cut(names[arm], 32) if arm < len(names) else f"arm {arm}"
+        return cut(labels[arm], 32) if arm < len(names) else f"arm {arm}"
 
-    if event.kind == log.DECISION:
+    warns = event.kind == log.ALARM
+    if event.kind == log.DECISION and body.control:
+        shown = read_answer(body.answer).arms
+        items = ["what is shown without the policy"] if shown is None else [cut(one, 32) for one in shown]
+        text = f"control: {_listed(items)}"
+    elif event.kind == log.DECISION:
         text = _listed([called(arm) for arm in body.arms])
         if body.eligible is not None:
             out = len(names) - int(unbits(body.eligible, len(names)).sum())
@@ -324,15 +346,26 @@ def _line(event: Event, names: Sequence[str]) -> dict[str, Any]:
         text = _listed(told) if told else "no reward will come"
     elif event.kind == log.EXPIRE:
         text = f"decisions before number {body.before:,} are closed: their time has passed"
+        text += f"; so are {body.controls:,} of the control" if body.controls else ""
     elif event.kind == log.ARMS:
         parts = (("added", body.add), ("retired", body.retire), ("restored", body.restore))
         text = "; ".join(f"{what} {_listed([cut(one, 32) for one in some])}" for what, some in parts if some)
         text = text or "new facts on arms"
+    elif event.kind == log.ALARM:
+        what = cut(body.what, 32)
+        text = _ALARMS.get(body.alarm) or (
+            f"{what} has changed" if body.alarm == "drift" else f"{what} is beyond its limit"
+        )
+    elif event.kind == log.WINDOW:
+        text = f"the control has a share of {body.share:g} by {body.by_what}, and the lift begins to count"
     else:
         text = f"the policy is {body.status}"
-    kind = "change" if event.kind in (log.ARMS, log.LIFE) else log.KINDS[event.kind]
+    changed = event.kind in (log.ARMS, log.LIFE, log.WINDOW)
+    if changed and body.by:
+        text += f", by {cut(body.by, 48)}"
+    kind = "change" if changed else log.KINDS[event.kind]
     key = cut(event.key, 16) if event.key else ""
-    return {"seq": event.seq, "at": event.at // 1000, "kind": kind, "key": key, "text": text, "warns": False}
+    return {"seq": event.seq, "at": event.at // 1000, "kind": kind, "key": key, "text": text, "warns": warns}
 
 
 def _noted(note: Note) -> dict[str, Any]:

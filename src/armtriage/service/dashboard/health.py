@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from armtriage.service import clock
 from armtriage.service.dashboard.recorder import Pulse, Recorder
 from armtriage.service.loop import Loop
+from armtriage.service.view import PolicyView
 
 _SLOW = 0.1  # seconds that a commit may take, for 99% of them
 _FULL = 0.1  # of the disk that should be free
@@ -27,7 +28,7 @@ class Check(NamedTuple):
 def checks(
     loop: Loop,
     recorder: Recorder,
-    contradictions: int | None,
+    view: PolicyView | None,
     facts: Mapping[str, Any],
     minutes: Mapping[int, Mapping[str, int]],
 ) -> list[Check]:
@@ -35,7 +36,8 @@ def checks(
     pulse = recorder.pulse(loop.name)
     found = [
         _ready(loop),
-        _drift(contradictions),
+        _drift(view),
+        *_trial(view),
         _missing(minutes, told_by_default=loop.recipe.create.reward.default is not None),
         _replay(loop, pulse),
         _commits(loop, pulse, facts),
@@ -57,7 +59,13 @@ def _ready(loop: Loop) -> Check | None:
     return Check("bad", "The store does not answer", "Requests get 503; the state is rebuilt when it answers again.")
 
 
-def _drift(contradictions: int | None) -> Check:
+def _drift(view: PolicyView | None) -> Check:
+    made, health = (None, None) if view is None else (view.certificate, view.health)
+    if health is not None and health.alarms:
+        return Check("bad", "Drift", str(health))
+    contradictions = None if made is None else int(made.contradictions)
+    if health is not None and health.false_alarm is not None and not contradictions:
+        return Check("ok", "No drift noticed", str(health))
     if contradictions is None:
         return Check("none", "Drift is not watched", "This kind of policy keeps no intervals that could contradict.")
     if contradictions:
@@ -65,6 +73,32 @@ def _drift(contradictions: int | None) -> Check:
         said = f"{contradictions:,} {times} past: a mean has changed, so nothing is certified any more."
         return Check("bad", "Drift", said)
     return Check("ok", "No drift seen", "No interval contradicts its past.")
+
+
+def _trial(view: PolicyView | None) -> list[Check]:
+    """Return what the control group and the metrics say, if there are any."""
+    trial = None if view is None else view.trial
+    if trial is None:
+        return []
+    then = "" if not trial.in_force else " Every decision is the control's until the policy is resumed."
+    found = [
+        Check("bad", f"{one.name} is beyond its limit", one.text + then)
+        if one.breached
+        else Check("ok", f"{one.name} keeps its limit", one.text)
+        for one in trial.metrics
+    ]
+    lift = trial.interval
+    if lift is not None:
+        if not lift.share_ok:
+            said = "A client may ask again under other ids when it dislikes its group; the lift says nothing now."
+            found.append(Check("bad", "Groups are not drawn by the coin", said))
+        elif lift.worse:
+            found.append(Check("bad", "Worse than the control", f"{lift}{then}"))
+        else:
+            share = trial.control.share if trial.control is not None else 0.0
+            said = f"{lift.controls:,} of {lift.decisions:,} decisions that count; {share:.3g} of them should be."
+            found.append(Check("ok", "Control group", said))
+    return found
 
 
 def _missing(minutes: Mapping[int, Mapping[str, int]], *, told_by_default: bool) -> Check:

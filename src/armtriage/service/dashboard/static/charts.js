@@ -159,6 +159,71 @@ function lossChart(points, all) {
   };
 }
 
+// A mean and its interval on both sides of 0, over the decisions that count.
+function liftChart(points) {
+  const host = h("figure");
+  const late = points.filter((p) => p[0] >= points.at(-1)[0] / 200),
+    from = late.length > 2 ? late : points;
+  if (from.length < 2) return { host, draw() {}, table: null, empty: true };
+  const last = from.at(-1),
+    sure = (v) => `${v > 0 ? "+" : v < 0 ? "−" : ""}${digits(Math.abs(v))}`;
+  const said =
+    `What a decision of the policy earns more than one of the control: after ${whole(last[0])} decisions ` +
+    `${sure(last[2])}, between ${sure(last[3])} and ${sure(last[4])}`;
+  const draw = () => {
+    let at = [];
+    show(
+      host,
+      reading(
+        frame(host, 216, said, (w, height) => {
+          const box = { l: 52, r: 66, t: 10, b: 24 },
+            most = Math.max(...from.map((p) => p[4]), 0),
+            least = Math.min(...from.map((p) => p[3]), 0),
+            [, step] = ticks(Math.max(most, -least), 3),
+            low = Math.floor(least / step + 1e-9),
+            high = Math.ceil(most / step - 1e-9);
+          const marks = Array.from({ length: high - low + 1 }, (_, i) => +((low + i) * step).toPrecision(6)),
+            first = Math.log(from[0][0]),
+            wide = Math.log(last[0]) - first || 1;
+          const x = (t) => box.l + ((Math.log(t) - first) / wide) * (w - box.l - box.r),
+            y = (v) => box.t + ((high * step - v) / ((high - low) * step || 1)) * (height - box.t - box.b);
+          const xs = from.map((p) => x(p[0])),
+            guess = from.map((p) => y(p[2]));
+          at.push(...xs);
+          const ends = [
+            [last[4], y(last[4])],
+            [last[2], guess.at(-1)],
+            [last[3], y(last[3])],
+          ];
+          for (let i = 1; i < ends.length; i++) ends[i][1] = Math.max(ends[i][1], ends[i - 1][1] + 13);
+          return [
+            rules(w, box, marks, y, (v) => (v < 0 ? "−" : "") + even(marks)(Math.abs(v))),
+            s("path", {
+              d: area(
+                xs,
+                from.map((p) => y(p[4])),
+                from.map((p) => y(p[3])),
+              ),
+              class: "f-band",
+            }),
+            s("line", { x1: box.l, x2: w - box.r, y1: y(0), y2: y(0), class: "s-soft" }),
+            s("path", { d: path(xs, guess), class: "line s-accent" }),
+            s("circle", { cx: xs.at(-1), cy: guess.at(-1), r: 3.5, class: "f-accent" }),
+            decades(from[0][0], last[0], x).map((t) => label(x(t), height - 6, short(t))),
+            ends.map(([v, place], i) => label(xs.at(-1) + 8, place + 4, sure(v), "start", i === 1 ? "t" : "")),
+          ];
+        }),
+        at,
+        10,
+        192,
+        (i) => `${whole(from[i][0])}: ${sure(from[i][2])}, from ${sure(from[i][3])} to ${sure(from[i][4])}`,
+      ),
+    );
+  };
+  const rows = some(from).map((p) => [whole(p[0]), sure(p[2]), sure(p[3]), sure(p[4])]);
+  return { host, draw, table: numbers("Lift", ["decisions", "estimate", "at least", "at most"], rows) };
+}
+
 function triageChart(points) {
   const host = h("figure");
   const from = points.filter((p) => p[4] !== null && p[0] >= 5);

@@ -183,7 +183,7 @@ function policyPage(facts, act) {
       may = act.may("admin");
     const state = p.ready === false && p.status !== "loading" ? "not answering" : p.status,
       kind = p.ready === false ? "warn" : (STATUS[p.status] ?? "plain");
-    const paused = p.status === "paused",
+    const paused = p.status === "paused" || p.status === "control",
       off = !may || p.status === "archived" || p.ready === false;
     const menu =
       p.status === "loading" || file
@@ -286,6 +286,7 @@ function policyPage(facts, act) {
     loading ? null : add(verdict(p)),
     loading ? null : add(tiles(p, file)),
     loading || file ? null : add(charts(p, act)),
+    loading || file ? null : add(liftPart(p)),
     loading ? null : add(contextsPart(p)),
     loading ? null : add(setsPart(p)),
     loading ? null : add(itemsPart(p, act)),

@@ -1,5 +1,5 @@
 // The parts of a policy's page. Each makes its element once, and brings it up to date when new facts come.
-const STATUS = { running: "ok", paused: "warn", archived: "plain", loading: "warn", saved: "plain" };
+const STATUS = { running: "ok", paused: "warn", control: "warn", archived: "plain", loading: "warn", saved: "plain" };
 const icon = (level) => {
   const said = { ok: "fine", warn: "warning", bad: "alarm", none: "not known" }[level];
   if (level === "ok")
@@ -294,6 +294,63 @@ function keepTable(host, fresh) {
   const old = host.querySelector("details.data");
   if (old?.open) old.querySelector(".scroll").replaceWith(fresh.querySelector(".scroll"));
   else old?.replaceWith(fresh);
+}
+
+function liftPart(p) {
+  if (!p.lift) return null;
+  const words = h("div"),
+    figure = h("div"),
+    more = h("ul", { class: "checks" }),
+    sub = h("p", { class: "sub" });
+  let made = null;
+  const element = card(
+    "",
+    "lift",
+    h("div", { class: "head" }, h("div", null, h("h2", { id: "lift" }, "Against the control"), sub)),
+    words,
+    figure,
+    more,
+  );
+  const update = (now) => {
+    const found = now.lift;
+    if (!found || figure.matches(":hover")) return; // somebody reads it
+    const points = found.points.slice(),
+      band = `in the band with ${sureness(1 - found.alpha)} confidence at all times`;
+    if (found.controls && found.share_ok && found.decisions > (points.at(-1)?.[0] ?? 0))
+      points.push([found.decisions, 0, found.lift, found.low, found.high]);
+    show(
+      sub,
+      found.in_force
+        ? "An alarm went off: every decision is the control's until the policy is resumed"
+        : `${sureness(found.share)} of decisions, by ${found.by}; ${band}`,
+    );
+    show(words, h("p", null, found.text));
+    made = points.length ? liftChart(points) : { empty: true };
+    if (made.empty)
+      show(
+        figure,
+        empty("No history yet", "Decisions count when all older ones have their rewards, or their time has passed."),
+      );
+    else show(figure, made.host, h("div", { class: "under" }, h("span"), made.table));
+    show(
+      more,
+      found.metrics.map(([name, mine, other, breached, text]) =>
+        h(
+          "li",
+          null,
+          icon(breached ? "bad" : "ok"),
+          h("div", null, name, h("small", null, text)),
+          h(
+            "span",
+            { class: "v" },
+            `${mine === null ? "–" : digits(mine)}, control ${other === null ? "–" : digits(other)}`,
+          ),
+        ),
+      ),
+    );
+    made.draw?.();
+  };
+  return { element, update, draw: () => made?.draw?.(), start: () => update(p) };
 }
 
 const FATES = [
