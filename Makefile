@@ -83,7 +83,9 @@ compare: .venv-compare/.peers
 	@touch $@
 
 docs: .venv/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	rm -rf site
+	$(BIN)/zensical build --strict
+	$(BIN)/python docs/markdown_pages.py site
 	@! grep -rnE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' site || \
 	  { echo "pages must load nothing from elsewhere"; exit 1; }
 
@@ -114,4 +116,4 @@ reproduce-docs: .venv/.all
 	cp build/rewards/figures/rewards-laws.png docs/images/
 
 clean:
-	rm -rf .venv .venv-compare site build dist
+	rm -rf .venv .venv-compare .cache site build dist
