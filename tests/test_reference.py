@@ -89,7 +89,8 @@ def test_every_page_is_in_the_navigation_and_in_the_list_of_tasks() -> None:
     pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
     assert sorted(re.findall(r"[\w/-]+\.md", nav)) == sorted(pages)
     start = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert [page for page in pages if "/" not in page and page != "index.md" and f"({page})" not in start] == []
+    listed = [page for page in pages if not page.startswith("api/") and page != "index.md"]
+    assert [page for page in listed if f"({page})" not in start] == []
 
 
 @pytest.mark.parametrize("name", ALL)
