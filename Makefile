@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo serve-demo check test test-long bench compare lint style docs docs-figures dashboard-pictures reproduce-docs clean
+.PHONY: install demo serve-demo check test test-long bench compare lint style constraints docs docs-figures dashboard-pictures reproduce-docs clean
 
 install: .venv/.all
 
@@ -81,6 +81,11 @@ compare: .venv-compare/.peers
 	.venv-compare/bin/python -m pip install --quiet --editable '.[features,logs]'
 	.venv-compare/bin/python benchmarks/compare/peers.py
 	@touch $@
+
+# The versions that the tests ran with: pip install --constraint constraints.txt '.[all]'
+constraints: .venv/.dev
+	echo "# What the tests of this version ran with, on $$($(BIN)/python -V); made by make constraints." > constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^@ ]+$$' | sort --ignore-case >> constraints.txt
 
 docs: .venv/.docs
 	rm -rf site

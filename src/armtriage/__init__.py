@@ -208,7 +208,7 @@ __all__ = [
     "ucb_failure",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 _LATE = {
