@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo serve-demo check test test-long bench compare lint style docs docs-figures dashboard-pictures reproduce-docs clean
+.PHONY: install demo serve-demo check test test-long bench compare lint style constraints docs docs-figures dashboard-pictures reproduce-docs clean
 
 install: .venv/.all
 
@@ -82,8 +82,15 @@ compare: .venv-compare/.peers
 	.venv-compare/bin/python benchmarks/compare/peers.py
 	@touch $@
 
+# The versions that the tests ran with: pip install --constraint constraints.txt '.[all]'
+constraints: .venv/.dev
+	echo "# What the tests of this version ran with, on $$($(BIN)/python -V); made by make constraints." > constraints.txt
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^@ ]+$$' | sort --ignore-case >> constraints.txt
+
 docs: .venv/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	rm -rf site
+	$(BIN)/zensical build --strict
+	$(BIN)/python docs/markdown_pages.py site
 	@! grep -rnE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' site || \
 	  { echo "pages must load nothing from elsewhere"; exit 1; }
 
@@ -114,4 +121,4 @@ reproduce-docs: .venv/.all
 	cp build/rewards/figures/rewards-laws.png docs/images/
 
 clean:
-	rm -rf .venv .venv-compare site build dist
+	rm -rf .venv .venv-compare .cache site build dist

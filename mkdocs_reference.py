@@ -60,10 +60,12 @@ class Reference(griffe.Extension):
 
     def _found(self, path: str, near: griffe.Object) -> griffe.Object:
         """Return what a docstring means by a name: a whole path, a neighbour, or an exported name."""
-        for place in (near, near.parent, near.module, self.package):
-            if place is not None and path in place.all_members:
+        place: griffe.Object | None = near
+        while place is not None:
+            if path in place.all_members:
                 found = place.all_members[path]
                 return found.final_target if found.is_alias else found
+            place = place.parent
         return self.package[path.removeprefix("armtriage.")].final_target
 
     def _entries(self, one: griffe.Object, title: str) -> dict[str, Entry]:

@@ -37,3 +37,12 @@ def test_every_algorithm_and_theorem_has_a_row() -> None:
     first = " ".join(row[0] for row in ROWS)
     for one in (*(f"Algorithm {i}" for i in range(1, 6)), *(f"Theorem {i}" for i in range(1, 8)), "Lemma 1", "Lemma 2"):
         assert one in first, one
+
+
+def test_the_note_to_the_authors_has_every_false_statement_and_nothing_that_the_errata_lack() -> None:
+    note = (ROOT / "docs" / "note-to-the-authors.md").read_text(encoding="utf-8")
+    repaired = (ROOT / "docs" / "constrained-elimination.md").read_text(encoding="utf-8")
+    cited = set(re.findall(r"\b([GBUNK]\d+)\b", " ".join(re.findall(r"\[([GBUNK]\d+[^\]]*)\]", note))))
+    false = set(re.findall(r"^\| ([GBUNK]\d+) \| \*\*false\*\*", ERRATA + repaired, re.M))
+    assert {"G10", "N1", "K1"} <= false <= cited
+    assert cited <= set(re.findall(r"^\| ([GBUNK]\d+) \|", ERRATA + repaired, re.M))

@@ -17,7 +17,7 @@ from service.calls import run, served
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/*.md")))]
+PAGES = [README, *(page.read_text(encoding="utf-8") for page in sorted(ROOT.glob("docs/**/*.md")))]
 CURL = re.compile(r"^curl -s \$api(\S*) -d '(.*)'$", re.M)
 
 

@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -87,7 +89,8 @@ def test_every_page_is_in_the_navigation_and_in_the_list_of_tasks() -> None:
     pages = [str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")]
     assert sorted(re.findall(r"[\w/-]+\.md", nav)) == sorted(pages)
     start = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert [page for page in pages if "/" not in page and page != "index.md" and f"({page})" not in start] == []
+    listed = [page for page in pages if not page.startswith("api/") and page != "index.md"]
+    assert [page for page in listed if f"({page})" not in start] == []
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -117,3 +120,16 @@ def test_attributes_of_records_are_described(name: str) -> None:
     one = found(name)
     said = {key for base in one.__mro__ for key in entries(base, "Attributes")}
     assert {field.name for field in dataclasses.fields(one) if not field.name.startswith("_")} <= said
+
+
+def test_every_page_is_there_as_markdown_with_the_reference_spelled_out(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, DOCS / "markdown_pages.py", tmp_path], check=True, timeout=120)
+    written = {str(page.relative_to(tmp_path)) for page in tmp_path.rglob("*.md")}
+    assert written == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    guard = (tmp_path / "guard.md").read_text(encoding="utf-8")
+    assert guard == (DOCS / "guard.md").read_text(encoding="utf-8")
+    for name in NAMES:
+        assert any(f"\n## {name}\n" in page.read_text(encoding="utf-8") for page in tmp_path.glob("api/*.md")), name
+    assert not any(":::" in page.read_text(encoding="utf-8") for page in tmp_path.glob("api/*.md"))
+    listed = re.findall(r"^- \[.+\]\((\S+\.md)\): \S", (tmp_path / "llms.txt").read_text(encoding="utf-8"), re.M)
+    assert sorted(listed) == sorted(written)

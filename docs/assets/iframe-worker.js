@@ -1,15 +1,16 @@
 // A page that was opened from disk may not start a web worker. There, the theme's search runs in a hidden frame instead.
 if (location.protocol === "file:") {
-  window.Worker = class extends EventTarget {
+  const message = data => new MessageEvent("message", { data: structuredClone(data) })
+
+  window.Worker = class {
     constructor(url) {
-      super()
       const frame = document.createElement("iframe")
       frame.hidden = true
       document.body.append(frame)
       frame.contentDocument.open()
       frame.contentDocument.close()
       this.inside = frame.contentWindow
-      this.inside.postMessage = data => this.dispatchEvent(new MessageEvent("message", { data }))
+      this.inside.postMessage = data => setTimeout(() => this.onmessage?.(message(data)))
       const script = frame.contentDocument.createElement("script")
       script.src = new URL(url, location)
       this.loaded = new Promise(resolve => script.addEventListener("load", resolve))
@@ -17,7 +18,12 @@ if (location.protocol === "file:") {
     }
 
     postMessage(data) {
-      this.loaded.then(() => this.inside.dispatchEvent(new MessageEvent("message", { data })))
+      const sent = message(data)
+      this.loaded.then(() => this.inside.dispatchEvent(sent))
+    }
+
+    terminate() {
+      this.inside.frameElement?.remove()
     }
   }
 }

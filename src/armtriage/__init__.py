@@ -34,6 +34,7 @@ from armtriage.environments import (
     Season,
     StochasticEnvironment,
     Walk,
+    gym_environment,
 )
 from armtriage.errors import AlreadyTold, ArmtriageError, DamagedFile, ExperimentError, UnknownArm, UnknownDecision
 from armtriage.graphs import FeedbackGraph
@@ -179,6 +180,7 @@ __all__ = [
     "confidence_interval",
     "evaluate",
     "gap_instance",
+    "gym_environment",
     "hidden_arm",
     "hidden_pairs",
     "hidden_parts",
@@ -206,7 +208,7 @@ __all__ = [
     "ucb_failure",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 _LATE = {

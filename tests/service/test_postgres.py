@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from armtriage.service import Unavailable
 from armtriage.service import loop as loops
 from armtriage.service.keys import new_key
 from armtriage.service.stores import Snapshot, StoreError, open_store, postgres
@@ -138,6 +139,29 @@ def test_one_of_two_servers_is_killed_and_the_other_goes_on(database, cycles):
         score("kill -9 of one of two servers on PostgreSQL", cycles, "lost, twice or of nobody: 0; the other went on")
 
     run(work)
+
+
+def test_the_recipe_for_two_servers_does_what_it_says(database):
+    page = (Path(__file__).parents[2] / "docs" / "recipes" / "two-servers.md").read_text(encoding="utf-8")
+    code = page.partition("```python\n")[2].partition("```")[0].replace("deadline=1.0", "deadline=20.0")
+    with serving(database) as first, serving(database) as second:
+        names = {}
+        exec(code.replace("http://app1:8001", first.url).replace("http://app2:8001", second.url), names)
+        decide, servers = names["decide"], names["servers"]
+        servers[0].create(name="page", arms=["tea", "milk", "jam", "bread"], budget=2, seed=7)
+        while not all(server.policy("page")["ready"] for server in servers):
+            time.sleep(0.05)
+        before = decide("visit-1")
+        first.kill()
+        assert decide("visit-1") == before
+        assert decide("visit-2").number == before.number + 1
+        second.kill()
+        for server in servers:
+            server.deadline = 0.2
+        with pytest.raises(Unavailable):
+            decide("visit-3")
+        for server in servers:
+            server.close()
 
 
 @pytest.mark.parametrize("cycles", [1, pytest.param(20, marks=LONG)])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._numbers import at_most, short
+from armtriage._tables import html_facts
 from armtriage.arms import Name
 from armtriage.certificate.bounds import Bounds
 from armtriage.certificate.slates import Exchange
@@ -341,6 +342,17 @@ class Certificate:
         its = "its" if len(self.silent) == 1 else "their"
         arms = _listed(_as_array(self.silent))
         return [f"Nothing has been heard of {arms} for some time: {its} last {self._told} did not come."]
+
+    def _repr_html_(self) -> str:
+        """Return a table, and the sentences below it, for notebooks."""
+        facts = {"decisions": f"{self.rounds:,}", "confidence": f"{100 * self.confidence:.10g}%"}
+        if self.rounds and not self.contradictions:
+            more = "cost at most, beyond need" if self._costs else "lost at most"
+            facts[more] = f"{at_most(self.regret_bound)} ({at_most(self.regret_bound / self.rounds)} each)"
+        if self.next_decision is not None and not self.contradictions:
+            facts["next decision"] = ", ".join(map(str, self.next_decision.tolist()))
+            facts["can lose"] = at_most(self.next_bound)
+        return html_facts(facts, str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as JSON knows them, with the sentences of `print` under ``"text"``.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._tables import html_facts
 from armtriage.arms import Name
 from armtriage.decisions.arm_set import ArmSet
 from armtriage.decisions.floor import Floored
@@ -254,6 +255,15 @@ class Decision:
             "contexts": None if self.contexts is None else self.contexts.tolist(),
             **known,
         }
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        facts = {"decision": f"{self.number:,}", "arms": ", ".join(map(str, self.ranked))}
+        if self.among is not None:
+            facts["eligible"] = f"{self.among.arms.size:,} of {self.n_arms:,} arms"
+        if self.shown.size > self.arms.size:
+            facts["reveals"] = f"{self.shown.size:,} arms"
+        return html_facts(facts)
 
     def __repr__(self) -> str:
         names = "" if self.__dict__["_names"] is None else f", names={self.names!r}"

@@ -2,6 +2,7 @@
 
 from armtriage.environments.availability import Arrivals, Availability, Patterns, RandomRounds
 from armtriage.environments.drift import Drift, DriftingEnvironment, Jump, Season, Walk
+from armtriage.environments.gym import gym_environment
 from armtriage.environments.linear import LinearEnvironment
 from armtriage.environments.protocol import Environment
 from armtriage.environments.replay import ReplayEnvironment
@@ -21,4 +22,5 @@ __all__ = [
     "Season",
     "StochasticEnvironment",
     "Walk",
+    "gym_environment",
 ]

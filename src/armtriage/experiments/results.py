@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from armtriage._arguments import check_choice, check_count, check_probability
+from armtriage._tables import html_table, latex_table
 from armtriage.experiments.cells import Cell
 from armtriage.experiments.folder import Folder
 from armtriage.experiments.manifest import MAX_CELLS
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import polars
 
 _SHOWN = 20  # rows of the overview
+_HEAD = ("environment", "policy", "rounds", "runs", "mean regret", "95% interval")
 
 
 class Results:
@@ -440,6 +442,46 @@ class Results:
                 raise ValueError(f"{say}, got {', '.join(by) or 'nothing'}")
         return list(by), [line.sort(parameter) for line in lines]
 
+    def to_pandas(self, **options: Any) -> Any:
+        """Return `summary`, with its options, as a frame of pandas; needs the extra ``armtriage[pandas]``."""
+        return self.summary(**options).to_pandas()
+
+    def to_latex(self, **options: Any) -> str:
+        r"""Return `summary`, with its options, as a tabular for the package booktabs.
+
+        Examples
+        --------
+        >>> from armtriage import Experiment
+        >>> results = Experiment(["random:n_arms=5,budget=2"], ["greedy"], horizon=100, replications=8, seed=7).run()
+        >>> print(results.to_latex())
+        \begin{tabular}{llrrrl}
+        \toprule
+        environment & policy & rounds & runs & mean regret & 95\% interval \\
+        \midrule
+        random:n\_arms=5,budget=2 & greedy & 100 & 8 & ... & ... \\
+        \bottomrule
+        \end{tabular}
+        """
+        head = (*_HEAD[:-1], f"{100 * options.get('level', 0.95):.10g}% interval")
+        return latex_table(head, self._rows(self.summary(**options)), "llrrrl")
+
+    def _rows(self, table: polars.DataFrame) -> Iterator[tuple[str, ...]]:
+        """Yield the rows of a summary as text; of what was not played, there are runs alone."""
+        for row in table.iter_rows(named=True):
+            labels = row["environment"], row["policy"]
+            if row["runs"] == 0:
+                yield *labels, "", "0", "", ""
+                continue
+            alike = "all runs alike" if row["runs"] > 1 else "one run: none"
+            spread = alike if row["low"] == row["high"] else f"[{row['low']:.6g}, {row['high']:.6g}]"
+            yield *labels, str(row["round"]), str(row["runs"]), f"{row['mean']:.6g}", spread
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        title, table = next(self._overview()), self.summary()
+        more = f"; the first {_SHOWN} of {table.height} rows" if table.height > _SHOWN else ""
+        return html_table(_HEAD, self._rows(table.head(_SHOWN)), title + more)
+
     def __repr__(self) -> str:
         return "\n".join(self._overview())
 
@@ -455,19 +497,12 @@ class Results:
             if count:
                 yield f"  {_counted(count, 'cell')} of {len(about.cells)} {what}"
         width = max(len(one.label) for one in about.policies) + 2
-        yield f"{'':<{width}}{'rounds':>10}{'runs':>6}{'mean regret':>14}  95% interval"
-        table, before = self.summary(), None
-        for row in table.head(_SHOWN).iter_rows(named=True):
-            if row["environment"] != before:
-                yield row["environment"]
-            before = row["environment"]
-            label = f"  {row['policy']}".ljust(width)
-            if row["runs"] == 0:
-                yield f"{label}{'':>10}{0:>6}"
-                continue
-            alike = "all runs alike" if row["runs"] > 1 else "one run: none"
-            spread = alike if row["low"] == row["high"] else f"[{row['low']:.6g}, {row['high']:.6g}]"
-            yield f"{label}{row['round']:>10}{row['runs']:>6}{row['mean']:>14.6g}  {spread}"
+        table, before = self.summary(), ""
+        for environment, policy, rounds, runs, mean, spread in (("", "", *_HEAD[2:]), *self._rows(table.head(_SHOWN))):
+            if environment != before:
+                yield environment
+            before, label = environment, f"  {policy}" if policy else ""
+            yield f"{label:<{width}}{rounds:>10}{runs:>6}{mean:>14}  {spread}".rstrip()
         if table.height > _SHOWN:
             yield f"... and {table.height - _SHOWN} more: see summary()"
 

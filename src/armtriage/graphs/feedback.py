@@ -18,6 +18,8 @@ from armtriage._arguments import (
     check_within,
     whole_numbers,
 )
+from armtriage._numbers import short
+from armtriage._tables import html_facts
 from armtriage.graphs import layout
 from armtriage.graphs.layout import Ints, SmallInts
 from armtriage.kernels.jit import kernel
@@ -434,6 +436,16 @@ class FeedbackGraph:
 
     def __hash__(self) -> int:
         return hash((self.n_arms, self.n_edges))
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return html_facts(
+            {
+                "arms": f"{self.n_arms:,}",
+                "edges, with those of an arm to itself": f"{self.n_edges:,}",
+                "revealed by an arm, on average": short(self.n_edges / self.n_arms),
+            }
+        )
 
     def __repr__(self) -> str:
         return f"FeedbackGraph(n_arms={self.n_arms}, n_edges={self.n_edges})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -10,6 +9,7 @@ from typing import Any
 
 from armtriage._arguments import check_flag, check_kind, check_probability
 from armtriage._numbers import short
+from armtriage._tables import html_table
 from armtriage.arms import Roster
 from armtriage.logs.evaluate import followed
 from armtriage.logs.evaluation import Evaluation
@@ -75,13 +75,16 @@ class LogComparison:
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks."""
-        head = "<tr><th>target</th><th>estimate</th><th>interval</th><th>verdict</th></tr>"
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{'' if one.value is None else short(one.value)}</td>"
-            f"<td>{short(one.low)} to {short(one.high)}</td><td>{html.escape(self.verdict(name))}</td></tr>"
+        rows = [
+            (
+                name,
+                "" if one.value is None else short(one.value),
+                f"{short(one.low)} to {short(one.high)}",
+                self.verdict(name),
+            )
             for name, one in self.evaluations.items()
-        )
-        return f"<table>{head}{rows}</table>"
+        ]
+        return html_table(["target", "estimate", "interval", "verdict"], rows)
 
     def verdict(self, name: str) -> str:
         """Return what is certain of a target, in a word or two."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import math
 from dataclasses import dataclass, fields
 from typing import Any
 
 from armtriage._numbers import short
+from armtriage._tables import html_facts
 
 _WRONG = 4.0  # standard errors beyond which probabilities are not those of the log: by chance 1 in 16,000
 _FEW = 100.0  # looks below which the rest of a sentence is hardly worth reading
@@ -133,8 +133,7 @@ class Evaluation:
             "decisions": f"{self.rounds:,}",
             "looks of equal weight": short(self.effective_size),
         }
-        rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{value}</td></tr>" for name, value in shown.items())
-        return f"<table>{rows}</table><p>{html.escape(str(self))}</p>"
+        return html_facts(shown, str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the attributes as JSON knows them, with the sentences of `print` under ``"text"``."""

@@ -101,9 +101,9 @@ def sign(ax: Axes, text: str, version: str | None = None) -> None:
     Examples
     --------
     >>> ax = new_axes()
-    >>> sign(ax, "95% bands; 16 runs, seed 7", version="0.1.0")
+    >>> sign(ax, "95% bands; 16 runs, seed 7", version="0.2.0")
     >>> ax.figure.get_supxlabel()
-    '95% bands; 16 runs, seed 7; armtriage 0.1.0'
+    '95% bands; 16 runs, seed 7; armtriage 0.2.0'
     """
     from armtriage import __version__
 

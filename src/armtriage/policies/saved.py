@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from armtriage.decisions import (
     unpack_sets,
 )
 from armtriage.errors import DamagedFile
-from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.policies.delays import Delays
 from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
 from armtriage.policies.lock import locked
@@ -93,6 +94,8 @@ class SavedPolicy:
         @property
         def _may_change(self) -> bool: ...
         def start_window(self) -> int: ...  # noqa: D102
+        def __getstate__(self) -> dict[str, Any]: ...
+        def __setstate__(self, state: dict[str, Any]) -> None: ...
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state that `save` keeps, beside the tally and open decisions."""
@@ -112,6 +115,55 @@ class SavedPolicy:
         if isinstance(self.logging_floor, Falling):
             saved["logging_floor"] = self.logging_floor.facts()
         return saved
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments by name, as scikit-learn has them; `deep` changes nothing.
+
+        Examples
+        --------
+        >>> from armtriage import CombUCB1
+        >>> CombUCB1(5, budget=2, exploration=0.5).get_params()["exploration"]
+        0.5
+        """
+        own = {"graph": self.graph} if "graph" in inspect.signature(type(self).__init__).parameters else {}
+        return own | self.config
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments of the constructor before the first decision, and return the policy.
+
+        Parameters
+        ----------
+        **params
+            The arguments that change, by name.
+
+        Raises
+        ------
+        ValueError
+            If an argument has no such name, or the policy has made decisions: what it learned would be lost.
+
+        Examples
+        --------
+        >>> from armtriage import CombUCB1
+        >>> CombUCB1(5, budget=2, seed=7).set_params(exploration=0.5, budget=3)
+        CombUCB1(FeedbackGraph(n_arms=5, n_edges=5), budget=3, exploration=0.5, ...)
+        """
+        if self._asked:
+            say = "set_params must be called before the first decision"
+            raise ValueError(f"{say}, this policy has made {self._asked:,}: make another one with fresh()")
+        given = self.get_params()
+        for name in params:
+            if name not in given:
+                raise ValueError(f"{name!r} is no argument of {type(self).__name__}, which takes {', '.join(given)}")
+        changed = given | params
+        graph = as_graph(changed.pop("graph", self.graph))
+        state = self._make(graph, changed).__getstate__()
+        vars(self).clear()
+        self.__setstate__(state)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """Return a policy with the same arguments, the seed among them, that has learned nothing."""
+        return self._make(self.graph, self.config)
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage._tables import html_table, latex_table
 from armtriage.triage import TriageLog
 
 if TYPE_CHECKING:
     import polars
+
+_HEAD = ("rounds", "mean regret", "95% interval")
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +114,49 @@ class Trace:
             columns["certificate"] = self.certificate.ravel()
         return polars.DataFrame(columns)
 
-    def __repr__(self) -> str:
+    def to_pandas(self) -> Any:
+        """Return the table of `to_polars` as a frame of pandas.
+
+        Needs the extra ``armtriage[pandas]``.
+        """
+        return self.to_polars().to_pandas()
+
+    def to_latex(self) -> str:
+        r"""Return the table that `print` shows as a tabular, for the package booktabs.
+
+        Examples
+        --------
+        >>> from armtriage import StochasticEnvironment, UniformRandom, simulate
+        >>> world = StochasticEnvironment([0.5, 0.5], 2, seed=7)
+        >>> trace = simulate(UniformRandom(2, budget=1, seed=7), world, horizon=10, replications=2, checkpoints=[10])
+        >>> print(trace.to_latex())
+        \begin{tabular}{rrl}
+        \toprule
+        rounds & mean regret & 95\% interval \\
+        \midrule
+        10 & 0 & all runs alike \\
+        \bottomrule
+        \end{tabular}
+        """
+        return latex_table(_HEAD, self._rows(), "rrl")
+
+    def _rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield rounds, mean and interval at some of the checkpoints, as text."""
         replications, points = self.regret.shape
         low, high = self.interval()
-        shown = np.unique(np.linspace(0, points - 1, min(points, 6)).astype(int))
-        lines = [f"Trace of {self.policy}: {self.n_arms} arms, {self.origin}"]
-        lines.append(f"{'rounds':>12}  {'mean regret':>12}  95% interval")
-        for p in shown:
-            alike = "all runs alike" if replications > 1 else "one replication: none"
+        alike = "all runs alike" if replications > 1 else "one replication: none"
+        for p in np.unique(np.linspace(0, points - 1, min(points, 6)).astype(int)):
             spread = f"[{low[p]:.6g}, {high[p]:.6g}]" if np.ptp(self.regret[:, p]) > 0.0 else alike
-            lines.append(f"{self.rounds[p]:>12}  {self.mean[p]:>12.6g}  {spread}")
-        return "\n".join(lines)
+            yield str(self.rounds[p]), f"{self.mean[p]:.6g}", spread
+
+    @property
+    def _title(self) -> str:
+        return f"Trace of {self.policy}: {self.n_arms} arms, {self.origin}"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return html_table(_HEAD, self._rows(), self._title)
+
+    def __repr__(self) -> str:
+        lines = [f"{rounds:>12}  {mean:>12}  {spread}" for rounds, mean, spread in (_HEAD, *self._rows())]
+        return "\n".join([self._title, *lines])
