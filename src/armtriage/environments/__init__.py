@@ -3,6 +3,7 @@
 from armtriage.environments.availability import Arrivals, Availability, Patterns, RandomRounds
 from armtriage.environments.drift import Drift, DriftingEnvironment, Jump, Season, Walk
 from armtriage.environments.linear import LinearEnvironment
+from armtriage.environments.page import PageEnvironment
 from armtriage.environments.protocol import Environment
 from armtriage.environments.replay import ReplayEnvironment
 from armtriage.environments.stochastic import StochasticEnvironment
@@ -15,6 +16,7 @@ __all__ = [
     "Environment",
     "Jump",
     "LinearEnvironment",
+    "PageEnvironment",
     "Patterns",
     "RandomRounds",
     "ReplayEnvironment",

@@ -22,9 +22,9 @@ from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lost import as_least, as_tries
 from armtriage.policies.sampler import gain
 
-TOLD, LOST, WEIGHED = range(3)
-"""What has happened to the arms that `learn` is called for: rewards were told, will never come, or what open decisions
-count for until then has changed."""
+TOLD, LOST, WEIGHED, UNSEEN = range(4)
+"""What has happened to the arms that `learn` is called for: rewards were told, will never come, what open decisions
+count for until then has changed, or nobody looked at the arm."""
 
 
 class Evidence(Record):
@@ -257,6 +257,13 @@ def lose(evidence: Evidence, arms: NDArray[np.int64]) -> None:
         evidence.missed[arm] += 1
         evidence.credit[arm] += as_tries(evidence.missed[arm])
     evidence.mute = 1
+
+
+@kernel
+def unsee(evidence: Evidence, arms: NDArray[np.int64]) -> None:
+    """Note arms that were shown and not looked at: nothing is wrong with them, and they are scheduled again."""
+    for i in range(arms.size):
+        evidence.pending[arms[i]] -= 1
 
 
 @kernel

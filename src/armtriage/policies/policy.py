@@ -14,14 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import (
-    DIRECTIONS,
-    as_numbers,
-    check_choice,
-    check_count,
-    check_flag,
-    check_range,
-)
+from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Tally, offset_of
 from armtriage.decisions import ArmSet, Decision, DecisionSet, Falling, as_floor
@@ -29,6 +22,7 @@ from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.ageing import AgeingPolicy
+from armtriage.policies.cascade import CascadePolicy
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.facts import is_inside
@@ -44,7 +38,7 @@ _NONE = np.empty(0, np.int64)
 Rewards = Mapping[Any, float] | ArrayLike
 
 
-class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
+class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, CertifiedPolicy):
     """Chooses some arms each round, `budget` of them or a decision of a set, and learns from what they reveal.
 
     Any number of decisions may be open. Rewards come late, in any order, in parts, or never: exploration goes by
@@ -770,6 +764,7 @@ vars(Policy.__init__)["__signature__"] = _own.replace(parameters=list(_own.param
 
 def in_order(decision: Decision, order: NDArray[np.int64]) -> Decision:
     """Return a decision, of which lists of rewards have the order in which it was recorded."""
+    vars(decision)["_beliefs"] = None  # what it would have been ranked by
     if order.tobytes() != decision.arms.tobytes():
         order.setflags(write=False)
         vars(decision)["order"] = order

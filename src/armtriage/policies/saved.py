@@ -328,6 +328,7 @@ class SavedPolicy:
                 seen,
                 n_arms=self._roster.n_arms_at(number),
             )
+            vars(self._open[number])["loaded"] = True  # what it was ranked by is not kept
         self._oldest = int(numbers[0]) if numbers.size else self._asked
         if "ordered" in given:
             self._reopen_orders(given.pop("ordered"), given.pop("orders"))

@@ -28,6 +28,7 @@ from armtriage.policies.earlier import evidence_before, is_before
 from armtriage.policies.evidence import (
     LOST,
     TOLD,
+    UNSEEN,
     WEIGHED,
     Evidence,
     bounds_of,
@@ -42,6 +43,7 @@ from armtriage.policies.evidence import (
     settle,
     start_again,
     tally_of,
+    unsee,
 )
 from armtriage.policies.facts import facts_of, require, restore_arrays, take_facts, within
 from armtriage.policies.lock import locked
@@ -62,7 +64,7 @@ from armtriage.policies.watched import WatchedPolicy
 from armtriage.triage import TriageLog
 
 _NONE = np.empty(0, np.int64)
-_RAW, _CLOSE, _TEACH, _WEIGH = range(4)
+_RAW, _CLOSE, _PASS, _TEACH, _WEIGH = range(5)
 
 open_post = choose = learn = believe = expect = settled = weigh = unbound
 """What `bind` replaces: how a post is found by its address, and the kernels of a policy."""
@@ -200,7 +202,8 @@ def _weigh(evidence: Evidence, seen: NDArray[np.int64], weights: NDArray[np.floa
 def _tell(address: int, number: int, known: int, told: int, n: int, mode: int) -> int:
     """Take rewards of a decision, or weights of arms; return -1, or the place of a reward that is out of range.
 
-    Of the n arms that are seen, the first `known` were told before, and the rewards of those from `told` on are lost.
+    Of the n arms that are seen, the first `known` were told before, and the rewards of those from `told` on are lost;
+    with the mode `_PASS`, nobody looked at these.
     """
     post = open_post(address)
     evidence, own, request = post.evidence, post.own, post.request
@@ -221,9 +224,12 @@ def _tell(address: int, number: int, known: int, told: int, n: int, mode: int) -
         learn(post.params, evidence, own, request, seen[first:last], rewards[first:last], event)
         if last == n:
             break
-        lose(evidence, seen[told:n])
-        first, last, event = told, n, LOST
-    if mode <= _CLOSE:
+        if mode == _PASS:
+            unsee(evidence, seen[told:n])
+        else:
+            lose(evidence, seen[told:n])
+        first, last, event = told, n, UNSEEN if mode == _PASS else LOST
+    if mode <= _PASS:
         settle(evidence, seen[:told], rewards[:told])
         settled(post.params, evidence, own, request, seen[:told])
     return -1
@@ -612,7 +618,7 @@ class SlatePolicy(WatchedPolicy):
         if n > m:
             request.seen[m:n] = told.missing
         bad = self._entries.tell(self._post.handle, told.number, told.known, m, n, mode)
-        if self._alarm is not None and bad < 0 and mode <= _CLOSE:
+        if self._alarm is not None and bad < 0 and mode <= _PASS:
             self._see(told.arms, request.rewards[:m])
         return bad
 
@@ -629,7 +635,7 @@ class SlatePolicy(WatchedPolicy):
         self._close_among(told._replace(missing=_NONE))
 
     def _close_among(self, told: Told) -> None:
-        self._send(told if self.learns_at_once else told._replace(known=0), _CLOSE)
+        self._send(told if self.learns_at_once else told._replace(known=0), _PASS if told.unseen else _CLOSE)
 
     def _settle(self, told: Told) -> None:
         self._count_before(told.number, told.arms, told.rewards)

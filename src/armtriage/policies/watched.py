@@ -62,6 +62,14 @@ class WatchedPolicy(Policy):
         last: bool,
     ) -> None:
         super()._tell(number, seen, values, missing, last)
+        self._heed()
+
+    def _pass_by(self, number: int, rewards: dict[int, float], unseen: list[int]) -> None:
+        super()._pass_by(number, rewards, unseen)
+        self._heed()
+
+    def _heed(self) -> None:
+        """Forget, if the alarm has said so."""
         if self._must_forget:
             self._must_forget = False
             self._begin_again()

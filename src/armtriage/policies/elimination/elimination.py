@@ -35,7 +35,7 @@ from armtriage.policies.elimination.sets import (
     sort_printed,
     sort_reduced,
 )
-from armtriage.policies.evidence import LOST, TOLD, Evidence, Intervals, new_intervals, refresh, tries
+from armtriage.policies.evidence import LOST, TOLD, UNSEEN, Evidence, Intervals, new_intervals, refresh, tries
 from armtriage.policies.facts import require, within
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import as_tries
@@ -249,6 +249,8 @@ def learn(
             arm = seen[i]
             more = as_tries(evidence.missed[arm])
             lagging -= (more > 0) & (tries(evidence, arm) - more == least) & (sets.status[arm] == ACTIVE)
+        underway -= seen.size
+    elif event == UNSEEN:
         underway -= seen.size
     sets.n_lagging, sets.underway = lagging, underway
     if lagging == 0:
