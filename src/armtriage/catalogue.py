@@ -49,7 +49,7 @@ INSTANCES: Mapping[str, str] = {name: kind for kind, builders in BUILDERS.items(
 # Set by the instance or by the seed, or for people and services only, so they are no options of a policy here.
 _GIVEN = (
     *("graph", "n_arms", "dimension", "budget", "decisions", "seed"),
-    *("names", "direction", "sleepers_seen", "cap", "logging_floor", "features"),
+    *("names", "direction", "sleepers_seen", "cap", "logging_floor", "old_log", "features"),
 )
 _BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
 _GRAPH = inspect.Parameter("graph", inspect.Parameter.KEYWORD_ONLY, default="semi_bandit", annotation=str)

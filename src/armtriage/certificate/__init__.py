@@ -1,6 +1,16 @@
 """Certificates: what was lost at most, and what one more decision can lose."""
 
-from armtriage.certificate.bounds import WHOLE, Bounds, Tally, cut, ends_of, in_units, intervals_of, narrowed
+from armtriage.certificate.bounds import (
+    WHOLE,
+    Bounds,
+    Tally,
+    cut,
+    ends_of,
+    in_units,
+    intervals_of,
+    narrowed,
+    within_old,
+)
 from armtriage.certificate.certificate import Account, Assumptions, Certificate, certificate_of
 from armtriage.certificate.certify import certify
 from armtriage.certificate.eligible import PatternBook, Watch
@@ -36,4 +46,5 @@ __all__ = [
     "log_bound_over",
     "narrowed",
     "offset_of",
+    "within_old",
 ]

@@ -46,6 +46,8 @@ class Assumptions(NamedTuple):
     scaling, one for all arms if `model` is ``"shared"``, and noise of scale at most `noise_scale`, in units of rewards.
     `independent` says that the rewards of different arms in a round are, given all that came before. With a `cap`,
     everything is about rewards that are cut there, and `above` is the share of all that was told which was cut off.
+    With an old log, its means were constant and within `old_bias` of these; `old_withdrawn` is the decision at which it
+    was withdrawn, since they were not.
     """
 
     means: str = "constant"
@@ -56,6 +58,8 @@ class Assumptions(NamedTuple):
     independent: bool = False
     cap: float | None = None
     above: float = 0.0
+    old_bias: float | None = None
+    old_withdrawn: int | None = None
 
     def sentence(self, told: str) -> str:
         """Return what is assumed; `told` are rewards or costs."""
@@ -67,13 +71,22 @@ class Assumptions(NamedTuple):
                 if self.cap is None
                 else f"Each of the {told} counts up to {self.cap:g}, which left out {self.above:.1%}. "
             )
-            return f"{cut}All this takes {kept} to be told whatever they are{apart if self.independent else ''}."
+            before = cut + self._of_old()
+            return f"{before}All this takes {kept} to be told whatever they are{apart if self.independent else ''}."
         whose = "" if self.model == "shared" else " for each arm"
         return (
             f"All this takes mean {told} to be linear in the contexts, with a theta of norm at most "
             f"{self.norm_bound:g}{whose} after scaling, noise of scale at most {self.noise_scale:g} that is "
             f"independent over the arms of a round, and {told} to be told whatever they are."
         )
+
+    def _of_old(self) -> str:
+        if self.old_bias is None:
+            return ""
+        if self.old_withdrawn is not None:
+            off = f"its means were not within {self.old_bias:g} of today's"
+            return f"The old log was withdrawn at decision {self.old_withdrawn:,}: {off}. "
+        return f"Means of the old log are taken to have been constant, and within {self.old_bias:g} of today's. "
 
     def broken(self, contradictions: int, told: str) -> str:
         """Return what a contradiction says of the assumptions."""

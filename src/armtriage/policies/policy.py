@@ -738,7 +738,7 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
     def _shown_config(self) -> dict[str, Any]:
         """Return the arguments without those options that few have any use for, unless they are used."""
         quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen", "logging_floor")}
-        quiet |= dict.fromkeys(("forget", "cap"))
+        quiet |= dict.fromkeys(("forget", "cap", "old_log"))
         return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:

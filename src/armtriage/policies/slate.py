@@ -60,7 +60,7 @@ from armtriage.policies.request import (
 )
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
-from armtriage.policies.watched import WatchedPolicy
+from armtriage.policies.warm import WarmPolicy
 from armtriage.triage import TriageLog
 
 _NONE = np.empty(0, np.int64)
@@ -268,7 +268,7 @@ def _in_slots(
     return found
 
 
-class SlatePolicy(WatchedPolicy):
+class SlatePolicy(WarmPolicy):
     """A policy with kernels that choose and learn from one `Evidence`; all arms are but one set of candidates.
 
     Over a decision set, the oracle finds the decision of largest weight by the kernel `weigh`; with `TopS`, `choose`
@@ -280,7 +280,7 @@ class SlatePolicy(WatchedPolicy):
     """Whether beliefs are luck and a posterior."""
     keeps_intervals: bool = False
     """Whether the evidence has intervals."""
-    _of_this_process = WatchedPolicy._of_this_process | {
+    _of_this_process = WarmPolicy._of_this_process | {
         "_own",
         "_params",
         "_request",
@@ -318,7 +318,7 @@ class SlatePolicy(WatchedPolicy):
     @property
     def in_simulation(self) -> bool:
         """Whether `simulate` plays it in compiled code, but for oracles that are not."""
-        return self.forget is None
+        return self.forget is None and self.old_log is None
 
     @cached_property
     def _params(self) -> Any:
@@ -335,7 +335,9 @@ class SlatePolicy(WatchedPolicy):
 
     def new_evidence(self) -> Evidence:
         """Return evidence of arms that were never seen."""
-        return self._with_shares(new_evidence(self.n_arms, coin=self.throws_coins, ends=self.keeps_intervals))
+        ends, warm = self.keeps_intervals, self.old_log is not None
+        found = self._with_shares(new_evidence(self.n_arms, coin=self.throws_coins, ends=ends, warm=warm))
+        return self._with_old_log(found, begin=True)
 
     def _with_shares(self, evidence: Evidence) -> Evidence:
         """Give each arm its share of delta, and return the evidence."""
@@ -618,8 +620,8 @@ class SlatePolicy(WatchedPolicy):
         if n > m:
             request.seen[m:n] = told.missing
         bad = self._entries.tell(self._post.handle, told.number, told.known, m, n, mode)
-        if self._alarm is not None and bad < 0 and mode <= _PASS:
-            self._see(told.arms, request.rewards[:m])
+        if bad < 0 and mode <= _PASS and (self._alarm is not None or self._trusted is not None):
+            self._watch(told.arms, request.rewards[:m])
         return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
@@ -659,8 +661,7 @@ class SlatePolicy(WatchedPolicy):
             if not self._plain:
                 self._graph_before(self.n_arms)
             self._change(self._with_shares(grown(self._evidence, self.n_arms)))
-        if self._alarm is not None and self._alarm.n_arms < self.n_arms:
-            self._alarm.grow(self.n_arms)
+        self._grow_watch()
 
     def _change(self, evidence: Evidence) -> None:
         """Go on with evidence that has other arms, or other facts of them."""
@@ -674,6 +675,7 @@ class SlatePolicy(WatchedPolicy):
         evidence, known = self._evidence, self._ghost_facts()
         self._ghosts = {name: np.append(kept, known[name][arms]) for name, kept in self._ghosts.items()}
         start_again(evidence, arms)
+        self._drop(arms)
         if self._alarm is not None:
             self._alarm.begin_again(np.array(arms, np.int64))
         self._change(evidence)
@@ -722,7 +724,7 @@ class SlatePolicy(WatchedPolicy):
         known = {f"evidence.{name}": array for name, array in evidence_of(self._evidence).items()}
         if self._ghosts["pulls"].size:
             known |= {f"ghosts.{name}": array for name, array in self._ghosts.items()}
-        known |= self._alarm_arrays()
+        known |= self._alarm_arrays() | self._old_log_arrays()
         return known | {f"state.{name}": array for name, array in facts_of(self._own).items()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -730,6 +732,7 @@ class SlatePolicy(WatchedPolicy):
 
     def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
         self._restore_alarm(dict(parts.get("alarm", {})))
+        self._restore_old_log(dict(parts.get("old_log", {})))
         if is_before(parts):
             parts = evidence_before(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
@@ -737,8 +740,10 @@ class SlatePolicy(WatchedPolicy):
         for name in ("_params", "_own", "_request", "_candidates", "_post", "_ghosts"):
             vars(self).pop(name, None)
         ends = self.keeps_intervals
-        evidence = evidence_from(parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends)
-        self._evidence = self._with_shares(evidence)
+        evidence = evidence_from(
+            parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends, warm=self.old_log is not None
+        )
+        self._evidence = self._with_old_log(self._with_shares(evidence))
         if parts["ghosts"]:
             self._restore_ghosts(parts["ghosts"])
         self._check_told(tally_of(evidence))

@@ -28,13 +28,23 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require, within
-from armtriage.policies.guard.account import Book, Ghosts, GuardParams, add_pattern, check_book, new_book, sort_all
+from armtriage.policies.guard.account import (
+    Book,
+    Ghosts,
+    GuardParams,
+    add_pattern,
+    check_book,
+    most_lost,
+    new_book,
+    sort_all,
+)
 from armtriage.policies.guard.coupled_draws import Draws
 from armtriage.policies.guard.decision_account import DecisionBook, DecisionParams, params_of
 from armtriage.policies.guard.decision_account import check_book as check_decision_book
 from armtriage.policies.guard.over_decisions import triage_of as triage_over
 from armtriage.policies.guard.pages import Pages
 from armtriage.policies.lock import locked
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.saved import part_of
 from armtriage.policies.slate import SlatePolicy
@@ -177,14 +187,29 @@ class GuardedPolicy(SlatePolicy):
 
     def _guard_params(self) -> GuardParams:
         share = float(self._roster.divisors().max())
-        base = math.log(share / self.delta) + math.log(2.0)
+        base = math.log(share / (self._live * self.delta)) + math.log(2.0)
         price = 0.0 if self.price is None else 0.01 * self.price
         return GuardParams(self.graph.arrays, self._plain, self.mode == "shadow", self.budget, self.factor, base, price)
 
     def _new_book(self, evidence: Evidence) -> Book:
         kept = self._ghosts
         ghosts = Ghosts(**{name: kept[name].copy() for name in Ghosts._fields})
-        return self._with_cover(new_book(evidence, self.budget, self.delta, self._roster.n_first, ghosts))
+        book = new_book(evidence, self.budget, self._live * self.delta, self._roster.n_first, ghosts)
+        if self.old_log is not None and evidence.n_arms > self.budget:
+            sort_all(self._guard_params(), evidence, book)
+        return self._with_cover(book)
+
+    def _restart_account(self) -> None:
+        book, evidence, params = self._book(), self._evidence, self._guard_params()
+        book.gap, book.allowed, book.floor, book.layer, book.layer_size, book.layer_pulls = 1.0, 0.0, 0.0, -1, 0, 0
+        if self.n_arms > self.budget:
+            sort_all(params, evidence, book)
+        book.total, book.spent = most_lost(evidence, book, True), most_lost(evidence, book, False)
+
+    def _check_old_log(self, old_log: OldLog | None) -> OldLog | None:
+        if old_log is not None and self.patterns:
+            raise NotImplementedError(f"old_log cannot be used with patterns, got {self.patterns}")
+        return super()._check_old_log(old_log)
 
     def _with_cover(self, book: Book) -> Book:
         """Count how many pulls show each arm that is not retired, and return the book."""
@@ -387,7 +412,7 @@ class GuardedPolicy(SlatePolicy):
         # Looking may be the first to find a contradiction. It is kept, so that it does not vanish again.
         evidence, n, tally = self._evidence, self.n_arms, self.tally
         lower, upper = evidence.lower[:n], evidence.upper[:n]
-        bounds, empty = narrowed(Bounds(lower, upper), tally, self.delta, evidence.divisors[:n])
+        bounds, empty = narrowed(Bounds(lower, upper), tally, self._live * self.delta, evidence.divisors[:n])
         if empty.any():
             lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]
             evidence.failures += int(empty.sum())

@@ -20,6 +20,7 @@ from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_reach, propose_by_index
 from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, check_prior, check_prior_of, starts_at
 from armtriage.policies.request import ALL, Request
@@ -117,7 +118,7 @@ class GuardedIndex(GuardedPolicy):
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: indices follow mean and variance of such rewards, or it
         counts as 1 with probability r, and else as 0. Intervals always do the former.
-    delta, mode, factor, price, patterns
+    old_log, delta, mode, factor, price, patterns
         See `armtriage.GuardedThompson`.
 
     Notes
@@ -160,6 +161,7 @@ class GuardedIndex(GuardedPolicy):
         patterns: int = 0,
         prior: Prior = "learned",
         fractional: str = "exact",
+        old_log: OldLog | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
@@ -175,6 +177,7 @@ class GuardedIndex(GuardedPolicy):
         )
         self.prior = check_prior("prior", prior, learned=True)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
+        self.old_log = self._check_old_log(old_log)
 
     @property
     def throws_coins(self) -> bool:
@@ -204,7 +207,7 @@ class GuardedIndex(GuardedPolicy):
     def new_own(self, evidence: Evidence) -> Own:
         """Return the account, beliefs and looks before the first round."""
         n, budget = int(evidence.n_arms), self.budget
-        sampler = new_sampler(n, budget, starts_at(self.prior))
+        sampler = new_sampler(n, budget, starts_at(self.prior), found=evidence.warm == 0)
         return Own(self._new_book(evidence), sampler, new_reach(n), new_looks(n, budget))
 
     def renewed_own(self, old: Own) -> Own:

@@ -32,6 +32,7 @@ from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.over_decisions import KERNELS, DecisionState, decide, new_state
 from armtriage.policies.guard.shared_looks import Looks, check_looks, new_looks, share_looks
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, check_prior, check_prior_of, drawn_share, starts_at
 from armtriage.policies.request import ALL, Request
@@ -140,6 +141,8 @@ class GuardedThompson(GuardedPolicy):
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: draws follow mean and variance of such rewards, so that
         quiet ones are recognised, or it counts as 1 with probability r, and else as 0. Intervals always do the former.
+    old_log : OldLog, optional
+        What an earlier log says of the arms, and how far it may be off: see `armtriage.OldLog`. For slates.
     delta : float
         Probability with which the guarantee and the certificates may fail.
     mode : {"time", "shadow", "certify"}
@@ -204,6 +207,7 @@ class GuardedThompson(GuardedPolicy):
         reveal: bool | None = None,
         prior: Prior | None = None,
         fractional: str = "exact",
+        old_log: OldLog | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
@@ -224,6 +228,7 @@ class GuardedThompson(GuardedPolicy):
         usual = "learned" if self._over is None else "uniform"
         self.prior = check_prior("prior", usual if prior is None else prior, learned=self._over is None)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
+        self.old_log = self._check_old_log(old_log)
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:
@@ -300,7 +305,8 @@ class GuardedThompson(GuardedPolicy):
         if self._over is not None:
             return new_state(self._decision_params)
         n, budget = int(evidence.n_arms), self.budget
-        return Own(self._new_book(evidence), new_sampler(n, budget, starts_at(self.prior)), new_looks(n, budget))
+        sampler = new_sampler(n, budget, starts_at(self.prior), found=evidence.warm == 0)
+        return Own(self._new_book(evidence), sampler, new_looks(n, budget))
 
     def renewed_own(self, old: Own) -> Own:
         """Return them after arms were added, or have begun again."""

@@ -15,6 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.lock import locked
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, check_prior, starts_at
 from armtriage.policies.request import Request, luck_of
@@ -74,6 +75,8 @@ class ThompsonSampling(SlatePolicy):
     forget : {"alarm"}, optional
         With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
         now and then it looks at an arm that it would not play. See ``docs/when-the-world-changes.md``.
+    old_log : OldLog, optional
+        What an earlier log says of the arms, and how far it may be off: see `armtriage.OldLog`. For slates.
 
     References
     ----------
@@ -103,12 +106,14 @@ class ThompsonSampling(SlatePolicy):
         prior: Prior = "uniform",
         fractional: str = "exact",
         forget: str | None = None,
+        old_log: OldLog | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.prior = check_prior("prior", prior, learned=False)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
         self.forget = self._check_forget(forget)
+        self.old_log = self._check_old_log(old_log)
 
     @property
     def throws_coins(self) -> bool:
