@@ -15,6 +15,7 @@ from armtriage.certificate.certificate import Account, Assumptions, Certificate,
 from armtriage.certificate.certify import certify
 from armtriage.certificate.eligible import PatternBook, Watch
 from armtriage.certificate.log import Log, Worth
+from armtriage.certificate.places import Page, place_bounds, placed_certificate
 from armtriage.certificate.sets import Sets, challenge, decided_by, log_bound_over, offset_of
 from armtriage.certificate.slates import Exchange, Slates, by_exposure, cert_among, log_bound
 
@@ -26,6 +27,7 @@ __all__ = [
     "Certificate",
     "Exchange",
     "Log",
+    "Page",
     "PatternBook",
     "Sets",
     "Slates",
@@ -46,5 +48,7 @@ __all__ = [
     "log_bound_over",
     "narrowed",
     "offset_of",
+    "place_bounds",
+    "placed_certificate",
     "within_old",
 ]

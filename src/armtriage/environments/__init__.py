@@ -3,7 +3,7 @@
 from armtriage.environments.availability import Arrivals, Availability, Patterns, RandomRounds
 from armtriage.environments.drift import Drift, DriftingEnvironment, Jump, Season, Walk
 from armtriage.environments.linear import LinearEnvironment
-from armtriage.environments.page import PageEnvironment
+from armtriage.environments.page import PageEnvironment, check_weights
 from armtriage.environments.protocol import Environment
 from armtriage.environments.replay import ReplayEnvironment
 from armtriage.environments.stochastic import StochasticEnvironment
@@ -23,4 +23,5 @@ __all__ = [
     "Season",
     "StochasticEnvironment",
     "Walk",
+    "check_weights",
 ]

@@ -302,7 +302,11 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
         if self._delays is not None or self._clock is not None:
             self._grow_older()
             among = self._eligible(eligible)
-        return in_order(self._ask_all(given) if among is None else self._ask_among(among, given), order)
+        return self._recorded(self._ask_all(given) if among is None else self._ask_among(among, given), order)
+
+    def _recorded(self, decision: Decision, order: NDArray[np.int64]) -> Decision:
+        """Return a decision in the order in which it was recorded."""
+        return in_order(decision, order)
 
     def _check_some(self, among: NDArray[np.int64] | None) -> None:
         """Refuse a request where there is no arm that could be chosen."""
@@ -765,9 +769,8 @@ vars(Policy.__init__)["__signature__"] = _own.replace(parameters=list(_own.param
 def in_order(decision: Decision, order: NDArray[np.int64]) -> Decision:
     """Return a decision, of which lists of rewards have the order in which it was recorded."""
     vars(decision)["_beliefs"] = None  # what it would have been ranked by
-    if order.tobytes() != decision.arms.tobytes():
-        order.setflags(write=False)
-        vars(decision)["order"] = order
+    order.setflags(write=False)
+    vars(decision)["order"] = None if order.tobytes() == decision.arms.tobytes() else order
     return decision
 
 

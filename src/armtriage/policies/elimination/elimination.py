@@ -338,6 +338,10 @@ class CombinatorialElimination(SlatePolicy):
         fill: str | None = None,
         **options: Unpack[Options],
     ) -> None:
+        if "positions" in options:
+            raise NotImplementedError(
+                "positions cannot be used: elimination's bound is proved for slots that are alike"
+            )
         super().__init__(graph, budget, **options)
         default = VARIANTS[check_choice("variant", variant, tuple(VARIANTS))]
         self.horizon = check_horizon(horizon)

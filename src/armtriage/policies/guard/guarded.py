@@ -75,6 +75,8 @@ class GuardedPolicy(SlatePolicy):
         price: float | None = None,
         **options: Unpack[Options],
     ) -> None:
+        if "positions" in options:
+            raise NotImplementedError("positions cannot be used: the guard's bound is proved for slots that are alike")
         super().__init__(graph, budget, decisions=decisions, **options)
         self.delta = check_probability("delta", delta)
         self.mode = check_choice("mode", mode, MODES)
