@@ -50,6 +50,7 @@ INSTANCES: Mapping[str, str] = {name: kind for kind, builders in BUILDERS.items(
 _GIVEN = (
     *("graph", "n_arms", "dimension", "budget", "decisions", "seed"),
     *("names", "direction", "sleepers_seen", "cap", "logging_floor", "features", "expected", "spread"),
+    *("old_log", "positions", "position_swaps"),
 )
 _BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)
 _GRAPH = inspect.Parameter("graph", inspect.Parameter.KEYWORD_ONLY, default="semi_bandit", annotation=str)

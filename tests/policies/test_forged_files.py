@@ -22,6 +22,7 @@ from armtriage import (
     FeedbackGraph,
     Guard,
     GuardedThompson,
+    OldLog,
     Policy,
     ThompsonSampling,
     TopS,
@@ -169,6 +170,22 @@ CHANGED += ["GuardedThompson", "GuardedThompson-shadow", "GuardedThompson-certif
 def test_forged_file_of_arms_that_changed_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
     refused, _ = forge_many(name, tmp_path / "policy.bin", 30, seed=3, make=changed)
     assert refused >= 7
+
+
+def warm(name: str) -> Any:
+    """A policy that has begun with an old log."""
+    policy = POLICIES[name].make(old_log=OldLog([200] * 10, [10.0 * arm for arm in range(10)], bias=0.05))
+    for number in range(30):
+        decision = policy.ask()
+        policy.tell(decision, [float(arm % 3 == number % 2) for arm in decision.revealed.tolist()])
+    policy.ask()
+    return policy
+
+
+@pytest.mark.parametrize("name", ["ThompsonSampling", "GuardedThompson", "GuardedIndex"])
+def test_forged_file_with_an_old_log_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
+    refused, _ = forge_many(name, tmp_path / "policy.bin", 60, seed=5, make=warm)
+    assert refused >= 15
 
 
 @pytest.mark.long

@@ -1,10 +1,21 @@
 """Certificates: what was lost at most, and what one more decision can lose."""
 
-from armtriage.certificate.bounds import WHOLE, Bounds, Tally, cut, ends_of, in_units, intervals_of, narrowed
+from armtriage.certificate.bounds import (
+    WHOLE,
+    Bounds,
+    Tally,
+    cut,
+    ends_of,
+    in_units,
+    intervals_of,
+    narrowed,
+    within_old,
+)
 from armtriage.certificate.certificate import Account, Assumptions, Certificate, certificate_of
 from armtriage.certificate.certify import certify
 from armtriage.certificate.eligible import PatternBook, Watch
 from armtriage.certificate.log import Log, Worth
+from armtriage.certificate.places import Page, place_bounds, placed_certificate
 from armtriage.certificate.sets import Sets, challenge, decided_by, log_bound_over, offset_of
 from armtriage.certificate.slates import Exchange, Slates, by_exposure, cert_among, log_bound
 
@@ -16,6 +27,7 @@ __all__ = [
     "Certificate",
     "Exchange",
     "Log",
+    "Page",
     "PatternBook",
     "Sets",
     "Slates",
@@ -36,4 +48,7 @@ __all__ = [
     "log_bound_over",
     "narrowed",
     "offset_of",
+    "place_bounds",
+    "placed_certificate",
+    "within_old",
 ]

@@ -97,6 +97,24 @@ def narrowed(
     return cut(bounds, intervals_of(tally, tally.counts.size if divisors is None else divisors, delta))
 
 
+def within_old(bounds: Bounds, old: Bounds | None) -> Bounds:
+    """Return bounds inside those of an old log, too, which may be of fewer arms; where these cross, there is one point.
+
+    Ends that hold for some arms only may cross intervals that hold for all: the upper one is then raised.
+
+    Examples
+    --------
+    >>> within_old(Bounds(np.array([0.2, 0.0]), np.array([0.6, 1.0])), Bounds(np.array([0.3]), np.array([0.9])))
+    Bounds(lower=array([0.3, 0. ]), upper=array([0.6, 1. ]))
+    """
+    if old is None:
+        return bounds
+    lower, upper, n = bounds.lower.copy(), bounds.upper.copy(), old.lower.size
+    lower[:n] = np.maximum(lower[:n], old.lower)
+    upper[:n] = np.minimum(upper[:n], old.upper)
+    return Bounds(lower, np.maximum(upper, lower))
+
+
 def cut(old: Bounds, new: Bounds) -> tuple[Bounds, NDArray[np.bool_]]:
     """Return the bounds inside both, and for which arms there are none: for those the new ones stand.
 

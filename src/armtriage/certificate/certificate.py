@@ -47,6 +47,9 @@ class Assumptions(NamedTuple):
     scaling, one for all arms if `model` is ``"shared"``, and noise of scale at most `noise_scale`, in units of rewards.
     `independent` says that the rewards of different arms in a round are, given all that came before. With a `cap`,
     everything is about rewards that are cut there, and `above` is the share of all that was told which was cut off.
+    With an old log, its means were constant and within `old_bias` of these; `old_withdrawn` is the decision at which it
+    was withdrawn, since they were not. With `positions`, means are those at the top of a page, and in each place that
+    times its weight, which was given or `learnt`.
     """
 
     means: str = "constant"
@@ -57,6 +60,10 @@ class Assumptions(NamedTuple):
     independent: bool = False
     cap: float | None = None
     above: float = 0.0
+    old_bias: float | None = None
+    old_withdrawn: int | None = None
+    positions: tuple[float, ...] | None = None
+    learnt: bool = False
 
     def sentence(self, told: str) -> str:
         """Return what is assumed; `told` are rewards or costs."""
@@ -68,7 +75,8 @@ class Assumptions(NamedTuple):
                 if self.cap is None
                 else f"Each of the {told} counts up to {self.cap:g}, which left out {self.above:.1%}. "
             )
-            return f"{cut}All this takes {kept} to be told whatever they are{apart if self.independent else ''}."
+            before = cut + self._of_old() + self._of_positions()
+            return f"{before}All this takes {kept} to be told whatever they are{apart if self.independent else ''}."
         whose = "" if self.model == "shared" else " for each arm"
         return (
             f"All this takes mean {told} to be linear in the contexts, with a theta of norm at most "
@@ -76,8 +84,25 @@ class Assumptions(NamedTuple):
             f"independent over the arms of a round, and {told} to be told whatever they are."
         )
 
+    def _of_old(self) -> str:
+        if self.old_bias is None:
+            return ""
+        if self.old_withdrawn is not None:
+            off = f"its means were not within {self.old_bias:g} of today's"
+            return f"The old log was withdrawn at decision {self.old_withdrawn:,}: {off}. "
+        return f"Means of the old log are taken to have been constant, and within {self.old_bias:g} of today's. "
+
+    def _of_positions(self) -> str:
+        if self.positions is None:
+            return ""
+        return f"Places are taken to have the weights {', '.join(f'{one:g}' for one in self.positions)}. "
+
     def broken(self, contradictions: int, told: str) -> str:
         """Return what a contradiction says of the assumptions."""
+        if self.learnt:
+            return "Nothing can be certified: the weights of the places are estimated."
+        if self.positions is not None:
+            return "Nothing can be certified: swaps of neighbours contradict the weights of the places."
         times = "once" if contradictions == 1 else f"{contradictions:,} times"
         if self.means == "constant":
             return (
@@ -304,7 +329,9 @@ class Certificate:
             widest = max(self.exchanges, key=lambda one: one.amount)
             why = f"mostly because arm {widest.outside!r} may still be {better} than arm {widest.inside!r}"
             return [f"{playing} {loses}, {why}, by up to {at_most(widest.amount)}."]
-        if not self.entering.size:
+        if not self.entering.size and not self.leaving.size:
+            why = "another order may be better"
+        elif not self.entering.size:
             why = f"it may be {better} without {_listed(self.leaving)}"
         elif not self.leaving.size:
             why = f"it may be {better} with {_listed(self.entering)}"

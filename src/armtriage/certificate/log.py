@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_probability
 from armtriage.arms import Name
-from armtriage.certificate.bounds import WHOLE, Bounds, Tally, in_units, intervals_of
+from armtriage.certificate.bounds import WHOLE, Bounds, Tally, in_units, intervals_of, within_old
 from armtriage.certificate.certificate import Account, Assumptions, Certificate, certificate_of
 from armtriage.certificate.sets import Sets
 from armtriage.certificate.slates import Slates
@@ -67,6 +67,8 @@ class Log:
     next_decision: ArrayLike | None = None  # by default the eligible one of largest means
     silent: tuple[int, ...] = ()  # arms whose rewards have not come for some time
     kept: Mapping[str, float | None] = field(default_factory=dict)  # bounds on the whole loss that a policy has kept
+    live: float = 1.0  # share of delta of what follows from the tally
+    old: Bounds | None = None  # what an old log says of the first rows, with the rest of delta
 
     def __post_init__(self) -> None:
         check_probability("delta", self.delta)
@@ -92,11 +94,18 @@ class Log:
 
     def _ends(self, tally: Tally) -> Bounds:
         """Return the ends that losses are read from."""
-        return self.rivals.ends_of(tally, self.delta) if self._fixed else self._intervals(tally)
+        if self._fixed:
+            return within_old(self.rivals.ends_of(tally, self._delta), self.old)
+        return self._intervals(tally)
 
     def _intervals(self, tally: Tally) -> Bounds:
         """Return intervals that hold for all arms, beside the ends."""
-        return intervals_of(tally, self._shares, self.delta * WHOLE if self._fixed else self.delta)
+        found = intervals_of(tally, self._shares, self._delta * WHOLE if self._fixed else self._delta)
+        return within_old(found, self.old)
+
+    @property
+    def _delta(self) -> float:
+        return self.live * self.delta
 
     @cached_property
     def _bounds(self) -> Bounds:
@@ -125,7 +134,7 @@ class Log:
     def _lost_in_all(self, tally: Tally, times: float, bounds: Bounds) -> float:
         """Return the same, by sums of rewards as well where these say more."""
         if self._fixed:
-            return self.rivals.lost_of_all(tally, times * self.rounds, bounds, self.delta)
+            return self.rivals.lost_of_all(tally, times * self.rounds, bounds, self._delta)
         return self._lost(tally.pulls, times, bounds)
 
     def past(self) -> dict[str, float]:

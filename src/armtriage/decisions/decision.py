@@ -27,7 +27,8 @@ class Decision:
     names : tuple
         What they are called, in the same order; their numbers, if they have no names.
     ranked : tuple
-        The same arms, by name or number, best first by what the policy believed when it chose them.
+        The same arms, by name or number, best first by what the policy believed when it chose them; those of a decision
+        that was recorded, in the order in which they were given.
     revealed : ndarray
         The arms whose rewards this decision shows, in the order of a list of rewards: ascending, but the arms of a
         decision that was recorded come first, in the order in which they were given.
@@ -207,9 +208,9 @@ class Decision:
     def ranked(self) -> tuple[Name, ...]:
         """The arms, by name or number, best first by the draw, index or mean that the policy went by.
 
-        Shown in this order where the first place gets more rewards than others, an arm's mean depends on its place, and
-        certificates are wrong: shuffle the arms, or have an arm for each item and place; see
-        `docs/what-must-be-true.md`.
+        A decision that was recorded has the order in which it was given. Shown in this order where the first place gets
+        more rewards than others, an arm's mean depends on its place, and certificates are wrong: tell a cascade, state
+        the weights of places, or shuffle the arms; see `docs/positions.md`.
 
         Examples
         --------
@@ -219,14 +220,20 @@ class Decision:
         >>> policy.ask().ranked
         ('milk', 'tea')
         """
+        names: list[Name] | None = self.__dict__["_names"]
+        arms = self.ranked_arms.tolist()
+        return tuple(arms if names is None else [names[arm] for arm in arms])
+
+    @property
+    def ranked_arms(self) -> NDArray[np.int64]:
+        """The numbers of the arms of `ranked`, in its order."""
         beliefs: NDArray[np.float64] | None = self.__dict__["_beliefs"]
         if beliefs is None:
-            return self.names
+            return self.arms if self.order is None else self.order
         # A draw is kept as a uniform number and the Beta law on [x, 1] that it follows from: most are never asked for.
         rows = beliefs.T.tolist()
         values = [row[0] if len(row) == 1 else row[1] + (1 - row[1]) * beta_quantile(row[0], *row[2:]) for row in rows]
-        names = self.names
-        return tuple(names[place] for place in sorted(range(len(names)), key=lambda place: -values[place]))
+        return self.arms[sorted(range(len(values)), key=lambda place: -values[place])]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON knows it, probabilities where there are any; `Policy.tell` takes the number.

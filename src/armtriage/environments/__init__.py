@@ -4,6 +4,7 @@ from armtriage.environments.availability import Arrivals, Availability, Patterns
 from armtriage.environments.drift import Drift, DriftingEnvironment, Jump, Season, Walk
 from armtriage.environments.gym import gym_environment
 from armtriage.environments.linear import LinearEnvironment
+from armtriage.environments.page import PageEnvironment, check_weights
 from armtriage.environments.protocol import Environment
 from armtriage.environments.replay import ReplayEnvironment
 from armtriage.environments.stochastic import StochasticEnvironment
@@ -16,11 +17,13 @@ __all__ = [
     "Environment",
     "Jump",
     "LinearEnvironment",
+    "PageEnvironment",
     "Patterns",
     "RandomRounds",
     "ReplayEnvironment",
     "Season",
     "StochasticEnvironment",
     "Walk",
+    "check_weights",
     "gym_environment",
 ]

@@ -376,6 +376,15 @@ def _gamma(start: np.uint64, column: int, shape: float) -> float:
 
 
 @kernel
+def gamma_draw(luck: np.uint64, column: int, shape: float) -> float:
+    """Return a number of Gamma(shape, 1) of a column of its own."""
+    start = bits(luck, column)
+    if shape >= 1.0:
+        return _gamma(start, 0, shape)
+    return _gamma(start, 0, shape + 1.0) * (1.0 - uniform(start, 2)) ** (1.0 / shape)  # type: ignore[no-any-return]
+
+
+@kernel
 def beta_draw(luck: np.uint64, column: int, a: float, b: float) -> float:
     """Return a number of Beta(a, b) of a column of its own: for a, b from 1 ten times as fast as by inversion.
 

@@ -23,6 +23,7 @@ from armtriage.logs.batch import Batch, Counts, batch_of, counts_of
 from armtriage.logs.parts import PartWriter, list_column, require_polars
 from armtriage.logs.sources import ABOUT, EXPORTED, About, Folder, Source, Table, schema
 from armtriage.logs.tables import lazy_of, table_of
+from armtriage.policies import OldLog
 
 if TYPE_CHECKING:
     from polars import LazyFrame, Series
@@ -464,6 +465,33 @@ class SlateLog:
             names=self.names,
             direction=self.direction,
         )
+
+    def old_log(self, *, bias: Any, arms: Sequence[Name] | None = None) -> OldLog:
+        """Return what the log says of each arm, for a policy to begin with.
+
+        Parameters
+        ----------
+        bias : float, array_like or mapping
+            How far a mean of the log may be from that of today, at most: see `armtriage.OldLog`.
+        arms : sequence, optional
+            The arms that count, such as ``policy.names``, which need not all be in the log; by default all of the log.
+
+        Examples
+        --------
+        >>> log = SlateLog.from_columns(arms=[["tea", "jam"], ["milk", "jam"]], rewards=[[1, 0], [0, 0]])
+        >>> log.old_log(bias=0.02, arms=["tea", "jam", "rum"])
+        OldLog of 3 rewards, bias=0.02
+        """
+        found = self.counts()
+        if self.names is None:
+            if arms is not None:
+                raise ValueError(f"arms must be None, since those of the log have no names, got {arms!r:.100}")
+            return OldLog(found.counts, found.sums, bias, found.squares)
+        wanted = set(self.names if arms is None else arms)
+        places = [place for place, name in enumerate(self.names) if name in wanted]
+        columns: Any = ({self.names[at]: one[at] for at in places} for one in (found.counts, found.sums, found.squares))
+        counts, sums, squares = columns
+        return OldLog(counts, sums, bias, squares)
 
     def _opened(self) -> Source:
         self.flush()

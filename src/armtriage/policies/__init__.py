@@ -13,6 +13,7 @@ from armtriage.policies.linear import (
     LinearThompsonSampling,
     StageTriage,
 )
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.policy import Policy
 from armtriage.policies.sampling import ThompsonSampling
 from armtriage.policies.uniform_random import UniformRandom
@@ -33,6 +34,7 @@ __all__ = [
     "GuardedThompson",
     "HierarchicalElimination",
     "LinearThompsonSampling",
+    "OldLog",
     "Policy",
     "StageTriage",
     "ThompsonSampling",

@@ -23,6 +23,7 @@ from armtriage.certificate import (
     Slates,
     Tally,
     intervals_of,
+    within_old,
 )
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.policies.lock import locked
@@ -53,7 +54,7 @@ class CertifiedPolicy(ABC):
     _since: int
     _alarm: DriftAlarm | None = None
     _began: int = 0  # the decision from which on anything is known
-    _must_forget = False  # whether there has been an alarm after which nothing is known
+    _trusted: Any = None  # what an old log says of the arms
     _watchable: ClassVar[bool] = False
 
     if TYPE_CHECKING:
@@ -132,8 +133,8 @@ class CertifiedPolicy(ABC):
         found = tuple(one._replace(arm=name(one.arm)) for one in alarm.alarms)
         return Health(found, alarm.evidence, alarm.prices, self.interval_failures, alarm.delta, self._began)
 
-    def _begin_again(self) -> None:
-        """Let nothing be known of any arm, where policies forget."""
+    def _heed(self) -> None:
+        """Do what follows from what was just told, where policies forget or have an old log."""
         raise NotImplementedError
 
     def _unheeded(self, since: int) -> int:
@@ -174,12 +175,32 @@ class CertifiedPolicy(ABC):
     def _ends(self, among: NDArray[np.int64] | None) -> Bounds:
         """Return the bounds that arms are sorted by; one end for each arm is enough if all are, now and before."""
         fixed = among is None and self._exposures is None and not self._roster.retired
-        return self._rivals.ends_of(self.tally, 0.05) if fixed else self._bounds()
+        if not fixed:
+            return self._bounds()
+        return within_old(self._rivals.ends_of(self.tally, 0.05 * self._live), self._old_bounds(0.05))
 
     def _bounds(self, delta: float = 0.05) -> Bounds:
         """Return bounds on the means of all arms, on the unit scale."""
-        tally = self.tally
-        return intervals_of(tally, self._roster.n_arms if self._exposures is None else self._divisors, delta)
+        shares = self._roster.n_arms if self._exposures is None else self._divisors
+        return within_old(intervals_of(self.tally, shares, self._live * delta), self._old_bounds(delta))
+
+    @property
+    def _live(self) -> float:
+        """The share of delta of the intervals of live rewards."""
+        return 1.0
+
+    def _old_bounds(self, delta: float) -> Bounds | None:
+        """Return what an old log says of all means, with the rest of delta; None without one."""
+        return None
+
+    def _off_old(self, old: Bounds, delta: float) -> int:
+        """Return how many arms have live intervals outside of those of an old log."""
+        lower, upper = intervals_of(self.tally, self._divisors, self._live * delta)
+        return int(((lower > old.upper) | (upper < old.lower)).sum())
+
+    def _about_old(self) -> dict[str, Any]:
+        """Return what a certificate says of an old log."""
+        return {}
 
     @property
     def _divisors(self) -> NDArray[np.float64]:
@@ -326,7 +347,10 @@ class CertifiedPolicy(ABC):
                 raise ValueError("independent must be False unless decisions are slates among all arms, got True")
             rivals = Slates(rivals.size, independent)
         contradictions += self._unheeded(since)
-        since = since or self._began
+        windowed, since = since > 0, since or self._began
+        trusted = None if windowed else self._old_bounds(delta)
+        if trusted is not None and not contradictions:
+            contradictions = self._off_old(trusted, delta)
         log = Log(
             rivals,
             tally,
@@ -343,11 +367,14 @@ class CertifiedPolicy(ABC):
             next_decision=next_decision,
             silent=self._silent,
             kept=kept,
+            live=self._live if not windowed else 1.0,
+            old=trusted,
         )
         found = log.certificate(contradictions=contradictions, account=account, since=since, names=roster.names)
-        if self.cap is None:
-            return found
-        return replace(found, assumptions=found.assumptions._replace(cap=self.cap, above=self.above_cap.share))
+        said = {} if windowed else self._about_old()
+        if self.cap is not None:
+            said |= {"cap": self.cap, "above": self.above_cap.share}
+        return replace(found, assumptions=found.assumptions._replace(**said)) if said else found
 
     @property
     def _rivals(self) -> Slates | Sets:

@@ -22,9 +22,9 @@ from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lost import as_least, as_tries
 from armtriage.policies.sampler import gain
 
-TOLD, LOST, WEIGHED = range(3)
-"""What has happened to the arms that `learn` is called for: rewards were told, will never come, or what open decisions
-count for until then has changed."""
+TOLD, LOST, WEIGHED, UNSEEN = range(4)
+"""What has happened to the arms that `learn` is called for: rewards were told, will never come, what open decisions
+count for until then has changed, or nobody looked at the arm."""
 
 
 class Evidence(Record):
@@ -48,6 +48,8 @@ class Evidence(Record):
     upper: NDArray[np.float64]
     due: NDArray[np.int64]  # settled rewards at which it is computed again
     divisors: NDArray[np.float64]  # delta divided by this is what it may miss with
+    old_wins: NDArray[np.float64]  # what an old log counts for in draws; both empty where there is none
+    old_losses: NDArray[np.float64]
     n_arms: int
     rounds: int  # in which every arm was a candidate
     mute: int  # whether any reward has been lost
@@ -55,6 +57,7 @@ class Evidence(Record):
     weighed: int  # whether open decisions have counted by their age
     coin: int  # whether a reward between 0 and 1 counts as a coin in `wins`
     failures: int  # new intervals that contradicted old ones
+    warm: int  # whether an old log counts in draws
 
 
 class Intervals(Record):
@@ -71,25 +74,25 @@ class Intervals(Record):
 
 _FEW = 64  # counts up to which intervals are looked up: a table of 64 kB, which most early sorts hit
 _WHOLE = ("counts", "pending", "missed", "credit", "pulls", "exposures", "settled_counts", "due")
-_COLUMNS = Evidence._fields[:18]
+_COLUMNS = Evidence._fields[:20]
 _ENDS = ("lower", "upper", "due", "divisors")
+_OLD = ("old_wins", "old_losses")
 _SETTLED = ("settled_counts", "settled_sums", "settled_between")
 _ALWAYS = ("counts", "sums", "between", "missed", "credit", "pulls", "exposures")
 
 
-def new_evidence(n_arms: int, *, coin: bool = False, ends: bool = False, room: int = 0) -> Evidence:
+def new_evidence(n_arms: int, *, coin: bool = False, ends: bool = False, warm: bool = False, room: int = 0) -> Evidence:
     """Return evidence of arms that were never seen; there is room for eight arms or a multiple of that."""
-    size = -(-max(room, n_arms) // 8) * 8
+    size, empty = -(-max(room, n_arms) // 8) * 8, (() if ends else _ENDS) + (() if warm else _OLD)
     columns: dict[str, Any] = {
-        name: np.zeros(0 if name in _ENDS and not ends else size, np.int64 if name in _WHOLE else np.float64)
-        for name in _COLUMNS
+        name: np.zeros(0 if name in empty else size, np.int64 if name in _WHOLE else np.float64) for name in _COLUMNS
     }
     if not coin:
         columns["wins"], columns["doubts"] = columns["sums"], columns["between"]
     if ends:
         columns["upper"][:n_arms], columns["due"][:n_arms], columns["divisors"][:n_arms] = 1.0, 1, n_arms
     numbers: dict[str, Any] = dict.fromkeys(("rounds", "mute", "parted", "weighed", "failures"), 0)
-    return Evidence(**columns, n_arms=n_arms, coin=int(coin), **numbers)
+    return Evidence(**columns, n_arms=n_arms, coin=int(coin), warm=int(warm), **numbers)
 
 
 def new_intervals(kind: int, horizon: float, delta: float, n_arms: int, *, intersect: bool = True) -> Intervals:
@@ -100,7 +103,8 @@ def new_intervals(kind: int, horizon: float, delta: float, n_arms: int, *, inter
 def grown(evidence: Evidence, n_arms: int) -> Evidence:
     """Return evidence with more arms: the same, or a copy where there is no room left."""
     if n_arms > evidence.counts.size:
-        longer = new_evidence(n_arms, coin=bool(evidence.coin), ends=evidence.due.size > 0, room=2 * n_arms)
+        ends, warm = evidence.due.size > 0, evidence.old_wins.size > 0
+        longer = new_evidence(n_arms, coin=bool(evidence.coin), ends=ends, warm=warm, room=2 * n_arms)
         for name in _COLUMNS:
             getattr(longer, name)[: evidence.n_arms] = getattr(evidence, name)[: evidence.n_arms]
         longer.whole[:] = evidence.whole
@@ -142,10 +146,17 @@ def evidence_of(evidence: Evidence) -> dict[str, NDArray[Any]]:
 
 
 def evidence_from(
-    arrays: Mapping[str, NDArray[Any]], n_arms: int, asked: int, awaited: NDArray[np.int64], *, coin: bool, ends: bool
+    arrays: Mapping[str, NDArray[Any]],
+    n_arms: int,
+    asked: int,
+    awaited: NDArray[np.int64],
+    *,
+    coin: bool,
+    ends: bool,
+    warm: bool = False,
 ) -> Evidence:
     """Return what `evidence_of` was given, if all of it can be; `awaited` are the rewards of open decisions."""
-    evidence = new_evidence(n_arms, coin=coin, ends=ends)
+    evidence = new_evidence(n_arms, coin=coin, ends=ends, warm=warm)
     evidence.parted = int("settled_counts" in arrays)
     own = evidence_of(evidence)
     require(set(own) == set(arrays), f"evidence must have {', '.join(own)}, got {', '.join(arrays)}")
@@ -183,9 +194,18 @@ def counted(evidence: Evidence, arm: int) -> float:
 
 @kernel
 @inlined
+def wins_of(evidence: Evidence, arm: int) -> float:
+    """Return what an arm's rewards count for in draws, with those of an old log."""
+    return evidence.wins[arm] + evidence.old_wins[arm] if evidence.warm > 0 else evidence.wins[arm]  # type: ignore[no-any-return]
+
+
+@kernel
+@inlined
 def losses_of(evidence: Evidence, arm: int) -> float:
     """Return what an arm's rewards lack of as many wins, with what those count for that are lost or on their way."""
     told = evidence.counts[arm] - evidence.wins[arm]
+    if evidence.warm > 0:
+        told += evidence.old_losses[arm]
     return told + as_least(evidence.missed[arm]) + evidence.unheard[arm]  # type: ignore[no-any-return]
 
 
@@ -257,6 +277,13 @@ def lose(evidence: Evidence, arms: NDArray[np.int64]) -> None:
         evidence.missed[arm] += 1
         evidence.credit[arm] += as_tries(evidence.missed[arm])
     evidence.mute = 1
+
+
+@kernel
+def unsee(evidence: Evidence, arms: NDArray[np.int64]) -> None:
+    """Note arms that were shown and not looked at: nothing is wrong with them, and they are scheduled again."""
+    for i in range(arms.size):
+        evidence.pending[arms[i]] -= 1
 
 
 @kernel

@@ -14,14 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from armtriage._arguments import (
-    DIRECTIONS,
-    as_numbers,
-    check_choice,
-    check_count,
-    check_flag,
-    check_range,
-)
+from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Tally, offset_of
 from armtriage.decisions import ArmSet, Decision, DecisionSet, Falling, as_floor
@@ -29,6 +22,7 @@ from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.ageing import AgeingPolicy
+from armtriage.policies.cascade import CascadePolicy
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.facts import is_inside
@@ -44,7 +38,7 @@ _NONE = np.empty(0, np.int64)
 Rewards = Mapping[Any, float] | ArrayLike
 
 
-class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
+class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, CertifiedPolicy):
     """Chooses some arms each round, `budget` of them or a decision of a set, and learns from what they reveal.
 
     Any number of decisions may be open. Rewards come late, in any order, in parts, or never: exploration goes by
@@ -308,7 +302,11 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
         if self._delays is not None or self._clock is not None:
             self._grow_older()
             among = self._eligible(eligible)
-        return in_order(self._ask_all(given) if among is None else self._ask_among(among, given), order)
+        return self._recorded(self._ask_all(given) if among is None else self._ask_among(among, given), order)
+
+    def _recorded(self, decision: Decision, order: NDArray[np.int64]) -> Decision:
+        """Return a decision in the order in which it was recorded."""
+        return in_order(decision, order)
 
     def _check_some(self, among: NDArray[np.int64] | None) -> None:
         """Refuse a request where there is no arm that could be chosen."""
@@ -488,8 +486,8 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
             self._tell_part(number, seen, values, last)
         if above is not None:
             self._above = AboveCap(self._above.rewards + above.rewards, self._above.excess + above.excess)
-        if self._must_forget:
-            self._begin_again()
+        if self._alarm is not None or self._trusted is not None:
+            self._heed()
 
     def _count_missed(self, seen: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
         """Count rewards in a row that did not come."""
@@ -726,7 +724,7 @@ class Policy(ChangingPolicy, AgeingPolicy, SavedPolicy, CertifiedPolicy):
     def _shown_config(self) -> dict[str, Any]:
         """Return the arguments without those options that few have any use for, unless they are used."""
         quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen", "logging_floor")}
-        quiet |= dict.fromkeys(("forget", "cap", "expected", "spread"))
+        quiet |= dict.fromkeys(("forget", "cap", "expected", "spread", "old_log"))
         return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:
@@ -752,9 +750,9 @@ vars(Policy.__init__)["__signature__"] = _own.replace(parameters=list(_own.param
 
 def in_order(decision: Decision, order: NDArray[np.int64]) -> Decision:
     """Return a decision, of which lists of rewards have the order in which it was recorded."""
-    if order.tobytes() != decision.arms.tobytes():
-        order.setflags(write=False)
-        vars(decision)["order"] = order
+    vars(decision)["_beliefs"] = None  # what it would have been ranked by
+    order.setflags(write=False)
+    vars(decision)["order"] = None if order.tobytes() == decision.arms.tobytes() else order
     return decision
 
 

@@ -32,6 +32,7 @@ from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.policies.delays import Delays
 from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
 from armtriage.policies.lock import locked
+from armtriage.policies.old_log import old_log_from
 from armtriage.policies.rewards import AboveCap
 
 _FORMATS = (2, 3, 4)
@@ -52,6 +53,7 @@ _PARTS = (
     "state",
     "delays",
     "alarm",
+    "old_log",
 )
 
 
@@ -106,7 +108,7 @@ class SavedPolicy:
 
     def _saved_config(self) -> dict[str, Any]:
         """Return the arguments as `save` writes them, and `_make` reads them."""
-        left_out = {"decisions", "names"}
+        left_out = {"decisions", "names", "old_log"}
         # Files without these are as they were before there were any; a price or a cap of 0 is one.
         left_out |= {name for name in ("price", "forget", "cap", "expected", "spread") if self.config.get(name) is None}
         if not self.config.get("logging_floor"):
@@ -380,6 +382,7 @@ class SavedPolicy:
                 seen,
                 n_arms=self._roster.n_arms_at(number),
             )
+            vars(self._open[number])["loaded"] = True  # what it was ranked by is not kept
         self._oldest = int(numbers[0]) if numbers.size else self._asked
         if "ordered" in given:
             self._reopen_orders(given.pop("ordered"), given.pop("orders"))
@@ -607,6 +610,8 @@ class SavedPolicy:
         graph = FeedbackGraph.from_arrays(parts["graph"])
         if parts["decisions"]:
             config = {**config, "decisions": DecisionSet.from_arrays(parts["decisions"])}
+        if parts["old_log"]:
+            config = {**config, "old_log": old_log_from(parts["old_log"])}
         policy = cls._make(graph, config)
         policy._id, policy._asked = own, asked
         policy._roster = Roster.from_arrays(parts["arms"], graph.n_arms, asked)
@@ -636,6 +641,7 @@ class SavedPolicy:
         require(not parts["evidence"] and not parts["ghosts"], f"a {type(self).__name__} keeps no evidence")
         require(not parts["rows"], f"a {type(self).__name__} keeps no rows of arms")
         require(not parts.get("alarm"), f"a {type(self).__name__} is not watched")
+        require(not parts.get("old_log"), f"a {type(self).__name__} has no old log")
         self._restore_tally(parts["tally"])
         return parts["state"]
 

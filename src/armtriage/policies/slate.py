@@ -28,6 +28,7 @@ from armtriage.policies.earlier import evidence_before, is_before, with_ends
 from armtriage.policies.evidence import (
     LOST,
     TOLD,
+    UNSEEN,
     WEIGHED,
     Evidence,
     bounds_of,
@@ -42,6 +43,7 @@ from armtriage.policies.evidence import (
     settle,
     start_again,
     tally_of,
+    unsee,
 )
 from armtriage.policies.facts import facts_of, require, restore_arrays, take_facts, within
 from armtriage.policies.lock import locked
@@ -58,12 +60,12 @@ from armtriage.policies.request import (
 )
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
-from armtriage.policies.watched import WatchedPolicy
+from armtriage.policies.warm import WarmPolicy
 from armtriage.triage import TriageLog
 
 _NONE = np.empty(0, np.int64)
 _NO_REWARDS = np.empty(0)
-_RAW, _CLOSE, _TEACH, _WEIGH = range(4)
+_RAW, _CLOSE, _PASS, _TEACH, _WEIGH = range(5)
 
 open_post = choose = learn = believe = expect = settled = weigh = unbound
 """What `bind` replaces: how a post is found by its address, and the kernels of a policy."""
@@ -201,7 +203,8 @@ def _weigh(evidence: Evidence, seen: NDArray[np.int64], weights: NDArray[np.floa
 def _tell(address: int, number: int, known: int, told: int, n: int, mode: int) -> int:
     """Take rewards of a decision, or weights of arms; return -1, or the place of a reward that is out of range.
 
-    Of the n arms that are seen, the first `known` were told before, and the rewards of those from `told` on are lost.
+    Of the n arms that are seen, the first `known` were told before, and the rewards of those from `told` on are lost;
+    with the mode `_PASS`, nobody looked at these.
     """
     post = open_post(address)
     evidence, own, request = post.evidence, post.own, post.request
@@ -222,9 +225,12 @@ def _tell(address: int, number: int, known: int, told: int, n: int, mode: int) -
         learn(post.params, evidence, own, request, seen[first:last], rewards[first:last], event)
         if last == n:
             break
-        lose(evidence, seen[told:n])
-        first, last, event = told, n, LOST
-    if mode <= _CLOSE:
+        if mode == _PASS:
+            unsee(evidence, seen[told:n])
+        else:
+            lose(evidence, seen[told:n])
+        first, last, event = told, n, UNSEEN if mode == _PASS else LOST
+    if mode <= _PASS:
         settle(evidence, seen[:told], rewards[:told])
         settled(post.params, evidence, own, request, seen[:told])
     return -1
@@ -263,7 +269,7 @@ def _in_slots(
     return found
 
 
-class SlatePolicy(WatchedPolicy):
+class SlatePolicy(WarmPolicy):
     """A policy with kernels that choose and learn from one `Evidence`; all arms are but one set of candidates.
 
     Over a decision set, the oracle finds the decision of largest weight by the kernel `weigh`; with `TopS`, `choose`
@@ -275,7 +281,7 @@ class SlatePolicy(WatchedPolicy):
     """Whether beliefs are luck and a posterior."""
     keeps_intervals: bool = False
     """Whether the evidence has intervals."""
-    _of_this_process = WatchedPolicy._of_this_process | {
+    _of_this_process = WarmPolicy._of_this_process | {
         "_own",
         "_params",
         "_request",
@@ -313,7 +319,7 @@ class SlatePolicy(WatchedPolicy):
     @property
     def in_simulation(self) -> bool:
         """Whether `simulate` plays it in compiled code, but for oracles that are not."""
-        return self.forget is None
+        return self.forget is None and self.old_log is None
 
     @cached_property
     def _params(self) -> Any:
@@ -330,7 +336,9 @@ class SlatePolicy(WatchedPolicy):
 
     def new_evidence(self) -> Evidence:
         """Return evidence of arms that were never seen."""
-        return self._with_shares(new_evidence(self.n_arms, coin=self.throws_coins, ends=self.keeps_intervals))
+        ends, warm = self.keeps_intervals, self.old_log is not None
+        found = self._with_shares(new_evidence(self.n_arms, coin=self.throws_coins, ends=ends, warm=warm))
+        return self._with_old_log(found, begin=True)
 
     def _with_shares(self, evidence: Evidence) -> Evidence:
         """Give each arm its share of delta, and return the evidence."""
@@ -634,8 +642,8 @@ class SlatePolicy(WatchedPolicy):
         if n > m:
             request.seen[m:n] = missing
         bad = self._entries.tell(self._post.handle, number, known, m, n, mode)
-        if self._alarm is not None and bad < 0 and mode <= _CLOSE:
-            self._see(arms, request.rewards[:m])
+        if (self._alarm is not None or self._trusted is not None) and bad < 0 and mode <= _PASS:
+            self._watch(arms, request.rewards[:m])
         return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
@@ -651,7 +659,9 @@ class SlatePolicy(WatchedPolicy):
         self._close_among(told._replace(missing=_NONE))
 
     def _close_among(self, told: Told) -> None:
-        self._send(*(told if self.learns_at_once else told._replace(known=0)), _CLOSE)
+        known = told.known if self.learns_at_once else 0
+        mode = _PASS if told.unseen else _CLOSE
+        self._send(told.number, told.arms, told.rewards, known, told.missing, mode)
 
     def _settle(self, told: Told) -> None:
         self._count_before(told.number, told.arms, told.rewards)
@@ -675,8 +685,7 @@ class SlatePolicy(WatchedPolicy):
             if not self._plain:
                 self._graph_before(self.n_arms)
             self._change(self._with_shares(grown(self._evidence, self.n_arms)))
-        if self._alarm is not None and self._alarm.n_arms < self.n_arms:
-            self._alarm.grow(self.n_arms)
+        self._grow_watch()
 
     def _change(self, evidence: Evidence) -> None:
         """Go on with evidence that has other arms, or other facts of them."""
@@ -690,6 +699,7 @@ class SlatePolicy(WatchedPolicy):
         evidence, known = self._evidence, self._ghost_facts()
         self._ghosts = {name: np.append(kept, known[name][arms]) for name, kept in self._ghosts.items()}
         start_again(evidence, arms)
+        self._drop(arms)
         if self._alarm is not None:
             self._alarm.begin_again(np.array(arms, np.int64))
         self._change(evidence)
@@ -738,7 +748,7 @@ class SlatePolicy(WatchedPolicy):
         known = {f"evidence.{name}": array for name, array in evidence_of(self._evidence).items()}
         if self._ghosts["pulls"].size:
             known |= {f"ghosts.{name}": array for name, array in self._ghosts.items()}
-        known |= self._alarm_arrays()
+        known |= self._alarm_arrays() | self._old_log_arrays()
         return known | {f"state.{name}": array for name, array in facts_of(self._own).items()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -746,6 +756,7 @@ class SlatePolicy(WatchedPolicy):
 
     def _restore_known(self, parts: Mapping[str, Mapping[str, NDArray[Any]]]) -> Mapping[str, NDArray[Any]]:
         self._restore_alarm(dict(parts.get("alarm", {})))
+        self._restore_old_log(dict(parts.get("old_log", {})))
         if is_before(parts):
             parts = evidence_before(parts, self)
         parts = with_ends(parts, self)
@@ -754,8 +765,10 @@ class SlatePolicy(WatchedPolicy):
         for name in ("_params", "_own", "_request", "_candidates", "_post", "_ghosts"):
             vars(self).pop(name, None)
         ends = self.keeps_intervals
-        evidence = evidence_from(parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends)
-        self._evidence = self._with_shares(evidence)
+        evidence = evidence_from(
+            parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends, warm=self.old_log is not None
+        )
+        self._evidence = self._with_old_log(self._with_shares(evidence))
         if parts["ghosts"]:
             self._restore_ghosts(parts["ghosts"])
         self._check_told(tally_of(evidence))

@@ -34,6 +34,7 @@ class WatchedPolicy(Policy):
 
     forget: str | None = None
     _evidence: Any
+    _must_forget = False  # whether there has been an alarm after which nothing is known
     _watchable = True
 
     def _check_forget(self, forget: str | None) -> str | None:
@@ -46,11 +47,21 @@ class WatchedPolicy(Policy):
         self._alarm = DriftAlarm(self.n_arms)
         return forget
 
-    def _see(self, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        """Let the alarm see unit rewards of a decision that is closed."""
-        assert self._alarm is not None
-        every = self.forget == "alarm"
-        self._must_forget |= self._alarm.take(self._asked, arms, rewards, every) and every
+    def _watch(self, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Let the alarm, if there is one, see unit rewards of a decision that is closed."""
+        if self._alarm is not None:
+            every = self.forget == "alarm"
+            self._must_forget |= self._alarm.take(self._asked, arms, rewards, every) and every
+
+    def _grow_watch(self) -> None:
+        """Watch arms that were added, too."""
+        if self._alarm is not None and self._alarm.n_arms < self.n_arms:
+            self._alarm.grow(self.n_arms)
+
+    def _heed(self) -> None:
+        """Forget, if the alarm has said so."""
+        if self._must_forget:
+            self._begin_again()
 
     def _begin_again(self) -> None:
         """Let nothing be known of any arm; rewards of decisions from before are ignored."""

@@ -15,6 +15,7 @@ from armtriage.environments import (
     DriftingEnvironment,
     Environment,
     LinearEnvironment,
+    PageEnvironment,
     ReplayEnvironment,
     StochasticEnvironment,
 )
@@ -297,12 +298,18 @@ def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watc
                 lost = environment.regret(decision.arms, number, replication)
                 if watch is not None and among.size < policy.n_arms:
                     watch.note(among, decision.arms)
+            elif isinstance(environment, PageEnvironment):
+                decision = policy.ask()
+                lost = environment.regret(decision.ranked_arms)
             else:
                 decision = policy.ask()
                 here = environment.table(policy.budget, number, replication) if drifts else table
                 lost = environment.regret(decision.arms) if here is None else loss(here, number, decision.arms)
             desk.total += lost
-            policy.tell_revealed(decision, environment.rewards(number, decision.revealed, replication))
+            if isinstance(environment, PageEnvironment):
+                environment.play(policy, decision, number, replication)
+            else:
+                policy.tell_revealed(decision, environment.rewards(number, decision.revealed, replication))
             if run.record:
                 desk.decisions[number, : decision.arms.size] = decision.arms
             desk.round = number + 1

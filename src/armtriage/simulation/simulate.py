@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_count, check_probability
-from armtriage.environments import DriftingEnvironment, Environment, LinearEnvironment, ReplayEnvironment
+from armtriage.environments import (
+    DriftingEnvironment,
+    Environment,
+    LinearEnvironment,
+    PageEnvironment,
+    ReplayEnvironment,
+)
 from armtriage.kernels.random import check_seed
 from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.contextual import ContextualPolicy
@@ -145,6 +151,9 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
         raise ValueError("environment and policy must have the same feedback graph")
     if sleeps(environment):
         policy._check_eligible_allowed()
+    weights = environment.weights if isinstance(environment, PageEnvironment) else None
+    if weights is not None and policy.budget != weights.size:
+        raise ValueError(f"budget must be {weights.size}, the places of the page, got {policy.budget}")
     allowed = getattr(environment, "decisions", None)
     if allowed is not policy.decisions and allowed != policy.decisions:
         raise ValueError(
@@ -203,6 +212,8 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
         raise ValueError(f"certificate must be False for {accepted}, got {certificate!r}")
     if isinstance(environment, ReplayEnvironment):
         raise ValueError(f"certificate must be False for recorded outcomes, which have no means, got {certificate!r}")
+    if isinstance(environment, PageEnvironment) and environment.weights is not None:
+        raise ValueError(f"certificate must be False where places have weights, got {certificate!r}")
     if isinstance(environment, DriftingEnvironment):
         raise ValueError(f"certificate must be False for means that change, of which none holds, got {certificate!r}")
 

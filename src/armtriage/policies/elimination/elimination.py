@@ -35,7 +35,7 @@ from armtriage.policies.elimination.sets import (
     sort_printed,
     sort_reduced,
 )
-from armtriage.policies.evidence import LOST, TOLD, Evidence, Intervals, new_intervals, refresh, tries
+from armtriage.policies.evidence import LOST, TOLD, UNSEEN, Evidence, Intervals, new_intervals, refresh, tries
 from armtriage.policies.facts import require, within
 from armtriage.policies.lock import locked
 from armtriage.policies.lost import as_tries
@@ -250,6 +250,8 @@ def learn(
             more = as_tries(evidence.missed[arm])
             lagging -= (more > 0) & (tries(evidence, arm) - more == least) & (sets.status[arm] == ACTIVE)
         underway -= seen.size
+    elif event == UNSEEN:
+        underway -= seen.size
     sets.n_lagging, sets.underway = lagging, underway
     if lagging == 0:
         _sort(params, evidence, own)
@@ -336,6 +338,10 @@ class CombinatorialElimination(SlatePolicy):
         fill: str | None = None,
         **options: Unpack[Options],
     ) -> None:
+        if "positions" in options:
+            raise NotImplementedError(
+                "positions cannot be used: elimination's bound is proved for slots that are alike"
+            )
         super().__init__(graph, budget, **options)
         default = VARIANTS[check_choice("variant", variant, tuple(VARIANTS))]
         self.horizon = check_horizon(horizon)

@@ -396,7 +396,7 @@ def _list_slopes(
 
 
 @kernel
-def _most_lost(evidence: Evidence, book: Book, of_all: bool) -> float:
+def most_lost(evidence: Evidence, book: Book, of_all: bool) -> float:
     """Return what all decisions, or the admitted ones, lost at most by the intervals of today.
 
     The best eligible slates of all rounds have an arm at most as often as it was a candidate, and as many arms in all
@@ -457,7 +457,7 @@ def _admits(evidence: Evidence, book: Book, request: Request, arms: NDArray[np.i
         return False
     book.offered_rounds += _count(evidence, request, book.admitted, book.offered, arms, 1)
     if spent > book.allowed:
-        spent = min(spent, _most_lost(evidence, book, False))
+        spent = min(spent, most_lost(evidence, book, False))
     if spent <= book.allowed:
         book.spent = spent
     elif cost > 0.0:
@@ -476,7 +476,7 @@ def note_cost(evidence: Evidence, book: Book, request: Request, arms: NDArray[np
     if (request.number + 1) % (_REFUND + evidence.n_arms // _REFUND) == 0:
         # The evidence does not have this decision yet.
         evidence.rounds += _count(evidence, request, evidence.pulls, evidence.exposures, arms, 1)
-        book.total = min(book.total, _most_lost(evidence, book, True))
+        book.total = min(book.total, most_lost(evidence, book, True))
         evidence.rounds += _count(evidence, request, evidence.pulls, evidence.exposures, arms, -1)
 
 

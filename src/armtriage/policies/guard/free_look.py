@@ -24,7 +24,7 @@ from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
 from armtriage.policies.elimination.sets import ACTIVE
-from armtriage.policies.evidence import TOLD, Evidence, losses_of
+from armtriage.policies.evidence import TOLD, Evidence, losses_of, wins_of
 from armtriage.policies.facts import within
 from armtriage.policies.guard.account import Book
 from armtriage.policies.lost import PATIENCE
@@ -73,8 +73,11 @@ class Sampler(Record):
     prior_losses: float
 
 
-def new_sampler(n_arms: int, budget: int, prior: tuple[float, float]) -> Sampler:
-    """Return posteriors of this prior, no incumbents, and a level that rules no arm out."""
+def new_sampler(n_arms: int, budget: int, prior: tuple[float, float], *, found: bool = True) -> Sampler:
+    """Return posteriors of this prior, no incumbents, and a level that rules no arm out.
+
+    If all arms are not alike, their means are not `found` yet, but in the first round.
+    """
     mean = prior[0] / (prior[0] + prior[1])
     looked, pool, glanced, others, shown, lucky = np.zeros((6, n_arms), np.int64)
     return Sampler(
@@ -96,7 +99,7 @@ def new_sampler(n_arms: int, budget: int, prior: tuple[float, float]) -> Sampler
         stamp=1,
         size=0,
         n_pool=0,
-        decided=-1,
+        decided=-1 if found else -2,
         best_arm=0,
         fractional=0,
         next_fit=1,
@@ -129,7 +132,7 @@ def renewed_sampler(old: Sampler, n_arms: int, budget: int) -> Sampler:
 def posterior_of(evidence: Evidence, sampler: Sampler, arm: int) -> tuple[float, float, float]:
     """Return what is believed of an arm, as `policies.sampler.posterior` does."""
     weak = sampler.fractional > 0 and sampler.next_fit > 1  # once the prior has been fitted
-    wins, losses = evidence.wins[arm], losses_of(evidence, arm)
+    wins, losses = wins_of(evidence, arm), losses_of(evidence, arm)
     return believed(wins, losses, evidence.doubts[arm], sampler.prior_wins, sampler.prior_losses, weak)
 
 
@@ -158,7 +161,7 @@ def refit(evidence: Evidence, sampler: Sampler, number: int) -> None:
     n = evidence.n_arms
     counts, wins = np.empty(n), np.empty(n)
     for arm in range(n):
-        counts[arm], wins[arm] = as_coins(evidence.wins[arm], losses_of(evidence, arm), evidence.doubts[arm])
+        counts[arm], wins[arm] = as_coins(wins_of(evidence, arm), losses_of(evidence, arm), evidence.doubts[arm])
     sampler.prior_wins, sampler.prior_losses = fitted(counts, wins, n, sampler.prior_wins, sampler.prior_losses)
     sampler.next_fit = next_fit(number)
     find_means(evidence, sampler)

@@ -15,11 +15,13 @@ from armtriage.decisions import ArmSet, Decision, DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import within
+from armtriage.policies.guard.account import most_lost, sort_all
 from armtriage.policies.guard.decision_account import DecisionParams, params_of
-from armtriage.policies.guard.over_slates import count_cover
+from armtriage.policies.guard.over_slates import count_cover, guard_params
 from armtriage.policies.guard.pages import Pages
 from armtriage.policies.guard.problem import Chosen, Problem
 from armtriage.policies.lock import locked
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.request import Request
 from armtriage.policies.slate import Kernels, SlatePolicy
@@ -51,6 +53,8 @@ class GuardedPolicy(SlatePolicy):
         price: float | None = None,
         **options: Unpack[Options],
     ) -> None:
+        if "positions" in options:
+            raise NotImplementedError("positions cannot be used: the guard's bound is proved for slots that are alike")
         super().__init__(graph, budget, decisions=decisions, **options)
         self.delta = check_probability("delta", delta)
         self.mode = check_choice("mode", mode, MODES)
@@ -138,6 +142,18 @@ class GuardedPolicy(SlatePolicy):
         """The same among eligible arms: where sleepers are not seen, only a pull of its own is sure to show an arm."""
         params = self._decision_params
         return params if self.sleepers_seen else params._replace(cover=float(params.n_arms))
+
+    def _restart_account(self) -> None:
+        book, evidence = self._book, self._evidence
+        book.gap, book.allowed, book.floor, book.layer, book.layer_size, book.layer_pulls = 1.0, 0.0, 0.0, -1, 0, 0
+        if self.n_arms > self.budget:
+            sort_all(guard_params(self), evidence, book)
+        book.total, book.spent = most_lost(evidence, book, True), most_lost(evidence, book, False)
+
+    def _check_old_log(self, old_log: OldLog | None) -> OldLog | None:
+        if old_log is not None and self.patterns:
+            raise NotImplementedError(f"old_log cannot be used with patterns, got {self.patterns}")
+        return super()._check_old_log(old_log)
 
     def _ghost_facts(self) -> dict[str, NDArray[Any]]:
         known = super()._ghost_facts()

@@ -20,6 +20,7 @@ from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_
 from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.over_slates import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, check_prior, starts_at
 from armtriage.policies.request import ALL, Request
@@ -106,7 +107,7 @@ class _Slates(ByBeliefs["GuardedIndex"]):
 
     def new_own(self, policy: GuardedIndex, evidence: Evidence) -> Own:
         n, budget = int(evidence.n_arms), policy.budget
-        sampler = new_sampler(n, budget, starts_at(policy.prior))
+        sampler = new_sampler(n, budget, starts_at(policy.prior), found=evidence.warm == 0)
         return Own(first_book(policy, evidence), sampler, new_reach(n), new_looks(n, budget))
 
     def renewed_own(self, policy: GuardedIndex, old: Own) -> Own:
@@ -136,7 +137,7 @@ class GuardedIndex(GuardedPolicy):
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: indices follow mean and variance of such rewards, or it
         counts as 1 with probability r, and else as 0. Intervals always do the former.
-    delta, mode, factor, price, patterns
+    old_log, delta, mode, factor, price, patterns
         See `armtriage.GuardedThompson`.
 
     Notes
@@ -179,6 +180,7 @@ class GuardedIndex(GuardedPolicy):
         patterns: int = 0,
         prior: Prior = "learned",
         fractional: str = "exact",
+        old_log: OldLog | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
@@ -194,6 +196,7 @@ class GuardedIndex(GuardedPolicy):
         )
         self.prior = check_prior("prior", prior, learned=True)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
+        self.old_log = self._check_old_log(old_log)
 
     @property
     def throws_coins(self) -> bool:

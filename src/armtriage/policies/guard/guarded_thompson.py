@@ -29,6 +29,7 @@ from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.over_decisions import CoupledDecisions
 from armtriage.policies.guard.over_slates import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, centred, check_prior, drawn_share, starts_at
 from armtriage.policies.request import ALL, Request
@@ -115,7 +116,7 @@ class _Slates(ByBeliefs["GuardedThompson"]):
 
     def new_own(self, policy: GuardedThompson, evidence: Evidence) -> Own:
         n, budget = int(evidence.n_arms), policy.budget
-        sampler = new_sampler(n, budget, starts_at(policy.prior))
+        sampler = new_sampler(n, budget, starts_at(policy.prior), found=evidence.warm == 0)
         return Own(first_book(policy, evidence), sampler, new_looks(n, budget))
 
     def renewed_own(self, policy: GuardedThompson, old: Own) -> Own:
@@ -160,6 +161,8 @@ class GuardedThompson(GuardedPolicy):
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: draws follow mean and variance of such rewards, so that
         quiet ones are recognised, or it counts as 1 with probability r, and else as 0. Intervals always do the former.
+    old_log : OldLog, optional
+        What an earlier log says of the arms, and how far it may be off: see `armtriage.OldLog`. For slates.
     delta : float
         Probability with which the guarantee and the certificates may fail.
     mode : {"time", "shadow", "certify"}
@@ -223,6 +226,7 @@ class GuardedThompson(GuardedPolicy):
         expected: ArrayLike | Mapping[Any, float] | None = None,
         spread: float | None = None,
         fractional: str = "exact",
+        old_log: OldLog | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
@@ -244,6 +248,7 @@ class GuardedThompson(GuardedPolicy):
         self.expected = self._check_expected(expected)
         self.spread = self._check_spread(spread)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
+        self.old_log = self._check_old_log(old_log)
 
     @classmethod
     def _make(cls, graph: FeedbackGraph, config: Mapping[str, Any]) -> Self:

@@ -28,7 +28,7 @@ _COVERED = 20_000_000  # listed edges up to which a cover is counted, each time 
 def guard_params(policy: Any) -> GuardParams:
     """Return the guard's parameters."""
     share = float(policy._roster.divisors().max())
-    base = math.log(share / policy.delta) + math.log(2.0)
+    base = math.log(share / (policy._live * policy.delta)) + math.log(2.0)
     price = 0.0 if policy.price is None else 0.01 * policy.price
     shadow = policy.mode == "shadow"
     return GuardParams(policy.graph.arrays, policy._plain, shadow, policy.budget, policy.factor, base, price)
@@ -37,7 +37,9 @@ def guard_params(policy: Any) -> GuardParams:
 def first_book(policy: Any, evidence: Evidence) -> Book:
     """Return the guard's book before the first round."""
     ghosts = Ghosts(**{name: policy._ghosts[name].copy() for name in Ghosts._fields})
-    book = new_book(evidence, policy.budget, policy.delta, policy._roster.n_first, ghosts)
+    book = new_book(evidence, policy.budget, policy._live * policy.delta, policy._roster.n_first, ghosts)
+    if policy.old_log is not None and evidence.n_arms > policy.budget:
+        sort_all(guard_params(policy), evidence, book)
     count_cover(policy, book)
     return book
 

@@ -81,7 +81,7 @@ class Problem(ABC, Generic[P]):
         """Return the intervals, with all that is known by now."""
         evidence, n = policy._evidence, policy.n_arms
         lower, upper = evidence.lower[:n], evidence.upper[:n]
-        bounds, empty = narrowed(Bounds(lower, upper), policy.tally, policy.delta, evidence.divisors[:n])
+        bounds, empty = narrowed(Bounds(lower, upper), policy.tally, policy._live * policy.delta, evidence.divisors[:n])
         if empty.any():
             # Looking may be the first to find a contradiction. It is kept, so that it does not vanish again.
             lower[empty], upper[empty] = bounds.lower[empty], bounds.upper[empty]

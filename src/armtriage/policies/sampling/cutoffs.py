@@ -16,7 +16,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.policies.evidence import TOLD, WEIGHED, Evidence, losses_of
+from armtriage.policies.evidence import TOLD, WEIGHED, Evidence, losses_of, wins_of
 from armtriage.policies.lost import PATIENCE
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
 from armtriage.policies.sampler import BELOW, FAR, STALE, band, draw, follow, gain, posterior, scaled
@@ -58,7 +58,7 @@ def new_cutoffs(evidence: Evidence) -> Cutoffs:
 @kernel
 def posterior_of(params: Params, evidence: Evidence, arm: int) -> tuple[float, float, float]:
     """Return the least value and the parameters of an arm's posterior."""
-    wins, losses = evidence.wins[arm], losses_of(evidence, arm)
+    wins, losses = wins_of(evidence, arm), losses_of(evidence, arm)
     return posterior(wins, losses, evidence.doubts[arm], params.prior_wins, params.prior_losses)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_choice
 from armtriage.decisions import Decision, DecisionSet
@@ -15,12 +15,16 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.lock import locked
+from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, check_prior, starts_at
 from armtriage.policies.request import Request, luck_of
 from armtriage.policies.sampler import FRACTIONAL
 from armtriage.policies.sampling.cutoffs import Cutoffs, Params, bring_in_line, draw_best, new_cutoffs, posterior_of
-from armtriage.policies.slate import Kernels, SlatePolicy
+from armtriage.policies.sampling.placed import PlacedPolicy
+from armtriage.policies.sampling.places import KERNELS as PLACED
+from armtriage.policies.sampling.places import PlaceParams, Places
+from armtriage.policies.slate import Kernels
 
 MOST_ARMS = 1000
 """For how many arms marginals are computed."""
@@ -63,7 +67,10 @@ def write_posteriors(params: Params, evidence: Evidence, among: NDArray[np.int64
         laws[0, i], laws[1, i], laws[2, i] = posterior_of(params, evidence, among[i])
 
 
-class ThompsonSampling(SlatePolicy):
+_KERNELS = Kernels(choose, bring_in_line, believe, weigh=weigh)
+
+
+class ThompsonSampling(PlacedPolicy):
     """Draw each arm's mean from its Beta posterior, play the S largest draws or the decision of largest sum.
 
     Use it first on ordinary instances: no horizon, no tuning, and the least regret in practice. It has
@@ -83,6 +90,15 @@ class ThompsonSampling(SlatePolicy):
     forget : {"alarm"}, optional
         With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
         now and then it looks at an arm that it would not play. See ``docs/when-the-world-changes.md``.
+    old_log : OldLog, optional
+        What an earlier log says of the arms, and how far it may be off: see `armtriage.OldLog`. For slates.
+    positions : array_like or {"learn"}, optional
+        For a page whose places are not alike: the weights of its places from the top, from 1 falling, or that they are
+        to be learnt. A decision is then shown in the order of ``decision.ranked``, in which lists of rewards are told.
+        For slates of arms that reveal themselves alone; see ``docs/positions.md``.
+    position_swaps : float, optional
+        With `positions`, the probability with which a coin decides the order of two neighbours, from which weights are
+        learnt, or those given are checked; by default 0.2.
 
     References
     ----------
@@ -99,7 +115,11 @@ class ThompsonSampling(SlatePolicy):
     array([2])
     """
 
-    kernels = Kernels(choose, bring_in_line, believe, weigh=weigh)
+    @property
+    def kernels(self) -> Kernels:  # type: ignore[override]
+        """The compiled functions, for places that are alike or have weights."""
+        return _KERNELS if self._weights is None else PLACED
+
     draws = True
     learns_at_once = True
 
@@ -112,25 +132,30 @@ class ThompsonSampling(SlatePolicy):
         prior: Prior = "uniform",
         fractional: str = "exact",
         forget: str | None = None,
+        old_log: OldLog | None = None,
+        positions: ArrayLike | str | None = None,
+        position_swaps: float | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
         self.prior = check_prior("prior", prior, learned=False)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
         self.forget = self._check_forget(forget)
+        self.old_log = self._check_old_log(old_log)
+        self._check_positions(positions, position_swaps)
 
     @property
     def throws_coins(self) -> bool:
         """Whether a reward between 0 and 1 counts in draws as 1 with that probability, and else as 0."""
         return self.fractional == "coin"
 
-    def params(self) -> Params:
+    def params(self) -> Params | PlaceParams:
         """Return the parameters of the kernels."""
-        return Params(*starts_at(self.prior))
+        return Params(*starts_at(self.prior)) if self._weights is None else self._place_params()
 
-    def new_own(self, evidence: Evidence) -> Cutoffs:
+    def new_own(self, evidence: Evidence) -> Cutoffs | Places:
         """Return the caches of some evidence."""
-        return new_cutoffs(evidence)
+        return new_cutoffs(evidence) if self._weights is None else self._new_places(evidence)
 
     @locked
     def marginals(self, eligible: Any = None) -> NDArray[np.float64]:
@@ -165,6 +190,8 @@ class ThompsonSampling(SlatePolicy):
         """Return with which probability each of some arms is among those of largest draw."""
         if self.decisions is not None:
             raise NotImplementedError(f"marginals are of slates, got {self.decisions!r}")
+        if self._weights is not None:
+            raise NotImplementedError("marginals are of places that are alike, and this policy has positions")
         if among.size > MOST_ARMS:
             raise ValueError(f"marginals are for up to {MOST_ARMS:,} arms, got {among.size:,}")
         if min(starts_at(self.prior)) < 1.0:

@@ -1,0 +1,117 @@
+"""Cascades: visitors look from the top, stop at the first item that attracts them, and do not see the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from armtriage.errors import AlreadyTold, UnknownArm
+from armtriage.policies.lock import locked
+from armtriage.policies.rewards import Told
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from armtriage.alarm import DriftAlarm
+    from armtriage.arms import Name, Roster
+    from armtriage.decisions import Decision, DecisionSet
+    from armtriage.policies.delays import Delays
+
+
+class CascadePolicy:
+    """The part of every `armtriage.Policy` that learns from the first click on a page."""
+
+    decisions: DecisionSet | None
+    _alarm: DriftAlarm | None
+    _complete: set[int]
+    _delays: Delays | None
+    _lock: Any
+    _open: dict[int, Decision]
+    _parts: dict[int, dict[int, float]]
+    _plain: bool
+    _roster: Roster
+    _trusted: Any
+
+    if TYPE_CHECKING:
+
+        def _heed(self) -> None: ...
+        def _find(self, decision: Decision | int) -> int: ...
+        def _settle(self, told: Told) -> None: ...
+        def _settle_complete(self) -> None: ...
+
+    @locked
+    def tell_cascade(
+        self, decision: Decision | int, first: Name | None, *, order: ArrayLike | Iterable[Any] | None = None
+    ) -> None:
+        """Learn from the first click on a page that is read from the top, and close the decision.
+
+        The arms above the first click are told the least reward, it the best, and those below are unseen: nothing is
+        learned of them, not even that their rewards are missing. For slates of arms that reveal themselves alone.
+
+        Certificates then bound how many pages lost their click, if the probability that an arm attracts a visitor who
+        looks at it does not depend on whether those above did. Visitors who are not equally keen break that: see
+        `docs/positions.md`.
+
+        Parameters
+        ----------
+        decision : Decision or int
+            What `ask` returned, or its number.
+        first : name or int, optional
+            The arm that was clicked first; None if all were looked at and none was clicked.
+        order : array_like, optional
+            The arms as they were shown, from the top; by default ``decision.ranked``. A file does not keep that, so it
+            must be given after a decision was loaded.
+
+        Examples
+        --------
+        >>> from armtriage import ThompsonSampling
+        >>> policy = ThompsonSampling(3, budget=3, names=["tea", "milk", "jam"], seed=7)
+        >>> decision = policy.ask()
+        >>> decision.ranked
+        ('milk', 'tea', 'jam')
+        >>> policy.tell_cascade(decision, "tea")
+        >>> policy.tally.counts, policy.tally.sums
+        (array([1, 1, 0]), array([1., 0., 0.]))
+        """
+        number = self._find(decision)
+        if self.decisions is not None or not self._plain:
+            kind = f"over {self.decisions!r}" if self.decisions is not None else "with arms that reveal others"
+            raise NotImplementedError(f"tell_cascade is for slates of arms that reveal themselves alone, not {kind}")
+        shown = self._in_order(self._open[number], order)
+        clicked = None if first is None else self._roster.number(first, "first")
+        if clicked is not None and clicked not in shown:
+            raise UnknownArm(f"first has {self._roster.said(clicked)}, which the decision does not show")
+        for arm in self._parts.get(number, {}):
+            raise AlreadyTold(f"{self._roster.said(arm)} of decision {number} has been told already")
+        seen = shown if clicked is None else shown[: shown.index(clicked) + 1]
+        self._pass_by(number, {arm: float(arm == clicked) for arm in seen}, shown[len(seen) :])
+
+    def _in_order(self, decision: Decision, order: Any) -> list[int]:
+        """Return the arms of a decision from the top."""
+        if order is None:
+            if "loaded" in vars(decision) and decision.arms.size > 1:
+                raise ValueError(f"order must be given for decision {decision.number}, which was loaded, got None")
+            return decision.ranked_arms.tolist()  # type: ignore[no-any-return]
+        found = self._roster.numbers(order, "order")
+        if not np.array_equal(np.sort(found), decision.arms):
+            raise ValueError(f"order must have the arms of decision {decision.number}, got {order!r:.100}")
+        return found.tolist()  # type: ignore[no-any-return]
+
+    def _pass_by(self, number: int, rewards: dict[int, float], unseen: list[int]) -> None:
+        """Close a decision with unit rewards of arms that were looked at."""
+        newer = self._roster.is_newer
+        known = {arm: rewards[arm] for arm in sorted(rewards) if not newer(arm, number)}
+        passed: NDArray[np.int64] = np.array([arm for arm in sorted(unseen) if not newer(arm, number)], np.int64)
+        if self._delays is not None:
+            self._delays.tell(number, known)
+            self._delays.close(number)
+        self._parts.pop(number, None)
+        arms, values = np.array(list(known), np.int64), np.array(list(known.values()), np.float64)
+        self._settle(Told(number, arms, values, 0, passed, unseen=True))
+        if self._complete:
+            self._settle_complete()
+        if self._alarm is not None or self._trusted is not None:
+            self._heed()

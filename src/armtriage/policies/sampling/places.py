@@ -1,0 +1,155 @@
+"""Places of a page: draws by clicks and the weights of their places, and what swaps of neighbours say of the weights.
+
+A click in a place of weight k has the mean k t, t being the item's at the top. Clicks C and the sum N of the weights of
+their places are all that is kept of an item; draws are from Gamma(a + C, a + b + N), cut at 1. The largest draws are
+shown, the largest first.
+
+If a coin decides which of two neighbours is on top, the click below has r times the mean of the one above, r being the
+ratio of their weights, whatever the items. With x and y the clicks below and above, and p = r / (1 + r), factors of
+1 + (q/p - 1) (x - r y) have mean 1 and are never negative, for any q in (0, 1).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from armtriage.kernels.beta import gamma_draw
+from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import top_first
+from armtriage.kernels.record import Record
+from armtriage.policies.evidence import Evidence
+from armtriage.policies.lost import as_least
+from armtriage.policies.request import Request, list_candidates, luck_of
+from armtriage.policies.slate import Kernels, learn_nothing
+
+Floats = NDArray[np.float64]
+
+RENEWED = 1000
+"""Decisions after which learnt weights are computed again."""
+
+_DOUBT = 5.0  # clicks on each side that weights of 1, 1/2, 1/3, ... are worth before any swap
+_Q = np.sin(np.linspace(0.0, np.pi / 2, 201)[1:-1]) ** 2  # equally likely: Beta(1/2, 1/2), as good as
+_RATIOS = np.geomspace(0.01, 100.0, 1201)  # a ratio is known to 1% at best, after millions of swaps
+
+
+class Positions(NamedTuple):
+    """The weights of the places of a page, and for each but the last what the next one's is of it, at least and most.
+
+    The bounds follow from swaps of neighbours alone, and hold together and at all times with the stated probability.
+    """
+
+    weights: Floats
+    low: Floats
+    high: Floats
+
+
+class PlaceParams(Record, frozen=True):
+    """Parameters of draws: the prior of an item that was never seen."""
+
+    prior_clicks: float
+    prior_told: float
+
+
+class Places(Record):
+    """How often each item was shown and told in each place, and which neighbours were clicked after a coin."""
+
+    facts = ("shown", "told", "pairs", "weights", "closed")
+    shown: NDArray[np.int64]  # (K, S)
+    told: NDArray[np.int64]  # (K, S)
+    pairs: NDArray[np.int64]  # (S - 1, 3) clicks below alone, above alone, and both
+    weights: NDArray[np.float64]  # (S,)
+    exposure: NDArray[np.float64]  # (K,) sum of the weights of the places that were told
+    values: NDArray[np.float64]  # (K,) scratch
+    chosen: NDArray[np.int64]  # (K,) scratch
+    closed: int  # decisions
+
+
+def new_places(n_arms: int, weights: Floats) -> Places:
+    """Return places in which nothing was shown."""
+    shown, told = np.zeros((2, n_arms, weights.size), np.int64)
+    pairs = np.zeros((weights.size - 1, 3), np.int64)
+    return Places(shown, told, pairs, weights.copy(), np.zeros(n_arms), np.zeros(n_arms), np.zeros(n_arms, np.int64), 0)
+
+
+def first_weights(size: int) -> Floats:
+    """Return the weights that are learnt from: 1, 1/2, 1/3, ..."""
+    return 1.0 / np.arange(1.0, size + 1.0)
+
+
+def learnt_weights(pairs: NDArray[np.int64]) -> Floats:
+    """Return weights by the clicks of neighbours that a coin had put into their order.
+
+    Examples
+    --------
+    >>> learnt_weights(np.array([[60, 100, 10]])).round(3)
+    array([1.  , 0.63])
+    """
+    usual = first_weights(len(pairs) + 1)
+    below, above, both = pairs.T
+    ratios = (below + both + _DOUBT * usual[1:] / usual[:-1]) / (above + both + _DOUBT)
+    return np.append(1.0, np.cumprod(np.minimum(ratios, 1.0)))
+
+
+def log_capital(ratio: Floats, clicks: NDArray[np.int64]) -> Floats:
+    """Return the logarithm of what bets against ratios of neighbours' weights have won, by three counts of clicks."""
+    r = np.asarray(ratio, np.float64)[..., None]
+    p, (below, above, both) = r / (1.0 + r), clicks.tolist()
+    parts = below * np.log(_Q / p) + above * np.log((1.0 - _Q) / (1.0 - p))
+    if both:
+        parts = parts + both * np.log(np.maximum(1.0 + (_Q / p - 1.0) * (1.0 - r), 1e-300))
+    most = parts.max(axis=-1, keepdims=True)
+    found: Floats = most[..., 0] + np.log(np.exp(parts - most).mean(axis=-1))
+    return found
+
+
+def ratio_interval(clicks: NDArray[np.int64], delta: float) -> tuple[float, float]:
+    """Return what the ratio of neighbours' weights is at least and at most; it ever fails with probability `delta`.
+
+    Examples
+    --------
+    >>> low, high = ratio_interval(np.array([60, 100, 10]), 0.05)
+    >>> round(low, 2), round(high, 2)
+    (0.38, 1.03)
+    """
+    inside = np.flatnonzero(log_capital(_RATIOS, clicks) < math.log(1.0 / delta))
+    if not inside.size:
+        return math.inf, 0.0
+    first, last = int(inside[0]), int(inside[-1])
+    low = 0.0 if first == 0 else float(_RATIOS[first - 1])
+    return low, math.inf if last == _RATIOS.size - 1 else float(_RATIOS[last + 1])
+
+
+@kernel
+def _draw(params: PlaceParams, evidence: Evidence, own: Places, arm: int, luck: np.uint64) -> float:
+    told = params.prior_told + own.exposure[arm] + as_least(evidence.missed[arm])
+    return min(gamma_draw(luck, arm, params.prior_clicks + evidence.wins[arm]) / told, 1.0)  # type: ignore[no-any-return]
+
+
+@kernel
+def choose(params: PlaceParams, evidence: Evidence, own: Places, request: Request) -> bool:
+    """Fill `arms` with the candidates of largest draw; never committed."""
+    list_candidates(evidence, request)
+    luck = luck_of(request)
+    for i in range(request.n):
+        arm = request.among[i]
+        own.chosen[i], own.values[i] = arm, _draw(params, evidence, own, arm, luck)
+    top_first(own.values, own.chosen, request.n, request.size)
+    for i in range(request.size):
+        request.arms[i] = own.chosen[i]
+    return False
+
+
+@kernel
+def believe(params: PlaceParams, evidence: Evidence, own: Places, request: Request) -> None:
+    """Write the draws of the arms chosen, as laws of one point."""
+    for i in range(request.size):
+        request.beliefs[0, i] = 0.0
+        request.beliefs[1, i] = _draw(params, evidence, own, request.arms[i], luck_of(request))
+        request.beliefs[2, i], request.beliefs[3, i] = 1.0, 1.0
+
+
+KERNELS = Kernels(choose, learn_nothing, believe)
