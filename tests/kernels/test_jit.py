@@ -28,7 +28,8 @@ OWN_POLICY = """
 import numba, numpy as np
 from armtriage import FeedbackGraph, StochasticEnvironment, simulate
 from armtriage.kernels.record import Record
-from armtriage.policies.slate import Kernels, SlatePolicy
+from armtriage.policies.calls import Kernels
+from armtriage.policies.slate import SlatePolicy
 
 class Params(Record, frozen=True):
     first: int

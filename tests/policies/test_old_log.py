@@ -159,7 +159,7 @@ class TestTheCheck:
         )
         assert policy._evidence.warm == 0
         if kind is not ThompsonSampling:
-            book = policy._book()
+            book = policy._book
             assert 0.0 <= book.spent <= book.total <= 3.0 * rounds
         played(policy, env, 200, rounds)
         again = Policy.from_bytes(policy.to_bytes())

@@ -11,10 +11,11 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
+from armtriage.policies.calls import Kernels, learn_nothing
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
-from armtriage.policies.slate import Kernels, SlatePolicy, learn_nothing
+from armtriage.policies.slate import SlatePolicy
 
 
 class Params(Record, frozen=True):

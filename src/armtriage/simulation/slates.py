@@ -18,10 +18,10 @@ from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import Opener, bind, inlined, kernel, unbound
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
+from armtriage.policies.calls import Kernels, decide, learn, name_of, settle_nothing, settled, weigh
 from armtriage.policies.evidence import TOLD, Evidence, record
 from armtriage.policies.guard.over_decisions import answer, guarded_choice
 from armtriage.policies.request import ALL, SOME, Request, begin, expose, list_candidates, luck_of
-from armtriage.policies.slate import Kernels, decide, learn, name_of, settle_nothing, settled, weigh
 from armtriage.simulation.loop import Desk, play_rounds
 
 _MARKS = 2**31 - 2

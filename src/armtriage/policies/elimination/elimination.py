@@ -15,6 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
+from armtriage.policies.calls import Kernels, believe_means
 from armtriage.policies.elimination.layers import (
     close_layer,
     cover,
@@ -41,7 +42,7 @@ from armtriage.policies.lock import locked
 from armtriage.policies.lost import as_tries
 from armtriage.policies.options import Options
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
-from armtriage.policies.slate import Kernels, SlatePolicy, believe_means
+from armtriage.policies.slate import SlatePolicy
 from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_view, take_certain
 from armtriage.triage import Triage, TriageLog
 

@@ -15,6 +15,7 @@ from armtriage.decisions import Decision, DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
+from armtriage.policies.calls import Kernels, believe_means, learn_nothing
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
@@ -32,7 +33,7 @@ from armtriage.policies.proposals import Proposed, check_takes
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
-from armtriage.policies.slate import Kernels, SlatePolicy, believe_means, learn_nothing
+from armtriage.policies.slate import SlatePolicy
 
 _WANTED = "the arms that proposer returns"
 _OF_A_ROUND = {"context", "contexts", "feature", "features", "user", "users", "visitor", "visitors"}

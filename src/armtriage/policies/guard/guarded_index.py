@@ -11,6 +11,7 @@ from armtriage._arguments import check_choice
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
+from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.free_look import Sampler, new_sampler, posterior_of, refit, renewed_sampler
@@ -25,7 +26,6 @@ from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, check_prior, starts_at
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import FRACTIONAL, mean_of
-from armtriage.policies.slate import Kernels
 from armtriage.policies.views import take_confirmed
 
 

@@ -13,6 +13,7 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
+from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.free_look import (
@@ -34,7 +35,6 @@ from armtriage.policies.options import Options
 from armtriage.policies.prior import Prior, centred, check_prior, drawn_share, starts_at
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.sampler import FRACTIONAL
-from armtriage.policies.slate import Kernels
 from armtriage.policies.views import take_confirmed
 
 

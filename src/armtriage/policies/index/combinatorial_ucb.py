@@ -9,6 +9,7 @@ from armtriage._arguments import check_horizon, check_number, check_probability
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
+from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
@@ -22,7 +23,6 @@ from armtriage.policies.index.shortlist import (
 )
 from armtriage.policies.options import Options
 from armtriage.policies.request import Request
-from armtriage.policies.slate import Kernels
 
 
 class Params(Record, frozen=True):

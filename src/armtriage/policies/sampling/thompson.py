@@ -13,6 +13,7 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.beta import beta_draws
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
+from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.lock import locked
 from armtriage.policies.old_log import OldLog
@@ -24,7 +25,6 @@ from armtriage.policies.sampling.cutoffs import Cutoffs, Params, bring_in_line, 
 from armtriage.policies.sampling.placed import PlacedPolicy
 from armtriage.policies.sampling.places import KERNELS as PLACED
 from armtriage.policies.sampling.places import PlaceParams, Places
-from armtriage.policies.slate import Kernels
 
 MOST_ARMS = 1000
 """For how many arms marginals are computed."""
