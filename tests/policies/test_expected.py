@@ -98,6 +98,7 @@ def test_account_and_certificate_do_not_depend_on_what_is_expected() -> None:
     rng = np.random.default_rng(5)
     for _ in range(60):
         arms = LEGS.maximise(-rng.random(LEGS.n_arms))
+        assert arms is not None
         costs = rng.uniform(5.0, 25.0, arms.size)
         for policy in policies:
             policy.tell_revealed(policy.record(policy._roster.named(arms)), costs)
@@ -117,15 +118,10 @@ def lost(world: StochasticEnvironment, **given: Any) -> Any:
 def test_what_is_right_is_used_and_what_is_wrong_is_overcome() -> None:
     """8 networks of 7 legs that take 5 to 25 minutes, with a range of 60; the wrong order is the reverse."""
     worlds = [minutes(seed) for seed in range(8)]
-    nothing, stated, right, wrong = (
-        np.array([lost(world, **given(world)) for world in worlds])
-        for given in (
-            lambda world: {},
-            lambda world: {"expected": world.means, "spread": 4.0},
-            lambda world: {"expected": world.means},
-            lambda world: {"expected": 30.0 - world.means},
-        )
-    )
+    nothing = np.array([lost(world) for world in worlds])
+    stated = np.array([lost(world, expected=world.means, spread=4.0) for world in worlds])
+    right = np.array([lost(world, expected=world.means) for world in worlds])
+    wrong = np.array([lost(world, expected=30.0 - world.means) for world in worlds])
     assert right[:, 0].mean() < 0.6 * nothing[:, 0].mean()
     assert stated[:, 0].mean() < 0.6 * nothing[:, 0].mean()
     assert wrong[:, 0].mean() < 10 * nothing[:, 0].mean()
