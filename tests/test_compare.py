@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.compare import __main__ as compare
-from benchmarks.compare import contexts, drift, peers, slates, tables
+from benchmarks.compare import contexts, drift, peers, routes, slates, tables
 
 
 def test_contexts_prints_all_that_is_there_and_why_others_are_not(
@@ -162,3 +162,50 @@ def test_the_window_forgets_what_is_older_and_the_ratio_finds_a_jump() -> None:
     for t in range(1200):
         ratio.tell(ratio.ask(), [t % 10 < (9 if t < 600 else 1)])
     assert 600 < ratio.began < 700
+
+
+def test_routes_prints_where_a_learned_prior_is_furthest_behind_first(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    told = tmp_path / "found.json"
+    compare.main(["routes", "--runs", "2", "--rounds", "40", "--only", "s", "--json", str(told)])
+    compare.main(["routes", "--hard", "--runs", "2", "--rounds", "40"])
+    found = json.loads(told.read_text(encoding="utf-8"))
+    assert list(found) == [name for name in routes.JUDGING if "s" in name]
+    said = capsys.readouterr().out
+    lines = [line.split(" | ") for line in said.splitlines() if line.startswith("| ") and "±" in line]
+    behind = [float(cells[-1].strip(" |")) for cells in lines[: len(found)]]
+    assert behind == sorted(behind, reverse=True)
+    assert f"{routes.LEARNED} over {routes.TODAY}: geometric mean" in said
+
+
+def test_networks_are_as_they_are_described() -> None:
+    for kinds, seed in ((routes.CHOOSING, 3), (routes.JUDGING, 4), (routes.HARD, 5)):
+        for name, kind in kinds.items():
+            one, other = kind.network(seed), kind.network(seed)
+            assert np.array_equal(one.world.means, other.world.means), name
+            assert one.expected.shape == one.world.means.shape
+            assert one.world.decisions is not None
+    assert not set(routes.CHOOSING) & set(routes.JUDGING)
+    quotes = routes.quotes(1)
+    assert quotes.world.reward_range[1] == pytest.approx(10 * quotes.world.means.mean(), rel=0.01)
+    off = routes.streets(1).world.means / routes.streets(1).expected
+    assert off.min() >= 1.0
+    assert off.mean() == pytest.approx(1.4, abs=0.15)
+
+
+def test_rivals_play_what_their_names_say() -> None:
+    network = routes.streets(2)
+    world = network.world
+    given: dict[str, Any] = {"decisions": world.decisions, "reward_range": world.reward_range}
+    given["direction"] = world.direction
+    greedy = routes.OptimisticGreedy(world.graph, **given, seed=1)
+    drawn = routes.GaussianThompson(world.graph, **given, seed=1)
+    for _ in range(60):
+        for policy in (greedy, drawn):
+            decision = policy.ask()
+            policy.tell(decision, world.rewards(decision.number, decision.revealed))
+    means = np.where(greedy.counts > 0, greedy.means(), 1.0)
+    assert world.decisions is not None
+    np.testing.assert_array_equal(greedy.ask().arms, world.decisions.maximise(means - 1.0))
+    assert drawn.squares.max() > 0

@@ -3,8 +3,11 @@
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from armtriage.service.messages import Create, DecisionFamily
+from armtriage.service.recipe import Recipe
 from armtriage.service.upkeep import check
 from service.calls import run, served
 
@@ -44,3 +47,15 @@ def test_there_is_one_for_every_version_of_the_tables():
     from armtriage.service.stores.store import migrations
 
     assert [int(file.stem.removeprefix("version-")) for file in KEPT] == list(migrations("sqlite"))
+
+
+def test_recipes_over_decision_sets_name_their_prior_and_those_of_before_mean_a_uniform_one():
+    create = Create(
+        name="pairs", arms=["a", "b", "c"], decisions=DecisionFamily(kind="explicit", decisions=[[0, 1], [2]])
+    )
+    recipe = Recipe(create)
+    assert recipe.make().prior == Recipe.read(recipe.to_json()).make().prior == "learned"
+    before = msgspec.json.encode(msgspec.structs.replace(create, seed=7))
+    assert Recipe.read(before).make().prior == "uniform"
+    slates = Recipe(Create(name="drinks", arms=["tea", "milk", "jam"], budget=2, seed=7))
+    assert b"prior" not in slates.to_json()

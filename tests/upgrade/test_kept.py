@@ -22,7 +22,7 @@ ANOTHER_FORM = frozenset(
     | {"CombinatorialElimination-paper", "GuardedThompson", "GuardedThompson-names", "GuardedThompson-set"}
 )
 """Policies whose state has another form since, so that its digest is another; what they decide is the same."""
-DECIDES_OTHERWISE = frozenset({"GuardedLinear", "GuardedLinear-disjoint", "GuardedLinear-hybrid", "raw", "groups"})
+DECIDES_OTHERWISE = frozenset({"GuardedLinear", "GuardedLinear-disjoint", "GuardedLinear-hybrid", "raw"})
 """Policies that go on by other rules since, so that the same state leads to other decisions."""
 GONE = {"GuardedLinear-staged": "holds a GuardedHierarchical, not a Policy"}
 """Policies that no longer exist, and how their files are refused."""

@@ -45,7 +45,7 @@ class Recipe:
         if create.control is not UNSET and create.control.key is UNSET:
             control = msgspec.structs.replace(create.control, key=secrets.token_hex(32))
             create = msgspec.structs.replace(create, control=control)
-        self.create = create
+        self.create = _with_prior(create, "learned")
         self._read_create()
         if create.features is not UNSET:
             self._take_features()
@@ -145,7 +145,8 @@ class Recipe:
     def read(cls, config: bytes) -> Recipe:
         """Return the recipe that `to_json` wrote; it has all that a replay needs, also without scikit-learn."""
         made = cls.__new__(cls)
-        made.create = _RECIPE.decode(config)
+        # The recipes of before name no prior over a decision set: it was uniform.
+        made.create = _with_prior(_RECIPE.decode(config), "uniform")
         made._read_create()
         return made
 
@@ -195,6 +196,14 @@ class Recipe:
             return kind(graph, create.budget, **given)
         except (TypeError, ValueError, NotImplementedError) as error:
             raise Refused("invalid", said(error)) from None
+
+
+def _with_prior(create: Create, prior: str) -> Create:
+    """Write down the prior of a guarded policy over a decision set that names none."""
+    given = create.policy
+    if create.decisions is UNSET or "prior" in given or given.get("kind", "guarded_thompson") != "guarded_thompson":
+        return create
+    return msgspec.structs.replace(create, policy={**given, "prior": prior})
 
 
 def _facts(given: FeatureFacts) -> dict[str, Any]:
