@@ -620,8 +620,8 @@ class SlatePolicy(WarmPolicy):
         if n > m:
             request.seen[m:n] = told.missing
         bad = self._entries.tell(self._post.handle, told.number, told.known, m, n, mode)
-        if bad < 0 and mode <= _PASS and (self._alarm is not None or self._trusted is not None):
-            self._watch(told.arms, request.rewards[:m])
+        if (self._alarm is not None or self._sees) and bad < 0 and mode <= _PASS:
+            self._watch(told.number, told.arms, request.rewards[:m])
         return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
