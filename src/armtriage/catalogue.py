@@ -49,7 +49,7 @@ INSTANCES: Mapping[str, str] = {name: kind for kind, builders in BUILDERS.items(
 # Set by the instance or by the seed, or for people and services only, so they are no options of a policy here.
 _GIVEN = (
     *("graph", "n_arms", "dimension", "budget", "decisions", "seed"),
-    *("names", "direction", "sleepers_seen", "cap", "logging_floor", "features", "expected", "spread"),
+    *("names", "direction", "sleepers_seen", "cap", "logging_floor", "floor_arms", "features", "expected", "spread"),
     *("old_log", "positions", "position_swaps"),
 )
 _BUDGET = inspect.Parameter("budget", inspect.Parameter.KEYWORD_ONLY, annotation=int)

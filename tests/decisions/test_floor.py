@@ -228,3 +228,75 @@ def test_what_is_refused() -> None:
         ThompsonSampling(6, decisions=TopS(6, 2), logging_floor=0.1)
     with pytest.raises(NotImplementedError, match=r"got 0.1 for a C2UCB"):
         C2UCB(6, dimension=2, budget=2, logging_floor=0.1)
+
+
+class TestOpenArms:
+    """A floor that exchanges arms of which it is open whether they belong to the best, and no others."""
+
+    def test_probabilities_are_those_of_swaps(self) -> None:
+        # 5,000 draws; every arm within 4.5 standard errors, which fails once in 10,000 such tests.
+        one, draws = Floored(np.array([0, 1, 2, 3]), 0.3, 3, np.array([1, 3, 5, 6, 8])), 5000
+        expected = one.inclusion(np.arange(9))
+        assert expected.tolist() == pytest.approx([1, 0.7, 1, 0.7, 0, 0.2, 0.2, 0, 0.2])
+        seen = Counter[int]()
+        for number in range(draws):
+            seen.update(one.swap(np.arange(4), np.arange(9), 7, number).tolist())
+        for arm in range(9):
+            error = math.sqrt(expected[arm] * (1 - expected[arm]) / draws)
+            assert abs(seen[arm] / draws - expected[arm]) <= 4.5 * error
+        assert one.observation(np.array([2, 4])) == 1.0
+        assert one.observation(np.array([4, 7])) == 0.0
+        assert one.observation(np.array([1, 4])) == pytest.approx(0.7)
+        assert Floored(np.array([0, 1]), 0.3, 0, np.zeros(0, np.int64)).inclusion(np.arange(3)).tolist() == [1, 1, 0]
+
+    @pytest.mark.parametrize("kind", POLICIES)
+    def test_it_costs_less_and_less_and_goes_on_after_it_is_saved_or_recorded(self, kind: type[Any]) -> None:
+        options: Any = {"budget": 2, "logging_floor": 0.5, "floor_arms": "open", "seed": 7}
+        policy, again = kind(6, **options), kind(6, **options)
+        env = StochasticEnvironment([0.95, 0.9, 0.5, 0.1, 0.05, 0.02], 6, seed=3)
+        swapped = []
+        for number in range(600):
+            eligible = [0, 1, 2, 3] if number % 50 == 0 and kind is not CombinatorialElimination else None
+            open_arms = policy.triage_of(eligible).active
+            decision = policy.ask(eligible=eligible)
+            twin = again.record(decision.arms, eligible=eligible, proposal=decision.proposal)
+            assert np.array_equal(twin.inclusion, decision.inclusion)
+            assert decision.proposal is not None
+            moved = np.setxor1d(decision.proposal, decision.arms)
+            assert np.isin(moved, open_arms).all()
+            swapped.append(moved.size)
+            if number % 97 == 0:
+                policy = Policy.from_bytes(policy.to_bytes())
+                loaded = policy.decision(number)
+                assert np.array_equal(loaded.inclusion, decision.inclusion)
+                decision = loaded
+            rewards = env.rewards(number, decision.revealed)
+            policy.tell(decision, rewards)
+            again.tell(twin, rewards)
+        assert policy.digest() == again.digest()
+        assert sum(swapped[:60]) > 20
+        assert policy.triage.active.size == 0 or sum(swapped[-60:]) < sum(swapped[:60])
+        assert "floor_arms='open'" in repr(policy)
+
+    def test_logs_have_its_probabilities_and_no_proposals(self, tmp_path: Path) -> None:
+        policy = ThompsonSampling(5, budget=2, logging_floor=0.3, floor_arms="open", seed=7)
+        env = StochasticEnvironment([0.9, 0.7, 0.5, 0.3, 0.1], 5, seed=3)
+        with SlateLog(tmp_path / "log") as log:
+            for number in range(2000):
+                decision = policy.ask()
+                rewards = env.rewards(number, decision.revealed)
+                policy.tell(decision, rewards)
+                log.append(decision, rewards)
+        found = evaluate(SlateLog.read(tmp_path / "log"), target=[0, 1])
+        assert abs(found.value - 1.6) < 0.15
+        assert SlateLog.read(tmp_path / "log").frame().collect()["proposal"].is_null().all()
+
+    def test_refusals(self) -> None:
+        with pytest.raises(ValueError, match="floor_arms must be \"all\" without a logging_floor, got 'open'"):
+            ThompsonSampling(5, budget=2, floor_arms="open")
+        with pytest.raises(ValueError, match="floor_arms must be"):
+            ThompsonSampling(5, budget=2, logging_floor=0.1, floor_arms="some")
+        policy = ThompsonSampling(5, budget=2, logging_floor=0.1, floor_arms="open", seed=7)
+        with pytest.raises(NotImplementedError, match="marginals are of floor_arms"):
+            policy.marginals()
+        assert policy.ask().marginal is None

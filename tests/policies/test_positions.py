@@ -366,7 +366,7 @@ def test_slots_alike_may_lock_in_a_wrong_order() -> None:
 @pytest.mark.long
 def test_weights_save_regret_on_a_page_with_clicks_of_a_few_percent() -> None:
     weights = [1, 0.6, 0.4, 0.3, 0.2, 0.15]
-    alike, known, learnt = lost_by(100, (0.02, 0.10), weights, 200_000, 3, prior=(0.5, 4.5)).mean(axis=1)
+    alike, known, learnt = lost_by(100, (0.02, 0.10), weights, 200_000, 2, prior=(0.5, 4.5)).mean(axis=1)
     assert known <= 0.75 * alike
     assert learnt <= 1.2 * known
 

@@ -7,7 +7,7 @@ from armtriage.decisions.arm_set import ArmSet, pack_sets, unpack_sets
 from armtriage.decisions.constraints import Constraints, Knapsack
 from armtriage.decisions.decision import Decision
 from armtriage.decisions.explicit import Explicit
-from armtriage.decisions.floor import Falling, Floored, as_floor, floor_at, swap, swaps_of
+from armtriage.decisions.floor import Falling, Floored, as_floor, check_floor, floor_at, swap, swaps_of
 from armtriage.decisions.matchings import Matchings
 from armtriage.decisions.paths import Paths
 from armtriage.decisions.sets import DecisionSet
@@ -30,6 +30,7 @@ __all__ = [
     "SpanningTrees",
     "TopS",
     "as_floor",
+    "check_floor",
     "floor_at",
     "pack_sets",
     "swap",

@@ -143,6 +143,12 @@ class Decision:
         return 0.0 if floored is None else floored.floor
 
     @property
+    def floors_open(self) -> bool:
+        """Whether slots were exchanged among open arms alone: probabilities do not follow from proposal and floor."""
+        floored: Floored | None = self.__dict__.get("floored")
+        return floored is not None and floored.open is not None
+
+    @property
     def inclusion(self) -> NDArray[np.float64] | None:
         """The probability of each of `arms`, given the proposal; None without a `logging_floor`."""
         floored: Floored | None = self.__dict__.get("floored")

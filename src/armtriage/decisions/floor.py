@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import as_number
+from armtriage._arguments import as_number, check_choice
+
+FLOOR_ARMS = ("all", "open")
+"""Which arms a logging floor exchanges: any, or those of which it is not certain whether they belong to the best."""
 
 _ROLE = 0xF1008  # keeps the random numbers of floors apart from what else a seed may be used for
 
@@ -77,6 +80,16 @@ def as_floor(value: Any) -> float | Falling:
     return found
 
 
+def check_floor(floor: Any, arms: Any, refused: str) -> tuple[float | Falling, str]:
+    """Return a logging floor, and whose slots it may give to whom; `refused` says why there can be none."""
+    found = as_floor(floor)
+    if found and refused:
+        raise NotImplementedError(f"logging_floor is for slates without contexts, got {floor!r} {refused}")
+    if check_choice("floor_arms", arms, FLOOR_ARMS) != "all" and not found:
+        raise ValueError(f'floor_arms must be "all" without a logging_floor, got {arms!r}')
+    return found, arms
+
+
 def floor_at(floor: float | Falling, number: int) -> float:
     """Return the floor of a decision."""
     return floor.at(number) if isinstance(floor, Falling) else floor
@@ -127,13 +140,27 @@ class Floored(NamedTuple):
     proposal: NDArray[np.int64]
     floor: float
     outsiders: int
+    open: NDArray[np.int64] | None = None  # the arms that are exchanged, in the proposal or not; None for all
+
+    @property
+    def slots(self) -> int:
+        """How many slots may be given to others."""
+        return self.proposal.size if self.open is None else int(np.isin(self.proposal, self.open).sum())
 
     def inclusion(self, arms: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the probability with which each of some eligible arms is in the decision."""
-        slots = self.proposal.size
+        slots, proposed = self.slots, np.isin(arms, self.proposal)
         mean = swaps_of(slots, self.outsiders, self.floor).mean
         outside = mean / self.outsiders if self.outsiders else 0.0
-        return np.where(np.isin(arms, self.proposal), 1.0 - mean / slots, outside)
+        found = np.where(proposed, 1.0 - mean / max(slots, 1), outside)
+        return found if self.open is None else np.where(np.isin(arms, self.open), found, np.where(proposed, 1.0, 0.0))
+
+    def swap(self, arms: NDArray[np.int64], eligible: NDArray[np.int64], seed: int, number: int) -> NDArray[np.int64]:
+        """Return the arms of a decision, the proposal, after some slots were given to others."""
+        if self.open is None:
+            return swap(arms, eligible, self.floor, seed, number)
+        held = np.isin(arms, self.open)
+        return np.sort(np.append(arms[~held], swap(arms[held], self.open, self.floor, seed, number)))
 
     def over(self, proposed: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability of arms that are in the proposal with these probabilities."""
@@ -143,8 +170,15 @@ class Floored(NamedTuple):
 
     def observation(self, showing: NDArray[np.int64]) -> float:
         """Return the probability that one of some eligible arms is in the decision."""
+        if self.open is not None:
+            exchanged = np.isin(showing, self.open)
+            if np.isin(showing[~exchanged], self.proposal).any():
+                return 1.0
+            showing = showing[exchanged]
+            if not showing.size:
+                return 0.0
         inside = int(np.isin(showing, self.proposal).sum())
-        return _seen(self.proposal.size, self.outsiders, self.floor, inside, showing.size - inside)
+        return _seen(self.slots, self.outsiders, self.floor, inside, showing.size - inside)
 
 
 @lru_cache(maxsize=4096)

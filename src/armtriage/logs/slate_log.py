@@ -342,9 +342,11 @@ class SlateLog:
             raise TypeError(f"decision must be a Decision, got {type(decision).__name__}")
         about, new = self._of(decision), self._new
         arms, revealed = decision.arms.tolist(), decision.revealed.tolist()
-        # Probabilities that are given are not those that follow from the proposal, which is then no use.
-        proposal = decision.proposal if inclusion is None and observation is None else None
-        if proposal is not None:
+        # Probabilities that are given are not those that follow from the proposal, which is then no use; nor do those
+        # of a floor that exchanges open arms alone.
+        known = inclusion is None and observation is None and decision.proposal is not None
+        proposal = decision.proposal if known and not decision.floors_open else None
+        if known:
             inclusion = decision.inclusion
             observation = decision.observation if arms != revealed else None
         chances = [] if inclusion is None else _chances("inclusion", inclusion, len(arms))

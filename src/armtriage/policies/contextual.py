@@ -61,7 +61,7 @@ class ContextualPolicy(Policy):
     features : Features, optional
         Makes the contexts: then `ask` takes raw rows, of whatever kind `armtriage.Features` takes, and `dimension` must
         be that of the features. They are copied, and saved with the policy.
-    names, direction, sleepers_seen, cap, logging_floor
+    names, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
 
     Examples

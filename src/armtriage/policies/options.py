@@ -21,6 +21,7 @@ class Options(TypedDict, total=False):
     sleepers_seen: bool
     cap: float | None
     logging_floor: float | Falling
+    floor_arms: str
 
 
 def spelled_out(function: Any, **defaults: Any) -> inspect.Signature:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Tally, offset_of
-from armtriage.decisions import ArmSet, Decision, DecisionSet, Falling, as_floor
+from armtriage.decisions import ArmSet, Decision, DecisionSet, Falling, check_floor
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
@@ -76,6 +76,8 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
         has a known probability (`Decision.inclusion`), and a log can say what others would have earned. It costs up to
         this share of what is earned, for ever, or less and less with a `Falling` one; 0 by default. For policies over
         slates without contexts.
+    floor_arms : {"all", "open"}
+        ``"open"`` exchanges open arms of the triage alone: it costs less and less, and eliminated arms are not logged.
 
     Examples
     --------
@@ -105,6 +107,7 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
         sleepers_seen: bool = False,
         cap: float | None = None,
         logging_floor: float | Falling = 0.0,
+        floor_arms: str = "all",
         **unknown: Any,
     ) -> None:
         for name in unknown:
@@ -128,10 +131,9 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
         self._above = AboveCap()
         self.direction = check_choice("direction", direction, DIRECTIONS)
         self.sleepers_seen = check_flag("sleepers_seen", sleepers_seen)
-        self.logging_floor = as_floor(logging_floor)
-        if self.logging_floor and (decisions is not None or not self._takes_floor):
-            kind = "over a decision set" if decisions is not None else f"for a {type(self).__name__}"
-            raise NotImplementedError(f"logging_floor is for slates without contexts, got {logging_floor!r} {kind}")
+        refused = "over a decision set" if decisions is not None else f"for a {type(self).__name__}"
+        refused = "" if decisions is None and self._takes_floor else refused
+        self.logging_floor, self.floor_arms = check_floor(logging_floor, floor_arms, refused)
         self._roster = Roster(graph.n_arms, names)
         low, high = self.reward_range
         if decisions is not None and max(-low, high) > 1e9 * (high - low):
@@ -723,8 +725,8 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
 
     def _shown_config(self) -> dict[str, Any]:
         """Return the arguments without those options that few have any use for, unless they are used."""
-        quiet = {name: _defaults()[name] for name in ("names", "direction", "sleepers_seen", "logging_floor")}
-        quiet |= dict.fromkeys(("forget", "cap", "expected", "spread", "old_log"))
+        quiet = {name: value for name, value in _defaults().items() if name not in ("seed", "reward_range")}
+        quiet |= dict.fromkeys(("forget", "expected", "spread", "old_log"))
         return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:

@@ -65,6 +65,7 @@ class SavedPolicy:
     decisions: DecisionSet | None
     learns_at_once: bool
     logging_floor: float | Falling
+    floor_arms: str
     _above: AboveCap
     _asked: int
     _complete: set[int]
@@ -113,6 +114,8 @@ class SavedPolicy:
         left_out |= {name for name in ("price", "forget", "cap", "expected", "spread") if self.config.get(name) is None}
         if not self.config.get("logging_floor"):
             left_out.add("logging_floor")
+        if self.config.get("floor_arms") == "all":
+            left_out.add("floor_arms")
         saved = {name: value for name, value in self.config.items() if name not in left_out}
         if isinstance(self.logging_floor, Falling):
             saved["logging_floor"] = self.logging_floor.facts()
@@ -332,6 +335,10 @@ class SavedPolicy:
             arrays["floor_numbers"] = np.array([one.number for one in floored], np.int64)
             arrays["floor_outsiders"] = np.array([vars(one)["floored"].outsiders for one in floored], np.int64)
             arrays["floor_proposals"] = _joined([vars(one)["floored"].proposal for one in floored])
+            if self.floor_arms == "open":
+                swapped = [vars(one)["floored"].open for one in floored]
+                arrays["floor_open_sizes"] = np.array([one.size for one in swapped], np.int64)
+                arrays["floor_open"] = _joined(swapped)
         if told:
             arrays["told_numbers"] = np.array([number for number, _ in told], np.int64)
             arrays["told_sizes"] = np.array([len(part) for _, part in told], np.int64)
@@ -387,7 +394,11 @@ class SavedPolicy:
         if "ordered" in given:
             self._reopen_orders(given.pop("ordered"), given.pop("orders"))
         if "floor_numbers" in given:
-            self._reopen_floors(*(given.pop(f"floor_{name}") for name in ("numbers", "outsiders", "proposals")))
+            swapped: list[Any] = [None] * given["floor_numbers"].size
+            if self.floor_arms == "open":
+                swapped = self._lists(given, "floor_open_sizes", "floor_open", len(swapped))
+            parts = [given.pop(f"floor_{name}") for name in ("numbers", "outsiders", "proposals")]
+            self._reopen_floors(parts[0], parts[1], parts[2], swapped)
         if "told_numbers" in given:
             self._reopen_parts(given)
         require(not given, f"open decisions must have no {', '.join(given)}")
@@ -415,7 +426,7 @@ class SavedPolicy:
             vars(one)["order"] = order
 
     def _reopen_floors(
-        self, numbers: NDArray[np.int64], outsiders: NDArray[np.int64], members: NDArray[np.int64]
+        self, numbers: NDArray[np.int64], outsiders: NDArray[np.int64], members: NDArray[np.int64], swapped: list[Any]
     ) -> None:
         """Take back what was proposed before slots were given to others."""
         require(np.diff(numbers) > 0, "numbers of proposals must rise")
@@ -426,9 +437,12 @@ class SavedPolicy:
         decisions = [self._open[number] for number in numbers.tolist()]
         ends = np.cumsum([one.arms.size for one in decisions])
         require(ends.size and members.size == ends[-1], "proposals must be as long as their decisions")
-        for one, proposal, others in zip(decisions, np.split(members, ends[:-1]), outsiders.tolist(), strict=True):
+        proposals = np.split(members, ends[:-1])
+        for one, proposal, others, some in zip(decisions, proposals, outsiders.tolist(), swapped, strict=True):
             require(np.diff(proposal) > 0, "arms of proposals must rise")
-            vars(one)["floored"] = Floored(proposal, floor_at(self.logging_floor, one.number), others)
+            outside = others if some is None else int((~np.isin(some, proposal)).sum())
+            require(others == outside, "other arms of proposals must be those that are exchanged")
+            vars(one)["floored"] = Floored(proposal, floor_at(self.logging_floor, one.number), others, some)
 
     def _lists(self, given: dict[str, NDArray[Any]], sizes: str, name: str, count: int) -> list[NDArray[np.int64]]:
         """Return lists of arms, each ascending, that stand one behind the other."""

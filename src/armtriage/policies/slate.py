@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage.certificate import Bounds, Tally
-from armtriage.decisions import ArmSet, Decision, Floored, TopS, floor_at, swap
+from armtriage.decisions import ArmSet, Decision, Floored, TopS, floor_at
 from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import stream
 from armtriage.policies.calls import CLOSE, PASS, RAW, TEACH, WEIGH, Entries, Kernels, Post, entries_for
@@ -39,7 +39,7 @@ from armtriage.policies.request import (
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
 from armtriage.policies.warm import WarmPolicy
-from armtriage.triage import TriageLog
+from armtriage.triage import TriageLog, triage_among
 
 _NONE = np.empty(0, np.int64)
 _NO_REWARDS = np.empty(0)
@@ -214,19 +214,20 @@ class SlatePolicy(WarmPolicy):
         >>> other.record(decision.arms, proposal=decision.proposal).inclusion
         array([0.8, 0.1])
         """
-        proposed = None if proposal is None else self._checked_proposal(proposal, eligible)
+        # What is open is found before the decision counts, as in ask.
+        floored = None if proposal is None else self._floored(self._asked, *self._checked_proposal(proposal, eligible))
         decision = super().record(arms, contexts, eligible)
-        if proposed is not None:
-            among = self.n_arms if decision.among is None else decision.among.size
-            vars(decision)["floored"] = self._floored(decision.number, proposed, among)
+        if floored is not None:
+            vars(decision)["floored"] = floored
         return decision
 
-    def _checked_proposal(self, proposal: Any, eligible: Any) -> NDArray[np.int64]:
+    def _checked_proposal(self, proposal: Any, eligible: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if not self.logging_floor:
             raise ValueError(f"proposal must be left out without a logging_floor, got {proposal!r:.100}")
         found = np.sort(self._roster.numbers(proposal, "proposal"))
-        self._check_decision(found, self._eligible(eligible), "proposal")
-        return found
+        among = self._eligible(eligible)
+        self._check_decision(found, among, "proposal")
+        return found, np.arange(self.n_arms) if among is None else among
 
     def triage_log(self, own: Any = None) -> TriageLog | None:
         """Return when arms were decided, for policies that decide arms."""
@@ -306,8 +307,8 @@ class SlatePolicy(WarmPolicy):
         if self.forget is not None and (looked := self._look(arms, eligible)) is not arms:
             arms, beliefs = looked, None
         if self.logging_floor and given is None:
-            floored = self._floored(number, arms.copy(), eligible.size)
-            given = swap(arms, eligible, floored.floor, self.seed, number)
+            floored = self._floored(number, arms.copy(), eligible)
+            given = floored.swap(arms, eligible, self.seed, number)
         if given is not None and not np.array_equal(arms, given):
             self._adopt(number, arms, given, among)
             beliefs = None if floored is None or beliefs is None else _in_slots(beliefs, arms, given)
@@ -322,9 +323,14 @@ class SlatePolicy(WarmPolicy):
             vars(decision)["floored"] = floored
         return decision
 
-    def _floored(self, number: int, proposal: NDArray[np.int64], eligible: int) -> Floored:
+    def _floored(self, number: int, proposal: NDArray[np.int64], eligible: NDArray[np.int64]) -> Floored:
         """Return with which probabilities slots of a proposal are given to others."""
-        return Floored(proposal, floor_at(self.logging_floor, number), eligible - proposal.size)
+        floor = floor_at(self.logging_floor, number)
+        if self.floor_arms == "all":
+            return Floored(proposal, floor, eligible.size - proposal.size)
+        among = None if eligible.size == self.n_arms else eligible
+        found = triage_among(*self._ends(among), eligible, self.budget).active
+        return Floored(proposal, floor, int((~np.isin(found, proposal)).sum()), found)
 
     def _chosen(
         self, number: int, among: NDArray[np.int64] | None
@@ -427,8 +433,8 @@ class SlatePolicy(WarmPolicy):
         if n > m:
             request.seen[m:n] = missing
         bad = self._entries.tell(self._post.handle, number, known, m, n, mode)
-        if (self._alarm is not None or self._trusted is not None) and bad < 0 and mode <= PASS:
-            self._watch(arms, request.rewards[:m])
+        if (self._alarm is not None or self._sees) and bad < 0 and mode <= PASS:
+            self._watch(number, arms, request.rewards[:m])
         return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:

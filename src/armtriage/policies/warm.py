@@ -48,7 +48,7 @@ class WarmPolicy(WatchedPolicy):
         old_log = old_log.in_order(self._roster)
         self._trusted = old_log.on_unit_scale(*self._scale)
         self._kept = old_log.counts > 0
-        self._capital = np.zeros((2, BETS.size))
+        self._capital, self._sees = np.zeros((2, BETS.size)), True
         self._place()
         return old_log
 
@@ -89,8 +89,8 @@ class WarmPolicy(WatchedPolicy):
             evidence.lower[:n], evidence.upper[:n] = self._between
         return evidence
 
-    def _watch(self, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        super()._watch(arms, rewards)
+    def _watch(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        super()._watch(number, arms, rewards)
         if self._trusted is None or self._withdrawn >= 0:
             return
         told = self._kept[arms]

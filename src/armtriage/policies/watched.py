@@ -47,7 +47,9 @@ class WatchedPolicy(Policy):
         self._alarm = DriftAlarm(self.n_arms)
         return forget
 
-    def _watch(self, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    _sees = False  # whether others than the alarm see what is settled
+
+    def _watch(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
         """Let the alarm, if there is one, see unit rewards of a decision that is closed."""
         if self._alarm is not None:
             every = self.forget == "alarm"

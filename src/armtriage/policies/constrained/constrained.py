@@ -45,7 +45,7 @@ class ConstrainedElimination(Policy):
 
     Parameters
     ----------
-    graph, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor
+    graph, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
     decisions : DecisionSet
         Which decisions are allowed. If they differ in size, what counts is the sum of rewards in their own units.

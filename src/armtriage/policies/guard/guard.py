@@ -152,7 +152,7 @@ class Guard(Proposed, GuardedPolicy):
         number of the decision and returns `budget` different arms, or those of a decision of the set; it is not saved,
         so set `proposer` after `load`. If it raises or returns anything else, the guard chooses the arms of largest
         upper ends in its place, logs that (logger ``armtriage``) and counts it in `proposer_failures`.
-    graph, budget, decisions, names, reward_range, direction, sleepers_seen, cap, logging_floor
+    graph, budget, decisions, names, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
     seed : int, optional
         Fixes the guard's own randomness, and that of a policy that proposes; None draws a fresh one.

@@ -127,7 +127,7 @@ class GuardedIndex(GuardedPolicy):
 
     Parameters
     ----------
-    graph, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor
+    graph, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
     budget : int
         How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``.

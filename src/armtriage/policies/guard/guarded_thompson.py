@@ -146,7 +146,7 @@ class GuardedThompson(GuardedPolicy):
         How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``; not given with `decisions`.
     decisions : DecisionSet, optional
         Which decisions are allowed, instead of all those of `budget` arms.
-    names, seed, reward_range, direction, sleepers_seen, cap, logging_floor
+    names, seed, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
     prior : {"learned", "uniform"} or tuple of float, optional
         What is believed of an arm that nobody has seen: by default a Beta law that is learned from all arms, and then

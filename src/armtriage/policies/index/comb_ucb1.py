@@ -82,7 +82,7 @@ class CombUCB1(IndexPolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor
+    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
     exploration : float
         The constant under the root; 1.5 is the published one.

@@ -104,7 +104,7 @@ class KLUCB(IndexPolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor
+    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
     log_log : float
         c above: 3 in the published proof; 0, the default, is what its authors recommend in practice.

@@ -80,7 +80,7 @@ class C2UCB(RidgePolicy):
         Weight of the penalty on the squared norm of theta.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise; by default half the width of `reward_range`, which always holds.
-    names, reward_range, direction, sleepers_seen, cap, logging_floor, context_bound, features
+    names, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms, context_bound, features
         See `armtriage.ContextualPolicy`.
     seed : int, optional
         Of no effect here: the policy draws nothing at random.

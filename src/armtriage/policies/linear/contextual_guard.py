@@ -37,7 +37,7 @@ class ContextualGuard(Proposed, LinearGuard):
         ``armtriage``) and counted in `proposer_failures`.
     n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, seed
         See `armtriage.GuardedLinear`.
-    names, reward_range, direction, sleepers_seen, cap, logging_floor, context_bound, features
+    names, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms, context_bound, features
         See `armtriage.ContextualPolicy`.
 
     Examples

@@ -49,7 +49,7 @@ class GuardedLinear(LinearGuard):
         shared, from which a new arm starts. What is certified then goes by each arm's own rewards.
     certificate : bool
         Without, nothing is priced and nothing guaranteed, and a round costs half as much.
-    names, reward_range, direction, sleepers_seen, cap, logging_floor, context_bound, features
+    names, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms, context_bound, features
         See `armtriage.ContextualPolicy`.
     seed : int, optional
         Fixes the policy's own randomness, one number for each round; None draws a fresh one, kept in `seed`.

@@ -259,7 +259,7 @@ class HierarchicalElimination(RidgePolicy):
         width, own bounds of each arm in place of the slack 2^-h, and confirmed pulls that teach the next stage.
     noise_scale : float, optional
         Sub-Gaussian scale of the noise, if tight; by default half the width of `reward_range`, which always holds.
-    names, reward_range, direction, sleepers_seen, cap, logging_floor, context_bound, features
+    names, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms, context_bound, features
         See `armtriage.ContextualPolicy`.
     seed : int, optional
         Of no effect here: the policy draws nothing at random.

@@ -74,7 +74,7 @@ class LinearThompsonSampling(RidgePolicy):
         Weight of the penalty on the squared norm of theta: the prior's variance is ``scale**2 / ridge``.
     noise_scale : float, optional
         Scale of the noise; by default half the width of `reward_range`. With 0 nothing is drawn: the policy is greedy.
-    seed, names, reward_range, direction, sleepers_seen, cap, logging_floor, context_bound, features
+    seed, names, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms, context_bound, features
         See `armtriage.ContextualPolicy`.
 
     References

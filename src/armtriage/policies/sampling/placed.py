@@ -72,6 +72,7 @@ class PlacedPolicy(SlatePolicy):
             raise ValueError(f"position_swaps must lie in [0, 1], got {swaps!r}")
         # Weights of places count for what is told and settled alike.
         self.learns_at_once = False
+        self._sees = self._books_sets = True
 
     @property
     @locked
@@ -143,18 +144,14 @@ class PlacedPolicy(SlatePolicy):
     def _coins(self) -> np.uint64:
         return stream(self.seed, "swap")
 
-    def _begin(self, arms: NDArray[np.int64], **more: Any) -> Decision:
-        decision = super()._begin(arms, **more)
-        if self._weights is None:
-            return decision
+    def _book_set(self, decision: Decision, among: Any) -> None:
         order, pair = decision.ranked_arms.copy(), -1
-        if more.get("beliefs") is not None:
+        if vars(decision)["_beliefs"] is not None:
             pair = self._pair(decision.number, order.size)
             if pair >= 0 and uniform(row_of(self._coins, decision.number), 2) < 0.5:
                 order[[pair, pair + 1]] = order[[pair + 1, pair]]
         vars(decision)["pair"] = pair
         self._show(in_order(decision, order), 1)
-        return decision
 
     def _pair(self, number: int, size: int) -> int:
         """Return the upper place of the neighbours whose order a coin decides; -1 for none."""
@@ -213,30 +210,19 @@ class PlacedPolicy(SlatePolicy):
         self._show(super()._recorded(decision, order), 1)
         return decision
 
-    def _send(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-        mode: int,
-    ) -> int:
-        bad = super()._send(number, arms, rewards, known, missing, mode)
-        if self._weights is not None and bad < 0 and arms.size and (decision := self._open.get(number)) is not None:
-            self._count_places(decision, arms, self._request.rewards[: arms.size])
-        return bad
-
-    def _count_places(self, decision: Decision, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
-        """Count unit rewards of a decision that is closed by the places of their arms."""
-        own, order = self._own, decision.ranked_arms.tolist()
+    def _watch(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        super()._watch(number, arms, rewards)
+        if self._weights is None or not arms.size:
+            return
+        decision, own = self._open[number], self._own
+        order = decision.ranked_arms.tolist()
         places = np.array([order.index(arm) for arm in arms.tolist()])
         own.told[arms, places] += 1
         own.exposure[arms] += own.weights[places]
         pair, found = vars(decision)["pair"], dict(zip(arms.tolist(), rewards.tolist(), strict=True))
         if pair >= 0 and order[pair] in found and order[pair + 1] in found:
             # A reward between 0 and 1 counts as a click with its own probability.
-            luck = row_of(self._coins, decision.number)
+            luck = row_of(self._coins, number)
             above = uniform(luck, 3) < found[order[pair]]
             below = uniform(luck, 4) < found[order[pair + 1]]
             if above or below:

@@ -79,7 +79,7 @@ class ThompsonSampling(PlacedPolicy):
 
     Parameters
     ----------
-    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor
+    graph, budget, decisions, names, seed, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
     prior : {"uniform"} or tuple of float
         What is believed of an arm that was never seen: a uniform law of its mean, or Beta(a, b).
@@ -182,8 +182,10 @@ class ThompsonSampling(PlacedPolicy):
         found = np.zeros(self.n_arms)
         found[among] = self._proposed(among)
         if self.logging_floor:
+            if self.floor_arms != "all":
+                raise NotImplementedError(f'marginals are of floor_arms="all", got {self.floor_arms!r}')
             proposal = among[: min(self.budget, among.size)]
-            found[among] = self._floored(self._asked, proposal, among.size).over(found[among])
+            found[among] = self._floored(self._asked, proposal, among).over(found[among])
         return found
 
     def _proposed(self, among: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -204,7 +206,7 @@ class ThompsonSampling(PlacedPolicy):
 
     def _ask_slowly(self, among: NDArray[np.int64] | None, given: NDArray[np.int64] | None) -> Decision:
         decision = super()._ask_slowly(among, given)
-        if decision.proposal is not None and self.n_arms <= MOST_ARMS:
+        if decision.proposal is not None and self.floor_arms == "all" and self.n_arms <= MOST_ARMS:
             vars(decision)["later"] = _Later(self, self._known_so_far())
         return decision
 
