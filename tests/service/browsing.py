@@ -87,9 +87,7 @@ def make(client: Client, name: str, appeal: dict[str, float], **more: Any) -> No
     until(lambda: client.policy(name)["ready"])
 
 
-def play(
-    client: Client, name: str, appeal: dict[str, float], many: int, seed: int = 1, telling: float = 0.9
-) -> None:
+def play(client: Client, name: str, appeal: dict[str, float], many: int, seed: int = 1, telling: float = 0.9) -> None:
     """Let an audience come, and click; one in ten leaves without a word."""
     chance = random.Random(seed)
     while many > 0:
