@@ -136,3 +136,25 @@ def test_without_the_extra_the_library_works_and_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.startswith("2 armtriage: the service needs more packages: pip install 'armtriage[serve]'")
+
+
+def test_the_lift_of_a_store(tmp_path, store):
+    address = str(tmp_path / "tried.db")
+
+    async def work():
+        async with served(address) as call:
+            metrics = [{"name": "gone", "limit": {"most": 0.5}}]
+            await call.make(reward={"default": 0}, control={"share": 0.5, "incumbent": ["tea", "jam"]}, metrics=metrics)
+            for number in range(40):
+                made = await call.decide(id=f"v{number}")
+                await call.reward(f"v{number}", hits=made["arms"][: 1 + (made["group"] == "policy")])
+
+    run(work)
+    said = command("store", "lift", "slate", "--store", address).stdout
+    assert "a decision of the policy earned 2 and one of the control 1: " in " ".join(said.split())
+    assert "gone: No alarm: the policy's mean is at least 0" in " ".join(said.split())
+    facts = json.loads(command("store", "lift", "slate", "--json", "--store", address).stdout)
+    assert (facts["lift"]["decisions"], facts["metrics"][0]["breached"], facts["in_force"]) == (40, False, "")
+    refused = command("store", "lift", "slate", "--store", store)
+    assert refused.exit_code == 2
+    assert "policy must be one with a control group or metrics, got 'slate'" in refused.stderr

@@ -52,11 +52,23 @@ def test_the_page_has_the_rules_of_the_file():
 def test_every_alarm_is_about_metrics_that_there_are(sqlite_address):
     async def work():
         async with served(sqlite_address) as call:
-            await call.make()
+            await call.make(control={}, reward={"default": 0})
             text = (await call.get("/metrics")).text
             named = {name for rule in RULES.values() for _, name, *_ in TERM.findall(rule)} - {"up"}
             assert named <= {name for name, _ in samples(text)}
             assert fired({}, samples(text)) == set()
+
+    run(work)
+
+
+def test_an_alarm_of_a_policy_is_one_for_the_operator(sqlite_address):
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make(metrics=[{"name": "gone", "limit": {"most": 0.1}}])
+            for number in range(60):
+                await call.decide(id=f"v{number}")
+                await call.reward(f"v{number}", hits=[], metrics={"gone": 1})
+            assert fired({}, samples((await call.get("/metrics")).text)) == {"ArmtriageAlarm"}
 
     run(work)
 

@@ -292,6 +292,28 @@ def test_a_client_that_asks_until_it_likes_its_group_is_noticed(sqlite_address: 
     run(work)
 
 
+def test_decisions_that_wait_for_older_ones_have_an_end(sqlite_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with served(sqlite_address) as call:
+            await call.make(reward=REWARD, control=CONTROL)
+            monkeypatch.setattr("armtriage.service.step.MOST_HELD", 20_000)
+            made = [await call.decide(id="oldest")]
+            for number in range(200):
+                answer = await call.post("/v1/policies/slate/decisions", json={"id": f"v{number}"})
+                if answer.status_code == 503:
+                    break
+                made.append(answer.json())
+                body = {"total": 0} if made[-1]["group"] == "control" else {"hits": []}
+                await call.reward(f"v{number}", **body)
+            assert answer.json()["error"] == "too_many_open"
+            assert 50 < number < 100  # one is open, and all others wait for it
+            await call.reward("oldest", {}, last=True)
+            assert (await call.decide(id="after"))["id"] == "after"
+            assert (await _lift(call))["decisions"] == len(made)
+
+    run(work)
+
+
 def test_windows_and_shares(address: str) -> None:
     async def work() -> None:
         async with served(address) as call:

@@ -137,11 +137,17 @@ def test_fates_of_metrics(address: str) -> None:
             told = await call.reward("v", hits=made["arms"][:1], metrics={"gone": 1})
             assert told.json()["fates"] == dict.fromkeys([*made["show"], "metrics.gone"], "applied")
             assert (await call.reward("v", metrics={"gone": 1})).json()["fates"] == {"metrics.gone": "duplicate"}
+            # A 0 that is told with hits is told, and not one that hits fill in.
+            await call.decide(id="u")
+            await call.reward("u", hits=[], last=False, metrics={"gone": 1})
+            assert (await call.reward("u", hits=[], metrics={"gone": 0})).status_code == 409
+            await call.reward("u", hits=[], metrics={"s": 0})
+            assert (await call.reward("u", metrics={"s": 4})).status_code == 409
             await call.decide(id="w")
             await call.reward("w", hits=[])
             assert (await call.reward("w", metrics={"gone": 1})).json()["fates"] == {"metrics.gone": "late"}
             trial = call.service.loops["slate"].state.trial
-            assert [one.policy_mean for one in trial.guardrails] == [0.5, 1.0]
+            assert [one.policy_mean for one in trial.guardrails] == [pytest.approx(2 / 3), pytest.approx(2 / 3)]
             await _is_its_log(call)
 
     run(work)

@@ -414,13 +414,13 @@ def test_rewards_that_are_stored_and_not_learnt_are_bounded(address, monkeypatch
 
 def test_many_rewards_of_one_unknown_decision_are_read_once(sqlite_address, monkeypatch):
     """A store of an earlier version may have thousands of them; each was read again for each that came."""
-    from armtriage.service import step
+    from armtriage.service import told
     from armtriage.service.events import Stray, StrayBody, pack
     from armtriage.service.stores import Write
 
     read = []
-    unpack = step.unpack_stray
-    monkeypatch.setattr(step, "unpack_stray", lambda stray: read.append(stray) or unpack(stray))
+    unpack = told.unpack_stray
+    monkeypatch.setattr(told, "unpack_stray", lambda stray: read.append(stray) or unpack(stray))
 
     async def work():
         async with served(sqlite_address) as call:

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 
 from armtriage.service.openapi import document
 from conftest import score
-from service.journal import make_slate, serving
+from service.journal import TRIED, make_slate, serving
 
 ARMS = [f"item-{arm}" for arm in range(8)]
 _APART = ("stream",)  # it never ends
@@ -37,7 +37,7 @@ def url(tmp_path_factory):
 
         async def begin():
             async with server.client() as call:
-                await make_slate(call)
+                await make_slate(call, **TRIED)
                 await server.ready(call)
                 for number in range(5):
                     await call.post("/v1/policies/slate/decisions", json={"id": f"visit-{number}"})
@@ -68,6 +68,8 @@ def _knowing(body, draw):
             found[key] = [draw(st.one_of(st.just(one), arms)) for one in value]
         elif key in ("rewards", "meta", "contexts", "rows") and isinstance(value, dict):
             found[key] = {draw(arms): one for one in value.values()}
+        elif key == "metrics" and isinstance(value, dict):
+            found[key] = dict.fromkeys(["gone"] * bool(value), next(iter(value.values()), None))
         else:
             found[key] = _knowing(value, draw)
     return found

@@ -241,6 +241,31 @@ def store_replay(
         say(f"State {facts['digest']}")
 
 
+@store.command("lift")
+def store_lift(
+    name: Annotated[str, typer.Argument(help="The policy.", metavar="POLICY")],
+    address: StoreOption = _DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what a policy earns more than its control group, and whether its metrics keep their limits."""
+
+    async def work(one: Store) -> Any:
+        from armtriage.service.upkeep import lift
+
+        return await lift(one, name)
+
+    facts = _with_store(address, False, work)
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2))
+        return
+    if facts["lift"] is not None:
+        say(facts["lift"]["text"])
+    for metric in facts["metrics"]:
+        say(f"{metric['name']}: {metric['text']}")
+    if facts["in_force"]:
+        say("Every decision is the control's until the policy is resumed.")
+
+
 @store.command("import")
 def store_import(
     name: Annotated[str, typer.Argument(help="The policy, which must be there.", metavar="POLICY")],

@@ -174,8 +174,8 @@ class PolicyState:
 
     @property
     def held(self) -> int:
-        """About how many bytes of memory the open decisions take."""
-        return PLAIN * len(self.open) + self._more_of_all
+        """About how many bytes of memory the open decisions take, and those that a trial waits for."""
+        return PLAIN * len(self.open) + self._more_of_all + (0 if self.trial is None else self.trial.held)
 
     def _weigh(self, key: str, decision: Decision) -> None:
         """Count what an open decision keeps: its arms, who was eligible, and contexts."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, repeat
-from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,7 +47,8 @@ from armtriage.service.messages import (
 from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 from armtriage.service.state import PLAIN, Open, PolicyState, bits
 from armtriage.service.stores import Write
-from armtriage.service.trial import TOTAL, Trial
+from armtriage.service.told import Past, arms_of, unknown, values_of
+from armtriage.service.trial import Trial
 
 MOST_HELD = 2**31
 """The most bytes of memory that the open decisions of a policy may take: more than a million, if they are plain."""
@@ -101,38 +101,6 @@ class _Asked(NamedTuple):
         )
 
 
-class _Past:
-    """What was told of the arms of a decision that is closed or unknown, each by its name."""
-
-    def __init__(self, names: Sequence[str], known: History) -> None:
-        self.told: dict[str, dict[str, float]] = {}  # by the rewards' ids
-        self.stored: dict[tuple[str, str], float] = {}  # late and orphans: by name and id
-        self.filled: dict[str, set[str]] = {}  # ids of hits that left the arm out
-        for event in known.events:
-            if event.kind == log.REWARD:
-                body = unpack(event)
-                for arm, value in zip(body.arms, body.values, strict=True):
-                    if body.hits and not value:
-                        self.filled.setdefault(names[arm], set()).add(body.reward)
-                    else:
-                        self.told.setdefault(names[arm], {})[body.reward] = value
-        self.strays = 0
-        self.next_turn = max((one.turn for one in known.strays), default=-1) + 1
-        for stray in known.strays:
-            self.note(unpack_stray(stray))
-        decided = next((event for event in known.events if event.kind == log.DECISION), None)
-        self.decided: Decided | None = None if decided is None else unpack(decided)
-
-    def note(self, stray: StrayBody) -> None:
-        """Add rewards that are stored and not learnt."""
-        self.strays += 1
-        for name, value in stray.rewards.items():
-            if stray.hits and not value:
-                self.filled.setdefault(name, set()).add(stray.reward)
-            else:
-                self.stored.setdefault((name, stray.reward), value)
-
-
 class Step:
     """A group of requests, on a state that is up to date.
 
@@ -163,7 +131,7 @@ class Step:
         self.strays: list[Stray] = []
         self.adopted: list[str] = []
         self.counts: Counter[str] = Counter()
-        self._pasts: dict[str, _Past] = {}  # made once, though many rewards of a decision may come together
+        self._pasts: dict[str, Past] = {}  # made once, though many rewards of a decision may come together
         self._spare: list[bytes] = []  # what makes ids different
         self._deadline = rfc3339(now + state.recipe.window)
 
@@ -310,7 +278,7 @@ class Step:
         if request.eligible is not UNSET and request.exclude is not UNSET:
             raise Refused("invalid", "give either eligible or exclude, not both")
         if request.eligible is not UNSET:
-            arms = self._arms(request.eligible)
+            arms = arms_of(self.state, request.eligible)
             if state.retired[arms].any():
                 gone = some_of(state.names[arm] for arm in arms if state.retired[arm])
                 raise Refused("invalid", f"eligible must have arms that are not retired, got {gone}")
@@ -319,22 +287,9 @@ class Step:
             return mask
         if request.exclude is not UNSET and request.exclude:
             mask = ~state.retired
-            mask[self._arms(request.exclude)] = False
+            mask[arms_of(self.state, request.exclude)] = False
             return mask
         return None
-
-    def _arms(self, names: Sequence[str]) -> list[int]:
-        index = self.state.index
-        try:
-            return [index[name] for name in names]
-        except KeyError:
-            raise self._unknown(names) from None
-
-    def _unknown(self, names: Iterable[str]) -> Refused:
-        """Return the refusal of names of which some are no arm's."""
-        state = self.state
-        missing = some_of(name for name in names if name not in state.index)
-        return Refused("unknown_arm", f"No arm is called {missing}; the arms are {some_of(state.names)}.")
 
     def _contexts(
         self, request: Decide, mask: NDArray[np.bool_] | None
@@ -352,7 +307,7 @@ class Step:
         numbers, odd = self._made_of(rows) if raw else (_numbers(rows, dimension), dict[str, int]())
         contexts = numbers
         if isinstance(given, dict):
-            arms = self._arms(list(given))
+            arms = arms_of(self.state, list(given))
             contexts = np.zeros((len(state.names), dimension))
             contexts[arms] = numbers
             held = np.zeros(len(state.names), np.bool_)
@@ -481,8 +436,8 @@ class Step:
             return None
         asked, state = self._checked(request, self.state.held, made_elsewhere=True), self.state
         mask = None if asked.mask is None or (asked.mask == ~state.retired).all() else asked.mask
-        arms = self._arms(names)
-        self._values(rewards, arms, control=False)
+        arms = arms_of(self.state, names)
+        values_of(self.state, rewards, arms, control=False)
         try:
             # In the order of the log, so that a replay gives the same state.
             ascending = [state.names[arm] for arm in sorted(arms)]
@@ -586,70 +541,17 @@ class Step:
             awaited = ["total"]
         return Reply(200, encode(Fates(request.decision, fates, awaited, self.state.head)))  # type: ignore[arg-type]
 
-    def _values(self, request: Reward, show: Sequence[int], *, control: bool | None) -> dict[int, float]:
-        """Return the rewards by arm, if the decision shows them all and they are in range; totals and metrics, too.
-
-        Whether an unknown decision is the control's is not known.
-        """
-        state, shown = self.state, set(show)
-        values: dict[int, float] = {}
-        if request.hits is not UNSET:
-            hits = set(self._arms(request.hits))
-            if not hits <= shown:
-                raise self._not_shown(hits, show)
-            values = {arm: float(arm in hits) for arm in show}
-        elif request.rewards is not UNSET:
-            values = dict(zip(self._arms(list(request.rewards)), request.rewards.values(), strict=True))
-            if not shown.issuperset(values):
-                raise self._not_shown(values, show)
-        for arm, value in values.items():
-            if not state.low <= value <= state.high:
-                got = f"got {value!r} for {quoted(state.names[arm])}"
-                span = f"lie in [{state.low:g}, {state.high:g}]" if state.high < inf else f"be {state.low:g} or more"
-                raise Refused("out_of_range", f"rewards must {span}, {got}")
-        if request.total is not UNSET or request.metrics is not UNSET:
-            values |= self._second_numbers(request, control)
-        return values
-
-    def _second_numbers(self, request: Reward, control: bool | None) -> dict[int, float]:
-        """Return the total and the metrics of a request, by their numbers, if the policy has them in this range."""
-        trial, values = self.state.trial, dict[int, float]()
-        if request.total is not UNSET:
-            if trial is None or trial.control is None or control is False:
-                raise Refused("invalid", "total must be left out: it is for decisions of a control group")
-            if request.total < trial.least:
-                raise Refused("out_of_range", f"total must be at least {trial.least:g}, got {request.total!r}")
-            values[TOTAL] = request.total
-        if request.metrics is not UNSET:
-            if trial is None or not trial.metrics:
-                raise Refused("invalid", "metrics must be left out: the policy has none")
-            for name, value in request.metrics.items():
-                number = trial.number_of(name)
-                low, high = trial.metrics[TOTAL - 1 - number].range
-                if not low <= value <= high:
-                    got = f"got {value!r}"
-                    raise Refused("out_of_range", f"metrics.{name} must lie in [{low:g}, {high:g}], {got}")
-                values[number] = value
-        return values
-
-    def _not_shown(self, arms: Iterable[int], show: Sequence[int]) -> Refused:
-        names, wrong = self.state.names, sorted(set(arms) - set(show))
-        if not show:
-            raise Refused("not_shown", "The decision is the control's, which shows no arms: tell its total.")
-        shows = some_of(names[arm] for arm in show)
-        return Refused("not_shown", f"The decision does not show {some_of(names[arm] for arm in wrong)}, but {shows}.")
-
     def _fates(self, request: Reward, one: Open) -> tuple[dict[str, str], Rewarded | None]:
         """Return what becomes of rewards of an open decision, and what is applied."""
         state = self.state
-        values = self._values(request, one.show, control=state.is_control(request.decision))
+        values = values_of(self.state, request, one.show, control=state.is_control(request.decision))
         reward = "" if request.id is UNSET else request.id
         hits, fates = request.hits is not UNSET, dict[str, str]()
         last = hits or request.last is True
         for arm, value in values.items():
             known = one.told.get(arm)
             told = one.gathered.get(arm, {}) if known is None else {known[0]: known[1]}
-            before = self._before(told, reward, value, filled=hits and not value)
+            before = self._before(told, reward, value, filled=hits and not value and arm >= 0)
             fates[state.labels[arm]] = "applied" if before is None else "duplicate" if before == value else "conflict"
         _refuse_conflict(fates)
         fresh = [(arm, value) for arm, value in values.items() if fates[state.labels[arm]] == "applied"]
@@ -670,17 +572,18 @@ class Step:
         reward, hits = "" if request.id is UNSET else request.id, request.hits is not UNSET
         if decided is not None:
             show = decided.arms if decided.show is None else decided.show
-            values = self._values(request, show, control=bool(decided.control))
+            values = values_of(self.state, request, show, control=bool(decided.control))
         else:
             named = request.hits if request.hits is not UNSET else request.rewards
-            values = self._values(request, self._arms([] if named is UNSET else list(named)), control=None)
+            values = values_of(state, request, arms_of(state, [] if named is UNSET else list(named)), control=None)
             if not values:
                 raise Refused("unknown_decision", fates={})
         given = {state.labels[arm]: value for arm, value in values.items()}
         fate = "orphan" if decided is None else "late"
         fates = {}
         for name, value in given.items():
-            before = self._before_closed(past, name, reward, value, filled=hits and not value)
+            filled = hits and not value and name in state.index
+            before = self._before_closed(past, name, reward, value, filled=filled)
             fates[name] = fate if before is None else "duplicate" if before == value else "conflict"
         _refuse_conflict(fates)
         fresh = {name: value for name, value in given.items() if fates[name] == fate}
@@ -691,13 +594,13 @@ class Step:
         self.counts.update(fates.values())
         return Reply(200, encode(Fates(request.decision, fates, [], state.head)))  # type: ignore[arg-type]
 
-    def _past(self, key: str) -> _Past:
+    def _past(self, key: str) -> Past:
         """Return what is known of a decision that is closed or unknown."""
         if key not in self._pasts:
-            self._pasts[key] = _Past(self.state.labels, self.history(key))
+            self._pasts[key] = Past(self.state, self.history(key))
         return self._pasts[key]
 
-    def _keep(self, key: str, past: _Past, fate: str, body: StrayBody) -> None:
+    def _keep(self, key: str, past: Past, fate: str, body: StrayBody) -> None:
         """Store rewards that are not learnt, if there is room for them."""
         if past.strays >= MOST_STRAYS:
             raise Refused("too_many_rewards")
@@ -722,7 +625,7 @@ class Step:
             return told.get(reward, value)
         return told.get(reward)
 
-    def _before_closed(self, past: _Past, name: str, reward: str, value: float, *, filled: bool) -> float | None:
+    def _before_closed(self, past: Past, name: str, reward: str, value: float, *, filled: bool) -> float | None:
         """Return the same for a decision that is closed or unknown, of which all is in the past."""
         before = self._before(past.told.get(name, {}), reward, value, filled=filled)
         if before is None:
@@ -754,13 +657,13 @@ class Step:
             if names and state.recipe.create.feedback.kind != "semi_bandit":
                 kind = state.recipe.create.feedback.kind
                 raise Refused("invalid", f"add must be left out unless feedback is semi_bandit; here it is {kind}")
-            retire, restore = self._arms(change.retire), self._arms(change.restore)
+            retire, restore = arms_of(self.state, change.retire), arms_of(self.state, change.restore)
             for what, arms in (("retire", retire), ("restore", restore)):
                 if len(set(arms)) < len(arms):
                     twice = some_of(repeated(state.names[arm] for arm in arms))
                     raise Refused("invalid", f"{what} must have each arm once, got {twice} twice")
             if any(name not in state.index and name not in names for name in change.meta):
-                raise self._unknown(name for name in change.meta if name not in names)
+                raise unknown(state, [name for name in change.meta if name not in names])
             if both := set(retire) & set(restore):
                 twice = some_of(state.names[arm] for arm in sorted(both))
                 raise Refused("invalid", f"retire and restore must have no arm in common, got {twice} in both")

@@ -26,6 +26,7 @@ POINTS = 300
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PIECES = 500  # decisions that are packed at a time, see `armtriage.service.state`
+_WAITING, _MET = 256, 80  # bytes that a decision and a unit take, as measured
 _LOOKS = 1.05  # how many more decisions there are at each check of the control's share
 
 
@@ -215,6 +216,11 @@ class Trial:
         self.asked += 1
         self.controls += control
 
+    @property
+    def held(self) -> int:
+        """About how many bytes of memory it takes to wait for decisions, and to know units again."""
+        return _WAITING * len(self.waiting) + _MET * len(self._met)
+
     def is_control(self, key: str) -> bool:
         """Whether an open decision is the control's."""
         one = self.waiting.get(key)
@@ -244,7 +250,7 @@ class Trial:
             )
         )
         total = float(min(max(total, self.least), self.most))
-        self.waiting[key] = Waiting(one.control, one.counts, one.arms, total, metrics)
+        self.waiting[key] = Waiting(one.control, one.counts, (), total, metrics)
         self._count()
 
     def _count(self) -> None:

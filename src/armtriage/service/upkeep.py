@@ -78,6 +78,17 @@ async def replay(store: Store, name: str) -> dict[str, Any]:
     return {"policy": name, **facts}
 
 
+async def lift(store: Store, name: str) -> dict[str, Any]:
+    """Return what a policy earns more than its control group, and what its metrics say."""
+    state = await load(store, await policy_of(store, name))
+    if state.trial is None:
+        raise ValueError(f"policy must be one with a control group or metrics, got {name!r}")
+    view = state.trial.view()
+    found = None if view.interval is None else view.interval.to_dict()
+    metrics = [msgspec.structs.asdict(one) for one in view.metrics]
+    return {"policy": name, "head": state.head, "in_force": view.in_force, "lift": found, "metrics": metrics}
+
+
 class _OwnMind(PolicyState):
     """The state in which the policy decides again, instead of adopting what is logged."""
 
