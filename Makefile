@@ -70,7 +70,7 @@ test-long: .venv/.dev .venv/.ray
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# Others on the same data: make compare ARGS=contexts. Peers have an environment of their own, into which each is
+# Others on the same data: make compare ARGS=contexts; ARGS=everything writes docs/compare.md. Peers have an environment of their own, into which each is
 # installed by itself; one that does not install is skipped, with its reason.
 compare: .venv-compare/.peers
 	.venv-compare/bin/python -m benchmarks.compare $(ARGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.compare import __main__ as compare
-from benchmarks.compare import contexts, drift, peers, routes, slates, tables
+from benchmarks.compare import contexts, drift, everything, peers, routes, slates, tables
 
 
 def test_contexts_prints_all_that_is_there_and_why_others_are_not(
@@ -209,3 +210,47 @@ def test_rivals_play_what_their_names_say() -> None:
     assert world.decisions is not None
     np.testing.assert_array_equal(greedy.ask().arms, world.decisions.maximise(means - 1.0))
     assert drawn.squares.max() > 0
+
+
+def test_everything_is_played_on_the_same_luck_and_written_as_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "compare.md"
+    asked = ["everything", "--runs", "3", "--rounds", "300", "--no-contexts", "--out", str(page), "--only"]
+    players = ["--players", "`GuardedThompson`", "NumPy, Beta Thompson", "NumPy, epsilon-greedy"]
+    compare.main([*asked, "clicks of 50%", "eligible arms", "late clicks", *players])
+    text = page.read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| NumPy")]
+    assert len(rows) >= 6
+    assert text.index("## Where others win") < text.index("## Slates")
+    assert "| `GuardedThompson` | yes | yes | yes | yes |" in text
+    regret = re.findall(r"^\| `GuardedThompson` \| ([\d,]+) ± (\d+)", text, re.M)
+    assert 50 < float(regret[0][0].replace(",", "")) < 300  # guessing loses 1.2 a round and more
+
+
+def test_players_of_everything_meet_the_same_world() -> None:
+    world = everything.WORLDS["clicks of 2%"]._replace(eligible=0.5, delay=3)
+
+    class Watching:
+        """Notes what it is given."""
+
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        def choose(self, eligible: Any) -> Any:
+            self.seen.append(eligible.tolist())
+            return sum(isinstance(one, list) for one in self.seen), eligible[:5]
+
+        def learn(self, note: Any, arms: Any, rewards: Any) -> None:
+            self.seen.append((note, arms.tolist(), rewards.tolist()))
+
+    one, other = Watching(), Watching()
+    assert everything.play(one, world, 4, 20)[0] == everything.play(other, world, 4, 20)[0] > 0
+    assert one.seen == other.seen
+    assert [note for note, *_ in (told for told in one.seen if isinstance(told, tuple))] == list(range(1, 18))
+
+
+def test_a_peer_that_loses_less_is_said_first() -> None:
+    ours, peer = {"mean": 10.0, "half": 1.0}, {"mean": 9.0, "half": 2.0}
+    found = {"`GuardedThompson`": ours, "`GuardedIndex`": {"mean": 1.0, "half": 1.0}, "River UCB": peer}
+    said = everything._winners("clicks", found)
+    assert said == "- **clicks**: River UCB 9 ± 2, where `GuardedThompson` lost 10 ± 1."
+    assert everything._winners("clicks", found | {"River UCB": {"mean": 11.0, "half": 2.0}}) is None

@@ -133,3 +133,15 @@ def test_every_page_is_there_as_markdown_with_the_reference_spelled_out(tmp_path
     assert not any(":::" in page.read_text(encoding="utf-8") for page in tmp_path.glob("api/*.md"))
     listed = re.findall(r"^- \[.+\]\((\S+\.md)\): \S", (tmp_path / "llms.txt").read_text(encoding="utf-8"), re.M)
     assert sorted(listed) == sorted(written)
+
+
+def test_the_page_of_commands_is_what_they_print() -> None:
+    command = [sys.executable, "-c", "import command_line; print(command_line.text(), end='')"]
+    made = subprocess.run(command, cwd=DOCS, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert made == (DOCS / "command-line.md").read_text(encoding="utf-8"), "run: python docs/command_line.py"
+
+
+def test_the_gallery_has_every_figure() -> None:
+    figures = {page.name for page in DOCS.glob("images/*.png") if not page.name.startswith("dashboard")}
+    shown = re.findall(r"\(images/([\w-]+\.png)\)", (DOCS / "gallery.md").read_text(encoding="utf-8"))
+    assert sorted(shown) == sorted(figures)

