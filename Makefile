@@ -57,7 +57,7 @@ test: style .venv/.ray
 
 # What takes too long for every change: the long tests, and kernels and policies once more in plain Python, and once more
 # with every index checked.
-# The scoreboard of docs/reliability.md is written anew at the end.
+# The scoreboard of docs/reliability.md is written again at the end.
 test-long: .venv/.dev .venv/.ray
 	rm -rf build/scores
 	ARMTRIAGE_SCORES=build/scores $(BIN)/pytest -n $(PROCESSES) --dist loadgroup --hypothesis-profile=long

@@ -321,7 +321,7 @@ class DriftAlarm:
         return tuple(self._alarms[before:])
 
     def take(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], every: bool = False) -> bool:
-        """Take rewards on the unit scale, which nobody checks; return whether there was an alarm.
+        """Take rewards on the unit scale, which are not checked; return whether there was an alarm.
 
         The arm of an alarm begins again, or with `every` all arms do, and the rewards after it are left out.
         """

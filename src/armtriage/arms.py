@@ -115,7 +115,7 @@ class Roster:
         return np.arange(first, self.n_arms)
 
     def _next_divisor(self) -> float:
-        """Return 1 / share of the next arm that nobody counted beforehand."""
+        """Return 1 / share of the next arm that was not counted beforehand."""
         self.extra += 1
         return later_divisor(self.extra - 1, self.n_first)
 
@@ -257,7 +257,7 @@ class Roster:
 
 
 def later_divisor(before: int, n_first: int) -> float:
-    """Return 1 / share of an arm that nobody counted beforehand, of which there were some `before` it.
+    """Return 1 / share of an arm that was not counted beforehand, of which there were some `before` it.
 
     Block i has K0 2^i of them, which together spend 1 / ((i+1) (i+2)) of delta, so all blocks together spend delta.
     """

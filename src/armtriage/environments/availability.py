@@ -34,7 +34,7 @@ class AvailabilityTable(Record, frozen=True):
 def eligible_in(table: AvailabilityTable, luck: np.uint64, number: int, out: NDArray[np.int64]) -> int:
     """Write the arms of round `number`, ascending, and return how many there are; all, if there would be none.
 
-    The round's row of random numbers begins at `luck`; an arm's own are in its own column, whoever else there is.
+    The round's row of random numbers begins at `luck`; an arm's own are in its own column.
     """
     n, n_arms = 0, table.shares.size
     if table.kind == PATTERNS or table.kind == IN_TURN:

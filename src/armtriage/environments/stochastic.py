@@ -308,6 +308,6 @@ def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDAr
         raise ValueError(f"noise_groups must have shape ({n_arms},), one group for each arm, got {array.shape}")
     if array.dtype.kind not in "iu":
         raise TypeError(f"noise_groups must hold whole numbers, got {array.dtype}")
-    # Numbered anew as they appear, so that a group's luck depends on the grouping, not on the labels.
+    # Renumbered as they appear, so that a group's luck depends on the grouping, not on the labels.
     _, first, group = np.unique(array, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[group].astype(np.int64)

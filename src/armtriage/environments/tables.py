@@ -22,7 +22,7 @@ LINEAR_LAWS = {"binary": BINARY, "uniform": UNIFORM, "deterministic": DETERMINIS
 
 SPHERE, CUBE, FIXED, GIVEN = range(4)
 CONTEXTS = ("sphere", "cube")
-"""The kinds of contexts that are drawn anew each round, each at the place of its code."""
+"""The kinds of contexts that are drawn in each round, each at the place of its code."""
 
 
 class RewardTable(Record, frozen=True):
@@ -87,7 +87,7 @@ def put_in_range(table: RewardTable, rewards: NDArray[np.float64], n: int) -> No
         return
     low, high = min(zero, one), max(zero, one)
     for i in range(n):
-        # The ends are met exactly, so that whoever maps them back has 0 and 1 again.
+        # The ends are met exactly, so that mapping them back gives 0 and 1 again.
         told = one if rewards[i] >= 1.0 else zero + (one - zero) * rewards[i]
         rewards[i] = min(high, max(low, told))
 

@@ -72,7 +72,7 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
         super().finalize()
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
-        """Return the machine code and the names in it, without what linking would need: nobody links it again."""
+        """Return the machine code and the names in it, without what linking would need: it is never linked again."""
         self._ensure_finalized()
         names = [one.name for one in self._final_module.functions if not one.is_declaration]
         named = parse_assembly("\n".join(f'define void @"{name}"() {{ ret void }}' for name in names))

@@ -1,4 +1,4 @@
-"""What is kept on disk from one process to the next: in a folder that nobody else can write to, with a checksum.
+"""What is kept on disk from one process to the next: in a folder that no other user can write to, with a checksum.
 
 Machine code that lies there is executed, so a file that another user may have written, or a bit that has flipped, must
 never be read. Any file may be lost at any time.
@@ -24,7 +24,7 @@ def cache_folder() -> Path | None:
     """Return the folder of machine code, which is made if need be; None if there is no safe place for one.
 
     It stands in ``NUMBA_CACHE_DIR``, the user's cache folder, or the one for passing files, whichever is the first that
-    can be used. Nobody else may write to it, or rename a folder above it, since what lies there will be executed.
+    can be used. No other user may write to it, or rename a folder above it, since what lies there will be executed.
     """
     own = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     user = os.getuid() if hasattr(os, "getuid") else "user"
@@ -44,7 +44,7 @@ def cache_folder() -> Path | None:
 
 
 def _is_safe(folder: Path) -> bool:
-    """Whether nobody else, but for the administrator, can write to the folder or put another one in its place."""
+    """Whether no other user, but for the administrator, can write to the folder or put another one in its place."""
     if not hasattr(os, "getuid"):
         return True
     if not all(_is_ours(one.stat()) for one in (folder, folder.parent)):

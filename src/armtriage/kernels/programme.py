@@ -22,7 +22,7 @@ _PIVOT = 1e-8  # the least coefficient to divide by
 _WHOLE = 1e-7  # how near to 0 or 1 a variable counts as whole
 _BESIDES = 8  # rows whose time a pivot takes for all but the rows
 _BETTER = 1e-10  # what a vector must be better by to count as better
-_FRESH = 200  # pivots after which the tableau is computed anew, since errors add up
+_FRESH = 200  # pivots after which the tableau is computed again, since errors add up
 _DRIFT = 1e-7  # how far they may have gone until then
 
 

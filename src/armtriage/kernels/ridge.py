@@ -1,7 +1,7 @@
 """Ridge regression for kernels: exact to rounding after millions of rewards, whatever the contexts.
 
 The Gram matrix is summed in blocks with compensation, so that a million equal contexts leave the directions never
-seen untouched. The inverse follows each reward by a rank-one update, and now and then is computed anew.
+seen untouched. The inverse follows each reward by a rank-one update, and now and then is computed again.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -
 def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float) -> bool:
     """Update the inverse of a model for a context that was just added (Sherman and Morrison).
 
-    Return whether it was computed anew; if not, `vector` has v, and v v' was subtracted.
+    Return whether it was computed again; if not, `vector` has v, and v v' was subtracted.
     """
     norm = image(ridge.inverse[model], context, ridge.vector)
     if is_news(norm, ridge.counts[model, TOTAL]):
@@ -115,7 +115,7 @@ def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float)
 
 @kernel
 def is_news(norm: float, total: int) -> bool:
-    """Whether an inverse had better be computed anew: now and then, or when rounding would be left of it.
+    """Whether an inverse had better be computed again: now and then, or when rounding would be left of it.
 
     That is so when a context is news beside a tiny ridge.
     """

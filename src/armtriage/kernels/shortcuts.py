@@ -61,7 +61,7 @@ def _known_call(function: Any, context: Any, args: Any, named: Any) -> Any:
 
 @functools.cache
 def _known_proxy(kind: Any) -> Any:
-    """Return numba's access to the parts of an array, which it makes anew at each use."""
+    """Return numba's access to the parts of an array, which it makes again at each use."""
     made = _make_array(kind)
     if type(kind) is _types.Array:
         # It looks for what unwraps those that only pretend to be arrays, at each use of any.

@@ -1,7 +1,7 @@
 """What a kernel is made of: a digest of the syntax of every definition that it reaches, in whatever module.
 
 Machine code is kept on disk under this digest. So an edit of a comment, of a docstring or of code that the kernel never
-calls compiles nothing anew, and no stale code is ever run.
+calls recompiles nothing, and no stale code is ever run.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _is_whole(path: Path) -> bool:
 class PartWriter:
     """Adds rows to a table. What was written stays, whenever the process is killed.
 
-    The last part is written anew with more rows until it is long enough, so that many small additions do not leave
+    The last part is written again with more rows until it is long enough, so that many small additions do not leave
     many small files. Its name says when it was begun; several processes may add to one table.
 
     Examples

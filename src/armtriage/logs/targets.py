@@ -12,7 +12,7 @@ from armtriage.arms import Roster
 from armtriage.logs.batch import Batch
 from armtriage.policies import Policy
 
-_OPEN = 10_000  # decisions of a policy that are left open before it is taken anew
+_OPEN = 10_000  # decisions of a policy that are left open before it is taken again
 
 
 class Weights(NamedTuple):

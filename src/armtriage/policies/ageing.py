@@ -65,7 +65,7 @@ class AgeingPolicy:
         return self.learns_at_once and self.decisions is None and self._may_change
 
     def _follow_delays(self) -> None:
-        """Learn from now on how long rewards take, where whoever chooses can make use of it."""
+        """Learn from now on how long rewards take, where the policy can make use of it."""
         if self._weighs_open:
             if self._delays is None:
                 self._start_delays(timed=False)
@@ -73,7 +73,7 @@ class AgeingPolicy:
             self._delays.activate()
 
     def _start_delays(self, *, timed: bool) -> None:
-        """Begin with the decisions that are open; of time, nobody knows when they were made."""
+        """Begin with the decisions that are open; when they were made is not known."""
         self._delays = Delays(timed=timed)
         for number in self._open:
             self._delays.advance(self._clock if timed else number)  # type: ignore[arg-type]

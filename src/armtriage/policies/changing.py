@@ -92,7 +92,7 @@ class ChangingPolicy:
         shown_by: Mapping[Any, Iterable[Any]] | None = None,
         like: Any = None,
     ) -> NDArray[np.int64]:
-        """Take up new arms, which nobody knows anything about, and return their numbers.
+        """Take up new arms, about which nothing is known, and return their numbers.
 
         Intervals of the arms that were there from the beginning share `delta`, and those of all that come later share
         a second one: from the first on, certificates hold with probability 1 - 2 delta.
@@ -205,7 +205,7 @@ class ChangingPolicy:
         arms : iterable
             Names, or numbers if the arms have no names.
         forget : bool
-            Begin anew with nothing known, for an arm that is no longer what it was. It then has a share of delta as an
+            Begin again with nothing known, for an arm that is no longer what it was. It then has a share of delta as an
             added arm has, and rewards of decisions from before are ignored.
 
         Examples

@@ -44,7 +44,7 @@ class _Compiled(Policy):
 
     kernels: ClassVar[Kernels]
     _cached_state: Any = None
-    # Records hold addresses, and views of one array that a copy would part: they are made anew, and filled.
+    # Records hold addresses, and views of one array that a copy would part: they are made again, and filled.
     _of_this_process = Policy._of_this_process | {"_cached_state", "_params", "_seat", "_entries"}
 
     @abstractmethod

@@ -451,7 +451,7 @@ class ContextualPolicy(Policy):
 
 
 def _own_features(features: Any) -> Any:
-    """Return a copy of features, which nobody else can fit anew."""
+    """Return a copy of features, which cannot be fitted again elsewhere."""
     from armtriage.features import Features
 
     if type(features) is not Features:

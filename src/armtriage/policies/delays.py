@@ -1,7 +1,7 @@
 """Delays: how long rewards take, and what an open decision counts for until they have come.
 
-A click is told at once, its absence when the decision is closed. Whoever learns the first and not yet the second takes
-what was just shown for better than it is. So an arm of an open decision of which nothing has been told counts as a part
+A click is told at once, its absence when the decision is closed. A policy that learns the first and not yet the
+second takes what was just shown for better than it is. So an arm of an open decision of which nothing has been told counts as a part
 w(u) of a least reward, u being the decision's age. With F1(u) the share of what rewards bring, and F0(u) of what they
 lack of 1, that has been told by that age, nothing told means 1 - w theta to an arm of mean theta,
 ``w = (F1 - F0) / (1 - F0)``. Where rewards are told whatever they are, w is 0.
@@ -29,7 +29,7 @@ from armtriage.policies.facts import require, restore_arrays, within
 AGES = tuple(4**k for k in range(20))
 """Where one class of ages ends and the next begins, in decisions or milliseconds."""
 
-_STEP = 8  # weights are computed anew when there are an eighth more decisions: each time all open ones change
+_STEP = 8  # weights are computed again when there are an eighth more decisions: each time all open ones change
 _GRAIN = 2.0**20  # weights are multiples of 1 / this, so that sums of them are exact in any order
 _DOUBT = 1.0  # gains that are taken for granted to have come at once: of a few, the delays say little
 

@@ -28,7 +28,7 @@ def as_least(missed: int) -> int:
 
 
 def all_as_least(missed: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the same for every arm, where a state is computed anew in NumPy."""
+    """Return the same for every arm, where a state is computed again in NumPy."""
     return np.where(missed >= PATIENCE, missed // 4, 0)
 
 

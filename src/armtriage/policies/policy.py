@@ -118,7 +118,7 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
         graph = as_graph(graph)
         own: Any = type(self).__init__
         if decisions is not None and (own is Policy.__init__ or "decisions" not in inspect.signature(own).parameters):
-            # Whoever has not thought of decision sets would play decisions that are in none.
+            # A policy that was not written for decision sets would play decisions that are in none.
             raise TypeError(f"{type(self).__name__} takes no decisions, got {decisions!r}")
         self._graph = graph
         self._new_edges: list[tuple[int, int]] = []
@@ -164,7 +164,7 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
 
     @locked
     def __getstate__(self) -> dict[str, Any]:
-        """Return a copy of all that is known, for pickle and copy: nobody changes it any more."""
+        """Return a copy of all that is known, for pickle and copy, which does not change any more."""
         if self._roster.extra:
             self._take_in_arms()
         memo = {id(one): one for one in (self._graph, self.decisions)}
@@ -273,7 +273,7 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
     ) -> Decision:
         """Adopt a decision that was made elsewhere as the next one, and return it.
 
-        Whoever has the same seed and has been told the same makes the same decisions. So recording the decisions
+        Policies with the same seed that were told the same make the same decisions. So recording the decisions
         of a log, and telling its rewards, gives the policy that made them, `digest` included.
 
         Parameters

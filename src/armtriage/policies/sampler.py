@@ -25,8 +25,8 @@ from armtriage.kernels.random import uniform
 
 _ROUNDING = 1e-10  # room for the error of `beta_cdf`: too little would lose an arm, more costs a draw in 1e10
 FAR = 1e-3  # where the tail is this small, Chernoff's bound rules an arm out as well as the exact one, at less cost
-STALE = 8  # rewards after which a loose bound is computed anew: it is safe for ever, but costs needless draws
-BELOW = 4.0  # spreads from the centre down to the level: a value below it has everybody drawn anew
+STALE = 8  # rewards after which a loose bound is computed again: it is safe for ever, but costs needless draws
+BELOW = 4.0  # spreads from the centre down to the level: a value below it has everybody drawn again
 _MEMORY = 0.02  # weight of the last round in centre and spread, so that some fifty rounds count
 
 FRACTIONAL = ("exact", "coin")

@@ -487,7 +487,7 @@ class SavedPolicy:
             self._complete.add(number)
 
     def _still_shown(self, number: int) -> list[int]:
-        """Return the arms that an open decision shows, but for those that have begun anew since."""
+        """Return the arms that an open decision shows, but for those that have begun again since."""
         newer = self._roster.is_newer
         return [arm for arm in self._open[number].shown.tolist() if not newer(arm, number)]
 

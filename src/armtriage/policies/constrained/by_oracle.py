@@ -190,7 +190,7 @@ class OracleElimination:
         """Take back what `arrays` returned, with rewards on their way; refuse what cannot be."""
         arrays = with_later(self.arrays(), arrays)
         if arrays["whole"].size == self.progress.whole.size + 1:
-            # The files of before have whether an interval has moved, which nobody asks any more.
+            # The files of before have whether an interval has moved, which is no longer needed.
             arrays["whole"] = np.delete(arrays["whole"], 1)
         self.incumbent = np.zeros(min(arrays["incumbent"].size, self.decisions.size), np.int64)
         restore_arrays(self.arrays(), arrays)
@@ -328,7 +328,7 @@ class OracleElimination:
         return _least(self.status, self.evidence.counts + self.credit) >= self.progress.due
 
     def _check(self) -> None:
-        """Choose the incumbent anew, and decide all arms that can be."""
+        """Choose the incumbent again, and decide all arms that can be."""
         best = self._maximise(self._estimates(), self._confirmed)
         assert best is not None, "the last incumbent is a decision that obeys"
         self.incumbent = best

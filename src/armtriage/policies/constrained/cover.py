@@ -45,7 +45,7 @@ def _restrict(rows: Rows, chosen: Ints, place: Ints) -> tuple[Ints, Ints]:
 
 
 def _useful(shows: Rows, chosen: Ints, need: Ints, n_arms: int) -> Rows:
-    """Return what each chosen set shows of the needed arms, which are numbered anew."""
+    """Return what each chosen set shows of the needed arms, which are renumbered."""
     place = np.full(n_arms, -1, np.int64)
     place[need] = np.arange(need.size)
     return Rows(*_restrict(shows, chosen, place))

@@ -269,7 +269,7 @@ def expect(params: Params, evidence: Evidence, own: Own, arms: NDArray[np.int64]
 class CombinatorialElimination(SlatePolicy):
     """Algorithm 1: play confirmed arms always, eliminated arms never, and explore the active ones evenly.
 
-    Use it where a worst-case guarantee counts: noise that arms may share, rewards that nobody vouches for, or a
+    Use it where a worst-case guarantee counts: noise that arms may share, rewards of an unknown law, or a
     commitment that can be explained ("these arms are decided"). On ordinary instances `ThompsonSampling` loses less.
 
     ``variant="paper"`` is the printed algorithm; regret O(ln(2KT/delta) (alpha ln^2 K + S) / gap) and

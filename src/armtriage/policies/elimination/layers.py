@@ -18,7 +18,7 @@ from armtriage.kernels.record import Record
 from armtriage.policies.facts import require, within
 
 _SHIFT = 8  # blocks of 256 arms: their counters stay in the fastest cache up to a million arms
-_HUB = 64  # from this many neighbours on, counting a list anew costs more than keeping its count up to date
+_HUB = 64  # from this many neighbours on, counting a list again costs more than keeping its count up to date
 
 
 class Layer(Record):
@@ -98,7 +98,7 @@ def leave(layer: Layer, arm: int) -> None:
 
 @kernel
 def _leave_range(layer: Layer, start: int, stop: int) -> None:
-    """Take an interval of arms out of A_0, passing over blocks where nobody waits."""
+    """Take an interval of arms out of A_0, passing over blocks where no arm waits."""
     arm = start
     while arm < stop:
         if layer.crowd[arm >> _SHIFT] == 0:
@@ -152,7 +152,7 @@ def _degree(layer: Layer, graph: GraphArrays, arm: int) -> int:
 
 @kernel
 def close_layer(layer: Layer) -> None:
-    """Empty A_0, whoever still waits."""
+    """Empty A_0, even if arms still wait."""
     for i in range(layer.n_members):
         arm = layer.members[i]
         if layer.waiting[arm] > 0:

@@ -5,7 +5,7 @@ best again, and where arms share their luck in the world all draws are too timid
 happens, but long decisions of independent arms are explored too much. So the draws of a round share a part, upwards
 only: all of it for arms that were never seen, and else as much as exchanges are small, or arms are seen to share luck,
 up to a half.
-In half of the rounds the incumbent is played, the best decision by posterior means, which is found anew only sometimes.
+In half of the rounds the incumbent is played, the best decision by posterior means, which is renewed only sometimes.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ Floats = NDArray[np.float64]
 
 # What a kernel that stops wants to know: nothing, a best decision, the best value with each arm, a best with one arm.
 DONE, ASK_BEST, ASK_EACH, ASK_WITH = range(4)
-# Where the guard goes on; what is below belongs to whoever proposes.
+# Where the guard goes on; what is below belongs to the proposer.
 ADMIT, CERTIFIED, REFUNDED, HOPED, CENTRED, CHALLENGED = range(10, 16)
 
 # When the guard asks: questions left out make the account larger, never wrong. With these it asks 0.02 to 0.03 a round
 # over 5,000 rounds of the families in docs/decision-sets.md.
-_STALE = 64  # rounds after which the reference is certified anew
+_STALE = 64  # rounds after which the reference is certified again
 _FRESH = 16  # rounds for which a reference stays though a decision of larger certificate was looked at
 _REFUND = 8  # rounds between two looks at what the log can have lost
 _GAP_FACTOR = 4.0  # on the gap form of the budget: with 1 it binds where the certified gap has not closed in yet

@@ -132,7 +132,7 @@ class GuardedIndex(GuardedPolicy):
     budget : int
         How many arms a decision has (S in the paper), from 1 to ``graph.n_arms``.
     prior : {"learned", "uniform"} or tuple of float
-        What is believed of an arm that nobody has seen: a Beta law that is learned from all arms, a uniform law of its
+        What is believed of an arm that was never seen: a Beta law that is learned from all arms, a uniform law of its
         mean, or Beta(a, b).
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: indices follow mean and variance of such rewards, or it

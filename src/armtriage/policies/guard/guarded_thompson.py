@@ -149,7 +149,7 @@ class GuardedThompson(GuardedPolicy):
     names, seed, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms
         See `armtriage.Policy`.
     prior : {"learned", "uniform"} or tuple of float, optional
-        What is believed of an arm that nobody has seen: by default a Beta law that is learned from all arms, and then
+        What is believed of an arm that was never seen: by default a Beta law that is learned from all arms, and then
         only a share of the arms is drawn in a round; or a uniform law of its mean; or Beta(a, b). Over `decisions` the
         noise of rewards is learned with it, and all arms are drawn.
     expected : array_like or mapping, optional

@@ -101,7 +101,7 @@ def _list_incumbents(evidence: Evidence, sampler: Sampler, incumbents: NDArray[n
 def _list_others(
     evidence: Evidence, sampler: Sampler, pool: NDArray[np.int64], n: int, least: float, pace: float
 ) -> int:
-    """List, behind the n incumbents, whoever of a pool may pass the least of them; return how many there are."""
+    """List, behind the n incumbents, the arms of a pool that may pass the least of them; return how many there are."""
     for i in range(pool.size):
         if _due(evidence, sampler, pool[i], least) <= pace:
             sampler.chosen[n], sampler.values[n] = pool[i], _index(evidence, sampler, pool[i], pace)
@@ -111,7 +111,7 @@ def _list_others(
 
 @kernel
 def _list_ready(evidence: Evidence, sampler: Sampler, reach: Reach, n: int, pace: float) -> int:
-    """List, behind the n incumbents, whoever of the pool may reach the level; -1 if n values do not reach it."""
+    """List, behind the n incumbents, the arms of the pool that may reach the level; -1 if n values do not reach it."""
     pool, due, ready, m, reached = sampler.pool[: sampler.n_pool], reach.due, sampler.lucky, 0, 0
     for i in range(n):
         reached += sampler.values[i] >= reach.level

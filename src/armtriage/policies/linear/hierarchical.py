@@ -238,7 +238,7 @@ class StageTriage(NamedTuple):
 
 
 class HierarchicalElimination(RidgePolicy):
-    """Sort the arms anew each round, in stages of ever finer resolution that do not share rewards.
+    """Sort the arms again each round, in stages of ever finer resolution that do not share rewards.
 
     The policy with the best known worst case for linear rewards: regret of order sqrt(d S T) up to logarithms, where
     `C2UCB` has d sqrt(S T). It needs noise that is independent over arms and rounds, and contexts that do not depend
