@@ -60,7 +60,7 @@ class LinearEnvironment:
     theta : array_like
         (d,) the hidden vector, with a norm of at most `norm_bound` times the largest reward.
     contexts : str, array_like or callable
-        ``"sphere"`` (drawn in each round, uniform on the unit sphere), ``"cube"`` (the same, coordinates uniform between
+        ``"sphere"`` (drawn in each round, uniform on the unit sphere), ``"cube"`` (coordinates uniform between
         -1/sqrt(d) and 1/sqrt(d)), an array (K, d) for all rounds or (rounds, K, d), or a function of the round and the
         replication that returns (K, d). The function must be pure; `simulate` may call it from several threads.
     n_arms : int, optional

@@ -1,9 +1,9 @@
 """Delays: how long rewards take, and what an open decision counts for until they have come.
 
 A click is told at once, its absence when the decision is closed. A policy that learns the first and not yet the
-second takes what was just shown for better than it is. So an arm of an open decision of which nothing has been told counts as a part
-w(u) of a least reward, u being the decision's age. With F1(u) the share of what rewards bring, and F0(u) of what they
-lack of 1, that has been told by that age, nothing told means 1 - w theta to an arm of mean theta,
+second takes what was just shown for better than it is. So an arm of an open decision of which nothing has been told
+counts as a part w(u) of a least reward, u being the decision's age. With F1(u) the share of what rewards bring, and
+F0(u) of what they lack of 1, that has been told by that age, nothing told means 1 - w theta to an arm of mean theta,
 ``w = (F1 - F0) / (1 - F0)``. Where rewards are told whatever they are, w is 0.
 
 F1 is learned from all decisions, open ones too: of those that have reached an age, the part of what was told by then
