@@ -316,6 +316,43 @@ def test_decisions_that_wait_for_older_ones_have_an_end(sqlite_address: str, mon
     run(work)
 
 
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], float]] = {
+    "graph": ({"feedback": {"kind": "full_information"}, "budget": 2}, {}, 2.0),
+    "contexts": ({"policy": {"kind": "c2ucb"}, "dimension": 2, "budget": 2}, {"contexts": [[0.1, 0.2]] * 5}, 2.0),
+    "set": (
+        {"arms": ["a", "b", "c", "d"], "decisions": {"kind": "matchings", "left": 2, "right": 2}, "budget": None},
+        {},
+        2.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_policy_may_have_a_control(sqlite_address: str, kind: str) -> None:
+    """Totals are of the arms that a decision chooses, also where it shows others."""
+    more, asked, total = KINDS[kind]
+
+    async def work() -> None:
+        async with served(sqlite_address) as call:
+            body = {"name": "slate", "arms": ["tea", "milk", "jam", "bread", "egg"], "seed": 7} | more
+            body = {name: value for name, value in body.items() if value is not None}
+            answer = await call.post("/v1/policies", json=body | {"reward": REWARD, "control": CONTROL})
+            assert answer.status_code == 201, answer.text
+            await call.ready()
+            for number in range(30):
+                made = await call.decide(id=f"visit-{number}", **asked)
+                told = {"total": 1} if made["group"] == "control" else {"hits": made["show"]}
+                assert (await call.reward(made["id"], **told)).status_code == 200
+            found = await _lift(call)
+            assert (found["decisions"], found["policy_mean"], found["control_mean"]) == (30, total, 1.0)
+            await _same_everywhere(call)
+            before = await call.digest()
+        async with served(sqlite_address) as call:
+            assert await call.digest() == before
+
+    run(work)
+
+
 def test_windows_and_shares(address: str) -> None:
     async def work() -> None:
         async with served(address) as call:
