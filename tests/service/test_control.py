@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from armtriage import Lift
+from armtriage.logs import evaluate
+from armtriage.service import Client, read_log
 from armtriage.service.loop import load
 from armtriage.service.state import PolicyState
 from armtriage.service.upkeep import check, replay
 from service.calls import Caller, run, served
-from service.journal import until
+from service.journal import serving, until
 
 KEY = "a secret of 16 bytes or more"
 REWARD = {"default": 0}
@@ -314,6 +316,43 @@ def test_decisions_that_wait_for_older_ones_have_an_end(sqlite_address: str, mon
     run(work)
 
 
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any], float]] = {
+    "graph": ({"feedback": {"kind": "full_information"}, "budget": 2}, {}, 2.0),
+    "contexts": ({"policy": {"kind": "c2ucb"}, "dimension": 2, "budget": 2}, {"contexts": [[0.1, 0.2]] * 5}, 2.0),
+    "set": (
+        {"arms": ["a", "b", "c", "d"], "decisions": {"kind": "matchings", "left": 2, "right": 2}, "budget": None},
+        {},
+        2.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_policy_may_have_a_control(sqlite_address: str, kind: str) -> None:
+    """Totals are of the arms that a decision chooses, also where it shows others."""
+    more, asked, total = KINDS[kind]
+
+    async def work() -> None:
+        async with served(sqlite_address) as call:
+            body = {"name": "slate", "arms": ["tea", "milk", "jam", "bread", "egg"], "seed": 7} | more
+            body = {name: value for name, value in body.items() if value is not None}
+            answer = await call.post("/v1/policies", json=body | {"reward": REWARD, "control": CONTROL})
+            assert answer.status_code == 201, answer.text
+            await call.ready()
+            for number in range(30):
+                made = await call.decide(id=f"visit-{number}", **asked)
+                told = {"total": 1} if made["group"] == "control" else {"hits": made["show"]}
+                assert (await call.reward(made["id"], **told)).status_code == 200
+            found = await _lift(call)
+            assert (found["decisions"], found["policy_mean"], found["control_mean"]) == (30, total, 1.0)
+            await _same_everywhere(call)
+            before = await call.digest()
+        async with served(sqlite_address) as call:
+            assert await call.digest() == before
+
+    run(work)
+
+
 def test_windows_and_shares(address: str) -> None:
     async def work() -> None:
         async with served(address) as call:
@@ -341,6 +380,49 @@ def test_windows_and_shares(address: str) -> None:
             assert KEY not in lines
 
     run(work)
+
+
+def test_the_log_as_a_table_has_what_the_policy_decided(sqlite_address: str) -> None:
+    seen = []
+
+    async def work() -> None:
+        async with served(sqlite_address) as call:
+            policy = {"kind": "guarded_thompson", "logging_floor": 0.1}
+            metrics = [{"name": "gone", "limit": {"ratio": 1.2}}]
+            await call.make(reward=REWARD, control=CONTROL, metrics=metrics, policy=policy)
+            for number in range(60):
+                made = await call.decide(id=f"visit-{number}")
+                body, total = _total(made, np.random.default_rng(number), 0.1)
+                await call.reward(made["id"], **body, metrics={"gone": 1})
+                seen.append((made["group"], total))
+
+    run(work)
+    table = read_log(sqlite_address)
+    mine = [total for group, total in seen if group == "policy"]
+    assert 20 < len(mine) < 60
+    assert evaluate(table, ["tea", "jam"]).rounds == len(mine)
+
+
+def test_a_client_tells_totals_and_metrics(sqlite_address: str) -> None:
+    with serving(sqlite_address) as server, Client(server.url, deadline=120.0) as client:
+        metrics = [{"name": "gone", "limit": {"ratio": 1.2}}]
+        control = {"share": 0.5, "by": "unit"}
+        client.create(name="slate", arms=["tea", "jam"], budget=1, reward=REWARD, control=control, metrics=metrics)
+        groups = set()
+        for number in range(30):
+            made = client.decide("slate", unit=f"visitor-{number}", incumbent=["the old page"] if number % 2 else None)
+            groups.add(made.group)
+            if made.group == "control":
+                assert (made.arms, made.show, made.number) == (["the old page"] if number % 2 else [], [], -1)
+                fates = client.reward("slate", made, total=1.0, metrics={"gone": 0})
+                assert fates == {"total": "applied", "metrics.gone": "applied"}
+            else:
+                fates = client.reward("slate", made, hits=made.arms, metrics={"gone": 1})
+                assert fates == {made.arms[0]: "applied", "metrics.gone": "applied"}
+        assert groups == {"policy", "control"}
+        found = client.policy("slate")
+        assert found["lift"]["decisions"] == 30
+        assert (found["metrics"][0]["policy_mean"], found["metrics"][0]["control_mean"]) == (1.0, 0.0)
 
 
 def test_the_key_is_in_no_answer(sqlite_address: str) -> None:

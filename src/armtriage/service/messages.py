@@ -401,7 +401,7 @@ def read(kind: type[Read], body: bytes | Raw) -> Read:
     >>> read(Reward, b'{"decision": "visit-1", "reward": {"tea": 1}}')
     Traceback (most recent call last):
     armtriage.service.refusal.Refused: invalid: Object contains unknown field `reward`; known are decision, rewards,
-    hits, id, last
+    hits, id, last, total, metrics
     >>> read(Reward, b'{"decision": "visit 1", "rewards": {"tea": 1}}')
     Traceback (most recent call last):
     armtriage.service.refusal.Refused: invalid: Expected `str` matching regex ... - at `$.decision`, got "visit 1"

@@ -365,6 +365,8 @@ class Trial:
         self.controls, self.asked, self.since, self.cut, self._period = saved.numbers
         for of, given in zip(self._counted, saved.arrays, strict=True):
             shapes = {name: one.shape for name, one in of.to_arrays().items()}
+            if given.keys() != shapes.keys():
+                raise ValueError(f"a trial must have {', '.join(shapes)}, got {', '.join(given)}")
             of.restore({name: np.frombuffer(one).reshape(shapes[name]) for name, one in given.items()})
         for piece in saved.waiting:
             self.waiting.update(_PIECE.decode(piece))
