@@ -290,6 +290,9 @@ class TestOpenArms:
         found = evaluate(SlateLog.read(tmp_path / "log"), target=[0, 1])
         assert abs(found.value - 1.6) < 0.15
         assert SlateLog.read(tmp_path / "log").frame().collect()["proposal"].is_null().all()
+        assert "The probabilities do not match the log" not in str(found)
+        # Arm 4 is eliminated on the way, and then has none.
+        assert "The probabilities do not match the log" in str(evaluate(SlateLog.read(tmp_path / "log"), target=[0, 4]))
 
     def test_refusals(self) -> None:
         with pytest.raises(ValueError, match="floor_arms must be \"all\" without a logging_floor, got 'open'"):
