@@ -334,13 +334,12 @@ def measure(kind: Kind, first: int, runs: int, rounds: int) -> dict[str, list[fl
 
 
 def ratio(lost: Mapping[str, Sequence[float]], name: str, other: str = TODAY) -> tuple[float, float]:
-    """Return what a player lost over what another did, by sums over runs, and its standard error."""
+    """Return what a player lost over what another did, by sums over runs, and its standard error; NaN over nothing."""
     old, new = np.array(lost[other]), np.array(lost[name])
+    if old.size < 2 or old.sum() <= 0.0:
+        return math.nan, math.nan
     found = float(new.sum() / old.sum())
-    error = (
-        float((new - found * old).std(ddof=1)) / math.sqrt(old.size) / float(old.mean()) if old.size > 1 else math.nan
-    )
-    return found, error
+    return found, float((new - found * old).std(ddof=1)) / math.sqrt(old.size) / float(old.mean())
 
 
 def show(results: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
@@ -348,7 +347,7 @@ def show(results: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
     rivals = [name for name in PLAYERS if not name.startswith("`GuardedThompson")]
 
     def behind(name: str) -> float:
-        return max(ratio(results[name], LEARNED, other)[0] for other in rivals)
+        return float(np.nanmax([0.0, *(ratio(results[name], LEARNED, other)[0] for other in rivals)]))
 
     heads = ["regret", *PLAYERS, "learned / uniform", "expected / uniform", "learned / best rival"]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
@@ -358,8 +357,11 @@ def show(results: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
         cells += ["{:.2f} ±{:.2f}".format(*ratio(lost, player)) for player in (LEARNED, BASELINE)]
         print(f"| {name} | {' | '.join(cells)} | {behind(name):.2f} |")
     for player in PLAYERS:
-        each = [ratio(lost, player)[0] for lost in results.values()]
-        print(f"{player} over {TODAY}: geometric mean {np.exp(np.mean(np.log(each))):.2f}, worst {max(each):.2f}")
+        each = np.array([ratio(lost, player)[0] for lost in results.values()])
+        each = each[each > 0.0]
+        if each.size:
+            mean = math.exp(float(np.log(each).mean()))
+            print(f"{player} over {TODAY}: geometric mean {mean:.2f}, worst {each.max():.2f}")
 
 
 def main(arguments: Sequence[str]) -> None:

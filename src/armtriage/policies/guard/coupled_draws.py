@@ -6,6 +6,8 @@ happens, but long decisions of independent arms are explored too much. So the dr
 only: all of it for arms that were never seen, and else as much as exchanges are small, or arms are seen to share luck,
 up to a half.
 In half of the rounds the incumbent is played, the best decision by posterior means, which is renewed only sometimes.
+
+Where the prior is learned, so is the noise of rewards: they count for as many coins as say as much of a mean.
 """
 
 from __future__ import annotations
