@@ -320,7 +320,7 @@ def _late(make: Any) -> bool:
         if len(waiting) > 30:
             note, arms = waiting.pop(0)
             player.learn(note, arms, np.array([float(arm in (4, 7)) for arm in arms]))
-    return sum(arm in (4, 7) for one in shown[-100:] for arm in one) > 80  # of 200; by chance it would be 33
+    return sum(arm in (4, 7) for one in shown[100:] for arm in one) > 200  # of 600; by chance it would be 100
 
 
 def _saved(make: Any) -> bool:
@@ -370,6 +370,10 @@ def _cell(one: dict[str, Any]) -> str:
     return f"{one['mean']:,.0f} ± {one['half']:,.0f}" if "mean" in one else "-"
 
 
+def _earned(one: dict[str, Any]) -> str:
+    return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+
+
 def _winners(name: str, found: dict[str, Any]) -> str | None:
     """Return a sentence about the peers that lost less than our default, if there are any."""
     ours = found["`GuardedThompson`"]
@@ -392,7 +396,8 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         "# Beside everything else",
         "",
         f"Made by `make compare ARGS=everything`: {runs} runs of {rounds:,} rounds, the same means and luck for all "
-        "players, default options throughout. Regret, what was lost against the best decisions: mean and 95% interval.",
+        "players, default options throughout. Regret, what was lost against the best decisions: mean and 95% interval. "
+        "Runs of less than some 10,000 rounds show how players begin, and a few of them settle large differences only.",
         "",
         "## Where others win",
         "",
@@ -408,24 +413,24 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
     ]
     if faster:
         lines += ["", f"Faster than `GuardedThompson` ({quick:,.0f} µs a round): {', '.join(faster)}."]
-    best = {
-        world: max(one["players"].items(), key=lambda item: item[1].get("mean", -1)) for world, one in linear.items()
-    }
-    for world, (player, one) in best.items():
-        if not player.startswith("`"):
-            lines += ["", f"- **{world}**, with contexts: {player} earns most, {one['mean']:.3f} a round."]
+    for world, one in linear.items():
+        own = one["players"]["`GuardedLinear`"]
+        for player, other in one["players"].items():
+            if not player.startswith("`") and other.get("mean", -math.inf) > own["mean"]:
+                told = f"{player} earns {_earned(other)} a round, where `GuardedLinear` earns {_earned(own)}"
+                lines += ["", f"With contexts, **{world}**: {told}."]
     lines += ["", "## Slates", "", f"| regret | {' | '.join(results)} |", f"|---|{'---|' * len(results)}"]
     for player in PLAYERS:
         if any("mean" in found[player] for found in results.values()):
             lines.append(f"| {player} | {' | '.join(_cell(found[player]) for found in results.values())} |")
     lines += ["", *(f"- *{name}*: {WORLDS[name].about}." for name in results)]
-    reasons = {
-        f"{player}, {name}: {found[player]['left_out']}."
-        for name, found in results.items()
-        for player in PLAYERS
-        if "left_out" in found[player] and "install" not in found[player]["left_out"]
-    }
-    lines += ["", "A dash: the player cannot play this.", "", *(f"- {one}" for one in sorted(reasons))]
+    lines += ["", "A dash, or no row: the player cannot play this.", ""]
+    for player in PLAYERS:
+        reasons = {name: found[player]["left_out"] for name, found in results.items() if "left_out" in found[player]}
+        if len(set(reasons.values())) == 1 and len(reasons) == len(results):
+            lines.append(f"- {player}: {next(iter(reasons.values()))}.")
+        else:
+            lines += [f"- {player}, {name}: {reason}." for name, reason in reasons.items()]
     lines += [
         "",
         "## Time",
@@ -450,10 +455,7 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         for player in contexts.PLAYERS:
             cells = [one["players"][player] for one in linear.values()]
             if any("mean" in one for one in cells):
-                shown = (
-                    f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" if "mean" in one else "-"
-                    for one in cells
-                )
+                shown = (_earned(one) if "mean" in one else "-" for one in cells)
                 lines.append(f"| {player} | {' | '.join(shown)} |")
         lines += [
             "",
@@ -466,7 +468,7 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         "",
         "## What each can do",
         "",
-        "Each cell is a program that was run, in `benchmarks/compare/everything.py`:",
+        "The first column says how its adapter asks; all others are programs that were run (`benchmarks/compare`):",
         "",
     ]
     probes = list(next(iter(able.values())))
