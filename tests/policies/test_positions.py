@@ -76,6 +76,7 @@ class Twin:
         return found
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("weights", [WEIGHTS, "learn"])
 def test_pages_are_those_of_a_slow_twin(weights: Any) -> None:
     policy = ThompsonSampling(8, budget=3, positions=weights, position_swaps=0.5, seed=5)

@@ -69,7 +69,8 @@ class WatchedPolicy(Policy):
         last: bool,
     ) -> None:
         super()._tell(number, seen, values, missing, last)
-        self._heed()
+        if self._must_forget or self._sees:
+            self._heed()
 
     def _pass_by(self, number: int, rewards: dict[int, float], unseen: list[int]) -> None:
         super()._pass_by(number, rewards, unseen)
