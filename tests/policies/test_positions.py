@@ -41,7 +41,7 @@ def played(policy: Any, page: PageEnvironment, rounds: int, first: int = 0) -> f
 
 
 class Twin:
-    """Everything counted anew in each round, in plain Python."""
+    """Everything counted again in each round, in plain Python."""
 
     def __init__(self, n: int, weights: list[float] | str, size: int, swaps: float, seed: int) -> None:
         self.n, self.size, self.swaps, self.learn = n, size, swaps, weights == "learn"

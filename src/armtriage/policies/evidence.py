@@ -24,7 +24,7 @@ from armtriage.policies.sampler import gain
 
 TOLD, LOST, WEIGHED, UNSEEN = range(4)
 """What has happened to the arms that `learn` is called for: rewards were told, will never come, what open decisions
-count for until then has changed, or nobody looked at the arm."""
+count for until then has changed, or the arm was not looked at."""
 
 
 class Evidence(Record):

@@ -44,7 +44,7 @@ class Told(NamedTuple):
     rewards: NDArray[np.float64]  # on the unit scale
     known: int = 0  # how many, the first, were told before
     missing: NDArray[np.int64] = np.zeros(0, np.int64)  # the arms whose rewards are lost
-    unseen: bool = False  # whether these are not lost: nobody looked at the arms
+    unseen: bool = False  # whether these are not lost: the arms were not looked at
 
 
 def from_array(rewards: ArrayLike, decision: Decision) -> NDArray[np.float64]:

@@ -203,7 +203,7 @@ def _tell(address: int, number: int, known: int, told: int, n: int, mode: int) -
     """Take rewards of a decision, or weights of arms; return -1, or the place of a reward that is out of range.
 
     Of the n arms that are seen, the first `known` were told before, and the rewards of those from `told` on are lost;
-    with the mode `_PASS`, nobody looked at these.
+    with the mode `_PASS`, these were not looked at.
     """
     post = open_post(address)
     evidence, own, request = post.evidence, post.own, post.request
