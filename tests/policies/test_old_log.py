@@ -50,6 +50,7 @@ def played(policy: Any, env: Any, rounds: int, first: int = 0) -> float:
     return lost
 
 
+@pytest.mark.plain
 def test_draws_are_those_of_a_slow_twin() -> None:
     env, counts, sums = world(0, n=8, size=300)
     policy = ThompsonSampling(8, budget=2, old_log=OldLog(counts, sums, bias=0.03), seed=5)

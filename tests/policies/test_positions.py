@@ -41,7 +41,7 @@ def played(policy: Any, page: PageEnvironment, rounds: int, first: int = 0) -> f
 
 
 class Twin:
-    """Everything counted anew in each round, in plain Python."""
+    """Everything counted again in each round, in plain Python."""
 
     def __init__(self, n: int, weights: list[float] | str, size: int, swaps: float, seed: int) -> None:
         self.n, self.size, self.swaps, self.learn = n, size, swaps, weights == "learn"
@@ -76,6 +76,7 @@ class Twin:
         return found
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("weights", [WEIGHTS, "learn"])
 def test_pages_are_those_of_a_slow_twin(weights: Any) -> None:
     policy = ThompsonSampling(8, budget=3, positions=weights, position_swaps=0.5, seed=5)
