@@ -196,10 +196,10 @@ def printed_bound(rows: Rows) -> Verdict:
     Examples
     --------
     >>> printed_bound([{"printed": 30.0, "most": 10.0}]).text
-    'Says nothing: vacuous in all places.'
+    'Says nothing: vacuous at every size of this study.'
     """
     least = min(row["printed"] / row["most"] for row in rows)
-    below = "below what any policy can lose" if least < 1.0 else "vacuous in all places"
+    below = "below what any policy can lose" if least < 1.0 else "vacuous at every size of this study"
     return Verdict("less than S T", f"{short(least)} times S T or more", least < 1.0 or None, below)
 
 
