@@ -84,8 +84,10 @@ from armtriage.policies import (
     OldLog,
     Policy,
     StageTriage,
+    SuggestedBias,
     ThompsonSampling,
     UniformRandom,
+    suggest_bias,
 )
 from armtriage.simulation import Trace, simulate
 from armtriage.triage import Triage, TriageLog
@@ -168,6 +170,7 @@ __all__ = [
     "StageState",
     "StageTriage",
     "StochasticEnvironment",
+    "SuggestedBias",
     "ThompsonSampling",
     "TopS",
     "Trace",
@@ -206,6 +209,7 @@ __all__ = [
     "running_mean_bound",
     "simulate",
     "star",
+    "suggest_bias",
     "three_arms",
     "trial_length",
     "two_hubs",

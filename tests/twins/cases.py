@@ -417,8 +417,10 @@ def linear_case(name: str, number: int, rounds: int, how: str) -> Case:
         more = {"delta": delta, "factor": (1.0, 0.05, 0.3, 0.0)[number // 2 % 4], "norm_bound": (1.0, 3.0)[number % 2]}
         certified = number % 9 != 8
         model = name if name in BY_ARM else "shared"
-        policy = GuardedLinear(*sizes, certificate=certified, model=model, **more, **options)
-        about = {"sigma": sigma, "certified": certified, "ends": (low / unit, high / unit), **more}
+        bias = 0.05 if number % 5 == 3 else 0.0
+        more_units = {**more, "bias": bias * unit} if bias else more
+        policy = GuardedLinear(*sizes, certificate=certified, model=model, **more_units, **options)
+        about = {"sigma": sigma, "certified": certified, "ends": (low / unit, high / unit), "bias": bias, **more}
         make = partial(linear.GuardedTwin, *sizes[1:], seed=seed, replication=replication, **about)
         if name in BY_ARM:
             hybrid = name == "hybrid"

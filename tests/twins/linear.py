@@ -371,8 +371,9 @@ class GuardedTwin(LinearTwin):
         ends: tuple[float, float],
         seed: int,
         replication: int = 0,
+        bias: float = 0.0,
     ) -> None:
-        self.d, self.budget, self.delta, self.factor = dimension, budget, delta, factor
+        self.d, self.budget, self.delta, self.factor, self.bias = dimension, budget, delta, factor, bias
         self.norm_bound, self.sigma, self.certified, (self.low, self.high) = norm_bound, sigma, certified, ends
         self.luck = stream(replication_seed(seed, replication), "policy")
         self.fixed = Ridge(dimension, max(sigma**2 * dimension / norm_bound**2, 1e-8))
@@ -386,14 +387,15 @@ class GuardedTwin(LinearTwin):
     def margin(self, t: int) -> float:
         return self.margins[t]
 
-    def radius(self, grown: float) -> float:
-        return math.sqrt(self.sigma**2 * (grown + 2 * math.log(1 / self.delta)) + self.fixed.ridge * self.norm_bound**2)
+    def radius(self, grown: float, rewards: int) -> float:
+        own = self.sigma**2 * (grown + 2 * math.log(1 / self.delta)) + self.fixed.ridge * self.norm_bound**2
+        return math.sqrt(own) + self.bias * math.sqrt(rewards)
 
     def allowed(self, rounds: int) -> float:
         """F: the least of what can be lost at all, and the bound on what optimism loses."""
         pulls, rho = self.budget * rounds, self.high - self.low
         most = self.d * math.log(1 + pulls / (self.d * self.fixed.ridge))
-        first = 2 * self.radius(most) * math.sqrt(most / math.log(2) * pulls)
+        first = 2 * self.radius(most, pulls) * math.sqrt(most / math.log(2) * pulls) + 2 * self.bias * pulls
         return min(rho * pulls, first + rho * self.budget * most / math.log(2))
 
     def price(self, slate: list[int], lower: Numbers, upper: Numbers) -> float:
@@ -414,9 +416,9 @@ class GuardedTwin(LinearTwin):
     def box(self, model: Ridge, x: np.ndarray, arms: Collection[int], more: float) -> tuple[Numbers, Numbers]:
         grown = np.linalg.slogdet(model.gram())[1] - self.d * math.log(model.ridge)
         mid, wide = model.estimates(x, arms), model.norms(x, arms)
-        reach = self.radius(max(grown, 0.0) + more)
-        lower = {a: max(self.low, mid[a] - reach * wide[a]) for a in arms}
-        return lower, {a: min(self.high, mid[a] + reach * wide[a]) for a in arms}
+        reach, off = self.radius(max(grown, 0.0) + more, len(model.x)), self.bias
+        lower = {a: max(self.low, mid[a] - reach * wide[a] - off) for a in arms}
+        return lower, {a: min(self.high, mid[a] + reach * wide[a] + off) for a in arms}
 
     def select(  # type: ignore[override]
         self, t: int, contexts: np.ndarray, played: Collection[int] | None = None
@@ -549,7 +551,7 @@ class ByArmTwin(GuardedTwin):
         pulls, rho, whole = self.budget * rounds, self.high - self.low, self.n_arms * self.d
         most = whole * math.log(1 + pulls / (whole * self.fixed.ridge))
         one = self.d * math.log(1 + rounds / (self.d * self.fixed.ridge)) + 2 * math.log(self.n_arms)
-        first = 2 * self.radius(one) * math.sqrt(most / math.log(2) * pulls)
+        first = 2 * self.radius(one, rounds) * math.sqrt(most / math.log(2) * pulls) + 2 * self.bias * pulls
         return min(rho * pulls, first + rho * self.budget * most / math.log(2))
 
     def update(self, t: int, rewards: Numbers) -> None:

@@ -49,7 +49,7 @@ class Assumptions(NamedTuple):
     everything is about rewards that are cut there, and `above` is the share of all that was told which was cut off.
     With an old log, its means were constant and within `old_bias` of these; `old_withdrawn` is the decision at which it
     was withdrawn, since they were not. With `positions`, means are those at the top of a page, and in each place that
-    times its weight, which was given or `learnt`.
+    times its weight, which was given or `learnt`. With a `bias`, mean rewards may be so far from what is linear.
     """
 
     means: str = "constant"
@@ -64,6 +64,7 @@ class Assumptions(NamedTuple):
     old_withdrawn: int | None = None
     positions: tuple[float, ...] | None = None
     learnt: bool = False
+    bias: float | None = None
 
     def sentence(self, told: str) -> str:
         """Return what is assumed; `told` are rewards or costs."""
@@ -78,8 +79,9 @@ class Assumptions(NamedTuple):
             before = cut + self._of_old() + self._of_positions()
             return f"{before}All this takes {kept} to be told whatever they are{apart if self.independent else ''}."
         whose = "" if self.model == "shared" else " for each arm"
+        off = "" if self.bias is None else f" up to {self.bias:g}"
         return (
-            f"All this takes mean {told} to be linear in the contexts, with a theta of norm at most "
+            f"All this takes mean {told} to be linear in the contexts{off}, with a theta of norm at most "
             f"{self.norm_bound:g}{whose} after scaling, noise of scale at most {self.noise_scale:g} that is "
             f"independent over the arms of a round, and {told} to be told whatever they are."
         )

@@ -12,6 +12,8 @@ from armtriage.policies.linear import (
     HierarchicalElimination,
     LinearThompsonSampling,
     StageTriage,
+    SuggestedBias,
+    suggest_bias,
 )
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.policy import Policy
@@ -37,6 +39,8 @@ __all__ = [
     "OldLog",
     "Policy",
     "StageTriage",
+    "SuggestedBias",
     "ThompsonSampling",
     "UniformRandom",
+    "suggest_bias",
 ]

@@ -726,7 +726,7 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
     def _shown_config(self) -> dict[str, Any]:
         """Return the arguments without those options that few have any use for, unless they are used."""
         quiet = {name: value for name, value in _defaults().items() if name not in ("seed", "reward_range")}
-        quiet |= dict.fromkeys(("forget", "expected", "spread", "old_log"))
+        quiet |= dict.fromkeys(("forget", "expected", "spread", "old_log", "bias"))
         return {name: value for name, value in self.config.items() if name not in quiet or value != quiet[name]}
 
     def fresh(self, seed: int | None = None, replication: int = 0) -> Self:

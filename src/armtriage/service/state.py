@@ -179,7 +179,9 @@ class PolicyState:
 
     def _weigh(self, key: str, decision: Decision) -> None:
         """Count what an open decision keeps: its arms, who was eligible, and contexts."""
-        kept = sum(value.nbytes for value in vars(decision).values() if isinstance(value, np.ndarray))
+        # Neither what ranked the arms nor their order: a replay, which records decisions, has other ones.
+        kept = decision.arms.nbytes + decision.shown.nbytes
+        kept += 0 if decision.contexts is None else decision.contexts.nbytes
         if kept > _LIGHT or decision.among is not None:
             self._more[key] = kept, decision.among
             self._more_of_all += kept

@@ -1,5 +1,6 @@
 """Policies for arms that come with contexts."""
 
+from armtriage.policies.linear.bias import SuggestedBias, suggest_bias
 from armtriage.policies.linear.c2ucb import C2UCB
 from armtriage.policies.linear.contextual_guard import ContextualGuard
 from armtriage.policies.linear.guarded import LinearGuard
@@ -15,4 +16,6 @@ __all__ = [
     "LinearGuard",
     "LinearThompsonSampling",
     "StageTriage",
+    "SuggestedBias",
+    "suggest_bias",
 ]

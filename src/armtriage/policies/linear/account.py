@@ -56,10 +56,14 @@ def new_boxes(n_arms: int, budget: int) -> Boxes:
 
 
 @kernel
-def radius(params: Params, log_det: float) -> float:
-    """Return the radius of the ellipsoid around the estimate."""
+def radius(params: Params, log_det: float, rewards: float) -> float:
+    """Return the radius of the ellipsoid around the estimate of so many rewards.
+
+    If each mean is off by b, the estimate is off by V^-1 X'b, whose norm is at most that of the vector b.
+    """
     noise, longest = params.noise, params.norm_bound
-    return math.sqrt(noise * noise * (log_det - 2.0 * params.log_delta) + params.ridge * longest * longest)
+    own = math.sqrt(noise * noise * (log_det - 2.0 * params.log_delta) + params.ridge * longest * longest)
+    return own + params.bias * math.sqrt(rewards)
 
 
 @kernel
@@ -71,9 +75,11 @@ def allowance(params: Params, models: int, log_share: float, rounds: int) -> flo
     """
     d, whole, pulls = params.dimension, models * params.dimension, params.budget * float(rounds)
     potential = whole * math.log1p(pulls / (whole * params.ridge))
-    widest = radius(params, d * math.log1p(params.most * float(rounds) / (d * params.ridge)) + 2.0 * log_share)
+    most = params.most * float(rounds)
+    widest = radius(params, d * math.log1p(most / (d * params.ridge)) + 2.0 * log_share, most)
     width, doubled = params.high - params.low, _INVERSE_LOG_2 * potential
-    return min(width * pulls, 2.0 * widest * math.sqrt(doubled * pulls) + width * params.budget * doubled)
+    off = 2.0 * params.bias * pulls
+    return min(width * pulls, 2.0 * widest * math.sqrt(doubled * pulls) + width * params.budget * doubled + off)
 
 
 @kernel
@@ -81,7 +87,8 @@ def _find_boxes(params: Params, boxes: Boxes, book: Book, n: int) -> None:
     """Compute the ends of n means from their estimates, the squares of their widths and the radii."""
     empty = 0
     for place in range(n):
-        middle, half = boxes.estimates[place], boxes.reaches[place] * math.sqrt(boxes.squares[place])
+        middle = boxes.estimates[place]
+        half = boxes.reaches[place] * math.sqrt(boxes.squares[place]) + params.bias
         low, high = max(params.low, middle - half), min(params.high, middle + half)
         boxes.lower[place], boxes.upper[place] = low, high
         empty += low > high + _HAIR

@@ -35,7 +35,7 @@ class ContextualGuard(Proposed, LinearGuard):
         that the rows belong to. It is not asked where there is no choice, and not saved: set it again after `load`. If
         it raises or returns anything else, the rows of largest estimate are proposed, which is logged (logger
         ``armtriage``) and counted in `proposer_failures`.
-    n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, seed
+    n_arms, dimension, budget, delta, factor, norm_bound, noise_scale, bias, seed
         See `armtriage.GuardedLinear`.
     names, reward_range, direction, sleepers_seen, cap, logging_floor, floor_arms, context_bound, features
         See `armtriage.ContextualPolicy`.
@@ -66,12 +66,13 @@ class ContextualGuard(Proposed, LinearGuard):
         factor: float = 1.0,
         norm_bound: float | None = None,
         noise_scale: float | None = None,
+        bias: float | None = None,
         context_bound: float = 1.0,
         features: Any = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
-        self._declare(delta, factor, norm_bound, noise_scale)
+        self._declare(delta, factor, norm_bound, noise_scale, bias)
         self.proposer = proposer
 
     @property

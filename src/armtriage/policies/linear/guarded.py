@@ -38,7 +38,9 @@ class LinearGuard(RidgePolicy):
     _proposes: ClassVar[bool]
     """Whether the kernels propose, or proposals come from somebody else."""
 
-    def _declare(self, delta: float, factor: float, norm_bound: float | None, noise_scale: float | None) -> None:
+    def _declare(
+        self, delta: float, factor: float, norm_bound: float | None, noise_scale: float | None, bias: float | None
+    ) -> None:
         """Take what the guarantee rests on, from the constructor."""
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
@@ -51,6 +53,7 @@ class LinearGuard(RidgePolicy):
         if self._noise > 1e6:
             most = f"at most {1e6 * self.reward_unit:g}, a million times the largest absolute reward"
             raise ValueError(f"noise_scale must be {most}, got {noise_scale!r}")
+        self.bias = None if bias is None else check_number("bias", bias)
 
     @cached_property
     def _thetas(self) -> OneTheta | ThetaByArm:
@@ -87,6 +90,7 @@ class LinearGuard(RidgePolicy):
             self.certified,
             self._proposes,
             self.model == "hybrid",
+            0.0 if self.bias is None else self.bias / self.reward_unit,
         )
 
     def new_state(self) -> State:
@@ -261,7 +265,9 @@ class LinearGuard(RidgePolicy):
             direction=self.direction,
             per_round=True,
             earned=earned,
-            assumptions=Assumptions("linear", self.model, self.norm_bound, self._noise * unit, self.reward_range),
+            assumptions=Assumptions(
+                "linear", self.model, self.norm_bound, self._noise * unit, self.reward_range, bias=self.bias
+            ),
         )
 
     def regret_bound(self, state: Any) -> float:
@@ -289,7 +295,8 @@ class LinearGuard(RidgePolicy):
 
     def _radii(self, state: Any, models: Ints) -> Floats:
         grown = state.ridge.log_det[models] + 2.0 * state.log_shares[models]
-        return np.array([radius(self._params, one) for one in grown])
+        rewards = state.ridge.counts[models, TOTAL]
+        return np.array([radius(self._params, *one) for one in zip(grown, rewards, strict=True)])
 
     def _next(self, contexts: ArrayLike, eligible: Any, next_decision: Any) -> tuple[Ints, tuple[Exchange, ...]]:
         """Return a slate for a request, and the pairs that keep it open."""
@@ -326,9 +333,9 @@ class LinearGuard(RidgePolicy):
         images, reach = _images(ridge.inverse[models], contexts), self._radii(self._state, models)
         middle = (images * _moments(ridge, models)).sum(axis=1)
         squares = np.maximum((images * contexts).sum(axis=1), 0.0)
-        half = reach * np.sqrt(squares)
+        half = reach * np.sqrt(squares) + params.bias
         lower, upper = np.maximum(params.low, middle - half), np.minimum(params.high, middle + half)
-        found = self._thetas.exchanges(Ends(contexts, images, middle, squares, reach, lower, upper), arms)
+        found = self._thetas.exchanges(Ends(contexts, images, middle, squares, reach, lower, upper, params.bias), arms)
         return [one for one in found if one[2] > 0.0]
 
 

@@ -44,6 +44,10 @@ class GuardedLinear(LinearGuard):
         Sub-Gaussian scale of the noise, by default half the width of `reward_range`, which always holds. It is for the
         guarantee; what is played goes by an estimate, and this at most. If arms share their noise in a round,
         multiply it by sqrt(S).
+    bias : float, optional
+        How far an arm's mean reward may lie from what is linear in its context, in rewards, where the model is known to
+        be wrong; by default not at all. It widens what is certified and allowed, not what is played. See
+        `armtriage.suggest_bias`.
     model : {"shared", "disjoint", "hybrid"}
         One theta for all arms; one of its own, of norm at most `norm_bound`, for each; or its own around one that is
         shared, from which a new arm starts. What is certified then goes by each arm's own rewards.
@@ -85,6 +89,7 @@ class GuardedLinear(LinearGuard):
         factor: float = 1.0,
         norm_bound: float | None = None,
         noise_scale: float | None = None,
+        bias: float | None = None,
         model: str = "shared",
         certificate: bool = True,
         context_bound: float = 1.0,
@@ -92,7 +97,7 @@ class GuardedLinear(LinearGuard):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
-        self._declare(delta, factor, norm_bound, noise_scale)
+        self._declare(delta, factor, norm_bound, noise_scale, bias)
         self.model = check_choice("model", model, ("shared", "disjoint", "hybrid"))
         self.certified = check_flag("certificate", certificate)
 

@@ -112,11 +112,12 @@ def book_price(book: Book, joint: Joint, price: float, number: int) -> None:
     book.total += price
 
 
-def _book_slate(state: Any, contexts: Floats, noise: float, price: float, number: int, again: bool) -> None:
+def _book_slate(state: Any, contexts: Floats, noise: float, price: float, off: float, number: int, again: bool) -> None:
     """Add the quadratic of a slate, and its price, after `admit`; what is in the boxes is used up.
 
     Where it would be no smaller than the price, by what is known, the price stands for it: while all arms are open,
     there are too many terms. Where contexts come `again`, the ellipsoid closes in on nothing but what is played.
+    By `off` a slate can lose more than what is linear says.
     """
     joint, boxes = state.joint, state.boxes
     slot = _slot_for(joint, number)
@@ -130,6 +131,7 @@ def _book_slate(state: Any, contexts: Floats, noise: float, price: float, number
         _find_rests(joint, boxes, state.ridge, contexts, worst, best)
         if _expect(boxes, n, threshold, noise) < (_PATIENCE if number < _EARLY else _GAIN) * price:
             _add_terms(joint, boxes, slot, contexts, state.models, threshold)
+            joint.constants[slot] += off
             return
     joint.constants[slot] += price
 

@@ -61,6 +61,7 @@ class Params(Record, frozen=True):
     certified: bool
     proposes: bool  # or somebody else does, and slates come from there
     shares: bool  # whether there is a part that the thetas of all arms share
+    bias: float  # how far a mean may lie from what is linear
 
 
 class Fit(Record):

@@ -72,7 +72,7 @@ def _select(
         best_arms(values, squares, arms)
     if params.certified:
         price = admit(params, state, n, number, arms)
-        book_slate(state, contexts, params.noise, price, number, again)
+        book_slate(state, contexts, params.noise, price, 2.0 * params.bias * arms.size, number, again)
     for i in range(arms.size):
         notes[i] = state.models[arms[i]]
 
@@ -136,6 +136,7 @@ class Ends(NamedTuple):
     reach: Floats  # radii
     lower: Floats  # (n,)
     upper: Floats  # (n,)
+    bias: float
 
 
 class OneTheta:
@@ -183,7 +184,7 @@ class OneTheta:
         between = squares[outside][:, None] + squares[arms] - 2.0 * ends.images[outside] @ ends.contexts[arms].T
         # A difference of squares that are nearly equal is rounding, and must not be too small.
         between = np.maximum(between, 0.0) + _ROUNDING * (squares[outside][:, None] + squares[arms])
-        direct = middle[outside][:, None] - middle[arms] + ends.reach * np.sqrt(between)
+        direct = middle[outside][:, None] - middle[arms] + ends.reach * np.sqrt(between) + 2.0 * ends.bias
         amounts = np.maximum(np.minimum(upper[outside][:, None] - lower[arms], direct), 0.0)
         places, columns = linear_sum_assignment(amounts, maximize=True)
         return zip(outside[places].tolist(), arms[columns].tolist(), amounts[places, columns].tolist(), strict=True)

@@ -15,7 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
 from armtriage.kernels.random import bits
 from armtriage.kernels.record import Floats, Ints, Record, fact
-from armtriage.kernels.ridge import forms_of_two, forms_with, image, lower_forms, refit
+from armtriage.kernels.ridge import TOTAL, forms_of_two, forms_with, image, lower_forms, refit
 from armtriage.policies.linear.account import radius
 from armtriage.policies.linear.regression import Params, prepare
 
@@ -186,7 +186,7 @@ def find_widths(params: Params, state: Any, contexts: Floats) -> bool:
             find_own = not _follow(kept.own, theta, block, contexts, values, squares)
     if find_sure:
         refit(ridge, 0)
-        boxes.reaches[:n] = radius(params, ridge.log_det[0])
+        boxes.reaches[:n] = radius(params, ridge.log_det[0], ridge.counts[0, TOTAL])
         if keeps:
             find_sure = not _follow(kept.sure, other, block, contexts, estimates, sure)
     inverse = fit.open_inverse if waits else fit.inverse[0]
@@ -227,7 +227,8 @@ def find_widths_by_arm(params: Params, state: Any, contexts: Floats) -> bool:
                 refit(ridge, arm)
                 boxes.squares[place] = image(ridge.inverse[arm], x, ridge.vector)
                 boxes.estimates[place] = inner(ridge.weights[arm], x)
-                boxes.reaches[place] = radius(params, ridge.log_det[arm] + 2.0 * state.log_shares[arm])
+                grown = ridge.log_det[arm] + 2.0 * state.log_shares[arm]
+                boxes.reaches[place] = radius(params, grown, ridge.counts[arm, TOTAL])
         estimate, square = kept.bases[place], kept.squares[place]
         if params.shares:
             estimate += fit.ridge * inner(u, shared)
