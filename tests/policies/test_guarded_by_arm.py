@@ -50,7 +50,9 @@ def test_what_the_proofs_rest_on_holds_in_every_round(model: str, factor: float)
         forced += cost if book.forced > steps else 0.0
         policy.tell(decision, means[decision.arms] + rng.uniform(-0.1, 0.1, size))
         grown, widest = float(ridge.log_det.sum()), float(ridge.log_det.max())
-        most = 2.0 * radius(price, widest + 2.0 * math.log(n)) * math.sqrt(grown / math.log(2.0) * size * book.forced)
+        most = (
+            2.0 * radius(price, widest + 2.0 * math.log(n), 0.0) * math.sqrt(grown / math.log(2.0) * size * book.forced)
+        )
         assert forced <= most + 2.0 * size * grown / math.log(2.0) + 1e-9
     for arm in range(n):
         gram = ridge.gram[arm] + ridge.carry[arm] + ridge.recent[arm]
@@ -197,7 +199,7 @@ class Lifted:
     def reach(self, arm: int) -> float:
         price, part = self.policy._params, self.block(arm)
         grown = np.linalg.slogdet(self.gram[part, part] / price.ridge)[1]
-        return float(radius(price, grown + 2.0 * math.log(self.shape[0])))
+        return float(radius(price, grown + 2.0 * math.log(self.shape[0]), 0.0))
 
     def book(self, x: np.ndarray, arms: np.ndarray, price: float) -> None:
         """Add the quadratic of a slate, or its price where that is smaller by what is known, in the first 64 rounds."""

@@ -34,7 +34,7 @@ def inside(policy: GuardedLinear, theta: np.ndarray) -> bool:
     ridge = policy._state.ridge
     centre = ridge.inverse[0] @ (ridge.moment[0] + ridge.moment_carry[0])
     gram = ridge.gram[0] + ridge.carry[0] + ridge.recent[0]
-    reach = radius(policy._params, ridge.log_det[0])
+    reach = radius(policy._params, ridge.log_det[0], 0.0)
     return bool((theta - centre) @ gram @ (theta - centre) <= reach**2)
 
 
@@ -72,7 +72,7 @@ def test_what_the_proofs_rest_on_holds_in_every_round(env: LinearEnvironment, fa
         assert ridge.log_det[0] == pytest.approx(np.linalg.slogdet(gram / price.ridge)[1], rel=1e-8, abs=1e-8)
         # Theorem: what forced rounds can lose, by the potential of all rewards.
         grown, width = float(ridge.log_det[0]), price.high - price.low
-        most = 2.0 * radius(price, grown) * math.sqrt(grown / math.log(2.0) * size * book.forced)
+        most = 2.0 * radius(price, grown, 0.0) * math.sqrt(grown / math.log(2.0) * size * book.forced)
         assert forced <= most + width * size * grown / math.log(2.0) + 1e-9
     certificate = policy.certificate()
     if inside(policy, env.theta):

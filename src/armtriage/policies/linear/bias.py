@@ -11,7 +11,13 @@ from armtriage._arguments import as_matrix, as_numbers, check_probability
 
 
 class SuggestedBias(NamedTuple):
-    """What a log says of `GuardedLinear`'s `bias`: `least` is shown for certain, with `safe` no arm contradicts it."""
+    """What a log says of `GuardedLinear`'s `bias`: `least` is shown for certain, with `safe` no arm contradicts it.
+
+    Examples
+    --------
+    >>> suggest_bias([[2.0], [0.0]], [1.0, 0.0], ["tea", "milk"])  # of one reward each, nothing is known
+    SuggestedBias(least=0.0, safe=0.0)
+    """
 
     least: float
     safe: float
