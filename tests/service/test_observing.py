@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import numpy as np
 import pytest
 
-from armtriage import GuardedThompson, SlateLog, evaluate
+from armtriage import GuardedThompson, SlateLog, ThompsonSampling, evaluate
+from armtriage.certificate import intervals_of
 from armtriage.service import read_log
+from armtriage.service.messages import RewardRule, Takeover
 from armtriage.service.state import PolicyState
 from armtriage.service.upkeep import check, replay
-from service.calls import SLATE, Caller, run, served
+from armtriage.service.watch import Watch
+from service.calls import SLATE, Caller, new_database, run, served
+from service.journal import until
 
 NAMES = SLATE["arms"]
 OBSERVING: dict[str, Any] = {"status": "observing", "reward": {"default": 0}, "policy": {"kind": "thompson"}}
@@ -196,6 +201,200 @@ def test_an_admin_takes_over(sqlite_address: str) -> None:
             assert made["group"] in ("policy", "control")
             assert "would_show" not in made
             assert (await _document(call))["lift"]["share"] == 0.5
+            await _same_everywhere(call)
+
+    run(work)
+
+
+@pytest.mark.usefixtures("patient")
+def test_two_servers_observe_one_system(postgres_server: str) -> None:
+    """Whichever is told, the estimates and the switch are the same at both."""
+
+    async def work() -> None:
+        database = new_database(postgres_server)
+        async with served(database) as one, served(database) as other:
+            await one.make(**OBSERVING, takeover={"by": "dr", "margin": 0.1}, control={"share": 0.5, "key": KEY})
+            await until(lambda: "slate" in other.service.loops)
+            await other.ready()
+            slates, made = _slates(4000, swap=0.9), list[dict[str, Any]]()
+            while not made or "would_show" in made[-1]:
+                call = (one, other)[len(made) // 100 % 2]
+                made += await _watch(call, slates[len(made) : len(made) + 100], first=len(made))
+            assert await one.digest() == await other.digest()
+            assert (await _document(one))["observing"] == (await _document(other))["observing"]
+            assert {(await _document(call))["status"] for call in (one, other)} == {"running"}
+
+    run(work)
+
+
+def test_a_watched_decision_counts_in_the_order_of_asking(sqlite_address: str) -> None:
+    """Rewards told in another order, or never, give the same estimates: a decision without any counts the default."""
+
+    async def work() -> None:
+        found = []
+        async with served(sqlite_address) as call:
+            for name, order in (("one", 1), ("other", -1)):
+                await call.make(**OBSERVING, name=name)
+                slates = _slates(40, swap=0.6)
+                for at, (slate, q) in enumerate(slates):
+                    await call.decide(name, id=f"v{at}", shown=slate, inclusion=q)
+                for at, (slate, _) in list(enumerate(slates))[::order]:
+                    given: dict[str, Any] = {"hits": slate[:1]} if at % 3 else {"rewards": {}, "last": True}
+                    assert (await call.reward(f"v{at}", name=name, **given)).status_code == 200
+                watch = call.service.loops[name].state.watch
+                found.append((watch.counted, watch.weighted, watch._earned, watch._robust, watch._capital.tolist()))
+        assert found[0] == found[1]
+        assert found[0][:3] == (40, 40, 26.0)
+
+    run(work)
+
+
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_the_bracket_is_below_the_gain_of_every_slate_and_chosen_best(direction: str) -> None:
+    """With boxes that hold, for 40 random logs; the chosen slate has the largest bound of all."""
+    luck = np.random.default_rng(5)
+    for _ in range(40):
+        reward = RewardRule(range=(-1.0, 3.0), default=0.0, direction=direction)
+        policy = GuardedThompson(5, budget=2, seed=1, reward_range=(-1.0, 3.0), direction=direction)
+        watch, means = Watch(None, reward, 2), luck.uniform(-1.0, 3.0, 5)
+        chances = luck.dirichlet(np.ones(5))
+        shows = np.zeros(5)
+        for number in range(int(luck.integers(1, 60))):
+            arms = np.sort(luck.choice(5, 2, replace=False, p=chances))
+            watch.opened(f"v{number}", arms.tolist(), [0, 1], None)
+            policy.tell(policy.record(arms), means[arms])
+            shows[arms] += 1.0
+        found = watch.bracket(policy)
+        bounds = intervals_of(policy.tally, 5, watch.delta)
+        share, sign = shows / watch.asked, 1.0 if direction == "maximize" else -1.0
+
+        def low(slate: tuple[int, ...], share: Any = share, bounds: Any = bounds) -> float:
+            change = np.isin(np.arange(5), slate) - share
+            return 4.0 * float(np.minimum(change * bounds.lower, change * bounds.upper).sum())
+
+        assert found is not None
+        for slate in itertools.combinations(range(5), 2):
+            gain = sign * (means[list(slate)].sum() - share @ means)
+            assert low(slate) <= gain + 1e-12
+            assert low(slate) <= found.low + 1e-12
+        assert found.low == pytest.approx(low(tuple(found.arms)))
+        assert found.low <= sign * (means[found.arms].sum() - share @ means) <= found.high
+
+
+def _runs(count: int, length: int, best: float) -> tuple[int, int]:
+    """Return in how many runs the rule is ever due, and in how many the bound is ever above what it bounds."""
+    switched = failed = 0
+    for run_number in range(count):
+        luck = np.random.default_rng(run_number)
+        reward = RewardRule(default=0.0)
+        watch = Watch(Takeover(by="dr"), reward, 2)
+        policy = ThompsonSampling(5, budget=2, seed=run_number)
+        means = np.array([0.1, 0.1, 0.1, 0.1, best])
+        gains, missed, due = 0.0, False, False
+        for number in range(length):
+            swaps = luck.random() < 0.3
+            arms = [0, 1]
+            if swaps:
+                arms[luck.integers(2)] = int(luck.integers(2, 5))
+            arms.sort()
+            would = watch.would_show(policy, np.ones(5, np.bool_))
+            q = np.array([0.85, 0.85, 0.1, 0.1, 0.1])
+            watch.opened(f"v{number}", arms, would, q[would].tolist())
+            rewards = (luck.random(2) < means[arms]).astype(float)
+            policy.tell(policy.record(arms), rewards)
+            watch.closed(f"v{number}", dict(zip(arms, rewards.tolist(), strict=True)))
+            gains += float(means[would].sum() - q @ means)
+            if number % 20 == 19:
+                missed = missed or watch.gain_low() > gains / (number + 1)
+                due = due or watch.is_due(policy)
+        switched += due
+        failed += missed
+    return switched, failed
+
+
+def test_probabilities_bound_the_gain_at_all_times() -> None:
+    """100 runs without a difference, at most 5% of which may ever switch or miss: more than 11 with probability 0.004.
+
+    With an arm that earns seven times as much, most runs switch.
+    """
+    switched, failed = _runs(100, 400, best=0.1)
+    assert max(switched, failed) <= 11
+    switched, failed = _runs(20, 1500, best=0.7)
+    assert switched >= 15
+    assert failed <= 4
+
+
+REFUSED = [
+    ({"reward": {}}, "observing needs reward.default"),
+    ({"status": "running", "takeover": {"by": "dr"}}, 'takeover must be left out unless status is "observing"'),
+    ({"takeover": {"by": "dr", "delta": 1}}, "takeover.delta must lie strictly between 0 and 1, got 1.0"),
+    ({"takeover": {"by": "dr", "control": 0.9}}, "the policy has no control group"),
+    (
+        {"takeover": {"by": "dr", "control": 1}, "control": {"share": 0.5}},
+        "takeover.control must lie strictly between 0 and 1, got 1.0",
+    ),
+    (
+        {"budget": None, "decisions": {"kind": "knapsack", "weights": [1] * 5, "capacity": 2}, "policy": {}},
+        "over a set of decisions",
+    ),
+    (
+        {"policy": {"kind": "c2ucb"}, "dimension": 2, "takeover": {"by": "bracket"}},
+        "boxes are for arms without contexts",
+    ),
+    ({"status": "watching"}, "accepted are observing, running"),
+]
+REQUESTS = [
+    ({}, "shown_missing", "does not say what is shown"),
+    ({"shown": ["tea"]}, "invalid", "shown must have 2 different arms"),
+    ({"shown": ["tea", "tea"]}, "invalid", "shown must have 2 different arms"),
+    ({"shown": ["tea", "fish"]}, "unknown_arm", "fish"),
+    ({"shown": ["tea", "milk"], "exclude": ["tea"]}, "invalid", 'shown must have arms that are eligible, got "tea"'),
+    ({"shown": ["tea", "milk"], "incumbent": ["tea"]}, "invalid", "incumbent must be left out"),
+    ({"shown": ["tea", "milk"], "inclusion": {"tea": 0, "milk": 1}}, "invalid", 'got 0.0 for "tea"'),
+    ({"shown": ["tea", "milk"], "inclusion": {"tea": 0.5, "milk": 1.5}}, "invalid", 'got 1.5 for "milk"'),
+    ({"shown": ["tea", "milk"], "inclusion": {"tea": 1, "jam": 1}}, "invalid", 'got none for "milk"'),
+    ({"shown": ["tea", "milk"], "inclusion": {"tea": 1, "milk": 0.5}}, "invalid", "must sum to 2, how many arms"),
+    ({"shown": ["tea", "milk"], "inclusion": {"tea": 1, "fish": 1}}, "unknown_arm", "fish"),
+]
+
+
+def test_what_is_refused_changes_nothing(sqlite_address: str) -> None:
+    async def work() -> None:
+        async with served(sqlite_address) as call:
+            for more, says in REFUSED:
+                body = {name: value for name, value in (SLATE | OBSERVING | more).items() if value is not None}
+                answer = await call.post("/v1/policies", json=body)
+                assert (answer.status_code, says in answer.json()["detail"]) == (422, True), answer.text
+            await call.make(**OBSERVING, control={"share": 0.5, "key": KEY})
+            before = await call.digest()
+            for body, code, says in REQUESTS:
+                answer = await call.post("/v1/policies/slate/decisions", json=body)
+                assert (answer.status_code, answer.json()["error"]) == (422, code), answer.text
+                assert says in answer.json()["detail"], answer.text
+            assert await call.digest() == before
+            await call.make(name="plain")
+            for given in ({"shown": ["tea", "milk"]}, {"inclusion": {"tea": 1, "milk": 1}}):
+                answer = await call.post("/v1/policies/plain/decisions", json=given)
+                assert (answer.status_code, answer.json()["error"]) == (422, "invalid")
+            answer = await call.patch("/v1/policies/plain", json={"status": "observing"})
+            assert (answer.status_code, answer.json()["error"]) == (422, "invalid")
+
+    run(work)
+
+
+def test_a_policy_with_contexts_observes(sqlite_address: str) -> None:
+    async def work() -> None:
+        async with served(sqlite_address) as call:
+            await call.make(**OBSERVING | {"policy": {"kind": "c2ucb"}}, dimension=5)
+            rows = np.eye(5).tolist()
+            for number in range(30):
+                slate = [NAMES[number % 5], NAMES[(number + 1) % 5]]
+                made = await call.decide(id=f"v{number}", shown=slate, contexts=rows)
+                await call.reward(made["id"], hits=[name for name in slate if name in ("jam", "egg")])
+            assert made["would_show"] == ["jam", "egg"]
+            found = (await _document(call))["observing"]
+            assert found["bracket"] is None
+            assert found["weighted"] is None
             await _same_everywhere(call)
 
     run(work)
