@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,13 @@ import pytest
 from armtriage import GuardedThompson, SlateLog, ThompsonSampling, evaluate
 from armtriage.certificate import intervals_of
 from armtriage.service import read_log
+from armtriage.service.keys import new_key
 from armtriage.service.messages import RewardRule, Takeover
 from armtriage.service.state import PolicyState
 from armtriage.service.upkeep import check, replay
 from armtriage.service.watch import Watch
 from service.calls import SLATE, Caller, new_database, run, served
-from service.journal import until
+from service.journal import serving, until
 
 NAMES = SLATE["arms"]
 OBSERVING: dict[str, Any] = {"status": "observing", "reward": {"default": 0}, "policy": {"kind": "thompson"}}
@@ -396,5 +399,32 @@ def test_a_policy_with_contexts_observes(sqlite_address: str) -> None:
             assert found["bracket"] is None
             assert found["weighted"] is None
             await _same_everywhere(call)
+
+    run(work)
+
+
+def test_the_recipe_does_what_it_says(sqlite_address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "watch-then-take-over.md").read_text(encoding="utf-8")
+    parts = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", page, re.DOTALL)
+    assert len(parts) == page.count("```python") == 3
+    names: dict[str, Any] = {}
+    with serving(sqlite_address) as server:
+        for code, says in parts:
+            exec(code.replace("http://127.0.0.1:8000", server.url), names)
+            assert capsys.readouterr().out.split() == says.split()
+        names["client"].close()
+
+
+def test_the_switch_names_the_key_that_made_it(sqlite_address: str) -> None:
+    async def work() -> None:
+        async with served(sqlite_address) as call:
+            text, row = new_key(["admin", "read", "decide", "reward"], "shop desk")
+            await call.service.store.put_key(row)
+            call.service.access.update(await call.service.store.keys())
+            call.headers["authorization"] = f"Bearer {text}"
+            await call.make(**OBSERVING)
+            await call.patch("/v1/policies/slate", json={"status": "running"})
+            found = (await _document(call))["observing"]["switched"]
+            assert (found["by"], found["rule"]) == (f"shop desk at_{row.id}", "")
 
     run(work)
