@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from armtriage import GuardedThompson, SlateLog, ThompsonSampling, evaluate
+from armtriage import GuardedThompson, SlateLog, ThompsonSampling, evaluate, running_mean_bound
 from armtriage.certificate import intervals_of
 from armtriage.service import read_log
 from armtriage.service.keys import new_key
@@ -198,12 +198,15 @@ def test_an_admin_takes_over(sqlite_address: str) -> None:
             for status, expected in (("paused", "paused"), ("observing", "observing"), ("running", "running")):
                 answer = await call.patch("/v1/policies/slate", json={"status": status})
                 assert answer.json()["status"] == expected
+            assert (await _document(call))["lift"]["share"] == 0.5
+            change = {"status": "running", "control": {"share": 0.9}, "window": "new"}
+            assert (await call.patch("/v1/policies/slate", json=change)).status_code == 200
             again = await call.patch("/v1/policies/slate", json={"status": "observing"})
             assert (again.status_code, again.json()["error"]) == (422, "invalid")
             made = await call.decide(id="after")
             assert made["group"] in ("policy", "control")
             assert "would_show" not in made
-            assert (await _document(call))["lift"]["share"] == 0.5
+            assert (await _document(call))["lift"]["share"] == 0.9
             await _same_everywhere(call)
 
     run(work)
@@ -282,6 +285,45 @@ def test_the_bracket_is_below_the_gain_of_every_slate_and_chosen_best(direction:
             assert low(slate) <= found.low + 1e-12
         assert found.low == pytest.approx(low(tuple(found.arms)))
         assert found.low <= sign * (means[found.arms].sum() - share @ means) <= found.high
+
+
+def test_the_bound_is_that_of_the_library() -> None:
+    """A slow twin: each decision's estimate and centre from the whole past, and `running_mean_bound` of them."""
+    luck, slates = np.random.default_rng(2), _slates(200, swap=0.8)
+    watch, past = Watch(None, RewardRule(range=(-1.0, 1.0), default=0.0), 2), list[dict[str, float]]()
+    values, centres = [], []
+    for number, (slate, q) in enumerate(slates):
+        would = [str(name) for name in luck.choice(NAMES, 2, replace=False)]
+        told = {name: float(luck.random() < MEANS[name]) for name in slate}
+        numbers = sorted(map(NAMES.index, slate)), sorted(map(NAMES.index, would))
+        watch.opened(str(number), *numbers, [q[NAMES[arm]] for arm in numbers[1]])
+        watch.closed(str(number), {NAMES.index(name): 2.0 * value - 1.0 for name, value in told.items()})
+        value, centre = -sum(told.values()), -sum(sum(one.values()) for one in past) / (len(past) + 1)
+        for name in would:
+            looks = [one[name] for one in past if name in one]
+            mean = (sum(looks) + 0.5) / (len(looks) + 1) if q[name] >= 0.5 else 0.0
+            value += mean + (told[name] - mean) / q[name] if name in told else mean
+            centre += mean
+        values.append(value)
+        centres.append(centre)
+        past.append(told)
+        if number % 10 == 9:
+            expected = max(running_mean_bound(values, centres, scale=6.0, alpha=0.05), -2.0)
+            assert watch.gain_low() == pytest.approx(2.0 * expected, rel=1e-9)
+
+
+def test_wrong_probabilities_are_seen_by_an_evaluation(sqlite_address: str) -> None:
+    async def work() -> None:
+        async with served(sqlite_address) as call:
+            await call.make(**OBSERVING)
+            right = _slates(1000, swap=0.6)
+            await _watch(call, [(slate, dict(zip(q, [0.4, 0.4, 0.4, 0.4, 0.4], strict=True))) for slate, q in right])
+
+    run(work)
+    assert "The probabilities do not match the log" in str(evaluate(read_log(sqlite_address, "slate"), ["tea", "milk"]))
+    found = evaluate(read_log(sqlite_address, "slate"), ["tea", "milk"]).calibration_z
+    assert found is not None
+    assert abs(found) > 4.0
 
 
 def _runs(count: int, length: int, best: float) -> tuple[int, int]:

@@ -247,14 +247,13 @@ class Step:
         else:
             made, digest = request.id, digest_of(request)
         tags = None if request.tags is UNSET else request.tags
-        one = _Asked(made, digest, mask, contexts, tags, odd)
         if made_elsewhere:
-            return one
-        control, unit, incumbent = self._group_of(request, made)
+            return _Asked(made, digest, mask, contexts, tags, odd)
+        group = self._group_of(request, made)
         if state.status != "observing":
-            return one._replace(control=control, unit=unit, incumbent=incumbent)
+            return _Asked(made, digest, mask, contexts, tags, odd, *group)
         shown, inclusion = self._shown(request, ~state.retired if mask is None else mask)
-        return one._replace(shown=shown, inclusion=inclusion)
+        return _Asked(made, digest, mask, contexts, tags, odd, shown=shown, inclusion=inclusion)
 
     def _shown(self, request: Decide, mask: NDArray[np.bool_]) -> tuple[list[str], dict[str, float] | None]:
         """Return what another system shows, and with which probabilities, if that can be."""
