@@ -13,7 +13,7 @@ import pytest
 
 from armtriage import GuardedThompson, SlateLog, ThompsonSampling, evaluate, running_mean_bound
 from armtriage.certificate import intervals_of
-from armtriage.service import read_log
+from armtriage.service import Client, read_log
 from armtriage.service.keys import new_key
 from armtriage.service.messages import RewardRule, Takeover
 from armtriage.service.state import PolicyState
@@ -470,3 +470,24 @@ def test_the_switch_names_the_key_that_made_it(sqlite_address: str) -> None:
             assert (found["by"], found["rule"]) == (f"shop desk at_{row.id}", "")
 
     run(work)
+
+
+def test_a_killed_server_goes_on_observing(sqlite_address: str) -> None:
+    """Answers that were acknowledged before kill -9 are the same after it, and so is what they add up to."""
+    slates = _slates(60, swap=0.6)
+    body = {**SLATE, **OBSERVING, "takeover": {"by": "dr", "margin": 1.5}}
+    asked = [{"id": f"v{at}", "shown": slate, "inclusion": q} for at, (slate, q) in enumerate(slates)]
+    path = "/v1/policies/slate"
+    with serving(sqlite_address) as server, Client(server.url, deadline=60.0) as client:
+        client.create(**body)
+        before = [client.request("POST", f"{path}/decisions", one) for one in asked]
+        for one in before[:40]:
+            client.request("POST", f"{path}/rewards", {"decision": one["id"], "hits": one["arms"][:1]})
+        digest = client.request("GET", f"{path}/digest")
+        server.kill()
+    with serving(sqlite_address) as server, Client(server.url, deadline=60.0) as client:
+        until_now = [client.request("POST", f"{path}/decisions", one) for one in asked]
+        assert until_now == before
+        assert client.request("GET", f"{path}/digest") == digest
+        found = client.policy("slate")["observing"]
+        assert (found["decisions"], found["waiting"], found["weighted"]["decisions"]) == (60, 20, 40)
