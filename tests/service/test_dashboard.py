@@ -305,6 +305,30 @@ def test_a_control_group_has_its_card(server, page):
     assert page.locator("section[aria-labelledby=lift]").count() == 0
 
 
+def test_a_policy_that_observes_has_its_card_and_resumes_observing(tmp_path, page):
+    with serving(tmp_path / "decisions.db") as one, one.client() as client:
+        make(client, "watched", DRINKS, budget=2, status="observing", reward={"default": 0})
+        for number in range(40):
+            shown = list(DRINKS)[number % 2 : number % 2 + 2]
+            made = client.decide("watched", id=f"v{number}", shown=shown)
+            client.reward("watched", made, hits=shown[:1])
+        until(lambda: client.policy("watched")["observing"]["decisions"] == 40)
+        watcher = open_page(page, one.url + "/policies/watched")
+        text = page.locator("section[aria-labelledby=observing]").inner_text()
+        assert "Another system decides" in text
+        assert "In 40 observed decisions" in text
+        assert "A decision earned 1.00." in text
+        assert "it would show" in page.locator("main").inner_text()
+        page.get_by_role("button", name="Pause").click()
+        page.locator("dialog").get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Resume").click()
+        page.get_by_role("button", name="Pause").wait_for()
+        assert client.request("PATCH", "/v1/policies/watched", {"status": "observing"})["status"] == "observing"
+        client.request("PATCH", "/v1/policies/watched", {"status": "running"})
+        page.get_by_text("It took over by hand").wait_for()
+        assert watcher.said == []
+
+
 def test_exports_are_what_they_say(server, page):
     open_page(page, server.url + "/policies/slate")
     page.locator("summary").filter(has_text="Export").click()

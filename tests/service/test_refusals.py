@@ -30,7 +30,7 @@ REFUSED = [
     ("PATCH", ARMS, {"retire": ["egg", "egg"]}, 'retire must have each arm once, got "egg" twice'),
     ("PATCH", ARMS, {"restore": ["egg"]}, 'restore must have arms that are retired, got "egg"'),
     ("PATCH", ARMS, {"meta": {"x" * 100: {}}}, 'No arm is called "xxxxx'),
-    ("PATCH", "/v1/policies/slate", {"status": "off"}, "accepted are archived, paused, running"),
+    ("PATCH", "/v1/policies/slate", {"status": "off"}, "accepted are archived, observing, paused, running"),
     ("GET", "/v1/policies/salte", None, 'There is no policy "salte"; GET /v1/policies lists them.'),
     ("GET", f"{DECISIONS}/v9", None, 'There is no decision "v9".'),
     ("GET", "/v1/policies/slate/events?limit=0", None, 'limit must be a whole number from 1 to 1000000000, got "0"'),

@@ -41,7 +41,8 @@ class ServedDecision(NamedTuple):
 
     `logged` is False for a fallback, of which the service knows nothing, and whose rewards are not sent. Where there is
     a control group, `group` is "policy" or "control"; a decision of the control without arms shows what is shown
-    without the policy, and is told by its total.
+    without the policy, and is told by its total. While a policy observes, `arms` are what another system shows, and
+    `would_show` what it would have shown.
     """
 
     id: str
@@ -51,6 +52,7 @@ class ServedDecision(NamedTuple):
     logged: bool = True
     ranked: Sequence[str] = ()
     group: str = ""
+    would_show: Sequence[str] = ()
 
 
 class Client:
@@ -114,6 +116,8 @@ class Client:
         tags: Mapping[str, Any] | None = None,
         unit: str | None = None,
         incumbent: Iterable[str] | None = None,
+        shown: Iterable[str] | None = None,
+        inclusion: Mapping[str, float] | None = None,
         fallback: Sequence[str] | Callable[[], Sequence[str]] | None = None,
     ) -> ServedDecision:
         """Return a decision.
@@ -124,7 +128,7 @@ class Client:
             The policy's name.
         id : str, optional
             The decision's id, for one that may be asked for again elsewhere; by default a new one.
-        exclude, eligible, contexts, rows, tags, unit, incumbent
+        exclude, eligible, contexts, rows, tags, unit, incumbent, shown, inclusion
             As the service takes them.
         fallback : sequence of str or callable, optional
             The arms to show if the service does not answer; without it that raises `Unavailable`.
@@ -153,6 +157,10 @@ class Client:
             body["unit"] = unit
         if incumbent is not None:
             body["incumbent"] = list(incumbent)
+        if shown is not None:
+            body["shown"] = list(shown)
+        if inclusion is not None:
+            body["inclusion"] = dict(inclusion)
         try:
             made = self.request("POST", f"/v1/policies/{_part(policy)}/decisions", body)
         except Unavailable:
@@ -163,7 +171,8 @@ class Client:
         arms, number = made["arms"] or [], made["number"]  # decisions of the control may have neither
         ranked = made.get("ranked", arms)  # a decision of an earlier version has none
         number = -1 if number is None else number
-        return ServedDecision(made["id"], arms, made["show"], number, ranked=ranked, group=made.get("group", ""))
+        more = {"group": made.get("group", ""), "would_show": made.get("would_show", ())}
+        return ServedDecision(made["id"], arms, made["show"], number, ranked=ranked, **more)
 
     def reward(
         self,

@@ -75,6 +75,8 @@ class Decided(Struct, array_like=True):
     proposal: list[int] | None = None  # what was proposed before a logging floor gave slots to others
     control: bool | None = None  # whether it is the control's; None for one that is in no trial
     unit: int | None = None  # a keyed hash of who sees it, where groups are by unit
+    would: list[int] | None = None  # what the policy would have shown, where another system decided
+    chances: list[float] | None = None  # with which that system shows each of them; None: not known
 
 
 class Rewarded(Struct, array_like=True):
@@ -108,10 +110,11 @@ class ArmsChanged(Struct, array_like=True):
 
 
 class Lived(Struct, array_like=True):
-    """The policy's new status."""
+    """The policy's new status, by which key, or by which rule of its own."""
 
     status: str
     by: str = ""
+    rule: str = ""
 
 
 class Alarmed(Struct, array_like=True):

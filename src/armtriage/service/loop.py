@@ -530,6 +530,7 @@ class Loop:
             start = stop + 1
         step.expire(PORTION)
         step.raise_alarms()
+        step.take_over()
         return replies
 
     def _looked(self, what: Any, state: PolicyState) -> Any:
@@ -795,5 +796,10 @@ def rehearse(state: PolicyState) -> None:
         if key in copy.open:
             step.reward(Reward(decision=key, rewards={}, last=True))
     step.raise_alarms()
+    if copy.watch is not None:
+        live = [name for name, retired in zip(copy.names, copy.retired, strict=True) if not retired]
+        copy.status = "observing"
+        step.decide([[Decide(**given, shown=live[: copy.policy.budget])]])
+        copy.watch.view(copy.policy, copy.contextual)
     copy.digest()
     copy.add_point()

@@ -56,7 +56,11 @@ def _given(message: Message) -> int:
 
 
 class Decide(Message):
-    """Ask for a decision."""
+    """Ask for a decision.
+
+    While the policy observes, `shown` is what another system shows, and `inclusion` the probability with which it shows
+    each arm, where that is known. When it runs, `shown` is what the control shows.
+    """
 
     id: Id | UnsetType = UNSET
     exclude: Annotated[list[ArmName], Meta(max_length=100_000)] | UnsetType = UNSET
@@ -66,10 +70,13 @@ class Decide(Message):
     tags: Facts | UnsetType = UNSET
     unit: Unit | UnsetType = UNSET
     incumbent: Slate | UnsetType = UNSET
+    shown: Slate | UnsetType = UNSET
+    inclusion: Annotated[dict[ArmName, Number], Meta(max_length=100_000)] | UnsetType = UNSET
 
     def keys(self) -> int:
         """Return how many different keys the body has."""
-        inner = sum(len(one) for one in (self.contexts, self.rows, self.tags) if isinstance(one, dict))
+        given = self.contexts, self.rows, self.tags, self.inclusion
+        inner = sum(len(one) for one in given if isinstance(one, dict))
         if self.rows is not UNSET:
             inner += sum(map(len, self.rows.values() if isinstance(self.rows, dict) else self.rows))
         return _given(self) + inner
@@ -239,8 +246,22 @@ class Metric(Message):
     on_breach: Literal["tell", "control"] = "tell"
 
 
+class Takeover(Message):
+    """When a policy ends observing by itself: as soon as it would earn more than `margin` in each decision for certain.
+
+    It ever does so without earning that with probability at most `delta`. `by` says how that is known: by the arms'
+    intervals ("bracket"), if the other system does not look at the visitor, or by its probabilities ("dr"). From then
+    on the control group has the share `control`, if that is given.
+    """
+
+    by: Literal["bracket", "dr"]
+    margin: Number = 0.0
+    delta: Number = 0.05
+    control: Number | UnsetType = UNSET
+
+
 class Create(Message):
-    """Make a policy."""
+    """Make a policy; one whose `status` is "observing" learns from what another system shows, and decides nothing."""
 
     name: PolicyName
     arms: Annotated[list[Arm | ArmName], Meta(min_length=1, max_length=100_000)]
@@ -257,6 +278,8 @@ class Create(Message):
     control: Control | UnsetType = UNSET
     metrics: Annotated[list[Metric], Meta(max_length=8)] | UnsetType = UNSET
     watch: Number | UnsetType = UNSET
+    status: Literal["running", "observing"] | UnsetType = UNSET
+    takeover: Takeover | UnsetType = UNSET
 
 
 class ArmsChange(Message):
@@ -269,9 +292,12 @@ class ArmsChange(Message):
 
 
 class Status(Message):
-    """Pause, resume or archive a policy; change its control group, of which a new `window` begins to count."""
+    """Pause, resume or archive a policy; change its control group, of which a new `window` begins to count.
 
-    status: Literal["running", "paused", "archived"] | UnsetType = UNSET
+    One that observes takes over with "running"; while it is paused before that, "observing" resumes it.
+    """
+
+    status: Literal["running", "observing", "paused", "archived"] | UnsetType = UNSET
     control: ControlChange | UnsetType = UNSET
     window: Literal["new"] | UnsetType = UNSET
 
@@ -280,10 +306,11 @@ class Propensity(Struct):
     """With what probability the arms were chosen, as far as it is known.
 
     With a `logging_floor`, each slot of the `proposal` was given to another arm with probability `floor`; `inclusion`
-    has the probability of each of `arms`, and `observation` that of seeing each of `show`, given the proposal.
+    has the probability of each of `arms`, and `observation` that of seeing each of `show`, given the proposal. Those of
+    another system are as they were "given".
     """
 
-    kind: Literal["unknown", "floor"] = "unknown"
+    kind: Literal["unknown", "floor", "given"] = "unknown"
     floor: float | UnsetType = UNSET
     proposal: list[str] | UnsetType = UNSET
     inclusion: list[float] | UnsetType = UNSET
@@ -298,6 +325,7 @@ class Answer(Struct):
 
     `ranked` has the arms, best first; one that an earlier version made has none. Where there is a control group,
     `group` says whose the decision is; the control's have no number, and `arms` is null where the client shows its own.
+    While the policy observes, `arms` are those of the other system, and `would_show` its own, by what it knows so far.
     """
 
     id: str
@@ -310,6 +338,7 @@ class Answer(Struct):
     deadline: str
     ranked: list[str] = []
     group: Literal["policy", "control"] | UnsetType = UNSET
+    would_show: list[str] | UnsetType = UNSET
 
 
 class Known(Struct):

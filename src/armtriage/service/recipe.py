@@ -18,6 +18,7 @@ from armtriage.policies import ContextualPolicy, Policy
 from armtriage.service.messages import Arm, Create, DecisionFamily, FeatureFacts, Feedback
 from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 from armtriage.service.trial import Trial, microseconds
+from armtriage.service.watch import Watch
 
 if TYPE_CHECKING:
     from armtriage.features import Features
@@ -91,6 +92,10 @@ class Recipe:
     def trial(self, budget: int) -> Trial | None:
         """Return the trial that the policy is in, before its first decision; None if there is no such thing."""
         return Trial.of(self.create, budget)
+
+    def watched(self, policy: Policy) -> Watch | None:
+        """Return what is watched before the first decision; None if the policy decides from the beginning."""
+        return Watch.of(self.create, policy)
 
     def _take_features(self) -> None:
         """Write down what features make of a policy, so that a replay of its log needs none."""

@@ -37,6 +37,7 @@ CODES: Mapping[str, tuple[int, str]] = {
     "not_shown": (422, "A reward is for an arm that the decision does not show."),
     "too_many_rewards": (422, "So many rewards of this decision came late or early that no more are stored."),
     "out_of_range": (422, "A reward lies outside the range of rewards."),
+    "shown_missing": (422, "The policy is observing, and the request does not say what is shown."),
     "unit_missing": (422, "Groups are by unit, and the request has none."),
     "nothing_eligible": (422, "No decision can be made of the arms that are eligible."),
     "too_many": (429, "More requests than the key may make; try again later."),

@@ -153,7 +153,9 @@ class Service:
             raise Refused("invalid", f"a server has at most {MOST} policies")
         recipe = await asyncio.to_thread(Recipe, create)  # features take seconds to import
         # Whatever they refuse is refused now.
-        recipe.trial((await asyncio.to_thread(recipe.make)).budget)
+        policy = await asyncio.to_thread(recipe.make)
+        recipe.trial(policy.budget)
+        recipe.watched(policy)
         if create.name in self.loops or create.name in self._making:
             raise Refused("name_taken", f"There is a policy {quoted(create.name)} already.")
         self._making.add(create.name)

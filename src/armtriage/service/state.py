@@ -22,6 +22,7 @@ from armtriage.service.recipe import Recipe
 from armtriage.service.refusal import said
 from armtriage.service.timeline import Timeline
 from armtriage.service.trial import TOTAL, Point
+from armtriage.service.watch import Switch
 
 
 class Open(Struct, array_like=True, frozen=True, gc=False):
@@ -50,6 +51,7 @@ class _Saved(Struct, array_like=True):
     trial: bytes = b""
     lifts: list[Point] = []
     alarms: list[tuple[int, int, str, str]] = []
+    watch: bytes = b""
 
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
@@ -78,7 +80,8 @@ class PolicyState:
         self.default = recipe.create.reward.default
         self.low, self.high = recipe.create.reward.range[0], recipe.create.reward.most
         self.head = self.closed_before = self.decided = 0
-        self.status = "running"
+        self.watch = recipe.watched(self.policy)
+        self.status = "running" if self.watch is None else "observing"
         self.open: dict[str, Open] = {}  # by id, oldest first
         self._more: dict[str, tuple[int, ArmSet | None]] = {}  # what open decisions keep beyond what each does
         self._sets: Counter[ArmSet] = Counter()  # in how many of them
@@ -150,12 +153,23 @@ class PolicyState:
         self.trial.opened(key, True, unit, at, one.show)
         return one
 
-    def opened(self, key: str, decision: Decision, at: int, tried: bool = False, unit: int | None = None) -> Open:
-        """Note a decision that was just made, and whether it is in the trial."""
+    def opened(
+        self,
+        key: str,
+        decision: Decision,
+        at: int,
+        tried: bool = False,
+        unit: int | None = None,
+        watched: tuple[Sequence[int], Sequence[float] | None] | None = None,
+    ) -> Open:
+        """Note a decision that was just made, whether it is in the trial, and what would have been shown instead."""
         self._weigh(key, decision)
         one = self._note(key, Open(decision.number, at, tuple(decision.revealed.tolist())))
         if tried and self.trial is not None:
             self.trial.opened(key, False, unit, at, decision.arms.tolist())
+        if watched is not None:
+            assert self.watch is not None
+            self.watch.opened(key, decision.arms.tolist(), *watched)
         self.decided = decision.number + 1
         self._decided_at = at
         if self.contextual:
@@ -174,8 +188,9 @@ class PolicyState:
 
     @property
     def held(self) -> int:
-        """About how many bytes of memory the open decisions take, and those that a trial waits for."""
-        return PLAIN * len(self.open) + self._more_of_all + (0 if self.trial is None else self.trial.held)
+        """About how many bytes of memory the open decisions take, and those that a trial or a watch waits for."""
+        others = sum(one.held for one in (self.trial, self.watch) if one is not None)
+        return PLAIN * len(self.open) + self._more_of_all + others
 
     def _weigh(self, key: str, decision: Decision) -> None:
         """Count what an open decision keeps: its arms, who was eligible, and contexts."""
@@ -192,8 +207,9 @@ class PolicyState:
     def _closed(self, key: str, values: Mapping[int, float] | None) -> None:
         """Forget a decision whose rewards have come, or whose time has passed."""
         if values is not None:
-            assert self.trial is not None
-            self.trial.closed(key, values)
+            for one in (self.trial, self.watch):
+                if one is not None:
+                    one.closed(key, values)
         del self.open[key]
         kept, among = self._more.pop(key, (0, None))
         self._more_of_all -= kept
@@ -234,7 +250,7 @@ class PolicyState:
             if not control and (given or whole):
                 self.policy.tell(one.number, given, last=whole and not in_turn)
             if whole:
-                self._closed(key, None if self.trial is None else self._worth(told, {}))
+                self._closed(key, self._worth(told, {}))
             else:
                 self.open[key] = Open(one.number, one.at, one.show, one.turn + 1, told)
             return
@@ -245,7 +261,7 @@ class PolicyState:
         if body.last:
             if not control:
                 self._tell_gathered(one, last=True)
-            self._closed(key, None if self.trial is None else self._worth({}, gathered))
+            self._closed(key, self._worth({}, gathered))
         else:
             self.open[key] = one
 
@@ -258,8 +274,10 @@ class PolicyState:
 
     def _worth(
         self, told: Mapping[int, tuple[str, float]], gathered: Mapping[int, Mapping[str, float]]
-    ) -> dict[int, float]:
-        """Return what has come of a decision, for the trial."""
+    ) -> dict[int, float] | None:
+        """Return what has come of a decision, for a trial or a watch; None if there is neither."""
+        if self.trial is None and self.watch is None:
+            return None
         found, reward = {arm: value for arm, (_, value) in told.items()}, self.recipe.create.reward
         for arm, by_id in gathered.items():
             values = by_id.values()
@@ -315,8 +333,7 @@ class PolicyState:
                 break
             if one.gathered and not control:
                 self._tell_gathered(one, last=False)
-            worth = None if self.trial is None else self._worth(one.told, one.gathered)
-            self._closed(self._queue.popleft(), worth)
+            self._closed(self._queue.popleft(), self._worth(one.told, one.gathered))
         if due.before > self.closed_before:
             self.policy.close_before(due.before, default=self.default)
             self.closed_before = due.before
@@ -345,17 +362,19 @@ class PolicyState:
         forced = self.status == "running" and self.trial is not None and self.trial.in_force
         return "control" if forced else self.status
 
-    def live(self, status: str, at: int, by: str = "") -> Event:
-        """Change the status, and return the event."""
-        self._lived(status)
-        seq = self.head + 1
-        return self.next_event(log.LIFE, "", seq, None, at, Lived(status, by))
+    def live(self, status: str, at: int, by: str = "", rule: str = "") -> Event:
+        """Change the status, by a key or by a rule, and return the event."""
+        body, seq = Lived(status, by, rule), self.head + 1
+        self._lived(body, seq, at)
+        return self.next_event(log.LIFE, "", seq, None, at, body)
 
-    def _lived(self, status: str) -> None:
-        if status == "running" and self.shown_status == "control":
+    def _lived(self, body: Lived, seq: int, at: int) -> None:
+        if body.status == "running" and self.shown_status == "control":
             assert self.trial is not None
             self.trial.start_window()
-        self.status = status
+        if body.status == "running" and self.watch is not None and self.watch.switch is None:
+            self.watch.switch = Switch(seq, at, body.by, body.rule)
+        self.status = body.status
 
     def alarm(self, body: Alarmed, at: int) -> Event:
         """Note an alarm, and return the event."""
@@ -426,7 +445,7 @@ class PolicyState:
         elif event.kind == log.WINDOW:
             self._windowed(body)
         else:
-            self._lived(body.status)
+            self._lived(body, event.seq, event.at)
         self.head = event.seq
 
     def _decided(self, event: Event, body: Decided) -> None:
@@ -441,7 +460,8 @@ class PolicyState:
         decision = self.policy.record([self.names[arm] for arm in body.arms], **given)
         if decision.number != event.number:
             raise ValueError(f"event {event.seq} is decision {event.number}, and the policy made {decision.number}")
-        self.opened(event.key, decision, event.at, body.control is not None, body.unit)
+        watched = None if body.would is None else (body.would, body.chances)
+        self.opened(event.key, decision, event.at, body.control is not None, body.unit, watched)
 
     def packed(self, contexts: NDArray[np.float64], arms: Sequence[int]) -> bytes:
         """Return what the log keeps of the contexts of a decision: all rows, or those of its arms."""
@@ -466,6 +486,8 @@ class PolicyState:
             total.update(piece)
         if self.trial is not None:
             total.update(self.trial.freeze()())
+        if self.watch is not None:
+            total.update(self.watch.freeze()())
         if self.alarms:
             total.update(log.pack(self.alarms))
         return total.hexdigest()
@@ -478,6 +500,7 @@ class PolicyState:
         """Return a function that makes what `to_bytes` would return now, later and in another thread."""
         opened, policy = self.open.copy(), self.policy.freeze()
         trial = None if self.trial is None else self.trial.freeze()
+        watch = None if self.watch is None else self.watch.freeze()
         saved = _Saved(
             self.head,
             self.status,
@@ -495,6 +518,7 @@ class PolicyState:
         def later() -> bytes:
             saved.open, saved.policy = list(_pieces(opened)), policy()
             saved.trial = b"" if trial is None else trial()
+            saved.watch = b"" if watch is None else watch()
             return log.pack(saved)
 
         return later
@@ -510,6 +534,8 @@ class PolicyState:
         if state.trial is not None:
             state.trial.restore(saved.trial)
             state.trial.points = saved.lifts
+        if state.watch is not None:
+            state.watch.restore(saved.watch)
         for piece in saved.open:
             state.open.update(_PIECE.decode(piece))
         state._queue.extend(state.open)

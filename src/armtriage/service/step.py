@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,6 +65,7 @@ UNLOGGED = ("duplicate", "repeated", "conflict", "rejected")
 
 _NOTHING = History([], [])
 _RANDOM = 5  # bytes of an id that are random
+_ROUNDING = 1e-6  # by which probabilities may miss their sum, of it
 _ordered = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -86,6 +88,8 @@ class _Asked(NamedTuple):
     control: bool | None = None  # whether it is the control's; None for one that is in no trial
     unit: int | None = None
     incumbent: list[str] | None = None  # what the control shows
+    shown: list[str] | None = None  # what another system shows, which the policy observes
+    inclusion: dict[str, float] | None = None  # with which probability that system shows each arm
 
     @property
     def plain(self) -> bool:
@@ -224,7 +228,7 @@ class Step:
     def _checked(self, request: Decide, held: int, made_elsewhere: bool = False) -> _Asked:
         """Return the request in the policy's terms; after this it cannot fail."""
         state = self.state
-        if state.status != "running":
+        if state.status not in ("running", "observing"):
             raise Refused(state.status)
         if held >= MOST_HELD:
             raise Refused("too_many_open")
@@ -242,8 +246,40 @@ class Step:
             made, digest = self._new_id(), None
         else:
             made, digest = request.id, digest_of(request)
-        group = (None, None, None) if made_elsewhere else self._group_of(request, made)
-        return _Asked(made, digest, mask, contexts, None if request.tags is UNSET else request.tags, odd, *group)
+        tags = None if request.tags is UNSET else request.tags
+        if made_elsewhere:
+            return _Asked(made, digest, mask, contexts, tags, odd)
+        group = self._group_of(request, made)
+        if state.status != "observing":
+            return _Asked(made, digest, mask, contexts, tags, odd, *group)
+        shown, inclusion = self._shown(request, ~state.retired if mask is None else mask)
+        return _Asked(made, digest, mask, contexts, tags, odd, shown=shown, inclusion=inclusion)
+
+    def _shown(self, request: Decide, mask: NDArray[np.bool_]) -> tuple[list[str], dict[str, float] | None]:
+        """Return what another system shows, and with which probabilities, if that can be."""
+        state = self.state
+        if request.shown is UNSET:
+            raise Refused("shown_missing")
+        shown, size = arms_of(state, request.shown), min(state.policy.budget, int(mask.sum()))
+        if len(shown) != size or len(set(shown)) < size:
+            raise Refused("invalid", f"shown must have {size} different arms, got {some_of(request.shown)}")
+        if wrong := [state.names[arm] for arm in shown if not mask[arm]]:
+            raise Refused("invalid", f"shown must have arms that are eligible, got {some_of(wrong)}")
+        if request.inclusion is UNSET:
+            return request.shown, None
+        given = request.inclusion
+        for arm, (name, chance) in zip(arms_of(state, list(given)), given.items(), strict=True):
+            if not 0.0 < chance <= 1.0:
+                got = f"got {chance!r} for {quoted(name)}"
+                raise Refused("invalid", f"inclusion must be above 0 and at most 1, {got}")
+            if not mask[arm]:
+                raise Refused("invalid", f"inclusion must have arms that are eligible, got {quoted(name)}")
+        if missing := [name for name in request.shown if name not in given]:
+            raise Refused("invalid", f"inclusion must have all arms of shown, got none for {some_of(missing)}")
+        total = math.fsum(given.values())
+        if abs(total - size) > _ROUNDING * size:
+            raise Refused("invalid", f"inclusion must sum to {size}, how many arms are shown, got {total:g}")
+        return request.shown, given
 
     def _group_of(self, request: Decide, key: str) -> tuple[bool | None, int | None, list[str] | None]:
         """Return whether a request is the control's, the hash of its unit, and what is shown then."""
@@ -252,6 +288,11 @@ class Step:
         if control is None and (request.unit is not UNSET or request.incumbent is not UNSET):
             given = "unit" if request.unit is not UNSET else "incumbent"
             raise Refused("invalid", f"{given} must be left out: the policy has no control group")
+        if self.state.watch is None and (request.shown is not UNSET or request.inclusion is not UNSET):
+            given = "shown" if request.shown is not UNSET else "inclusion"
+            raise Refused("invalid", f"{given} must be left out: the policy was not created to observe")
+        if request.shown is not UNSET and request.incumbent is not UNSET:
+            raise Refused("invalid", "incumbent must be left out beside shown, which the control shows, too")
         if trial is None:
             return None, None, None
         unit = None if request.unit is UNSET else request.unit
@@ -263,7 +304,8 @@ class Step:
         if not drawn:
             return False, known_as, None
         assert control is not None
-        incumbent = request.incumbent if request.incumbent is not UNSET else control.incumbent
+        own = request.incumbent if request.shown is UNSET else request.shown
+        incumbent = own if own is not UNSET else control.incumbent
         return True, known_as, None if incumbent is UNSET else incumbent
 
     def _new_id(self) -> str:
@@ -344,8 +386,26 @@ class Step:
 
     def _make(self, asked: Sequence[_Asked]) -> dict[str, bytes]:
         """Let the policy decide, unless the control does, and return the answers."""
+        if self.state.status == "observing":
+            return {one.id: self._observed(one) for one in asked}
         decisions = self._decisions([one for one in asked if not one.control])
         return {one.id: self._controlled(one) if one.control else self._decided(one, next(decisions)) for one in asked}
+
+    def _observed(self, one: _Asked) -> bytes:
+        """Let the policy adopt what another system shows, and answer with what it would have shown."""
+        state, watch = self.state, self.state.watch
+        assert watch is not None
+        assert one.shown is not None
+        state.tick(self.now)
+        would = watch.would_show(state.policy, ~state.retired if one.mask is None else one.mask, one.contexts)
+        given: dict[str, Any] = {} if one.mask is None else {"eligible": one.mask}
+        if one.contexts is not None:
+            given["contexts"] = one.contexts
+        # In the order of the log, so that a replay gives the same state.
+        ascending = [state.names[arm] for arm in sorted(state.index[name] for name in one.shown)]
+        decision = state.policy.record(ascending, **given)
+        chances = None if one.inclusion is None else [one.inclusion.get(state.names[arm], 0.0) for arm in would]
+        return self._decided(one, decision, (would, chances))
 
     def _decisions(self, asked: Sequence[_Asked]) -> Iterator[Decision]:
         """Yield the decisions of the policy; runs of plain requests take one call."""
@@ -368,18 +428,26 @@ class Step:
             return [policy.ask(first.contexts, **given)]
         return [policy.ask(**given)]
 
-    def _decided(self, one: _Asked, decision: Decision) -> bytes:
+    def _decided(
+        self, one: _Asked, decision: Decision, watched: tuple[list[int], list[float] | None] | None = None
+    ) -> bytes:
         state = self.state
-        opened = state.opened(one.id, decision, self.now, one.control is not None, one.unit)
+        opened = state.opened(one.id, decision, self.now, one.control is not None, one.unit, watched)
         arms = decision.arms.tolist()
         names = [state.names[arm] for arm in arms]
         alike = tuple(arms) == opened.show
         show = names if alike else [state.names[arm] for arm in opened.show]
-        ranked = [str(name) for name in decision.ranked]
+        ranked = one.shown or [str(name) for name in decision.ranked]
         known = UNKNOWN if decision.proposal is None else self._propensity(decision)
+        if one.inclusion is not None:
+            chances = [one.inclusion[name] for name in names]
+            known = Propensity("given", inclusion=chances, observation=chances if alike else UNSET)
+        would, would_chances = (None, None) if watched is None else watched
         tried = one.control is not None and state.recipe.create.control is not UNSET
         head, group = state.head, "policy" if tried else UNSET
         answer = Answer(one.id, head + 1, decision.number, names, show, known, head, self._deadline, ranked, group)  # type: ignore[arg-type]
+        if would is not None:
+            answer.would_show = [state.names[arm] for arm in would]
         sent = encode(answer)
         body = Decided(
             arms,
@@ -392,6 +460,8 @@ class Step:
             None if decision.proposal is None else decision.proposal.tolist(),
             one.control,
             one.unit,
+            would,
+            would_chances,
         )
         self._decision_made(one, decision.number, body)
         return sent
@@ -708,6 +778,8 @@ class Step:
             control = control or (None if wanted.window is UNSET else trial.control)
         elif status is UNSET:
             return Refused("invalid", "give status, control or window, or some of them")
+        if status == "observing" and (state.watch is None or state.watch.switch is not None):
+            return Refused("invalid", "status must not be observing: the policy decides already")
         if status is not UNSET and status != state.shown_status:
             self._log(state.live(status, self.now, by))
         if control is not None:
@@ -718,6 +790,18 @@ class Step:
         """Note alarms that have gone off: what they change is the same on every server from this event on."""
         for kind, what in self.state.news():
             self._log(self.state.alarm(Alarmed(kind, what), self.now))
+
+    def take_over(self) -> None:
+        """End observing, if the policy's rule says so: into a trial, where the rule has a share of the control."""
+        state, watch = self.state, self.state.watch
+        if watch is None or state.status != "observing" or not watch.is_due(state.policy):
+            return
+        assert watch.takeover is not None
+        self._log(state.live("running", self.now, rule=watch.takeover.by))
+        if watch.takeover.control is not UNSET:
+            assert state.trial is not None
+            assert state.trial.control is not None
+            self._log(state.start_window(replace(state.trial.control, share=watch.takeover.control), self.now))
 
     def expire(self, most: int) -> None:
         """Close the decisions whose time has passed, the oldest of them if there are many."""

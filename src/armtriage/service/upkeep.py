@@ -95,8 +95,9 @@ class _OwnMind(PolicyState):
     different, astray = 0, False
 
     def _decided(self, event: Event, body: Decided) -> None:
-        if self.recipe.create.log_contexts == "chosen":
-            super()._decided(event, body)  # without the contexts of the others no decision can be made again
+        if self.recipe.create.log_contexts == "chosen" or body.would is not None:
+            # Without the contexts of others no decision can be made again, and those of another system are not its own.
+            super()._decided(event, body)
             return
         given: dict[str, Any] = {}
         if body.eligible is not None:
@@ -111,7 +112,7 @@ class _OwnMind(PolicyState):
         """Go on from another state."""
         self.policy, self.open, self._queue, self.astray = other.policy, other.open, other._queue, False
         self._more, self._sets, self._more_of_all = other._more, other._sets, other._more_of_all
-        self.trial = other.trial
+        self.trial, self.watch = other.trial, other.watch
 
 
 def _compare(state: PolicyState, own: _OwnMind, events: Sequence[Event]) -> None:

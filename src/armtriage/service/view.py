@@ -15,6 +15,7 @@ from armtriage.policies import ContextualPolicy, Policy
 from armtriage.policies.rewards import AboveCap
 from armtriage.service.timeline import Point, Timeline, certificate_if_any
 from armtriage.service.trial import TrialView
+from armtriage.service.watch import WatchView
 
 ACTIVE, CONFIRMED, ELIMINATED, RETIRED = 0, 1, 2, 3
 STATES = ("open", "confirmed", "eliminated", "retired")
@@ -55,6 +56,7 @@ class PolicyView:
     open: int = 0  # decisions
     oldest: int | None = None  # when the oldest of them was made
     trial: TrialView | None = None
+    watch: WatchView | None = None
     alarms: Sequence[tuple[int, int, str, str]] = ()  # event, time, kind, and of which metric or arm
 
     @property

@@ -58,6 +58,7 @@ def view_of(state: PolicyState) -> PolicyView:
         open=len(state.open),
         oldest=None if oldest is None else oldest.at,
         trial=None if state.trial is None else state.trial.view(),
+        watch=None if state.watch is None else state.watch.view(state.policy, state.contextual),
         alarms=state.alarms[-MOST_ALARMS:],
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from armtriage import __version__
+from armtriage._numbers import short
 from armtriage.alarm import Health
 from armtriage.certificate import Certificate, in_units, intervals_of
 from armtriage.service import events as log
@@ -22,6 +23,7 @@ from armtriage.service.timeline import finite
 from armtriage.service.trial import MetricView, TrialView
 from armtriage.service.view import PolicyView
 from armtriage.service.viewer import MOST_ALARMS, view_of
+from armtriage.service.watch import WatchView
 
 _SHOWN = 1000  # arms of one answer
 _UNKNOWN = Health((), None, None, 0, None, 0)  # of a policy that is not loaded
@@ -141,6 +143,100 @@ class LiftView(Struct):
         return cls(**{name: one for name, one in found.to_dict().items() if name != "direction"}, **known)
 
 
+class BracketView(Struct):
+    """What `arms` earn more in each decision than what was shown: from `low` to `high`, if arms' means are constant."""
+
+    arms: list[str]
+    low: float
+    high: float
+
+
+class WeightedView(Struct):
+    """What `would_show` would have earned in each of the `decisions` that came with probabilities.
+
+    `dr` and `ips` are two estimates of it, `gain` one of how much more that is than what was earned, and `gain_low` is
+    what it is at least.
+    """
+
+    decisions: int
+    dr: float
+    ips: float
+    gain: float
+    gain_low: float
+
+
+class SwitchView(Struct):
+    """The event that ended observing, by which key or by which rule."""
+
+    seq: int
+    at: str
+    by: str
+    rule: str
+
+
+class ObservingView(Struct):
+    """What is known from watching another system, in words and in numbers.
+
+    `agreement` is the share of slots in which the policy would have shown the same, and `old_mean` what a decision has
+    earned. Each bound ever fails with probability `delta`. The `bracket` is null with contexts, and `weighted` where no
+    probabilities came.
+    """
+
+    text: str
+    decisions: int
+    waiting: int
+    agreement: float | None
+    old_mean: float | None
+    delta: float
+    bracket: BracketView | None
+    weighted: WeightedView | None
+    switched: SwitchView | None
+
+    @classmethod
+    def of(cls, view: PolicyView) -> ObservingView | None:
+        """Return what is shown of a policy that observes or did; None of another."""
+        watch = view.watch
+        if watch is None:
+            return None
+        bracket, weighted, switch = watch.bracket, watch.weighted, watch.switch
+        return cls(
+            _observed(watch, view.names),
+            watch.decisions,
+            watch.waiting,
+            watch.agreement,
+            watch.old_mean,
+            watch.delta,
+            None
+            if bracket is None
+            else BracketView([view.names[arm] for arm in bracket.arms], bracket.low, bracket.high),
+            None if weighted is None else WeightedView(*weighted),
+            None if switch is None else SwitchView(switch.seq, rfc3339(switch.at), switch.by, switch.rule),
+        )
+
+
+def _observed(watch: WatchView, names: Sequence[str]) -> str:
+    """Return in words what is known from watching."""
+    if watch.agreement is None:
+        return "Nothing was observed yet."
+    said = f"In {watch.decisions:,} observed decisions the policy would have shown the same in {watch.agreement:.0%}"
+    found, sure = [f"{said} of the slots."], f"with {1.0 - watch.delta:.0%} confidence at any time"
+    if watch.weighted is not None:
+        known = watch.weighted
+        found.append(
+            f"By the probabilities of {known.decisions:,} of them, what it would have shown gains {short(known.gain)}"
+            f" in each, {sure} {short(known.gain_low)} or more."
+        )
+    if watch.bracket is not None:
+        arms = ", ".join(names[arm] for arm in watch.bracket.arms)
+        found.append(
+            f"If means are constant, and what was shown did not depend on who saw it, always showing {arms} gains"
+            f" {short(watch.bracket.low)} or more in each, {sure}."
+        )
+    if watch.switch is not None:
+        found.append(f"Since event {watch.switch.seq:,} the policy decides.")
+    return " ".join(found)
+
+
 class AlarmView(Struct):
     """An alarm of the log: its event, its kind, and of which metric or arm it is."""
 
@@ -201,6 +297,7 @@ class Full(Brief, kw_only=True):
     health: HealthView
     above_cap: AboveCapView | None
     lift: LiftView | None
+    observing: ObservingView | None
     metrics: list[MetricView]
     alarms: list[AlarmView]
 
@@ -252,6 +349,7 @@ class DecisionView(Struct):
     status: str
     propensity: Propensity
     group: str | None
+    would_show: list[str] | None
 
 
 class Digest(Struct):
@@ -315,6 +413,7 @@ async def full(service: Service, loop: Loop) -> Full:
         health=HealthView.of(_UNKNOWN if view is None else view.health),
         above_cap=None if view is None or view.above_cap is None else AboveCapView(*view.above_cap),
         lift=None if view is None or view.trial is None else LiftView.of(view.trial),
+        observing=None if view is None else ObservingView.of(view),
         metrics=[] if view is None or view.trial is None else view.trial.metrics,
         alarms=[] if view is None else [AlarmView(seq, rfc3339(at), *which) for seq, at, *which in view.alarms],
     )
@@ -401,6 +500,7 @@ def decision(state: PolicyState, known: History) -> DecisionView:
         "open" if opened is not None else "closed",
         known_as.propensity,
         None if not tried else "control" if body.control else "policy",
+        None if body.would is None else [state.names[arm] for arm in body.would],
     )
 
 

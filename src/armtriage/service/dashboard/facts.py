@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from armtriage import __version__
 from armtriage.service import clock
 from armtriage.service import events as log
@@ -24,6 +26,7 @@ from armtriage.service.stores import StoreError
 from armtriage.service.timeline import SHARE
 from armtriage.service.trial import TrialView
 from armtriage.service.view import PolicyView
+from armtriage.service.views import ObservingView
 
 LINES = 50
 """Lines of the log on the page."""
@@ -140,6 +143,7 @@ class Facts:
             "traffic": await self._traffic(loop),
             "course": [] if view is None else [list(one) for one in view.points],
             "lift": None if view is None or view.trial is None else _lift(view.trial),
+            "observing": None if view is None else _observing(view),
             "log": await self.lines(loop, LINES),
             "items": None if view is None else asked_for(view, chosen),
         }
@@ -318,6 +322,12 @@ def _lift(trial: TrialView) -> dict[str, Any] | None:
     return found.to_dict() | known | {"points": points, "metrics": metrics}
 
 
+def _observing(view: PolicyView) -> dict[str, Any] | None:
+    """Return what the card of a policy that observes or did shows; None of another."""
+    found = ObservingView.of(view)
+    return None if found is None else msgspec.to_builtins(found)
+
+
 _ALARMS = {
     "worse": "the policy earns less than the control for certain",
     "share_mismatch": "the groups cannot have been drawn by the coin",
@@ -338,6 +348,8 @@ def _line(event: Event, names: Sequence[str], labels: Sequence[str]) -> dict[str
         text = f"control: {_listed(items)}"
     elif event.kind == log.DECISION:
         text = _listed([called(arm) for arm in body.arms])
+        if body.would is not None:
+            text += f" · it would show {_listed([called(arm) for arm in body.would])}"
         if body.eligible is not None:
             out = len(names) - int(unbits(body.eligible, len(names)).sum())
             text += f" · {out:,} of {len(names):,} not eligible"
@@ -359,7 +371,7 @@ def _line(event: Event, names: Sequence[str], labels: Sequence[str]) -> dict[str
     elif event.kind == log.WINDOW:
         text = f"the control has a share of {body.share:g} by {body.by_what}, and the lift begins to count"
     else:
-        text = f"the policy is {body.status}"
+        text = f"the policy is {body.status}" + (f", by its rule {body.rule}" if body.rule else "")
     changed = event.kind in (log.ARMS, log.LIFE, log.WINDOW)
     if changed and body.by:
         text += f", by {cut(body.by, 48)}"

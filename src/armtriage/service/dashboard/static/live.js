@@ -44,7 +44,7 @@ const act = {
     facts = now;
     render();
   },
-  async pause(name, paused) {
+  async pause(name, paused, resumed) {
     if (
       !paused &&
       !(await ask(
@@ -57,7 +57,7 @@ const act = {
     await write(
       "PATCH",
       `/v1/policies/${encodeURIComponent(name)}`,
-      { status: paused ? "running" : "paused" },
+      { status: paused ? resumed : "paused" },
       paused ? "Resumed" : "Paused",
     );
   },

@@ -184,6 +184,7 @@ function policyPage(facts, act) {
     const state = p.ready === false && p.status !== "loading" ? "not answering" : p.status,
       kind = p.ready === false ? "warn" : (STATUS[p.status] ?? "plain");
     const paused = p.status === "paused" || p.status === "control",
+      resumed = p.observing && !p.observing.switched ? "observing" : "running", // what it was
       off = !may || p.status === "archived" || p.ready === false;
     const menu =
       p.status === "loading" || file
@@ -241,7 +242,7 @@ function policyPage(facts, act) {
               disabled: off,
               title: may ? null : "Your key may read only; this needs the scope admin.",
               "data-key": "pause",
-              on: { click: () => act.pause(p.name, paused) },
+              on: { click: () => act.pause(p.name, paused, resumed) },
             },
             paused ? "Resume" : "Pause",
           ),
@@ -286,6 +287,7 @@ function policyPage(facts, act) {
     loading ? null : add(verdict(p)),
     loading ? null : add(tiles(p, file)),
     loading || file ? null : add(charts(p, act)),
+    loading || file ? null : add(observingPart(p)),
     loading || file ? null : add(liftPart(p)),
     loading ? null : add(contextsPart(p)),
     loading ? null : add(setsPart(p)),

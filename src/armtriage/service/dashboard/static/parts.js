@@ -1,5 +1,13 @@
 // The parts of a policy's page. Each makes its element once, and brings it up to date when new facts come.
-const STATUS = { running: "ok", paused: "warn", control: "warn", archived: "plain", loading: "warn", saved: "plain" };
+const STATUS = {
+  running: "ok",
+  observing: "ok",
+  paused: "warn",
+  control: "warn",
+  archived: "plain",
+  loading: "warn",
+  saved: "plain",
+};
 const icon = (level) => {
   const said = { ok: "fine", warn: "warning", bad: "alarm", none: "not known" }[level];
   if (level === "ok")
@@ -351,6 +359,34 @@ function liftPart(p) {
     made.draw?.();
   };
   return { element, update, draw: () => made?.draw?.(), start: () => update(p) };
+}
+
+function observingPart(p) {
+  if (!p.observing) return null;
+  const words = h("div"),
+    sub = h("p", { class: "sub" });
+  const element = card(
+    "",
+    "observing",
+    h("div", { class: "head" }, h("div", null, h("h2", { id: "observing" }, "Watching another system"), sub)),
+    words,
+  );
+  const update = (now) => {
+    const found = now.observing;
+    if (!found) return;
+    const { switched, weighted } = found,
+      who = switched?.rule ? `its rule ${switched.rule}` : switched?.by || "hand";
+    show(
+      sub,
+      switched
+        ? `It took over by ${who}, with event ${switched.seq}`
+        : "Another system decides; the policy learns and says what it would show",
+    );
+    const earned = found.old_mean === null ? "" : `A decision earned ${digits(found.old_mean)}`,
+      would = weighted ? `; its own would have earned ${digits(weighted.dr)} (DR), ${digits(weighted.ips)} (IPS)` : "";
+    show(words, h("p", null, found.text), earned ? h("p", null, `${earned}${would}.`) : null);
+  };
+  return { element, update, start: () => update(p) };
 }
 
 const FATES = [
