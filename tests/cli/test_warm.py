@@ -50,7 +50,7 @@ def test_an_unknown_policy_is_refused_before_anything_is_compiled():
 
 _REHEARSED = """
 from armtriage.service.state import PolicyState
-from armtriage.service.loop import rehearse
+from armtriage.service.rehearsal import rehearse
 from armtriage.service.messages import Create, read
 from armtriage.service.recipe import Recipe
 made = read(Create, b'{"name": "a", "arms": ["tea", "milk", "jam"], "budget": 2, "policy": {"kind": "greedy"}}')

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
-import msgspec
-import numpy as np
 from msgspec import UNSET
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
-from armtriage._arguments import check_contexts
 from armtriage.decisions import Decision
 from armtriage.service import events as log
+from armtriage.service.asked import Asked, check_possible, contexts_of, digest_of, eligible_of, group_of, shown_by
 from armtriage.service.events import (
     Alarmed,
     ArmsChanged,
@@ -32,7 +27,6 @@ from armtriage.service.events import (
     unpack_stray,
 )
 from armtriage.service.messages import (
-    ODD,
     UNKNOWN,
     Answer,
     Arm,
@@ -46,7 +40,7 @@ from armtriage.service.messages import (
     rfc3339,
 )
 from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
-from armtriage.service.state import PLAIN, Open, PolicyState, bits
+from armtriage.service.state import Open, PolicyState, bits
 from armtriage.service.stores import Write
 from armtriage.service.told import Past, arms_of, unknown, values_of
 from armtriage.service.trial import Trial
@@ -65,8 +59,6 @@ UNLOGGED = ("duplicate", "repeated", "conflict", "rejected")
 
 _NOTHING = History([], [])
 _RANDOM = 5  # bytes of an id that are random
-_ROUNDING = 1e-6  # by which probabilities may miss their sum, of it
-_ordered = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class Reply(NamedTuple):
@@ -74,35 +66,6 @@ class Reply(NamedTuple):
 
     status: int
     body: bytes
-
-
-class _Asked(NamedTuple):
-    """A request for a decision that has been checked, and will not fail."""
-
-    id: str
-    request: bytes | None
-    mask: NDArray[np.bool_] | None
-    contexts: NDArray[np.float64] | None
-    tags: dict[str, Any] | None
-    odd: Mapping[str, int]  # how many values of raw rows were
-    control: bool | None = None  # whether it is the control's; None for one that is in no trial
-    unit: int | None = None
-    incumbent: list[str] | None = None  # what the control shows
-    shown: list[str] | None = None  # what another system shows, which the policy observes
-    inclusion: dict[str, float] | None = None  # with which probability that system shows each arm
-
-    @property
-    def plain(self) -> bool:
-        return self.mask is None and self.contexts is None
-
-    @property
-    def weight(self) -> int:
-        """Bytes that the decision may take until it is closed."""
-        return (
-            PLAIN
-            + (0 if self.mask is None else self.mask.size // 8)
-            + (0 if self.contexts is None else self.contexts.nbytes)
-        )
 
 
 class Step:
@@ -167,10 +130,10 @@ class Step:
         What is repeated in a batch is counted in its one of `aparts`, if it has one.
         """
         plans: list[Refused | list[bytes | str]] = []
-        asked: dict[str, _Asked] = {}
+        asked: dict[str, Asked] = {}
         held = self.state.held
         for requests, apart in zip(batches, chain(aparts, repeat(None)), strict=False):
-            mine: dict[str, _Asked] = {}
+            mine: dict[str, Asked] = {}
             more = held
             plan: list[bytes | str] = []
             try:
@@ -207,7 +170,7 @@ class Step:
             replies.append(Reply(status, bodies[0]) if len(requests) == 1 else bodies)
         return replies
 
-    def _repeated(self, request: Decide, asked: Mapping[str, _Asked], mine: Mapping[str, _Asked]) -> bytes | str | None:
+    def _repeated(self, request: Decide, asked: Mapping[str, Asked], mine: Mapping[str, Asked]) -> bytes | str | None:
         """Return the answer to a request that was made before, or the id of one of this step that it repeats."""
         if request.id is UNSET:
             return None
@@ -225,21 +188,21 @@ class Step:
                 return answer
         return None
 
-    def _checked(self, request: Decide, held: int, made_elsewhere: bool = False) -> _Asked:
+    def _checked(self, request: Decide, held: int, made_elsewhere: bool = False) -> Asked:
         """Return the request in the policy's terms; after this it cannot fail."""
         state = self.state
         if state.status not in ("running", "observing"):
             raise Refused(state.status)
         if held >= MOST_HELD:
             raise Refused("too_many_open")
-        mask, contexts, odd = self._eligible(request), None, dict[str, int]()
+        mask, contexts, odd = eligible_of(self.state, request), None, dict[str, int]()
         if state.contextual:
-            contexts, mask, odd = self._contexts(request, mask)
+            contexts, mask, odd = contexts_of(self.state, request, mask)
         elif request.contexts is not UNSET or request.rows is not UNSET:
             given = "contexts" if request.contexts is not UNSET else "rows"
             raise Refused("invalid", f"{given} must be left out: {state.recipe.kind} takes none")
         if mask is not None:
-            self._check_possible(mask)
+            check_possible(self.state, mask)
         elif state.stuck:
             raise Refused("nothing_eligible", "no decision can be made of the arms that are not retired")
         if request.id is UNSET:
@@ -248,65 +211,12 @@ class Step:
             made, digest = request.id, digest_of(request)
         tags = None if request.tags is UNSET else request.tags
         if made_elsewhere:
-            return _Asked(made, digest, mask, contexts, tags, odd)
-        group = self._group_of(request, made)
+            return Asked(made, digest, mask, contexts, tags, odd)
+        group = group_of(self.state, request, made, self.now)
         if state.status != "observing":
-            return _Asked(made, digest, mask, contexts, tags, odd, *group)
-        shown, inclusion = self._shown(request, ~state.retired if mask is None else mask)
-        return _Asked(made, digest, mask, contexts, tags, odd, shown=shown, inclusion=inclusion)
-
-    def _shown(self, request: Decide, mask: NDArray[np.bool_]) -> tuple[list[str], dict[str, float] | None]:
-        """Return what another system shows, and with which probabilities, if that can be."""
-        state = self.state
-        if request.shown is UNSET:
-            raise Refused("shown_missing")
-        shown, size = arms_of(state, request.shown), min(state.policy.budget, int(mask.sum()))
-        if len(shown) != size or len(set(shown)) < size:
-            raise Refused("invalid", f"shown must have {size} different arms, got {some_of(request.shown)}")
-        if wrong := [state.names[arm] for arm in shown if not mask[arm]]:
-            raise Refused("invalid", f"shown must have arms that are eligible, got {some_of(wrong)}")
-        if request.inclusion is UNSET:
-            return request.shown, None
-        given = request.inclusion
-        for arm, (name, chance) in zip(arms_of(state, list(given)), given.items(), strict=True):
-            if not 0.0 < chance <= 1.0:
-                got = f"got {chance!r} for {quoted(name)}"
-                raise Refused("invalid", f"inclusion must be above 0 and at most 1, {got}")
-            if not mask[arm]:
-                raise Refused("invalid", f"inclusion must have arms that are eligible, got {quoted(name)}")
-        if missing := [name for name in request.shown if name not in given]:
-            raise Refused("invalid", f"inclusion must have all arms of shown, got none for {some_of(missing)}")
-        total = math.fsum(given.values())
-        if abs(total - size) > _ROUNDING * size:
-            raise Refused("invalid", f"inclusion must sum to {size}, how many arms are shown, got {total:g}")
-        return request.shown, given
-
-    def _group_of(self, request: Decide, key: str) -> tuple[bool | None, int | None, list[str] | None]:
-        """Return whether a request is the control's, the hash of its unit, and what is shown then."""
-        trial = self.state.trial
-        control = None if trial is None else trial.control
-        if control is None and (request.unit is not UNSET or request.incumbent is not UNSET):
-            given = "unit" if request.unit is not UNSET else "incumbent"
-            raise Refused("invalid", f"{given} must be left out: the policy has no control group")
-        if self.state.watch is None and (request.shown is not UNSET or request.inclusion is not UNSET):
-            given = "shown" if request.shown is not UNSET else "inclusion"
-            raise Refused("invalid", f"{given} must be left out: the policy was not created to observe")
-        if request.shown is not UNSET and request.incumbent is not UNSET:
-            raise Refused("invalid", "incumbent must be left out beside shown, which the control shows, too")
-        if trial is None:
-            return None, None, None
-        unit = None if request.unit is UNSET else request.unit
-        if control is not None and (control.by == "unit") != (unit is not None):
-            if unit is None:
-                raise Refused("unit_missing")
-            raise Refused("invalid", "unit must be left out: groups are by decision")
-        drawn, known_as = trial.group(key, unit, self.now)
-        if not drawn:
-            return False, known_as, None
-        assert control is not None
-        own = request.incumbent if request.shown is UNSET else request.shown
-        incumbent = own if own is not UNSET else control.incumbent
-        return True, known_as, None if incumbent is UNSET else incumbent
+            return Asked(made, digest, mask, contexts, tags, odd, *group)
+        shown, inclusion = shown_by(self.state, request, ~state.retired if mask is None else mask)
+        return Asked(made, digest, mask, contexts, tags, odd, shown=shown, inclusion=inclusion)
 
     def _new_id(self) -> str:
         if not self._spare:
@@ -315,83 +225,14 @@ class Step:
             self._spare = [some[place : place + _RANDOM] for place in range(0, len(some), _RANDOM)]
         return new_id(self.now, self._spare.pop())
 
-    def _eligible(self, request: Decide) -> NDArray[np.bool_] | None:
-        state = self.state
-        if request.eligible is not UNSET and request.exclude is not UNSET:
-            raise Refused("invalid", "give either eligible or exclude, not both")
-        if request.eligible is not UNSET:
-            arms = arms_of(self.state, request.eligible)
-            if state.retired[arms].any():
-                gone = some_of(state.names[arm] for arm in arms if state.retired[arm])
-                raise Refused("invalid", f"eligible must have arms that are not retired, got {gone}")
-            mask = np.zeros(len(state.names), np.bool_)
-            mask[arms] = True
-            return mask
-        if request.exclude is not UNSET and request.exclude:
-            mask = ~state.retired
-            mask[arms_of(self.state, request.exclude)] = False
-            return mask
-        return None
-
-    def _contexts(
-        self, request: Decide, mask: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_] | None, dict[str, int]]:
-        """Return a row for each arm, which arms are eligible, not those that a mapping leaves out, and what is odd."""
-        state, dimension = self.state, int(self.state.recipe.create.dimension)  # type: ignore[arg-type]
-        raw = state.recipe.create.features is not UNSET
-        given, other = (request.rows, request.contexts) if raw else (request.contexts, request.rows)
-        what = "rows" if raw else "contexts"
-        if given is UNSET or other is not UNSET:
-            raise Refused("invalid", f"{what} are missing" if given is UNSET else f"give {what} alone")
-        rows: list[Any] = list(given.values()) if isinstance(given, dict) else given
-        if not isinstance(given, dict) and len(rows) != len(state.names):
-            raise Refused("invalid", f"{what} must have a row for each of the {len(state.names)} arms, got {len(rows)}")
-        numbers, odd = self._made_of(rows) if raw else (_numbers(rows, dimension), dict[str, int]())
-        contexts = numbers
-        if isinstance(given, dict):
-            arms = arms_of(self.state, list(given))
-            contexts = np.zeros((len(state.names), dimension))
-            contexts[arms] = numbers
-            held = np.zeros(len(state.names), np.bool_)
-            held[arms] = True
-            mask = (held if mask is None else held & mask) & ~state.retired
-            mask = None if mask.all() else mask
-        bound: float = state.policy.context_bound  # type: ignore[attr-defined]
-        try:
-            return check_contexts(contexts, len(state.names), dimension, bound), mask, odd
-        except ValueError as error:
-            raise Refused("invalid", said(error)) from None
-
-    def _made_of(self, rows: list[Any]) -> tuple[NDArray[np.float64], dict[str, int]]:
-        """Return what the policy's features make of raw rows, and how many values they find odd."""
-        features = self.state.recipe.features
-        if not rows:
-            return np.zeros((0, features.dimension)), {}
-        try:
-            contexts, odd = features.read(rows)
-        except (TypeError, ValueError) as error:
-            raise Refused("invalid", said(error)) from None
-        report = features.report_of(len(rows), odd)
-        found = {name: sum(getattr(report, name).values()) for name in ODD}
-        return contexts, {name: count for name, count in found.items() if count}
-
-    def _check_possible(self, mask: NDArray[np.bool_]) -> None:
-        if self.state.refuses_choice:
-            raise Refused("invalid", self.state.refuses_choice)
-        if not mask.any():
-            raise Refused("nothing_eligible", "No arm that is eligible is left; one or more must be.")
-        if not self.state.can_decide(mask):
-            left = some_of(self.state.names[arm] for arm in np.flatnonzero(mask))
-            raise Refused("nothing_eligible", f"No decision of the policy's set can be made of {left}.")
-
-    def _make(self, asked: Sequence[_Asked]) -> dict[str, bytes]:
+    def _make(self, asked: Sequence[Asked]) -> dict[str, bytes]:
         """Let the policy decide, unless the control does, and return the answers."""
         if self.state.status == "observing":
             return {one.id: self._observed(one) for one in asked}
         decisions = self._decisions([one for one in asked if not one.control])
         return {one.id: self._controlled(one) if one.control else self._decided(one, next(decisions)) for one in asked}
 
-    def _observed(self, one: _Asked) -> bytes:
+    def _observed(self, one: Asked) -> bytes:
         """Let the policy adopt what another system shows, and answer with what it would have shown."""
         state, watch = self.state, self.state.watch
         assert watch is not None
@@ -407,7 +248,7 @@ class Step:
         chances = None if one.inclusion is None else [one.inclusion.get(state.names[arm], 0.0) for arm in would]
         return self._decided(one, decision, (would, chances))
 
-    def _decisions(self, asked: Sequence[_Asked]) -> Iterator[Decision]:
+    def _decisions(self, asked: Sequence[Asked]) -> Iterator[Decision]:
         """Yield the decisions of the policy; runs of plain requests take one call."""
         start = 0
         while start < len(asked):
@@ -418,7 +259,7 @@ class Step:
             yield from self._ask(asked[start:stop])
             start = stop
 
-    def _ask(self, asked: Sequence[_Asked]) -> Sequence[Decision]:
+    def _ask(self, asked: Sequence[Asked]) -> Sequence[Decision]:
         policy, first = self.state.policy, asked[0]
         self.state.tick(self.now)
         if first.plain:
@@ -429,7 +270,7 @@ class Step:
         return [policy.ask(**given)]
 
     def _decided(
-        self, one: _Asked, decision: Decision, watched: tuple[list[int], list[float] | None] | None = None
+        self, one: Asked, decision: Decision, watched: tuple[list[int], list[float] | None] | None = None
     ) -> bytes:
         state = self.state
         opened = state.opened(one.id, decision, self.now, one.control is not None, one.unit, watched)
@@ -466,7 +307,7 @@ class Step:
         self._decision_made(one, decision.number, body)
         return sent
 
-    def _controlled(self, one: _Asked) -> bytes:
+    def _controlled(self, one: Asked) -> bytes:
         """Answer with what the control shows, of which the policy learns nothing."""
         state, items = self.state, one.incumbent
         arms = [state.index[name] for name in items or () if name in state.index]
@@ -480,7 +321,7 @@ class Step:
         self.counts["controls"] += 1
         return sent
 
-    def _decision_made(self, one: _Asked, number: int | None, body: Decided) -> None:
+    def _decision_made(self, one: Asked, number: int | None, body: Decided) -> None:
         self._log(self.state.next_event(log.DECISION, one.id, 0, number, self.now, body))
         self.counts["decisions"] += 1
         if one.odd:
@@ -817,11 +658,6 @@ def new_id(now: int, random: bytes) -> str:
     return f"{now:014x}{random.hex()}"
 
 
-def digest_of(request: Decide) -> bytes:
-    """Return a digest of what was asked, whatever the order and spacing of its text."""
-    return hashlib.blake2b(_ordered(request), digest_size=16).digest()
-
-
 def _refuse_conflict(fates: Mapping[str, str]) -> None:
     """Refuse a request of which a part contradicts what is known; then nothing of it is applied."""
     if "conflict" in fates.values():
@@ -833,10 +669,3 @@ def _refuse_conflict(fates: Mapping[str, str]) -> None:
 
 def _taken(key: str) -> Refused:
     return Refused("id_taken", f"The id {quoted(key)} belongs to a decision that was asked for with another body.")
-
-
-def _numbers(rows: Sequence[Sequence[float]], dimension: int) -> NDArray[np.float64]:
-    """Return rows of numbers as a matrix."""
-    if wrong := set(map(len, rows)) - {dimension}:
-        raise Refused("invalid", f"contexts must have {dimension} numbers for each arm, got a row of {min(wrong)}")
-    return np.fromiter(chain.from_iterable(rows), np.float64, len(rows) * dimension).reshape(-1, dimension)
