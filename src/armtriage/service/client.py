@@ -75,7 +75,7 @@ class Client:
     >>> client = Client("http://127.0.0.1:1", deadline=0.2)
     >>> client.decide("front-page", fallback=["tea", "milk"])  # no server is there
     ServedDecision(id='...', arms=['tea', 'milk'], show=['tea', 'milk'], number=-1, logged=False,
-    ranked=['tea', 'milk'], group='')
+    ranked=['tea', 'milk'], group='', would_show=())
     """
 
     def __init__(self, url: str, key: str | None = None, *, deadline: float = 5.0) -> None:
