@@ -218,7 +218,7 @@ each_kind = pytest.mark.parametrize("name", SIMPLE)
 # The files that take longest come first: a process plays whole files, and one that got one last would be waited for.
 # The browser comes when most kernels are compiled, which leaves it little time.
 LONGEST = (
-    "experiments/test_engines", "reproduce/test_reproduce", "policies/test_contract", "kernels/test_jit",
+    "reproduce/test_reproduce", "policies/test_contract", "kernels/test_jit", "experiments/test_engines",
     "twins/test_guard", "twins/test_eligible", "service/test_dashboard", "service/test_postgres",
     "experiments/test_resume", "twins/test_index", "twins/test_constrained", "twins/test_guard_decisions",
     "twins/test_linear", "twins/test_elimination", "service/test_faults", "service/test_dashboard_live",
