@@ -15,6 +15,7 @@ import httpx
 from armtriage.service.app import App
 from armtriage.service.service import Service
 from armtriage.service.stores import Store, open_store
+from armtriage.service.upkeep import check, replay
 
 _databases = itertools.count()
 SLATE = {"name": "slate", "arms": ["tea", "milk", "jam", "bread", "egg"], "budget": 2, "seed": 7}
@@ -61,6 +62,20 @@ class Caller(httpx.AsyncClient):
 
     async def digest(self, name: str = "slate") -> dict[str, Any]:
         return (await self.get(f"/v1/policies/{name}/digest")).json()
+
+    async def document(self, name: str = "slate") -> dict[str, Any]:
+        """Return what is said of a policy now, and not up to a second ago."""
+        await self.digest(name)  # a step, after which nothing is under way
+        self.service.loops[name].seen = None
+        found: dict[str, Any] = (await self.get(f"/v1/policies/{name}")).json()
+        return found
+
+    async def is_its_log(self, name: str = "slate") -> None:
+        """Assert that the state is what its log gives, with and without snapshots, and would decide the same again."""
+        problems, states = await check(self.service.store)
+        assert problems == []
+        assert states[name]["digest"] == (await self.digest(name))["digest"]
+        assert (await replay(self.service.store, name))["different"] == 0
 
     async def counts(self, name: str = "slate") -> dict[str, int]:
         return (await self.get(f"/v1/policies/{name}")).json()["counts"]

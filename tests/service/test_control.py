@@ -13,7 +13,6 @@ from armtriage.logs import evaluate
 from armtriage.service import Client, read_log
 from armtriage.service.loop import load
 from armtriage.service.state import PolicyState
-from armtriage.service.upkeep import check, replay
 from service.calls import Caller, run, served
 from service.journal import serving, until
 
@@ -47,21 +46,6 @@ async def _visits(call: Caller, count: int, gain: float = 0.0, first: int = 0, *
     return seen
 
 
-async def _lift(call: Caller) -> dict[str, Any]:
-    await call.digest()  # a step, after which nothing is under way
-    call.service.loops["slate"].seen = None
-    return (await call.get("/v1/policies/slate")).json()["lift"]
-
-
-async def _same_everywhere(call: Caller) -> None:
-    """The state is what its log gives, with and without snapshots, and what the policy would decide again."""
-    served_as = await call.digest()
-    problems, states = await check(call.service.store)
-    assert problems == []
-    assert states["slate"]["digest"] == served_as["digest"]
-    assert (await replay(call.service.store, "slate"))["different"] == 0
-
-
 def test_groups_and_lift_are_those_of_the_library(address: str) -> None:
     async def work() -> None:
         async with served(address) as call:
@@ -71,15 +55,15 @@ def test_groups_and_lift_are_those_of_the_library(address: str) -> None:
             for number, (group, total) in enumerate(seen):
                 assert lift.group(f"visit-{number}") == group
                 lift.tell(f"visit-{number}", total)
-            expected, found = lift.interval().to_dict(), await _lift(call)
+            expected, found = lift.interval().to_dict(), (await call.document())["lift"]
             for name, value in expected.items():
                 assert name == "direction" or found[name] == value
             assert (found["share"], found["by"], found["in_force"], found["cut"]) == (0.3, "decision", "", 0)
-            await _same_everywhere(call)
+            await call.is_its_log()
             before = await call.digest()
         async with served(address) as call:
             assert await call.digest() == before
-            assert await _lift(call) == found
+            assert (await call.document())["lift"] == found
 
     run(work)
 
@@ -171,7 +155,7 @@ def test_fates_of_totals(address: str) -> None:
             assert counts["adopted"] >= 1
             assert third in call.service.loops["slate"].state.open
             assert call.service.loops["slate"].state.trial.cut == 1
-            await _same_everywhere(call)
+            await call.is_its_log()
 
     run(work)
 
@@ -183,10 +167,10 @@ def test_what_does_not_come_counts_as_the_default_in_both_groups(address: str) -
             await call.make(reward=reward, control=CONTROL, join_window="1s")
             await _visits_untold(call, 40)
             await until(lambda: not call.service.loops["slate"].state.open)
-            found = await _lift(call)
+            found = (await call.document())["lift"]
             assert (found["decisions"], found["waiting"]) == (40, 0)
             assert (found["policy_mean"], found["control_mean"]) == (1.0, 1.0)
-            await _same_everywhere(call)
+            await call.is_its_log()
 
     async def _visits_untold(call: Caller, count: int) -> None:
         body = {"requests": [{"id": f"visit-{number}"} for number in range(count)]}
@@ -206,14 +190,14 @@ def test_groups_by_unit_count_first_decisions(sqlite_address: str) -> None:
                     groups.setdefault(str(unit), set()).add(made["group"])
                     await call.reward(made["id"], **({"total": 0} if made["group"] == "control" else {"hits": []}))
             assert all(len(of) == 1 for of in groups.values())
-            found = await _lift(call)
+            found = (await call.document())["lift"]
             assert (found["decisions"], found["waiting"]) == (40, 0)
             assert found["controls"] == sum(of == {"control"} for of in groups.values())
             missing = await call.post("/v1/policies/slate/decisions", json={})
             assert (missing.status_code, missing.json()["error"]) == (422, "unit_missing")
             lines = (await call.get("/v1/policies/slate/events")).text
             assert "visitor" not in lines
-            await _same_everywhere(call)
+            await call.is_its_log()
             before = await call.digest()
         async with served(sqlite_address) as call:
             assert await call.digest() == before
@@ -221,7 +205,7 @@ def test_groups_by_unit_count_first_decisions(sqlite_address: str) -> None:
             made = await call.decide(unit="visitor-7")
             assert {made["group"]} == groups["7"]
             await call.reward(made["id"], **({"total": 0} if made["group"] == "control" else {"hits": []}))
-            assert (await _lift(call))["decisions"] == 40
+            assert ((await call.document())["lift"])["decisions"] == 40
         with open(sqlite_address, "rb") as file:
             assert b"visitor-7" not in file.read()
 
@@ -236,7 +220,7 @@ def test_the_alarm_of_a_policy_that_is_worse(address: str, on_worse: str) -> Non
             await _visits(call, 2000, gain=-0.25)
             seen = (await call.get("/v1/policies/slate")).json()
             assert [(one["kind"], one["what"]) for one in seen["alarms"]] == [("worse", "")]
-            found = await _lift(call)
+            found = (await call.document())["lift"]
             assert found["worse"]
             assert found["high"] < 0
             assert found["in_force"] == ("worse" if on_worse == "control" else "")
@@ -244,8 +228,8 @@ def test_the_alarm_of_a_policy_that_is_worse(address: str, on_worse: str) -> Non
             made = [await call.decide(id=f"after-{number}") for number in range(20)]
             all_control = {one["group"] for one in made} == {"control"}
             assert all_control == (on_worse == "control")
-            counted = (await _lift(call))["decisions"]
-            await _same_everywhere(call)
+            counted = ((await call.document())["lift"])["decisions"]
+            await call.is_its_log()
             before = await call.digest()
         async with served(address) as call:
             assert await call.digest() == before
@@ -256,14 +240,14 @@ def test_the_alarm_of_a_policy_that_is_worse(address: str, on_worse: str) -> Non
                 answer = await call.patch("/v1/policies/slate", json={"status": status})
                 assert answer.json()["status"] == now
             assert counted > 0
-            found = await _lift(call)
+            found = (await call.document())["lift"]
             assert (found["decisions"], found["worse"], found["since"]) == (0, False, 2020)
             for number in range(20):
                 await call.reward(f"after-{number}", total=1)
-            assert (await _lift(call))["decisions"] == 0
+            assert ((await call.document())["lift"])["decisions"] == 0
             await _visits(call, 100, first=3000)
-            assert (await _lift(call))["decisions"] == 100
-            await _same_everywhere(call)
+            assert ((await call.document())["lift"])["decisions"] == 100
+            await call.is_its_log()
 
     run(work)
 
@@ -287,7 +271,7 @@ def test_a_client_that_asks_until_it_likes_its_group_is_noticed(sqlite_address: 
                 await call.post("/v1/policies/slate/rewards/batch", json={"requests": told})
             found = (await call.get("/v1/policies/slate")).json()
             assert "share_mismatch" in [one["kind"] for one in found["alarms"]]
-            found = await _lift(call)
+            found = (await call.document())["lift"]
             assert not found["share_ok"]
             assert (found["low"], found["high"]) == (-2.0, 2.0)
 
@@ -311,7 +295,7 @@ def test_decisions_that_wait_for_older_ones_have_an_end(sqlite_address: str, mon
             assert 50 < number < 100  # one is open, and all others wait for it
             await call.reward("oldest", {}, last=True)
             assert (await call.decide(id="after"))["id"] == "after"
-            assert (await _lift(call))["decisions"] == len(made)
+            assert ((await call.document())["lift"])["decisions"] == len(made)
 
     run(work)
 
@@ -343,9 +327,9 @@ def test_every_kind_of_policy_may_have_a_control(sqlite_address: str, kind: str)
                 made = await call.decide(id=f"visit-{number}", **asked)
                 told = {"total": 1} if made["group"] == "control" else {"hits": made["show"]}
                 assert (await call.reward(made["id"], **told)).status_code == 200
-            found = await _lift(call)
+            found = (await call.document())["lift"]
             assert (found["decisions"], found["policy_mean"], found["control_mean"]) == (30, total, 1.0)
-            await _same_everywhere(call)
+            await call.is_its_log()
             before = await call.digest()
         async with served(sqlite_address) as call:
             assert await call.digest() == before
@@ -367,14 +351,14 @@ def test_windows_and_shares(address: str) -> None:
             assert "share must lie strictly between 0 and 1, got 1" in wrong.json()["detail"]
             assert (await call.patch(url, json={})).status_code == 422
             assert (await call.patch(url, json={"control": {"share": 0.3}})).status_code == 200  # as it is
-            assert (await _lift(call))["decisions"] == 200
+            assert ((await call.document())["lift"])["decisions"] == 200
             assert (await call.patch(url, json={"control": {"share": 0.5}, "window": "new"})).status_code == 200
             seen = await _visits(call, 400, first=200)
-            found = await _lift(call)
+            found = (await call.document())["lift"]
             assert (found["share"], found["since"], found["decisions"]) == (0.5, 200, 400)
             assert found["controls"] == sum(group == "control" for group, _ in seen)
             assert found["controls"] > 160
-            await _same_everywhere(call)
+            await call.is_its_log()
             lines = (await call.get("/v1/policies/slate/events?after=600")).text
             assert '"kind":"window"' in (await call.get("/v1/policies/slate/events")).text
             assert KEY not in lines

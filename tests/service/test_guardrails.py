@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from armtriage import Guardrail
-from armtriage.service.upkeep import check
 from service.calls import Caller, run, served
 
 REWARD = {"default": 0}
@@ -35,19 +34,6 @@ async def _visits(call: Caller, count: int, rate: float, first: int = 0) -> list
     return seen
 
 
-async def _document(call: Caller) -> dict[str, Any]:
-    await call.digest()
-    call.service.loops["slate"].seen = None
-    found: dict[str, Any] = (await call.get("/v1/policies/slate")).json()
-    return found
-
-
-async def _is_its_log(call: Caller) -> None:
-    problems, states = await check(call.service.store)
-    assert problems == []
-    assert states["slate"]["digest"] == (await call.digest())["digest"]
-
-
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda one: next(iter(one)))
 @pytest.mark.parametrize("rate", [0.1, 0.6])
 def test_alarms_are_those_of_the_library(sqlite_address: str, limit: dict[str, float], rate: float) -> None:
@@ -59,7 +45,7 @@ def test_alarms_are_those_of_the_library(sqlite_address: str, limit: dict[str, f
             twin = Guardrail(0.4, **limit)
             for control, gone in seen:
                 twin.add(control, gone)
-            found = await _document(call)
+            found = await call.document()
             (one,) = found["metrics"]
             assert (one["text"], one["breached"]) == (str(twin), twin.breached)
             assert (one["policy_mean"], one["control_mean"]) == (twin.policy_mean, twin.control_mean)
@@ -68,11 +54,11 @@ def test_alarms_are_those_of_the_library(sqlite_address: str, limit: dict[str, f
             assert found["status"] == "running"
             lines = (await call.get("/metrics")).text
             assert f'armtriage_alarm{{policy="slate",kind="breach"}} {int(one["breached"])}' in lines
-            await _is_its_log(call)
+            await call.is_its_log()
             before = await call.digest()
         async with served(sqlite_address) as call:
             assert await call.digest() == before
-            assert (await _document(call))["metrics"] == found["metrics"]
+            assert (await call.document())["metrics"] == found["metrics"]
 
     run(work)
 
@@ -83,14 +69,14 @@ def test_a_breach_may_let_every_decision_be_the_controls(address: str) -> None:
             metric = {"name": "gone", "limit": {"ratio": 1.2}, "on_breach": "control"}
             await call.make(reward=REWARD, control=CONTROL, metrics=[metric])
             await _visits(call, 1000, 0.7)
-            found = await _document(call)
+            found = await call.document()
             assert (found["status"], found["lift"]["in_force"]) == ("control", "breach")
             assert {(await call.decide())["group"] for _ in range(10)} == {"control"}
             await call.patch("/v1/policies/slate", json={"status": "running"})
-            found = await _document(call)
+            found = await call.document()
             assert (found["status"], found["metrics"][0]["breached"]) == ("running", False)
             assert {(await call.decide())["group"] for _ in range(20)} == {"control", "policy"}
-            await _is_its_log(call)
+            await call.is_its_log()
 
     run(work)
 
@@ -103,14 +89,14 @@ def test_a_limit_by_itself_needs_no_control(address: str) -> None:
             assert "group" not in made
             seen = await _visits(call, 500, 0.5)
             assert not any(control for control, _ in seen)
-            found = await _document(call)
+            found = await call.document()
             assert found["lift"] is None
             assert [one["breached"] for one in found["metrics"]] == [False, False]  # the first decision is still open
             await call.reward(made["id"], {}, last=True)
-            found = await _document(call)
+            found = await call.document()
             assert [one["breached"] for one in found["metrics"]] == [True, False]
             assert [one["what"] for one in found["alarms"]] == ["gone"]
-            await _is_its_log(call)
+            await call.is_its_log()
 
     run(work)
 
@@ -148,7 +134,7 @@ def test_fates_of_metrics(address: str) -> None:
             assert (await call.reward("w", metrics={"gone": 1})).json()["fates"] == {"metrics.gone": "late"}
             trial = call.service.loops["slate"].state.trial
             assert [one.policy_mean for one in trial.guardrails] == [pytest.approx(2 / 3), pytest.approx(2 / 3)]
-            await _is_its_log(call)
+            await call.is_its_log()
 
     run(work)
 
@@ -167,10 +153,10 @@ def test_several_of_a_metric_are_combined_by_the_rule(sqlite_address: str, rule:
                     await call.reward(f"v{number}", total=0.5, id="a")
                     await call.reward(f"v{number}", total=1, id="b")
                 await call.reward(f"v{number}", {}, last=True)
-            found = await _document(call)
+            found = await call.document()
             assert found["metrics"][0]["policy_mean"] == found["metrics"][0]["control_mean"] == mean
             assert found["lift"]["control_mean"] == (1.5 if rule == "sum" else 1.0)
-            await _is_its_log(call)
+            await call.is_its_log()
 
     run(work)
 

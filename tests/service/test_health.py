@@ -7,23 +7,9 @@ from typing import Any
 import pytest
 
 from armtriage.service.keys import new_key
-from armtriage.service.upkeep import check, replay
 from service.calls import Caller, run, served
 
 ONE = {"arms": ["tea", "milk"], "budget": 1, "policy": {"kind": "thompson"}}
-
-
-async def _document(call: Caller) -> dict[str, Any]:
-    call.service.loops["slate"].seen = None
-    found: dict[str, Any] = (await call.get("/v1/policies/slate")).json()
-    return found
-
-
-async def _is_its_log(call: Caller) -> None:
-    problems, states = await check(call.service.store)
-    assert problems == []
-    assert states["slate"]["digest"] == (await call.digest())["digest"]
-    assert (await replay(call.service.store, "slate"))["different"] == 0
 
 
 async def _visits(call: Caller, first: int, count: int, value: Any) -> None:
@@ -40,13 +26,13 @@ def test_drift_is_in_the_document_the_metrics_and_the_log(address: str, more: di
         async with served(address) as call:
             await call.make(**(ONE | more))
             await _visits(call, 0, 500, lambda number: float(number % 10 > 0))
-            found = await _document(call)
+            found = await call.document()
             assert found["health"]["false_alarm"] == 0.01
             assert found["health"]["text"].startswith("No drift has been noticed")
             assert found["alarms"] == []
             assert 'armtriage_alarm{policy="slate",kind="drift"} 0' in (await call.get("/metrics")).text
             await _visits(call, 500, 500, lambda number: float(number % 10 == 0))
-            found = await _document(call)
+            found = await call.document()
             assert found["health"]["drift"]
             assert [one["what"] for one in found["alarms"]] == [one["arm"] for one in found["health"]["drift"]]
             assert {one["kind"] for one in found["alarms"]} == {"drift"}
@@ -57,11 +43,11 @@ def test_drift_is_in_the_document_the_metrics_and_the_log(address: str, more: di
             assert events.count('"kind":"alarm"') == len(found["alarms"])
             page = (await call.get("/policies/slate")).text
             assert "changes have been noticed" in page or "One change has been noticed" in page
-            await _is_its_log(call)
+            await call.is_its_log()
             before = await call.digest()
         async with served(address) as call:
             assert await call.digest() == before
-            assert (await _document(call))["alarms"] == found["alarms"]
+            assert (await call.document())["alarms"] == found["alarms"]
 
     run(work)
 
@@ -70,7 +56,7 @@ def test_a_policy_that_is_not_watched_says_so(sqlite_address: str) -> None:
     async def work() -> None:
         async with served(sqlite_address) as call:
             await call.make()
-            found = await _document(call)
+            found = await call.document()
             assert found["health"]["text"] == "This policy is not watched for drift."
             assert found["health"]["false_alarm"] is None
             assert found["above_cap"] is None
@@ -103,7 +89,7 @@ def test_rewards_without_a_largest_one(address: str, rule: str) -> None:
                 made = await call.decide(id=f"v{number}")
                 answer = await call.reward(f"v{number}", {made["arms"][0]: euros}, last=True)
                 assert answer.status_code == 200
-            found = await _document(call)
+            found = await call.document()
             mine = [one for number, one in enumerate(baskets) if f"v{number}" in await _policys(call)]
             assert found["above_cap"]["rewards"] == sum(one > 410 for one in mine)
             assert found["above_cap"]["excess"] == sum(max(one - 410, 0) for one in mine)
@@ -114,7 +100,7 @@ def test_rewards_without_a_largest_one(address: str, rule: str) -> None:
             assert answer.status_code == 422
             arms = (await call.get("/v1/policies/slate/arms")).json()["arms"]
             assert all(one["high"] <= 410 for one in arms)
-            await _is_its_log(call)
+            await call.is_its_log()
 
     async def _policys(call: Caller) -> set[str]:
         events = await call.service.store.read(call.service.loops["slate"].row.id, 0, 1000)
@@ -161,6 +147,6 @@ def test_changes_name_the_key_that_made_them(address: str) -> None:
             assert not any(text in line for line in lines)
             page = (await call.get("/policies/slate")).text
             assert page.count("by shop desk") == 3
-            await _is_its_log(call)
+            await call.is_its_log()
 
     run(work)

@@ -17,7 +17,6 @@ from armtriage.service import Client, read_log
 from armtriage.service.keys import new_key
 from armtriage.service.messages import RewardRule, Takeover
 from armtriage.service.state import PolicyState
-from armtriage.service.upkeep import check, replay
 from armtriage.service.watch import Watch
 from service.calls import SLATE, Caller, new_database, run, served
 from service.journal import serving, until
@@ -61,23 +60,12 @@ async def _watch(
     return made
 
 
-async def _document(call: Caller) -> dict[str, Any]:
-    await call.digest()  # a step, after which nothing is under way
-    call.service.loops["slate"].seen = None
-    found: dict[str, Any] = (await call.get("/v1/policies/slate")).json()
-    return found
-
-
 async def _same_everywhere(call: Caller) -> None:
-    """The state is what its log gives, with and without snapshots, and what the policy would decide again."""
-    served_as = await call.digest()
+    """The state is what its log gives, and what its own bytes do."""
     loop = call.service.loops["slate"]
     again = PolicyState.from_bytes(loop.recipe, loop.state.to_bytes())
-    assert again.digest() == served_as["digest"]
-    problems, states = await check(call.service.store)
-    assert problems == []
-    assert states["slate"]["digest"] == served_as["digest"]
-    assert (await replay(call.service.store, "slate"))["different"] == 0
+    assert again.digest() == (await call.digest())["digest"]
+    await call.is_its_log()
 
 
 def test_the_policy_is_the_one_that_records_what_was_shown(address: str) -> None:
@@ -102,7 +90,7 @@ def test_the_policy_is_the_one_that_records_what_was_shown(address: str) -> None
                 for decision in decisions:
                     policy.tell(decision, {name: int(luck.random() < MEANS[name]) for name in decision.names})
             assert call.service.loops["slate"].state.policy.tally.sums.tolist() == policy.tally.sums.tolist()
-            found = await _document(call)
+            found = await call.document()
             assert found["status"] == "observing"
             assert found["observing"]["agreement"] == alike / 240
             kept = (await call.get("/v1/policies/slate/decisions/visit-7")).json()
@@ -111,7 +99,7 @@ def test_the_policy_is_the_one_that_records_what_was_shown(address: str) -> None
             before = await call.digest()
         async with served(address) as call:
             assert await call.digest() == before
-            assert (await _document(call))["observing"] == found["observing"]
+            assert (await call.document())["observing"] == found["observing"]
 
     run(work)
 
@@ -135,7 +123,7 @@ def test_estimates_are_those_of_a_log(sqlite_address: str) -> None:
                 inclusion=[one["propensity"]["inclusion"] for one in made],
                 names=NAMES,
             )
-            found = (await _document(call))["observing"]
+            found = (await call.document())["observing"]
             for estimator in ("dr", "ips"):
                 expected = evaluate(log, ["tea", "milk"], estimator=estimator).value
                 assert found["weighted"][estimator] == pytest.approx(expected, rel=1e-12)
@@ -161,9 +149,9 @@ def test_it_takes_over_once_by_its_rule_into_a_trial(address: str, rule: str) ->
             slates = _slates(4000, swap=0.9)
             made: list[dict[str, Any]] = []
             while not made or "would_show" in made[-1]:
-                assert len(made) < len(slates), (await _document(call))["observing"]
+                assert len(made) < len(slates), (await call.document())["observing"]
                 made += await _watch(call, slates[len(made) : len(made) + 200], first=len(made))
-            found = await _document(call)
+            found = await call.document()
             assert found["status"] == "running"
             switched = found["observing"]["switched"]
             assert (switched["by"], switched["rule"]) == ("", rule)
@@ -177,12 +165,12 @@ def test_it_takes_over_once_by_its_rule_into_a_trial(address: str, rule: str) ->
             assert {one["group"] for one in after} == {"policy", "control"}
             assert all(one["ranked"] == slates[int(one["id"][6:])][0] for one in after if one["group"] == "control")
             await _watch(call, slates[:100], first=10_000)
-            assert (await _document(call))["observing"]["switched"] == switched
+            assert (await call.document())["observing"]["switched"] == switched
             await _same_everywhere(call)
             before = await call.digest()
         async with served(address) as call:
             assert await call.digest() == before
-            assert (await _document(call))["observing"]["switched"] == switched
+            assert (await call.document())["observing"]["switched"] == switched
 
     run(work)
 
@@ -192,13 +180,13 @@ def test_an_admin_takes_over(sqlite_address: str) -> None:
         async with served(sqlite_address) as call:
             await call.make(**OBSERVING, control={"share": 0.5, "key": KEY})
             await _watch(call, _slates(20, swap=0.5), probabilities=False)
-            found = (await _document(call))["observing"]
+            found = (await call.document())["observing"]
             assert found["weighted"] is None
             assert found["bracket"]["low"] < found["bracket"]["high"]
             for status, expected in (("paused", "paused"), ("observing", "observing"), ("running", "running")):
                 answer = await call.patch("/v1/policies/slate", json={"status": status})
                 assert answer.json()["status"] == expected
-            assert (await _document(call))["lift"]["share"] == 0.5
+            assert (await call.document())["lift"]["share"] == 0.5
             change = {"status": "running", "control": {"share": 0.9}, "window": "new"}
             assert (await call.patch("/v1/policies/slate", json=change)).status_code == 200
             again = await call.patch("/v1/policies/slate", json={"status": "observing"})
@@ -206,7 +194,7 @@ def test_an_admin_takes_over(sqlite_address: str) -> None:
             made = await call.decide(id="after")
             assert made["group"] in ("policy", "control")
             assert "would_show" not in made
-            assert (await _document(call))["lift"]["share"] == 0.9
+            assert (await call.document())["lift"]["share"] == 0.9
             await _same_everywhere(call)
 
     run(work)
@@ -227,8 +215,8 @@ def test_two_servers_observe_one_system(postgres_server: str) -> None:
                 call = (one, other)[len(made) // 100 % 2]
                 made += await _watch(call, slates[len(made) : len(made) + 100], first=len(made))
             assert await one.digest() == await other.digest()
-            assert (await _document(one))["observing"] == (await _document(other))["observing"]
-            assert {(await _document(call))["status"] for call in (one, other)} == {"running"}
+            assert (await one.document())["observing"] == (await other.document())["observing"]
+            assert {(await call.document())["status"] for call in (one, other)} == {"running"}
 
     run(work)
 
@@ -437,7 +425,7 @@ def test_a_policy_with_contexts_observes(sqlite_address: str) -> None:
                 made = await call.decide(id=f"v{number}", shown=slate, contexts=rows)
                 await call.reward(made["id"], hits=[name for name in slate if name in ("jam", "egg")])
             assert made["would_show"] == ["jam", "egg"]
-            found = (await _document(call))["observing"]
+            found = (await call.document())["observing"]
             assert found["bracket"] is None
             assert found["weighted"] is None
             await _same_everywhere(call)
@@ -466,7 +454,7 @@ def test_the_switch_names_the_key_that_made_it(sqlite_address: str) -> None:
             call.headers["authorization"] = f"Bearer {text}"
             await call.make(**OBSERVING)
             await call.patch("/v1/policies/slate", json={"status": "running"})
-            found = (await _document(call))["observing"]["switched"]
+            found = (await call.document())["observing"]["switched"]
             assert (found["by"], found["rule"]) == (f"shop desk at_{row.id}", "")
 
     run(work)

@@ -193,9 +193,13 @@ class CertifiedPolicy(ABC):
         """Return what an old log says of all means, with the rest of delta; None without one."""
         return None
 
+    def _live_bounds(self, delta: float) -> Bounds:
+        """Return intervals of live rewards alone."""
+        return intervals_of(self.tally, self._divisors, self._live * delta)
+
     def _off_old(self, old: Bounds, delta: float) -> int:
         """Return how many arms have live intervals outside of those of an old log."""
-        lower, upper = intervals_of(self.tally, self._divisors, self._live * delta)
+        lower, upper = self._live_bounds(delta)
         return int(((lower > old.upper) | (upper < old.lower)).sum())
 
     def _about_old(self) -> dict[str, Any]:

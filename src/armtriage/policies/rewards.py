@@ -52,15 +52,15 @@ def from_array(rewards: ArrayLike, decision: Decision) -> NDArray[np.float64]:
     revealed = decision.revealed
     if type(rewards) is np.ndarray and rewards.dtype == np.float64 and rewards.shape == revealed.shape:
         found = rewards.copy()  # what most callers give needs no look at what else it might be
-        return found if decision.order is None else found[np.argsort(revealed)]
-    if is_masked(rewards):
-        raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
-    array = as_numbers("rewards", rewards)
-    if array.shape != revealed.shape:
-        raise ValueError(
-            f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
-        )
-    found = np.array(array, dtype=np.float64)
+    else:
+        if is_masked(rewards):
+            raise ValueError("rewards has masked entries: tell {arm: reward} instead, without the arms that are masked")
+        array = as_numbers("rewards", rewards)
+        if array.shape != revealed.shape:
+            raise ValueError(
+                f"rewards must have one entry for each of the {revealed.size} revealed arms, got shape {array.shape}"
+            )
+        found = np.array(array, dtype=np.float64)
     return found if decision.order is None else found[np.argsort(revealed)]
 
 

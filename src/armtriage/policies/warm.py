@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate import Bounds, intervals_of
+from armtriage.certificate import Bounds
 from armtriage.kernels.betting import BETS
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import FAR, require, within
@@ -125,10 +125,6 @@ class WarmPolicy(WatchedPolicy):
         else:
             lower, upper = self._live_bounds(self._own_delta)
         return bool(((lower > self._between.upper) | (upper < self._between.lower)).any())
-
-    def _live_bounds(self, delta: float) -> Bounds:
-        """Return intervals of live rewards alone."""
-        return intervals_of(self.tally, self._divisors, (1.0 - SHARE) * delta)
 
     def _withdraw(self) -> None:
         """Go on without the log: draws lose what it added, and intervals are those of live rewards."""

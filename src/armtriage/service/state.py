@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -61,9 +61,6 @@ PLAIN = 1_200
 """Bytes that an open decision takes without what its request brought, as measured."""
 
 _LIGHT = 512  # bytes of arrays that are counted in that
-_PIECES = (
-    500  # open decisions of a piece: they are packed in a thread, which holds all others up for half a millisecond
-)
 
 
 class PolicyState:
@@ -482,7 +479,7 @@ class PolicyState:
         """Return a digest of the whole state: equal after the same events."""
         own = [self.head, self.status, self.closed_before, self.decided, sorted(self.meta.items())]
         total = hashlib.sha256(self.policy.digest().encode() + log.pack(own))
-        for piece in _pieces(self.open):
+        for piece in log.pieces(self.open):
             total.update(piece)
         if self.trial is not None:
             total.update(self.trial.freeze()())
@@ -516,7 +513,7 @@ class PolicyState:
         )
 
         def later() -> bytes:
-            saved.open, saved.policy = list(_pieces(opened)), policy()
+            saved.open, saved.policy = list(log.pieces(opened)), policy()
             saved.trial = b"" if trial is None else trial()
             saved.watch = b"" if watch is None else watch()
             return log.pack(saved)
@@ -544,13 +541,6 @@ class PolicyState:
             if one.number in decisions and not state.is_control(key):
                 state._weigh(key, decisions[one.number])
         return state
-
-
-def _pieces(opened: Mapping[str, Open]) -> Iterator[bytes]:
-    """Yield open decisions, packed."""
-    rows = list(opened.items())
-    for start in range(0, len(rows), _PIECES):
-        yield log.pack(rows[start : start + _PIECES])
 
 
 def learnt(reward: RewardRule, values: Iterable[float]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,7 +25,6 @@ POINTS = 300
 """The most points of the lift's course that are kept."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_PIECES = 500  # decisions that are packed at a time, see `armtriage.service.state`
 _WAITING, _MET = 256, 80  # bytes that a decision and a unit take, as measured
 _LOOKS = 1.05  # how many more decisions there are at each check of the control's share
 
@@ -352,7 +351,7 @@ class Trial:
         saved = _Saved(self.control, numbers, self.in_force, sorted(self.raised), arrays, [], b"")
 
         def later() -> bytes:
-            saved.waiting, saved.met = list(_pieces(waiting)), np.array(sorted(met), np.int64).tobytes()
+            saved.waiting, saved.met = list(log.pieces(waiting)), np.array(sorted(met), np.int64).tobytes()
             return log.pack(saved)
 
         return later
@@ -372,10 +371,3 @@ class Trial:
             self.waiting.update(_PIECE.decode(piece))
         self._order.extend(self.waiting)
         self._met = set(np.frombuffer(saved.met, np.int64).tolist())
-
-
-def _pieces(waiting: Mapping[str, Waiting]) -> Iterator[bytes]:
-    """Yield decisions, packed."""
-    rows = list(waiting.items())
-    for start in range(0, len(rows), _PIECES):
-        yield log.pack(rows[start : start + _PIECES])

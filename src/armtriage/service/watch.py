@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +21,6 @@ from armtriage.service.refusal import Refused
 DELTA = 0.05
 """What bounds may fail with where no switch rule says it."""
 
-_PIECES = 500  # decisions that are packed at a time, see `armtriage.service.state`
 _WAITING = 384  # bytes that a decision takes, as measured
 _LOOKS = 1.01  # how many more decisions there are at each look at the arms' intervals, which takes time for each arm
 
@@ -331,7 +330,7 @@ class Watch:
         )
 
         def later() -> bytes:
-            saved.waiting = list(_pieces(waiting))
+            saved.waiting = list(log.pieces(waiting))
             return log.pack(saved)
 
         return later
@@ -349,10 +348,3 @@ class Watch:
             self.waiting.update(_PIECE.decode(piece))
         self._order.extend(self.waiting)
         self._grow(1 + max((arm for one in self.waiting.values() for arm in one.would), default=-1))
-
-
-def _pieces(waiting: Mapping[str, Watched]) -> Iterator[bytes]:
-    """Yield decisions, packed."""
-    rows = list(waiting.items())
-    for start in range(0, len(rows), _PIECES):
-        yield log.pack(rows[start : start + _PIECES])
