@@ -41,6 +41,13 @@ const area = (xs, top, bottom) => `${path([...xs, ...xs.slice().reverse()], [...
 const label = (x, y, text, anchor = "middle", kind = "") =>
   s("text", { x, y, "text-anchor": anchor, class: kind }, text);
 
+// Where a number of decisions stands on a logarithmic axis.
+const byLog = (from, to, box, w) => {
+  const first = Math.log(from),
+    wide = Math.log(to) - first || 1;
+  return (t) => box.l + ((Math.log(t) - first) / wide) * (w - box.l - box.r);
+};
+
 function ticks(top, count = 4) {
   const raw = top / count,
     base = 10 ** Math.floor(Math.log10(raw)),
@@ -101,9 +108,7 @@ function lossChart(points, all) {
           const box = { l: 44, r: 78, t: 8, b: 24 },
             marks = ticks(Math.max(...from.map((p) => p.bound))),
             top = marks.at(-1);
-          const first = Math.log(from[0].t),
-            wide = Math.log(last.t) - first || 1;
-          const x = (t) => box.l + ((Math.log(t) - first) / wide) * (w - box.l - box.r),
+          const x = byLog(from[0].t, last.t, box, w),
             y = (v) => height - box.b - (v / top) * (height - box.t - box.b);
           const xs = from.map((p) => x(p.t)),
             ys = from.map((p) => y(p.bound)),
@@ -183,9 +188,7 @@ function liftChart(points) {
             low = Math.floor(least / step + 1e-9),
             high = Math.ceil(most / step - 1e-9);
           const marks = Array.from({ length: high - low + 1 }, (_, i) => +((low + i) * step).toPrecision(6)),
-            first = Math.log(from[0][0]),
-            wide = Math.log(last[0]) - first || 1;
-          const x = (t) => box.l + ((Math.log(t) - first) / wide) * (w - box.l - box.r),
+            x = byLog(from[0][0], last[0], box, w),
             y = (v) => box.t + ((high * step - v) / ((high - low) * step || 1)) * (height - box.t - box.b);
           const xs = from.map((p) => x(p[0])),
             guess = from.map((p) => y(p[2]));
@@ -240,9 +243,7 @@ function triageChart(points) {
       reading(
         frame(host, 216, said, (w, height) => {
           const box = { l: 36, r: 44, t: 8, b: 24 },
-            first = Math.log(from[0][0]),
-            all = Math.log(last[0]) - first || 1;
-          const x = (t) => box.l + ((Math.log(t) - first) / all) * (w - box.l - box.r),
+            x = byLog(from[0][0], last[0], box, w),
             y = (v) => height - box.b - (v / most) * (height - box.t - box.b);
           const xs = from.map((p) => x(p[0])),
             sure = from.map((p) => y(p[4])),
