@@ -258,8 +258,8 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         "Each cell is a program that was run (`benchmarks/compare/adapters.py`): only eligible arms are chosen; "
         "rewards that come 30 decisions later reach their arms; a copy by pickle decides as the original does; arms "
         "have names; four threads choose and learn at once; the probability of each arm is known; a log says "
-        'what other decisions would have earned. "No" may mean that we have found no way. That a service survives `kill -9` is '
-        "tried in `tests/service`; no other player here serves.",
+        'what other decisions would have earned. "No" may mean that we found no way. That a service survives a '
+        "`kill -9` is tried in `tests/service`; no other player here serves.",
         "",
     ]
     probes = list(next(iter(able.values())))
