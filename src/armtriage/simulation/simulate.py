@@ -130,6 +130,8 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
         raise TypeError(f"environment must be {wanted} for a {type(policy).__name__}, got {type(environment).__name__}")
     if environment.n_arms != policy.n_arms:
         raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
+    if getattr(environment, "gaps", False) and policy.sleepers_seen and policy.graph.n_edges > policy.n_arms:
+        raise ValueError("sleepers_seen must be False for recorded outcomes with gaps, which show nothing, got True")
     direction = getattr(environment, "direction", "maximize")
     if policy.direction != direction:
         raise ValueError(f"direction must be {direction!r} like the environment's, got {policy.direction!r}")
@@ -210,8 +212,9 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
     if isinstance(policy, ContextualPolicy):
         accepted = "a policy with contexts, but for GuardedLinear"
         raise ValueError(f"certificate must be False for {accepted}, got {certificate!r}")
-    if isinstance(environment, ReplayEnvironment):
-        raise ValueError(f"certificate must be False for recorded outcomes, which have no means, got {certificate!r}")
+    if isinstance(environment, ReplayEnvironment) and (environment.gaps or not environment.resample):
+        reason = "that are not resampled, or have gaps: their means are not constant"
+        raise ValueError(f"certificate must be False for recorded outcomes {reason}, got {certificate!r}")
     if isinstance(environment, PageEnvironment) and environment.weights is not None:
         raise ValueError(f"certificate must be False where places have weights, got {certificate!r}")
     if isinstance(environment, DriftingEnvironment):
