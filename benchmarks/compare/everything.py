@@ -282,8 +282,8 @@ def main(arguments: Sequence[str]) -> None:
     """Play everything, and write the page."""
     parser = argparse.ArgumentParser(prog="make compare ARGS=everything", description=__doc__)
     parser.add_argument("--runs", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=2_000)
-    parser.add_argument("--seconds", type=float, default=60.0, help="what a player has for a contest")
+    parser.add_argument("--rounds", type=int, default=1_000)
+    parser.add_argument("--seconds", type=float, default=8.0, help="processor seconds that a player has for a contest")
     parser.add_argument("--only", nargs="+", choices=WORLDS, default=list(WORLDS), help="these contests alone")
     parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS), help="these players alone")
     parser.add_argument("--no-contexts", action="store_true")
@@ -316,7 +316,7 @@ def main(arguments: Sequence[str]) -> None:
         except Skipped as reason:
             print(f"{name} is skipped: {reason}")
             continue
-        rounds, runs = min(world.rounds, given.rounds // 2), max(2, given.runs // 2)
+        rounds, runs = min(world.rounds, given.rounds // 2), max(2, given.runs // 4)
         found = once((world.name,), contexts.measure, world, runs, rounds)
         linear[world.name] = {"about": world.about, "players": found, "runs": runs, "rounds": rounds}
     given.out.write_text(page(results, able, linear, given.runs, given.rounds), encoding="utf-8")
