@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +33,8 @@ from armtriage.simulation.players import Run, by_ask_and_tell, player_for, sleep
 from armtriage.simulation.progress import progress_bar
 from armtriage.simulation.trace import Trace
 from armtriage.triage import TriageLog
+
+_LOG = logging.getLogger("armtriage")
 
 
 def simulate(
@@ -102,8 +106,11 @@ def simulate(
     delta = certificate_delta(certificate)
     check_certificate(certificate, policy, environment)
     run = Run(policy, environment, horizon, points, seed, record_decisions, delta)
+    began = time.perf_counter()
     with _bar(progress) as report:
         desks = _play(run, first_replication, replications, workers, report)
+    spent, name = time.perf_counter() - began, type(policy).__name__
+    _LOG.info("simulated %s in %s: %d x %d rounds, %.3g s", name, environment, replications, horizon, spent)
     regret = np.array([desk.regret for desk, _ in desks])
     return Trace(
         rounds=points,
