@@ -308,7 +308,9 @@ def main(arguments: Sequence[str]) -> None:
             one = once((name, player), measure, player, WORLDS[name], given.runs, given.rounds, given.seconds)
             results[name][player] = one | {"of": given.runs}
             print(f"{name}, {player}: {_cell(one) if 'mean' in one else one['left_out']}", flush=True)
-    able = once(("abilities", *given.players), abilities, given.players)
+    able: dict[str, Any] = {}
+    for player in given.players:
+        able |= once(("abilities", player), abilities, [player])
     linear: dict[str, Any] = {}
     for name in [] if given.no_contexts else ("digits-1", "travel"):
         try:
