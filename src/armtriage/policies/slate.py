@@ -68,6 +68,7 @@ class SlatePolicy(WarmPolicy):
     """Whether the evidence has intervals."""
     _of_this_process = WarmPolicy._of_this_process | {
         "_own",
+        "_old_own",
         "_params",
         "_request",
         "_candidates",
@@ -141,9 +142,15 @@ class SlatePolicy(WarmPolicy):
         """What was known of arms that have begun again: their pulls were part of what was lost."""
         return {name: np.zeros(0, kept.dtype) for name, kept in self._ghost_facts().items()}
 
+    # After arms were added, made again when first needed: a thousand that are added one by one cost that once.
     @cached_property
     def _own(self) -> Any:
-        return self.new_own(self._evidence)
+        old = vars(self).pop("_old_own", None)
+        return self.new_own(self._evidence) if old is None else self.renewed_own(old)
+
+    @property
+    def _has_caches(self) -> bool:
+        return not vars(self).keys().isdisjoint(("_own", "_old_own"))
 
     def new_request(self, room: int, arms: NDArray[np.int64], stream: np.uint64) -> Request:
         """Return a request that fills `arms`, for so many rows of evidence."""
@@ -169,7 +176,7 @@ class SlatePolicy(WarmPolicy):
 
     @locked
     def __getstate__(self) -> dict[str, Any]:
-        kept = self._arrays() if "_own" in vars(self) else {}
+        kept = self._arrays() if self._has_caches else {}
         return {**super().__getstate__(), "_kept": {name: array.copy() for name, array in kept.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -472,17 +479,28 @@ class SlatePolicy(WarmPolicy):
             self._send(0, arms[changed], weights[changed], 0, _NONE, WEIGH)
 
     def _take_in_arms(self) -> None:
-        if "_evidence" in vars(self) and int(self._evidence.n_arms) < self.n_arms:
+        n = self.n_arms
+        if "_evidence" in vars(self) and int(self._evidence.n_arms) < n:
             if not self._plain:
-                self._graph_before(self.n_arms)
-            self._change(self._with_shares(grown(self._evidence, self.n_arms)))
+                self._graph_before(n)
+            first, evidence = int(self._evidence.n_arms), grown(self._evidence, n)
+            if self.keeps_intervals:
+                evidence.divisors[first:n] = [self._roster.divisor(arm) for arm in range(first, n)]
+            self._leave_caches()
+            self._evidence = evidence
         self._grow_watch()
 
+    def _leave_caches(self) -> None:
+        """Let the caches be made again when they are next needed."""
+        found = {name: vars(self).pop(name, None) for name in ("_own", "_params", "_request", "_candidates", "_post")}
+        if found["_own"] is not None:
+            self._old_own = found["_own"]
+
     def _change(self, evidence: Evidence) -> None:
-        """Go on with evidence that has other arms, or other facts of them."""
+        """Go on with evidence that has other facts of the arms."""
         old = self._own
-        for name in ("_params", "_own", "_request", "_candidates", "_post"):
-            vars(self).pop(name, None)
+        self._leave_caches()
+        del self._old_own
         self._evidence = evidence
         self._own = self.renewed_own(old)
 
@@ -553,7 +571,8 @@ class SlatePolicy(WarmPolicy):
         parts = with_ends(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
         n, awaited, coin = self.n_arms, self._awaited(), self.throws_coins
-        for name in ("_params", "_own", "_request", "_candidates", "_post", "_ghosts"):
+        self._leave_caches()
+        for name in ("_old_own", "_ghosts"):
             vars(self).pop(name, None)
         ends = self.keeps_intervals
         evidence = evidence_from(
