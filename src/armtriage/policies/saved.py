@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ from armtriage.policies.lock import locked
 from armtriage.policies.old_log import old_log_from
 from armtriage.policies.rewards import AboveCap
 
+_LOG = logging.getLogger("armtriage")
 _FORMATS = (2, 3, 4)
 _NONE = np.empty(0, np.int64)
 _RENAMED = {"GuardedByArm": "GuardedLinear"}  # classes of before that are part of another one
@@ -230,6 +232,7 @@ class SavedPolicy:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
         write_archive(path, *self._contents())
+        _LOG.info("saved %s after %d decisions to %s", type(self).__name__, self._asked, os.fspath(path))
 
     @locked
     def to_bytes(self) -> bytes:
@@ -584,7 +587,9 @@ class SavedPolicy:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
-        return cls._from_archive(os.fspath(path), *read_archive(path))
+        policy = cls._from_archive(os.fspath(path), *read_archive(path))
+        _LOG.info("loaded %s after %d decisions from %s", type(policy).__name__, policy._asked, os.fspath(path))
+        return policy
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:

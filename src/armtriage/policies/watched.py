@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -13,6 +14,8 @@ from armtriage.alarm import DriftAlarm
 from armtriage.policies.evidence import start_again
 from armtriage.policies.facts import require, within
 from armtriage.policies.policy import Policy
+
+_LOG = logging.getLogger("armtriage")
 
 FORGET = ("alarm",)
 """When a policy may forget what it knows."""
@@ -53,7 +56,9 @@ class WatchedPolicy(Policy):
         """Let the alarm, if there is one, see unit rewards of a decision that is closed."""
         if self._alarm is not None:
             every = self.forget == "alarm"
-            self._must_forget |= self._alarm.take(self._asked, arms, rewards, every) and every
+            if self._alarm.take(self._asked, arms, rewards, every):
+                _LOG.info("%s noticed at decision %d that a mean has changed", type(self).__name__, self._asked)
+                self._must_forget |= every
 
     def _grow_watch(self) -> None:
         """Watch arms that were added, too."""
