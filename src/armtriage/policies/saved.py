@@ -54,6 +54,7 @@ _PARTS = (
     "delays",
     "alarm",
     "old_log",
+    "fading",
 )
 
 

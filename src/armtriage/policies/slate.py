@@ -123,7 +123,7 @@ class SlatePolicy(WarmPolicy):
         """Return evidence of arms that were never seen."""
         ends, warm = self.keeps_intervals, self.old_log is not None
         found = self._with_shares(new_evidence(self.n_arms, coin=self.throws_coins, ends=ends, warm=warm))
-        return self._with_old_log(found, begin=True)
+        return self._with_old_log(self._parted(found), begin=True)
 
     def _with_shares(self, evidence: Evidence) -> Evidence:
         """Give each arm its share of delta, and return the evidence."""
@@ -304,7 +304,7 @@ class SlatePolicy(WarmPolicy):
         number = self._asked
         arms, beliefs = self._chosen(number, among)
         floored, eligible = None, np.arange(self.n_arms) if among is None else among
-        if self.forget is not None and (looked := self._look(arms, eligible)) is not arms:
+        if self.forget and (looked := self._look(arms, eligible)) is not arms:
             arms, beliefs = looked, None
         if self.logging_floor and given is None:
             floored = self._floored(number, arms.copy(), eligible)
@@ -435,6 +435,8 @@ class SlatePolicy(WarmPolicy):
         bad = self._entries.tell(self._post.handle, number, known, m, n, mode)
         if (self._alarm is not None or self._sees) and bad < 0 and mode <= PASS:
             self._watch(number, arms, request.rewards[:m])
+        if self.forget is not None and bad < 0 and mode <= TEACH and known < m:
+            self._weigh_told(number, arms[known:], request.rewards[known:m].copy())
         return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
@@ -539,7 +541,7 @@ class SlatePolicy(WarmPolicy):
         known = {f"evidence.{name}": array for name, array in evidence_of(self._evidence).items()}
         if self._ghosts["pulls"].size:
             known |= {f"ghosts.{name}": array for name, array in self._ghosts.items()}
-        known |= self._alarm_arrays() | self._old_log_arrays()
+        known |= self._alarm_arrays() | self._old_log_arrays() | self._fading_arrays()
         return known | {f"state.{name}": array for name, array in facts_of(self._own).items()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -559,6 +561,7 @@ class SlatePolicy(WarmPolicy):
         evidence = evidence_from(
             parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends, warm=self.old_log is not None
         )
+        self._restore_fading(parts.get("fading", {}), evidence)
         self._evidence = self._with_old_log(self._with_shares(evidence))
         if parts["ghosts"]:
             self._restore_ghosts(parts["ghosts"])
@@ -577,7 +580,7 @@ class SlatePolicy(WarmPolicy):
             for arm, reward in told.items():
                 total[arm] += 0.0 if self._roster.is_newer(arm, number) else reward
         require(np.array_equal(evidence.counts[:n], counts), "what was told must be what was settled, and told since")
-        off = np.abs(evidence.sums[:n] - total)
+        off = np.maximum(evidence.sums[:n] - total, 0.0 if self._fades else total - evidence.sums[:n])
         require(off <= 1e-9 * (1.0 + counts), "sums must be those of closed decisions, and of what was told since")
 
     def _restore_ghosts(self, arrays: Mapping[str, NDArray[Any]]) -> None:
