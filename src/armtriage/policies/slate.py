@@ -305,6 +305,7 @@ class SlatePolicy(WarmPolicy):
         arms, beliefs = self._chosen(number, among)
         floored, eligible = None, np.arange(self.n_arms) if among is None else among
         if self.forget and (looked := self._look(arms, eligible)) is not arms:
+            self._adopt(number, arms, looked, among)
             arms, beliefs = looked, None
         if self.logging_floor and given is None:
             floored = self._floored(number, arms.copy(), eligible)
@@ -483,10 +484,14 @@ class SlatePolicy(WarmPolicy):
     def _change(self, evidence: Evidence) -> None:
         """Go on with evidence that has other arms, or other facts of them."""
         old = self._own
-        for name in ("_params", "_own", "_request", "_candidates", "_post"):
-            vars(self).pop(name, None)
+        self._clear_caches()
         self._evidence = evidence
         self._own = self.renewed_own(old)
+
+    def _clear_caches(self, *more: str) -> None:
+        """Let what follows from the evidence be made again when it is needed."""
+        for name in ("_params", "_own", "_request", "_candidates", "_post", *more):
+            vars(self).pop(name, None)
 
     def _forget(self, arms: list[int]) -> None:
         evidence, known = self._evidence, self._ghost_facts()
@@ -555,8 +560,7 @@ class SlatePolicy(WarmPolicy):
         parts = with_ends(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
         n, awaited, coin = self.n_arms, self._awaited(), self.throws_coins
-        for name in ("_params", "_own", "_request", "_candidates", "_post", "_ghosts"):
-            vars(self).pop(name, None)
+        self._clear_caches("_ghosts")
         ends = self.keeps_intervals
         evidence = evidence_from(
             parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends, warm=self.old_log is not None

@@ -66,10 +66,10 @@ class WatchedPolicy(Policy):
         self._evidence.failures = 0
         self._roster.begin_again(arms, self._asked)
         self._began = self._asked
-        self._change(self._evidence)
         self._share_again(arms)
+        self._clear_caches("_ghosts")
 
-    def _change(self, evidence: Any) -> None:
+    def _clear_caches(self, *more: str) -> None:
         raise NotImplementedError
 
     def _look(self, arms: NDArray[np.int64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
