@@ -56,6 +56,7 @@ _PARTS = (
     "delays",
     "alarm",
     "old_log",
+    "fading",
 )
 
 

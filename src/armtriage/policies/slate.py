@@ -124,7 +124,7 @@ class SlatePolicy(WarmPolicy):
         """Return evidence of arms that were never seen."""
         ends, warm = self.keeps_intervals, self.old_log is not None
         found = self._with_shares(new_evidence(self.n_arms, coin=self.throws_coins, ends=ends, warm=warm))
-        return self._with_old_log(found, begin=True)
+        return self._with_old_log(self._parted(found), begin=True)
 
     def _with_shares(self, evidence: Evidence) -> Evidence:
         """Give each arm its share of delta, and return the evidence."""
@@ -311,7 +311,8 @@ class SlatePolicy(WarmPolicy):
         number = self._asked
         arms, beliefs = self._chosen(number, among)
         floored, eligible = None, np.arange(self.n_arms) if among is None else among
-        if self.forget is not None and (looked := self._look(arms, eligible)) is not arms:
+        if self.forget and (looked := self._look(arms, eligible)) is not arms:
+            self._adopt(number, arms, looked, among)
             arms, beliefs = looked, None
         if self.logging_floor and given is None:
             floored = self._floored(number, arms.copy(), eligible)
@@ -442,6 +443,8 @@ class SlatePolicy(WarmPolicy):
         bad = self._entries.tell(self._post.handle, number, known, m, n, mode)
         if (self._alarm is not None or self._sees) and bad < 0 and mode <= PASS:
             self._watch(number, arms, request.rewards[:m])
+        if self.forget is not None and bad < 0 and mode <= TEACH and known < m:
+            self._weigh_told(number, arms[known:], request.rewards[known:m].copy())
         return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
@@ -491,18 +494,23 @@ class SlatePolicy(WarmPolicy):
         self._grow_watch()
 
     def _leave_caches(self) -> None:
-        """Let the caches be made again when they are next needed."""
-        found = {name: vars(self).pop(name, None) for name in ("_own", "_params", "_request", "_candidates", "_post")}
-        if found["_own"] is not None:
-            self._old_own = found["_own"]
+        """Let the caches be made again, of those there are, when they are next needed."""
+        old = vars(self).get("_own", vars(self).get("_old_own"))
+        self._clear_caches()
+        if old is not None:
+            self._old_own = old
 
     def _change(self, evidence: Evidence) -> None:
         """Go on with evidence that has other facts of the arms."""
         old = self._own
-        self._leave_caches()
-        del self._old_own
+        self._clear_caches()
         self._evidence = evidence
         self._own = self.renewed_own(old)
+
+    def _clear_caches(self, *more: str) -> None:
+        """Let what follows from the evidence be made again when it is needed."""
+        for name in ("_params", "_own", "_old_own", "_request", "_candidates", "_post", *more):
+            vars(self).pop(name, None)
 
     def _forget(self, arms: list[int]) -> None:
         evidence, known = self._evidence, self._ghost_facts()
@@ -557,7 +565,7 @@ class SlatePolicy(WarmPolicy):
         known = {f"evidence.{name}": array for name, array in evidence_of(self._evidence).items()}
         if self._ghosts["pulls"].size:
             known |= {f"ghosts.{name}": array for name, array in self._ghosts.items()}
-        known |= self._alarm_arrays() | self._old_log_arrays()
+        known |= self._alarm_arrays() | self._old_log_arrays() | self._fading_arrays()
         return known | {f"state.{name}": array for name, array in facts_of(self._own).items()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -571,13 +579,12 @@ class SlatePolicy(WarmPolicy):
         parts = with_ends(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
         n, awaited, coin = self.n_arms, self._awaited(), self.throws_coins
-        self._leave_caches()
-        for name in ("_old_own", "_ghosts"):
-            vars(self).pop(name, None)
+        self._clear_caches("_ghosts")
         ends = self.keeps_intervals
         evidence = evidence_from(
             parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends, warm=self.old_log is not None
         )
+        self._restore_fading(parts.get("fading", {}), evidence)
         self._evidence = self._with_old_log(self._with_shares(evidence))
         if parts["ghosts"]:
             self._restore_ghosts(parts["ghosts"])
@@ -596,7 +603,7 @@ class SlatePolicy(WarmPolicy):
             for arm, reward in told.items():
                 total[arm] += 0.0 if self._roster.is_newer(arm, number) else reward
         require(np.array_equal(evidence.counts[:n], counts), "what was told must be what was settled, and told since")
-        off = np.abs(evidence.sums[:n] - total)
+        off = np.maximum(evidence.sums[:n] - total, 0.0 if self._fades else total - evidence.sums[:n])
         require(off <= 1e-9 * (1.0 + counts), "sums must be those of closed decisions, and of what was told since")
 
     def _restore_ghosts(self, arrays: Mapping[str, NDArray[Any]]) -> None:

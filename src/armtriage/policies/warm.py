@@ -18,14 +18,14 @@ from armtriage.certificate import Bounds
 from armtriage.kernels.betting import BETS
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import FAR, require, within
+from armtriage.policies.fading import FadingPolicy
 from armtriage.policies.old_log import SHARE, OldLog, Trusted
-from armtriage.policies.watched import WatchedPolicy
 
 _ALARM = math.log(2 * BETS.size / 0.01)
 _DELTA = 0.05  # of policies that have none of their own, as in certificates
 
 
-class WarmPolicy(WatchedPolicy):
+class WarmPolicy(FadingPolicy):
     """The part of every `SlatePolicy` that may begin with an old log."""
 
     old_log: OldLog | None = None
@@ -46,6 +46,8 @@ class WarmPolicy(WatchedPolicy):
             raise TypeError(f"old_log must be an OldLog or None, got {type(old_log).__name__}")
         if self.decisions is not None:
             raise NotImplementedError(f"old_log is for slates without contexts, got {old_log!r} over a decision set")
+        if self._fades:
+            raise NotImplementedError(f"old_log cannot be used with rewards that fade, got forget={self.forget!r}")
         old_log = old_log.in_order(self._roster)
         self._trusted = old_log.on_unit_scale(*self._scale)
         self._kept = old_log.counts > 0
@@ -146,6 +148,7 @@ class WarmPolicy(WatchedPolicy):
 
     def _drop(self, arms: list[int]) -> None:
         """Let the log say nothing of arms that have begun again."""
+        super()._drop(arms)
         if self._trusted is not None:
             self._kept[arms] = False
             self._place()
