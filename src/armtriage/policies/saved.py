@@ -485,10 +485,17 @@ class SavedPolicy:
 
         for number in numbers[complete > 0].tolist():
             require(
-                set(self._still_shown(number)) <= set(self._parts[number]), "complete decisions must have all rewards"
+                set(self._still_shown(number)) <= set(self._parts[number]) or self._may_be_cascade(number),
+                "complete decisions must have all rewards",
             )
             require(number != next(iter(self._open)), "the oldest open decision must have rewards to come")
             self._complete.add(number)
+
+    def _may_be_cascade(self, number: int) -> bool:
+        """Whether what was told of a decision can be a first click and what was above it."""
+        told = [*self._parts[number].values()]
+        plain = self.decisions is None and self._plain
+        return plain and len(told) > 0 and set(told) <= {0.0, 1.0} and sum(told) <= 1.0
 
     def _still_shown(self, number: int) -> list[int]:
         """Return the arms that an open decision shows, but for those that have begun again since."""
@@ -496,7 +503,9 @@ class SavedPolicy:
         return [arm for arm in self._open[number].shown.tolist() if not newer(arm, number)]
 
     def _waiting(self, number: int) -> list[int]:
-        """Return those of them of which nothing has been told."""
+        """Return those of them of which nothing has been told, and something still may be."""
+        if number in self._complete:
+            return []
         told = self._parts.get(number, {})
         return [arm for arm in self._still_shown(number) if arm not in told]
 
