@@ -197,7 +197,7 @@ class SavedPolicy:
         arrays |= {f"arms.{name}": array for name, array in self._roster.to_arrays().items()}
         arrays |= known
         if self._before is not None:
-            window = {**self._before._asdict(), "exposures": self._exposed_before}
+            window = {**self._before.columns, "exposures": self._exposed_before}
             arrays |= {f"window.{name}": array for name, array in window.items()}
         arrays |= {f"features.{name}": array for name, array in self._feature_arrays().items()}
         if with_open:
@@ -209,7 +209,7 @@ class SavedPolicy:
 
     def _known(self) -> dict[str, NDArray[Any]]:
         """Return what a file keeps of the arms, and of the policy's own state."""
-        known = {f"tally.{name}": array for name, array in self.tally._asdict().items()}
+        known = {f"tally.{name}": array for name, array in self.tally.columns.items()}
         if self._missed is not None:
             known["tally.missed"] = self._missed
         return known | {f"state.{name}": array for name, array in self._arrays().items()}
@@ -533,12 +533,12 @@ class SavedPolicy:
         return np.bincount(np.array(told, np.int64), minlength=self.n_arms)
 
     def _restore_tally(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        own: dict[str, NDArray[Any]] = self.tally._asdict()
+        own: dict[str, NDArray[Any]] = self.tally.columns
         if "missed" in arrays:
             self._missed = own["missed"] = np.zeros(self.n_arms, np.int64)
         restore_arrays(own, with_later(own, arrays))
         within("missed", own.get("missed", _NONE), 0, self._asked)
-        pulls, counts, sums, between = self.tally
+        pulls, counts, sums, between, _ = self.tally
         within("pulls", pulls, 0, self._asked)
         within("counts", counts, 0, self._asked)
         within("sums", sums, 0.0, counts)
@@ -576,7 +576,7 @@ class SavedPolicy:
     def _restore_window(self, since: int, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.start_window()
         now, self._since = self.tally, since
-        names = [*Tally._fields, "exposures"]
+        names = [*now.columns, "exposures"]
         # Files of before do not say how often an arm was eligible: it always was. Nor how far rewards are from 0 and 1.
         size = arrays["pulls"].size
         given = {"exposures": np.full(size, since), "between": np.zeros(size), **arrays}
@@ -584,7 +584,7 @@ class SavedPolicy:
         require(1 <= size <= self.n_arms, "a window must be about the arms that there were")
         before = Tally(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
         self._before, self._exposed_before = before, np.zeros(size, np.int64)
-        restore_arrays({**before._asdict(), "exposures": self._exposed_before}, given)
+        restore_arrays({**before.columns, "exposures": self._exposed_before}, given)
         within("pulls before the window", before.pulls, 0, self._asked)
         within("counts before the window", before.counts, 0, self._asked)
         within("sums before the window", before.sums, 0.0, before.counts)

@@ -122,9 +122,14 @@ class SlatePolicy(WarmPolicy):
 
     def new_evidence(self) -> Evidence:
         """Return evidence of arms that were never seen."""
-        ends, warm = self.keeps_intervals, self.old_log is not None
-        found = self._with_shares(new_evidence(self.n_arms, coin=self.throws_coins, ends=ends, warm=warm))
+        found = self._with_shares(new_evidence(self.n_arms, **self._kinds))
         return self._with_old_log(self._parted(found), begin=True)
+
+    @property
+    def _kinds(self) -> dict[str, bool]:
+        """What evidence is kept beside what every policy has."""
+        warm = self.old_log is not None
+        return {"coin": self.throws_coins, "ends": self.keeps_intervals, "warm": warm, "played": not self._plain}
 
     def _with_shares(self, evidence: Evidence) -> Evidence:
         """Give each arm its share of delta, and return the evidence."""
@@ -440,6 +445,11 @@ class SlatePolicy(WarmPolicy):
         request.seen[:m], request.rewards[:m] = arms, rewards
         if n > m:
             request.seen[m:n] = missing
+        if m and mode <= PASS and not self._plain:
+            # A policy inside a guard is told of decisions that are closed; it certifies nothing.
+            chosen = self._open[number].arms if number in self._open else _NONE
+            request.size = chosen.size
+            request.arms[: chosen.size] = chosen
         bad = self._entries.tell(self._post.handle, number, known, m, n, mode)
         if (self._alarm is not None or self._sees) and bad < 0 and mode <= PASS:
             self._watch(number, arms, request.rewards[:m])
@@ -486,7 +496,8 @@ class SlatePolicy(WarmPolicy):
         if "_evidence" in vars(self) and int(self._evidence.n_arms) < n:
             if not self._plain:
                 self._graph_before(n)
-            first, evidence = int(self._evidence.n_arms), grown(self._evidence, n)
+            first = int(self._evidence.n_arms)
+            evidence = grown(self._evidence, n, played=not self._plain)
             if self.keeps_intervals:
                 evidence.divisors[first:n] = [self._roster.divisor(arm) for arm in range(first, n)]
             self._leave_caches()
@@ -525,7 +536,7 @@ class SlatePolicy(WarmPolicy):
         """Return what is kept of arms that begin again, here of all arms."""
         evidence = self._evidence
         exposures = evidence.exposures[: self.n_arms] + evidence.rounds
-        return {**self.tally._asdict(), "exposures": exposures, "divisors": self._roster.divisors()}
+        return {**self.tally.columns, "exposures": exposures, "divisors": self._roster.divisors()}
 
     def _share_again(self, arms: list[int]) -> None:
         self._with_shares(self._evidence)
@@ -578,12 +589,9 @@ class SlatePolicy(WarmPolicy):
             parts = evidence_before(parts, self)
         parts = with_ends(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
-        n, awaited, coin = self.n_arms, self._awaited(), self.throws_coins
+        n, awaited = self.n_arms, self._awaited()
         self._clear_caches("_ghosts")
-        ends = self.keeps_intervals
-        evidence = evidence_from(
-            parts["evidence"], n, self._asked, awaited, coin=coin, ends=ends, warm=self.old_log is not None
-        )
+        evidence = evidence_from(parts["evidence"], n, self._asked, awaited, **self._kinds)
         self._restore_fading(parts.get("fading", {}), evidence)
         self._evidence = self._with_old_log(self._with_shares(evidence))
         if parts["ghosts"]:
