@@ -2,8 +2,8 @@
 
 Write the digests before a change that must not alter any behaviour, and check them after it::
 
-    python tests/witness.py --write tests/witness.json
-    python tests/witness.py --check tests/witness.json --only GuardedThompson
+    python tests/witness.py --write build/witness.json
+    python tests/witness.py --check build/witness.json --only GuardedThompson
 
 It uses what `armtriage` exports alone, so modules may move. Digests are of exact bytes: they hold for one machine and
 one set of installed packages, and a saved array that is only scratch counts as well.
