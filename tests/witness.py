@@ -482,6 +482,7 @@ def main() -> int:
     print(f"{len(found)} cases in {time.process_time() - began:.0f} seconds of processor time")
     if given.write:
         lines = [f"{json.dumps(name)}: {json.dumps(one, separators=(',', ':'))}" for name, one in found.items()]
+        given.write.parent.mkdir(parents=True, exist_ok=True)
         given.write.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         return 0
     kept = {name: one for name, one in json.loads(given.check.read_text()).items() if given.only in name}
