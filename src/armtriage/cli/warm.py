@@ -87,7 +87,7 @@ def _serve(policy: Policy, contexts: tuple[Any, ...], arms: NDArray[np.int64]) -
             decision = ask(*contexts, eligible=mask)
             policy.tell(decision, dict.fromkeys(decision.revealed[:1].tolist(), 0.0), last=last)
     if not contexts:
-        policy.ask_many(2)
+        policy.ask_many(2)[0].to_dict()
     with contextlib.suppress(*refusals):
         policy.certificate()
     policy.close_before(policy.asked)
