@@ -33,7 +33,7 @@ class Forgetting(Twin):
     def compare(self, arm: int) -> None:
         """Follow an arm whose latest rewards are 20 times as likely at the level of the best as at its mean before."""
         recent, told, reward = self.recent[arm], self.rewards[arm], self.rewards[arm][-1]
-        before = (sum(told[: len(told) - 1 - len(recent)]) + 1) / (len(told) - len(recent))
+        before = (sum(told[:-1]) + 1) / len(told)
         if before < self.level and (sum(told) + 0.5) / (len(told) + 1) < self.level:
             now = max(self.level, (sum(recent) + 0.5) / (len(recent) + 1))
             self.ratio[arm] += reward * math.log(now / before) + (1 - reward) * math.log((1 - now) / (1 - before))

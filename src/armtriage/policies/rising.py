@@ -2,7 +2,7 @@
 
 Without looks nobody can tell that an arm has become better, and looks in turn cost more than all else in a still world.
 But policies try every arm now and then. `Rising` compares how likely an arm's latest rewards are at the level of the
-best arms, or above, and at its own mean before them. While the former is 20 times as likely, each decision looks at
+best arms, or above, and at its own mean before each. While the former is 20 times as likely, each decision looks at
 the arm, until the alarm sees it, too, or the evidence is gone. In a still world that is a ratio of likelihoods, so that
 no more than one in 20 such stretches of rewards leads to a look.
 """
@@ -40,8 +40,9 @@ def _compare(
     for i in range(arms.size):
         arm, reward = arms[i], rewards[i]
         n, s = recent_counts[arm], recent_sums[arm]
-        # One win more than there was: of few rewards, nothing can be said.
-        before = (sums[arm] - reward - s + 1.0) / (counts[arm] - n)
+        # One win more than there was: of few rewards, nothing can be said. The latest ones are part of the mean, or an
+        # arm that was unlucky at first, and is better than that but not among the best, would be looked at for ever.
+        before = (sums[arm] - reward + 1.0) / counts[arm]
         ratio = -1.0
         if before < level and (sums[arm] + 0.5) / (counts[arm] + 1.0) < level:
             now = max(level, (s + 0.5) / (n + 1.0))
