@@ -96,9 +96,7 @@ PLAYERS: Mapping[str, Callable[[int], Policy]] = {
     "`CombUCB1`": lambda rounds: CombUCB1(ARMS, BUDGET, seed=3),
     '`CombUCB1(forget="alarm")`': lambda rounds: CombUCB1(ARMS, BUDGET, seed=3, forget="alarm"),
     "`ThompsonSampling`, discount": lambda rounds: ThompsonSampling(ARMS, BUDGET, seed=3, forget=1 - 2 / rounds),
-    "`ThompsonSampling`, window of a tenth": lambda rounds: ThompsonSampling(
-        ARMS, BUDGET, seed=3, forget=rounds // 10
-    ),
+    "`ThompsonSampling`, window of a tenth": lambda rounds: ThompsonSampling(ARMS, BUDGET, seed=3, forget=rounds // 10),
     "`CombUCB1`, window of a tenth": lambda rounds: CombUCB1(ARMS, BUDGET, seed=3, forget=rounds // 10),
     "GLR-CUCB, knows the horizon": lambda rounds: GLRCUCB(ARMS, BUDGET, horizon=rounds, seed=3),
 }

@@ -1,8 +1,9 @@
 """Beginning with an old log: what it adds to draws and intervals, the check of it, and how it is withdrawn.
 
 Under the statement of the log each reward has a mean inside the arm's old interval, widened by the bias. So for bets l,
-products of 1 + l (lower - r) and of 1 + l (r - upper) over all rewards are supermartingales, and their average ever
-reaches 100 with probability 0.01 at most: one check of all arms together, which sees what none of them shows alone.
+products of 1 + l (lower - r) and of 1 + l (r - upper) over all decisions, each with the average over its arms, are
+supermartingales, and their average ever reaches 100 with probability 0.01 at most: one check of all arms together,
+which sees what none of them shows alone. With a factor for each arm it would not hold where arms share their luck.
 """
 
 from __future__ import annotations
@@ -96,9 +97,11 @@ class WarmPolicy(FadingPolicy):
         if self._trusted is None or self._withdrawn >= 0:
             return
         told = self._kept[arms]
+        if not told.any():
+            return
         seen, values = arms[told], rewards[told]
-        gains = self._between.lower[seen] - values, values - self._between.upper[seen]
-        self._capital += np.log1p(BETS[:, None] * np.array(gains)[:, None, :]).sum(axis=2)
+        gains = (self._between.lower[seen] - values).mean(), (values - self._between.upper[seen]).mean()
+        self._capital += np.log1p(np.outer(gains, BETS))
         most = float(self._capital.max())
         self._refuted |= most + math.log(float(np.exp(self._capital - most).sum())) >= _ALARM
 

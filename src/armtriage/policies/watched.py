@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
@@ -14,6 +15,8 @@ from armtriage.policies.evidence import start_again
 from armtriage.policies.facts import require, within
 from armtriage.policies.policy import Policy
 from armtriage.policies.rising import Rising
+
+_LOG = logging.getLogger("armtriage")
 
 _LOOKS = 1.0 / 16.0  # of what learning costs in the worst case: with 1, regret without drift was 1.2 to 1.4 times
 _AT_ONCE = 4  # looks at an arm whose rewards are on their way
@@ -44,8 +47,9 @@ class WatchedPolicy(Policy):
         """Let the alarm, if there is one, see unit rewards of a decision that is closed."""
         if self._alarm is not None:
             every = self.forget == "alarm"
-            raised = self._alarm.take(self._asked, arms, rewards, every)
-            self._must_forget |= raised and every
+            if self._alarm.take(self._asked, arms, rewards, every):
+                _LOG.info("%s noticed at decision %d that a mean has changed", type(self).__name__, self._asked)
+                self._must_forget |= every
             if every and arms.size and not self._must_forget:
                 counts, sums = self._alarm.known
                 self._rising.take(self._asked, arms, rewards, counts, sums, self._roster.live, self.budget)

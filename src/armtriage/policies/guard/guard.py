@@ -401,7 +401,7 @@ class Guard(Proposed, GuardedPolicy):
         if isinstance(inner, SlatePolicy):
             parts = {name: part_of(known, f"{name}.") for name in ("evidence", "ghosts", "state", "tally", "rows")}
             if not parts["evidence"]:
-                parts |= {"rows": known} if "learned" in known else {"tally": self.tally._asdict(), "state": known}
+                parts |= {"rows": known} if "learned" in known else {"tally": self.tally.columns, "state": known}
             inner._restore(inner._restore_known(parts))
         else:
             inner._restore(known)

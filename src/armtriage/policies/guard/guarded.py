@@ -167,7 +167,7 @@ class GuardedPolicy(SlatePolicy):
         if not self.in_loop:
             return known
         n = self.n_arms
-        book = self._book if "_own" in vars(self) else None
+        book = self._book if self._has_caches else None
         admitted = np.zeros(n, np.int64) if book is None else book.admitted
         offered = np.zeros(n, np.int64) if book is None else book.offered + book.offered_rounds
         ends = {"lower": self._evidence.lower[:n], "upper": self._evidence.upper[:n]}
