@@ -144,7 +144,7 @@ def test_worlds_that_drift_are_played_by_all(capsys: pytest.CaptureFixture[str],
     compare.main(["drift", "--runs", "2", "--rounds", "400", "--json", str(tmp_path / "found.json")])
     assert "| GLR-CUCB, knows the horizon |" in capsys.readouterr().out
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert len(found) == 6
+    assert len(found) == 8
     assert all(0 < mean < 400 * 3 for one in found.values() for mean, _ in one.values())
 
 
