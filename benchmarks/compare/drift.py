@@ -9,7 +9,6 @@ import argparse
 import json
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from armtriage import (
     ThompsonSampling,
     simulate,
 )
+from armtriage.baselines import WindowCUCB
 
 ARMS, BUDGET, SEED = 20, 3, 11
 Array = NDArray[np.float64]
@@ -34,29 +34,6 @@ Array = NDArray[np.float64]
 def top(indices: Array, budget: int) -> NDArray[np.int64]:
     """Return the arms of largest index, ascending; ties to the smallest arm."""
     return np.sort(np.argsort(-indices, kind="stable")[:budget])
-
-
-class WindowCUCB(Policy):
-    """CUCB on the rewards of the last `window` decisions; CUCB-SW of Chen, Wang, Zhao, Zheng (2021)."""
-
-    def __init__(self, graph: Any, budget: int, *, window: int = 2000, seed: int | None = None) -> None:
-        super().__init__(graph, budget, seed=seed)
-        self.window = window
-        self.kept: deque[tuple[NDArray[np.int64], Array]] = deque()
-        self.counts, self.sums = np.zeros(self.n_arms), np.zeros(self.n_arms)
-
-    def _select(self, number: int) -> NDArray[np.int64]:
-        radius = np.sqrt(1.5 * math.log(min(number, self.window) + 1) / np.maximum(self.counts, 1))
-        return top(np.where(self.counts > 0, self.sums / np.maximum(self.counts, 1) + radius, np.inf), self.budget)
-
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: Array) -> None:
-        self.kept.append((arms, rewards))
-        self.counts[arms] += 1
-        self.sums[arms] += rewards
-        if len(self.kept) > self.window:
-            old, gone = self.kept.popleft()
-            self.counts[old] -= 1
-            self.sums[old] -= gone
 
 
 def kl(p: Array, q: float) -> Array:

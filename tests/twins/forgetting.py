@@ -1,4 +1,4 @@
-"""A policy that forgets everything at an alarm, around the twin of one that never does."""
+"""Policies that forget, everything at an alarm or a little all the time, around the twins of those that never do."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from twins import Twin
 from twins.alarm import ReferenceAlarm
+from twins.eligible import Guarded
 
-__all__ = ["Forgetting"]
+__all__ = ["Fading", "Forgetting"]
 
 
 class Forgetting(Twin):
@@ -29,7 +32,12 @@ class Forgetting(Twin):
         arm = looks[0] % self.n_arms
         if looks[1] > looks[0] and arm not in arms:
             means = [sum(self.rewards[one]) / max(len(self.rewards[one]), 1) for one in arms]
-            arms = sorted([arm, *(one for i, one in enumerate(arms) if i != means.index(min(means)))])
+            looked = sorted([arm, *(one for i, one in enumerate(arms) if i != means.index(min(means)))])
+            if isinstance(self.inner.inner, Guarded):
+                # What is played is what is certified; the account is of what the guard would have played.
+                guard = self.inner.inner
+                guard.total = max(0.0, guard.total + guard.price_of(looked) - guard.price_of(arms))
+            arms = looked
         self.inner.play(t, arms)
         return arms
 
@@ -41,7 +49,11 @@ class Forgetting(Twin):
             self.rewards[arm].append(reward)
         arms = sorted(rewards)
         if self.alarm.update(self.asked, arms, [rewards[arm] for arm in arms], every=True):
-            self.inner, self.began = self.make(), self.asked
+            extra, self.inner, self.began = self.inner.inner.extra, self.make(), self.asked
+            crowd = self.inner.inner
+            crowd.extra, crowd.start = extra, self.asked
+            for row in crowd.rows:
+                row.divisor = crowd.divisor()
             self.rewards = [[] for _ in range(self.n_arms)]
             self.resets += 1
 
@@ -49,10 +61,55 @@ class Forgetting(Twin):
         mine = [tuple(one) for one in policy._alarm.alarms]
         if mine != self.alarm.alarms or policy._began != self.began:
             return f"alarms {mine} instead of {self.alarm.alarms}"
-        if not self.resets:
-            return self.inner.differs(policy)  # type: ignore[no-any-return]
-        counts, sums = policy._evidence.counts[: self.n_arms], policy._evidence.sums[: self.n_arms]
-        if counts.tolist() != [len(told) for told in self.rewards]:
-            return f"counts {counts} instead of {[len(told) for told in self.rewards]}"
-        off = max(abs(sums[arm] - sum(told)) for arm, told in enumerate(self.rewards))
-        return f"sums {sums}, off by {off}" if off > 1e-9 else None
+        return self.inner.differs(policy)  # type: ignore[no-any-return]
+
+
+class Fading(Twin):
+    """Play what a twin would that was told only what still counts, each reward by the age of its decision."""
+
+    def __init__(self, make: Callable[[], Any], forget: float) -> None:
+        self.inner, self.forget, self.asked = make(), forget, 0
+        self.told: list[tuple[int, int, float, float]] = []  # decision, arm, reward, what it counts for in draws
+
+    def weigh(self, number: int) -> float:
+        age = self.asked - 1 - number
+        return float(age < self.forget) if self.forget >= 1 else self.forget**age
+
+    def refresh(self) -> None:
+        """Write what counts into the rows of the twin; an arm of which hardly anything does was never seen."""
+        for arm, row in enumerate(self.inner.inner.rows):
+            known = [(self.weigh(n), r, w) for n, a, r, w in self.told if a == arm]
+            weight = sum(one for one, _, _ in known)
+            if weight < 1e-6:
+                weight, known = 0.0, []
+            row.unheard = weight - row.learned
+            row.gained, row.wins = sum(one * r for one, r, _ in known), sum(one * w for one, _, w in known)
+            row.told_between = sum(one * w * (1 - w) for one, _, w in known)
+
+    def select(self, t: int) -> list[int]:
+        self.asked = t
+        self.refresh()
+        arms: list[int] = self.inner.select(t)
+        self.asked = t + 1
+        self.refresh()
+        return arms
+
+    def update(self, t: int, rewards: dict[int, float]) -> None:
+        for arm, reward in rewards.items():
+            row = self.inner.inner.rows[arm]
+            row.wins, row.gained, row.told_between = 0.0, 0.0, 0.0
+            self.inner.inner.learn(t, {arm: reward})
+            row.learned -= 1
+            self.told.append((t, arm, reward, row.wins))
+        self.inner.update(t, rewards)
+        self.refresh()
+
+    def differs(self, policy: Any) -> str | None:
+        held, rows = policy._evidence, self.inner.inner.rows
+        exact = {"learned": held.counts, "pending": held.pending, "missed": held.missed, "count": policy.tally.counts}
+        close = {"unheard": held.unheard, "gained": held.sums, "wins": held.wins, "told_between": held.doubts}
+        for name, theirs in (exact | close).items():
+            off = np.abs(theirs[: len(rows)] - [getattr(row, name) for row in rows]).max()
+            if off > (0.0 if name in exact else 1e-9):
+                return f"{name} {theirs}, off by {off}"
+        return None

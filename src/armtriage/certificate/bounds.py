@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,26 @@ _ABOVE = 0.85  # share of the rest for upper ends, at most: they are charged for
 class Tally(NamedTuple):
     """How often each arm was pulled and observed, the sum of its rewards r, and that of r (1 - r) on the unit scale.
 
-    The latter is 0 for rewards of 0 and 1. Where it is not known 0 is valid, and certificates are wider.
+    The latter is 0 for rewards of 0 and 1. Where it is not known 0 is valid, and certificates are wider. Where arms
+    reveal others, `played` is the same of the rewards of arms that were pulled, if these are known.
     """
 
     pulls: NDArray[np.int64]
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     between: NDArray[np.float64]
+    played: Tally | None = None
+
+    @property
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """What there is for each arm, by name."""
+        return dict(zip(self._fields[:4], self[:4], strict=True))
+
+    def each(self, change: Callable[[str, NDArray[Any]], NDArray[Any]]) -> Tally:
+        """Return the columns, each of which has changed; of the rewards that were played none is known then."""
+        pulls, counts, sums, between = (change(name, one) for name, one in self.columns.items())
+        none = np.zeros_like(counts), np.zeros_like(sums), np.zeros_like(sums)
+        return Tally(pulls, counts, sums, between, None if self.played is None else Tally(pulls, *none))
 
 
 class Bounds(NamedTuple):

@@ -12,8 +12,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate.bounds import Tally, sums_of
-from armtriage.intervals import end_above
+from armtriage.certificate.averages import gains_at
+from armtriage.certificate.bounds import Tally
 from armtriage.kernels.jit import kernel
 
 _CELL = 0.1  # nats; an arm may have one more than it pays for: 1% wider than half of that at 100 arms, in half the time
@@ -39,21 +39,6 @@ def is_feasible(n_arms: int, size: int, delta: float) -> bool:
     (True, False, False)
     """
     return size > 1 and 0.5 * n_arms * size * float(_cells(size, delta) + 1) ** 2 <= _MOST
-
-
-@kernel
-def _ends_at(
-    counts: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    between: NDArray[np.float64],
-    bases: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the upper end of each arm (rows) for each base (columns)."""
-    ends = np.empty((counts.size, bases.size))
-    for a in range(counts.size):
-        for c in range(bases.size):
-            ends[a, c] = end_above(counts[a], sums[a], between[a], bases[c])
-    return ends
 
 
 @kernel
@@ -87,14 +72,8 @@ def lost_together(
     share, cells = _hedge(size), _cells(size, delta)
     nats = _CELL * np.arange(1, cells + 2)
     bases = np.maximum(np.log(np.expm1(nats) * (1.0 - share) / share), 0.0)
-    sums, between = sums_of(tally)
-    left = (rounds - tally.pulls)[:, None]
-    few = np.minimum(_ends_at(tally.counts, sums, between, bases[[0, cells]]), upper[:, None])
-    # An arm that gains less with all cells than enough others with none is in no best slate.
-    none, most = (left * few + kept[:, None]).T
-    some = np.flatnonzero(most >= np.partition(none, none.size - size)[none.size - size])
-    ends = np.minimum(_ends_at(tally.counts[some], sums[some], between[some], bases), upper[some, None])
+    gains = gains_at(tally, rounds, upper, size, kept, bases)
     best = np.full((size + 1, cells + 1), -np.inf)
     best[0] = 0.0
-    _fill(left[some] * ends + kept[some, None], best)
+    _fill(gains, best)
     return float(best[size, cells] - kept.sum())

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
 from armtriage.arms import Name
+from armtriage.certificate.averages import kept_on_average, lost_on_average
 from armtriage.certificate.bounds import Bounds, Tally, ends_of, shares_of
 from armtriage.certificate.independent import is_feasible, lost_together
 from armtriage.certificate.totals import PART, kept_by
@@ -141,14 +142,18 @@ class Slates:
 
     def lost_of_all(self, tally: Tally, rounds: float, ends: Bounds, delta: float) -> float:
         """Return what decisions among all arms lost at most, by the ends and by totals of what was played."""
-        others = tally.counts.size - self.size
-        kept = kept_by(tally, ends.lower, self.size, others, delta, independent=self.independent)
-        found = [_most(tally.pulls, rounds, self.size, ends.upper, values) + less for values, less in kept]
-        if not self._shares(tally, delta):
-            return min(found)
+        others, size = tally.counts.size - self.size, self.size
+        above, below = shares_of(size, others, delta)
+        kept = kept_by(tally, ends.lower, size, others, delta, independent=self.independent)
+        kept += kept_on_average(tally, ends.lower, others, PART[1] * below)
+        found = [_most(tally.pulls, rounds, size, ends.upper, values) + less for values, less in kept]
         values, less = kept[int(np.argmin(found))]
-        share = (1.0 - _PART) * shares_of(self.size, others, delta)[0]
-        return min(*found, lost_together(tally, rounds, ends.upper, self.size, values, share) + less)
+        shared = self._shares(tally, delta)
+        part = _PART if shared else PART[0]
+        most = min(*found, lost_on_average(tally, rounds, ends.upper, size, values, part * above) + less)
+        if shared:
+            most = min(most, lost_together(tally, rounds, ends.upper, size, values, (1.0 - _PART) * above) + less)
+        return most
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float

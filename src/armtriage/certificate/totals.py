@@ -36,7 +36,8 @@ def totals(tally: Tally, whole: Bounds, spread: int, delta: float) -> list[tuple
 
     Whichever slate is the best, but for a probability of `delta` the pulls of the other arms are worth at least the sum
     of their values, less that. `whole` are bounds on all means. At most `spread` of these arms are played in a round; 1
-    will do if arms of a round are independent given the past. None if more rewards were observed than were played.
+    will do if arms of a round are independent given the past. None if more rewards were observed than were played, and
+    it is not known which these are.
 
     Examples
     --------
@@ -46,10 +47,11 @@ def totals(tally: Tally, whole: Bounds, spread: int, delta: float) -> list[tuple
     >>> round(max(float(values.sum()) - less for values, less in sums))  # of 3,000
     2782
     """
-    pulls, n = tally.pulls, tally.counts
+    played = tally if tally.played is None else tally.played
+    pulls, n = tally.pulls, played.counts
     if (n > pulls).any():
         return []
-    sums, between = sums_of(tally)
+    sums, between = sums_of(played)
     # Rewards as if they were one of two values, 0 and 1 - x, with sums and squares of the true ones.
     misses = np.maximum(n - sums, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):

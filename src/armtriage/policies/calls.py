@@ -25,6 +25,7 @@ from armtriage.policies.evidence import (
     UNSEEN,
     WEIGHED,
     Evidence,
+    count_played,
     lose,
     part,
     record,
@@ -201,6 +202,8 @@ def _tell(address: int, number: int, known: int, told: int, n: int, mode: int) -
         first, last, event = told, n, UNSEEN if mode == PASS else LOST
     if mode <= PASS:
         settle(evidence, seen[:told], rewards[:told])
+        if evidence.played_counts.size > 0:
+            count_played(evidence, request.arms[: request.size], seen[:told], rewards[:told])
         settled(post.params, evidence, own, request, seen[:told])
     return -1
 

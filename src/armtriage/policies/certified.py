@@ -252,9 +252,8 @@ class CertifiedPolicy(ABC):
         >>> policy.certificate(since=policy.start_window()).rounds
         0
         """
-        now: Any = self.tally
-        exposures = self._exposures
-        self._since, self._before = self._asked, Tally(*(one.copy() for one in now))
+        now, exposures = self.tally, self._exposures
+        self._since, self._before = self._asked, now.each(lambda _, one: one.copy())
         self._exposed_before = np.full(now.pulls.size, self._asked) if exposures is None else exposures.copy()
         return self._since
 
@@ -329,7 +328,8 @@ class CertifiedPolicy(ABC):
         if since:
             if since != self._since or self._before is None:
                 raise ValueError(f"since must be 0 or {self._since}, where the last window starts, got {since!r}")
-            tally = Tally(*(_without(now, then) for now, then in zip(tally, self._before, strict=True)))
+            then = self._before.columns
+            tally = tally.each(lambda name, now: _without(now, then[name]))
         exposures, divisors = self._exposures, None
         if exposures is not None:
             divisors = self._divisors
@@ -338,7 +338,7 @@ class CertifiedPolicy(ABC):
             else:
                 # What forgotten arms were counts on: their pulls were part of what was lost.
                 old = self._forgotten()
-                tally = Tally(*(np.append(one, old[name]) for one, name in zip(tally, Tally._fields, strict=True)))
+                tally = tally.each(lambda name, one: np.append(one, old[name]))
                 exposures, divisors = np.append(exposures, old["exposures"]), np.append(divisors, old["divisors"])
                 if bounds is not None:
                     bounds = Bounds(np.append(bounds.lower, old["lower"]), np.append(bounds.upper, old["upper"]))

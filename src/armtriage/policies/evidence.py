@@ -44,6 +44,9 @@ class Evidence(Record):
     settled_counts: NDArray[np.int64]  # rewards of closed decisions, once they are kept apart
     settled_sums: NDArray[np.float64]
     settled_between: NDArray[np.float64]
+    played_counts: NDArray[np.int64]  # settled rewards of arms that were chosen, not only revealed: see `totals`;
+    played_sums: NDArray[np.float64]  # all three are empty where nothing is revealed but what is chosen
+    played_between: NDArray[np.float64]
     lower: NDArray[np.float64]  # an interval for the mean; empty, like the next three, where no policy keeps any
     upper: NDArray[np.float64]
     due: NDArray[np.int64]  # settled rewards at which it is computed again
@@ -73,17 +76,24 @@ class Intervals(Record):
 
 
 _FEW = 64  # counts up to which intervals are looked up: a table of 64 kB, which most early sorts hit
-_WHOLE = ("counts", "pending", "missed", "credit", "pulls", "exposures", "settled_counts", "due")
-_COLUMNS = Evidence._fields[:20]
+_WHOLE = ("counts", "pending", "missed", "credit", "pulls", "exposures", "settled_counts", "played_counts", "due")
+_COLUMNS = Evidence._fields[:23]
 _ENDS = ("lower", "upper", "due", "divisors")
 _OLD = ("old_wins", "old_losses")
 _SETTLED = ("settled_counts", "settled_sums", "settled_between")
+_PLAYED = ("played_counts", "played_sums", "played_between")
 _ALWAYS = ("counts", "sums", "between", "missed", "credit", "pulls", "exposures")
 
 
-def new_evidence(n_arms: int, *, coin: bool = False, ends: bool = False, warm: bool = False, room: int = 0) -> Evidence:
-    """Return evidence of arms that were never seen; there is room for eight arms or a multiple of that."""
-    size, empty = -(-max(room, n_arms) // 8) * 8, (() if ends else _ENDS) + (() if warm else _OLD)
+def new_evidence(
+    n_arms: int, *, coin: bool = False, ends: bool = False, warm: bool = False, played: bool = False, room: int = 0
+) -> Evidence:
+    """Return evidence of arms that were never seen; there is room for eight arms or a multiple of that.
+
+    Of many arms there is room for some more, which costs nothing until they come.
+    """
+    size = -(-max(room, n_arms + n_arms // 1024) // 8) * 8
+    empty = (() if ends else _ENDS) + (() if warm else _OLD) + (() if played else _PLAYED)
     columns: dict[str, Any] = {
         name: np.zeros(0 if name in empty else size, np.int64 if name in _WHOLE else np.float64) for name in _COLUMNS
     }
@@ -100,13 +110,16 @@ def new_intervals(kind: int, horizon: float, delta: float, n_arms: int, *, inter
     return Intervals(np.full((_FEW, _FEW, 2), -1.0), kind, intersect, horizon, delta, float(n_arms))
 
 
-def grown(evidence: Evidence, n_arms: int) -> Evidence:
-    """Return evidence with more arms: the same, or a copy where there is no room left."""
-    if n_arms > evidence.counts.size:
-        ends, warm = evidence.due.size > 0, evidence.old_wins.size > 0
-        longer = new_evidence(n_arms, coin=bool(evidence.coin), ends=ends, warm=warm, room=2 * n_arms)
+def grown(evidence: Evidence, n_arms: int, *, played: bool = False) -> Evidence:
+    """Return evidence with more arms: the same, or a copy where there is no room left, or nothing `played` was kept."""
+    begun = played and not evidence.played_counts.size
+    if n_arms > evidence.counts.size or begun:
+        kinds = {"coin": evidence.coin > 0, "ends": evidence.due.size > 0, "warm": evidence.old_wins.size > 0}
+        longer = new_evidence(n_arms, **kinds, played=played, room=2 * n_arms)
+        # Until now nothing was revealed but what was chosen.
+        chosen = dict(zip(_PLAYED, _settled(evidence), strict=True)) if begun else {}
         for name in _COLUMNS:
-            getattr(longer, name)[: evidence.n_arms] = getattr(evidence, name)[: evidence.n_arms]
+            getattr(longer, name)[: evidence.n_arms] = getattr(evidence, chosen.get(name, name))[: evidence.n_arms]
         longer.whole[:] = evidence.whole
         evidence = longer
     # An arm that was not there was no candidate in the rounds of all arms.
@@ -130,15 +143,26 @@ def bounds_of(evidence: Evidence) -> Bounds:
     return Bounds(evidence.lower[:n].copy(), evidence.upper[:n].copy())
 
 
+def _settled(evidence: Evidence) -> tuple[str, ...]:
+    """Return where the rewards of closed decisions stand."""
+    return _SETTLED if evidence.parted else _ALWAYS[:3]
+
+
 def tally_of(evidence: Evidence) -> Tally:
     """Return what certificates may know, as views."""
-    names = _SETTLED if evidence.parted else _ALWAYS[:3]
-    return Tally(*(getattr(evidence, name)[: evidence.n_arms] for name in ("pulls", *names)))
+
+    def columns(names: tuple[str, ...]) -> Tally:
+        return Tally(*(getattr(evidence, name)[: evidence.n_arms] for name in ("pulls", *names)))
+
+    seen = columns(_settled(evidence))
+    return seen._replace(played=columns(_PLAYED)) if evidence.played_counts.size else seen
 
 
 def evidence_of(evidence: Evidence) -> dict[str, NDArray[Any]]:
     """Return all that a file keeps."""
     names = (*_ALWAYS, *(_SETTLED if evidence.parted else ()), *(("wins",) if evidence.coin else ()))
+    if evidence.played_counts.size:
+        names += _PLAYED
     ends, numbers = evidence.due.size > 0, {"rounds": np.array([evidence.rounds], np.int64)}
     if ends:
         names, numbers["failures"] = (*names, *_ENDS[:3]), np.array([evidence.failures], np.int64)
@@ -154,11 +178,15 @@ def evidence_from(
     coin: bool,
     ends: bool,
     warm: bool = False,
+    played: bool = False,
 ) -> Evidence:
     """Return what `evidence_of` was given, if all of it can be; `awaited` are the rewards of open decisions."""
-    evidence = new_evidence(n_arms, coin=coin, ends=ends, warm=warm)
+    evidence = new_evidence(n_arms, coin=coin, ends=ends, warm=warm, played=played)
     evidence.parted = int("settled_counts" in arrays)
     own = evidence_of(evidence)
+    if played and _PLAYED[0] not in arrays:
+        # The files of before do not tell played rewards from others: that none of them is known is always true.
+        arrays = {**arrays, **{name: own[name] for name in _PLAYED}}
     require(set(own) == set(arrays), f"evidence must have {', '.join(own)}, got {', '.join(arrays)}")
     restore_arrays(own, arrays)
     evidence.rounds = rounds = int(own["rounds"][0])
@@ -176,6 +204,10 @@ def evidence_from(
     within("settled_counts", evidence.settled_counts, 0, evidence.counts)
     within("settled_sums", evidence.settled_sums, 0.0, evidence.settled_counts)
     within("settled_between", evidence.settled_between, 0.0, evidence.settled_counts / 4.0)
+    settled = [getattr(evidence, name) for name in _settled(evidence)] if played else []
+    for name, most in zip(_PLAYED, settled, strict=False):
+        within(name, getattr(evidence, name), 0, most + 1e-9 * (1.0 + settled[0]))
+    within("played_counts", evidence.played_counts, 0, evidence.pulls if played else 0)
     if ends:
         within("lower", evidence.lower, 0.0, 1.0)
         within("upper", evidence.upper, evidence.lower, 1.0)
@@ -266,6 +298,24 @@ def settle(evidence: Evidence, seen: NDArray[np.int64], rewards: NDArray[np.floa
             evidence.settled_counts[arm] += 1
             evidence.settled_sums[arm] += reward
             evidence.settled_between[arm] += reward * (1.0 - reward)
+
+
+@kernel
+def count_played(
+    evidence: Evidence, arms: NDArray[np.int64], seen: NDArray[np.int64], rewards: NDArray[np.float64]
+) -> None:
+    """Count the rewards of arms that were chosen, of all that a decision has shown."""
+    counts = evidence.played_counts
+    for i in range(arms.size):
+        counts[arms[i]] = ~counts[arms[i]]  # below 0, which marks them
+    for i in range(seen.size):
+        arm, reward = seen[i], rewards[i]
+        if counts[arm] < 0:
+            counts[arm] = ~counts[arm] + 1
+            evidence.played_sums[arm] += reward
+            evidence.played_between[arm] += reward * (1.0 - reward)
+    for i in range(arms.size):
+        counts[arms[i]] = max(counts[arms[i]], ~counts[arms[i]])
 
 
 @kernel

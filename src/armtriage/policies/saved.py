@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ from armtriage.policies.lock import locked
 from armtriage.policies.old_log import old_log_from
 from armtriage.policies.rewards import AboveCap
 
+_LOG = logging.getLogger("armtriage")
 _FORMATS = (2, 3, 4)
 _NONE = np.empty(0, np.int64)
 _RENAMED = {"GuardedByArm": "GuardedLinear"}  # classes of before that are part of another one
@@ -54,6 +56,7 @@ _PARTS = (
     "delays",
     "alarm",
     "old_log",
+    "fading",
 )
 
 
@@ -194,7 +197,7 @@ class SavedPolicy:
         arrays |= {f"arms.{name}": array for name, array in self._roster.to_arrays().items()}
         arrays |= known
         if self._before is not None:
-            window = {**self._before._asdict(), "exposures": self._exposed_before}
+            window = {**self._before.columns, "exposures": self._exposed_before}
             arrays |= {f"window.{name}": array for name, array in window.items()}
         arrays |= {f"features.{name}": array for name, array in self._feature_arrays().items()}
         if with_open:
@@ -206,7 +209,7 @@ class SavedPolicy:
 
     def _known(self) -> dict[str, NDArray[Any]]:
         """Return what a file keeps of the arms, and of the policy's own state."""
-        known = {f"tally.{name}": array for name, array in self.tally._asdict().items()}
+        known = {f"tally.{name}": array for name, array in self.tally.columns.items()}
         if self._missed is not None:
             known["tally.missed"] = self._missed
         return known | {f"state.{name}": array for name, array in self._arrays().items()}
@@ -230,6 +233,7 @@ class SavedPolicy:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
         write_archive(path, *self._contents())
+        _LOG.info("saved %s after %d decisions to %s", type(self).__name__, self._asked, os.fspath(path))
 
     @locked
     def to_bytes(self) -> bytes:
@@ -529,12 +533,12 @@ class SavedPolicy:
         return np.bincount(np.array(told, np.int64), minlength=self.n_arms)
 
     def _restore_tally(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        own: dict[str, NDArray[Any]] = self.tally._asdict()
+        own: dict[str, NDArray[Any]] = self.tally.columns
         if "missed" in arrays:
             self._missed = own["missed"] = np.zeros(self.n_arms, np.int64)
         restore_arrays(own, with_later(own, arrays))
         within("missed", own.get("missed", _NONE), 0, self._asked)
-        pulls, counts, sums, between = self.tally
+        pulls, counts, sums, between, _ = self.tally
         within("pulls", pulls, 0, self._asked)
         within("counts", counts, 0, self._asked)
         within("sums", sums, 0.0, counts)
@@ -572,7 +576,7 @@ class SavedPolicy:
     def _restore_window(self, since: int, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.start_window()
         now, self._since = self.tally, since
-        names = [*Tally._fields, "exposures"]
+        names = [*now.columns, "exposures"]
         # Files of before do not say how often an arm was eligible: it always was. Nor how far rewards are from 0 and 1.
         size = arrays["pulls"].size
         given = {"exposures": np.full(size, since), "between": np.zeros(size), **arrays}
@@ -580,7 +584,7 @@ class SavedPolicy:
         require(1 <= size <= self.n_arms, "a window must be about the arms that there were")
         before = Tally(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
         self._before, self._exposed_before = before, np.zeros(size, np.int64)
-        restore_arrays({**before._asdict(), "exposures": self._exposed_before}, given)
+        restore_arrays({**before.columns, "exposures": self._exposed_before}, given)
         within("pulls before the window", before.pulls, 0, self._asked)
         within("counts before the window", before.counts, 0, self._asked)
         within("sums before the window", before.sums, 0.0, before.counts)
@@ -593,7 +597,9 @@ class SavedPolicy:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
-        return cls._from_archive(os.fspath(path), *read_archive(path))
+        policy = cls._from_archive(os.fspath(path), *read_archive(path))
+        _LOG.info("loaded %s after %d decisions from %s", type(policy).__name__, policy._asked, os.fspath(path))
+        return policy
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage._arguments import check_choice, check_probability
+from armtriage._arguments import check_probability
 from armtriage.alarm import DriftAlarm
 from armtriage.policies.evidence import start_again
 from armtriage.policies.facts import require, within
 from armtriage.policies.policy import Policy
 
-FORGET = ("alarm",)
-"""When a policy may forget what it knows."""
+_LOG = logging.getLogger("armtriage")
+
 _LOOKS = 1.0  # of the order of what learning costs; other factors were not tried: docs/when-the-world-changes.md
 
 
@@ -32,20 +33,10 @@ def look_at(number: int, n_arms: int) -> int:
 class WatchedPolicy(Policy):
     """The part of every `SlatePolicy` that notices drift."""
 
-    forget: str | None = None
+    forget: str | float | None = None
     _evidence: Any
     _must_forget = False  # whether there has been an alarm after which nothing is known
     _watchable = True
-
-    def _check_forget(self, forget: str | None) -> str | None:
-        """Return the argument, after a check, and watch if it says so."""
-        if forget is None:
-            return None
-        if self.decisions is not None:
-            raise NotImplementedError(f"forget must be None over a decision set, got {forget!r}")
-        check_choice("forget", forget, FORGET)
-        self._alarm = DriftAlarm(self.n_arms)
-        return forget
 
     _sees = False  # whether others than the alarm see what is settled
 
@@ -53,7 +44,9 @@ class WatchedPolicy(Policy):
         """Let the alarm, if there is one, see unit rewards of a decision that is closed."""
         if self._alarm is not None:
             every = self.forget == "alarm"
-            self._must_forget |= self._alarm.take(self._asked, arms, rewards, every) and every
+            if self._alarm.take(self._asked, arms, rewards, every):
+                _LOG.info("%s noticed at decision %d that a mean has changed", type(self).__name__, self._asked)
+                self._must_forget |= every
 
     def _grow_watch(self) -> None:
         """Watch arms that were added, too."""
@@ -78,10 +71,10 @@ class WatchedPolicy(Policy):
         self._evidence.failures = 0
         self._roster.begin_again(arms, self._asked)
         self._began = self._asked
-        self._change(self._evidence)
         self._share_again(arms)
+        self._clear_caches("_ghosts")
 
-    def _change(self, evidence: Any) -> None:
+    def _clear_caches(self, *more: str) -> None:
         raise NotImplementedError
 
     def _look(self, arms: NDArray[np.int64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -96,7 +89,7 @@ class WatchedPolicy(Policy):
     @property
     def _next_look(self) -> int:
         """Which arm the next decision must look at, see `look_at`."""
-        return -1 if self.forget is None else look_at(self._asked - self._began, self._roster.live.size)
+        return -1 if self.forget != "alarm" else look_at(self._asked - self._began, self._roster.live.size)
 
     def _alarm_arrays(self) -> dict[str, NDArray[Any]]:
         """Return what a file keeps of the watch; nothing without one."""
@@ -108,7 +101,7 @@ class WatchedPolicy(Policy):
     def _restore_alarm(self, given: dict[str, NDArray[Any]]) -> None:
         """Take back what `_alarm_arrays` returned."""
         if not given:
-            require(self.forget is None, "a policy that forgets must have an alarm")
+            require(self.forget != "alarm", "a policy that forgets must have an alarm")
             return
         delta, began = given.pop("delta"), given.pop("began")
         require(delta.shape == began.shape == (1,) and delta.dtype == np.float64, "delta of the alarm must be a number")

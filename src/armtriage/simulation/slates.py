@@ -19,7 +19,7 @@ from armtriage.kernels.jit import Opener, bind, inlined, kernel, unbound
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record, RecordLayout
 from armtriage.policies.calls import Kernels, decide, learn, name_of, settle_nothing, settled, weigh
-from armtriage.policies.evidence import TOLD, Evidence, record
+from armtriage.policies.evidence import TOLD, Evidence, count_played, record
 from armtriage.policies.guard.over_decisions import answer, guarded_choice
 from armtriage.policies.request import ALL, SOME, Request, begin, expose, list_candidates, luck_of
 from armtriage.simulation.loop import Desk, play_rounds
@@ -97,6 +97,8 @@ def _finish(game: SlateGame, number: int) -> None:
         expose(evidence, request)
     game.desk.lost = judge(game, number)
     record(evidence, request.stream, number, seen[:n], rewards[:n])
+    if game.counted and not game.plain:
+        count_played(evidence, request.arms[: request.size], seen[:n], rewards[:n])
     learn(game.params, evidence, game.own, request, seen[:n], rewards[:n], TOLD)
     settled(game.params, evidence, game.own, request, seen[:n])
 

@@ -137,7 +137,7 @@ class GuardedIndex(GuardedPolicy):
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: indices follow mean and variance of such rewards, or it
         counts as 1 with probability r, and else as 0. Intervals always do the former.
-    old_log, delta, mode, factor, price, patterns
+    old_log, delta, mode, factor, price, patterns, forget
         See `armtriage.GuardedThompson`.
 
     Notes
@@ -178,6 +178,7 @@ class GuardedIndex(GuardedPolicy):
         factor: float = 1.0,
         price: float | None = None,
         patterns: int = 0,
+        forget: str | None = None,
         prior: Prior = "learned",
         fractional: str = "exact",
         old_log: OldLog | None = None,
@@ -192,6 +193,7 @@ class GuardedIndex(GuardedPolicy):
             factor=factor,
             price=price,
             patterns=patterns,
+            forget=forget,
             **options,
         )
         self.prior = check_prior("prior", prior, learned=True)

@@ -145,6 +145,9 @@ class PlacedPolicy(SlatePolicy):
         return stream(self.seed, "swap")
 
     def _book_set(self, decision: Decision, among: Any) -> None:
+        if self._weights is None:
+            super()._book_set(decision, among)
+            return
         order, pair = decision.ranked_arms.copy(), -1
         if vars(decision)["_beliefs"] is not None:
             pair = self._pair(decision.number, order.size)
