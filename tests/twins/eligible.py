@@ -790,6 +790,10 @@ class Looks:
         self.waits: dict[int, list[int]] = {}
         self.price = [0.0] * len(guard.rows)
 
+    def weight(self, arm: int) -> int:
+        """How many of an arm's looks pay for its guide: by an index all that wait, with draws the last."""
+        return len(self.waits[arm]) if isinstance(self.guard, GuardedByIndex) else 1
+
     def choose_guides(self, gap: list[float], incumbents: list[int], looked: set[int]) -> None:
         guard, n = self.guard, len(self.guard.rows)
         self.guide = {}
@@ -837,7 +841,7 @@ class Looks:
                 if not late:
                     self.waits[a] = [*self.waits.get(a, []), t]
                 wanted = self.waits.keys() & reveals[h] & active - looked
-                if sum(self.price[b] for b in wanted) * (1 + SLACK) >= gap[h]:
+                if sum(self.price[b] * self.weight(b) for b in wanted) * (1 + SLACK) >= gap[h]:
                     self.waits = {b: looks for b, looks in self.waits.items() if b not in reveals[h]}
                     self.shared += 1
                     a = h
