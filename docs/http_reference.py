@@ -96,7 +96,8 @@ def text() -> str:
     lines += [f"| {status} | `{code}` | {meaning} |" for (status, code), meaning in sorted(codes.items())]
     lines += ["", "## Bodies", "", "In bold: fields that must be there.", ""]
     for name, schema in sorted(SCHEMAS.items()):
-        lines += [f"### {name}", "", flat(schema.get("description", "")), "", "| field | kind | default |", "|---|---|---|"]
+        lines += [f"### {name}", "", flat(schema.get("description", "")), ""]
+        lines += ["| field | kind | default |", "|---|---|---|"]
         for field, one in schema.get("properties", {}).items():
             shown = f"**`{field}`**" if field in schema.get("required", ()) else f"`{field}`"
             default = f"`{json.dumps(one['default'])}`" if "default" in one else ""
