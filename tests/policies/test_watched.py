@@ -186,7 +186,7 @@ def test_the_account_of_a_guard_begins_again() -> None:
     assert since > 250
     assert policy._params.start == since
     assert account.spent <= account.allowed
-    assert 0 < account.forced_rounds
+    assert account.forced_rounds > 0
     assert sum(lost[since:]) <= account.allowed + float(policy._book.forced_cost) + looks
     assert policy.certificate().regret_bound < np.inf == never.certificate().regret_bound
 
