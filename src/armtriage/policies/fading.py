@@ -115,7 +115,7 @@ class FadingPolicy(WatchedPolicy):
     def _take_off(self, number: int, told: _Told, share: float) -> None:
         """Let rewards of a decision count for less, by a share of what they were."""
         counts = np.array([not self._roster.is_newer(arm, number) for arm in told.arms.tolist()], np.bool_)
-        arms, rewards, wins = (one[counts] for one in told)
+        arms, rewards, wins = told.arms[counts], told.rewards[counts], told.wins[counts]
         evidence = self._evidence
         self._weight[arms] -= share
         evidence.sums[arms] = np.maximum(evidence.sums[arms] - share * rewards, 0.0)
@@ -155,7 +155,7 @@ class FadingPolicy(WatchedPolicy):
             self._follow_weight(arms)
 
     def _certified(self, **given: Any) -> Certificate:
-        if not self._fades:
+        if not isinstance(self.forget, int | float):
             return super()._certified(**given)
         found = super()._certified(**given | {"contradictions": 1})
         return replace(found, assumptions=found.assumptions._replace(forget=self.forget))
