@@ -121,8 +121,20 @@ def worlds(rounds: int) -> dict[str, Any]:
 
 def main(arguments: Sequence[str]) -> None:
     """Play all players in all worlds, and print the regret of each."""
-    parser = argparse.ArgumentParser(prog="make compare ARGS=drift", description=__doc__)
-    parser.add_argument("--runs", type=int, default=10)
+    contest("drift", __doc__, PLAYERS, worlds, arguments, runs=10)
+
+
+def contest(
+    name: str,
+    about: str | None,
+    players: Mapping[str, Callable[[int], Policy]],
+    worlds: Callable[[int], Mapping[str, Any]],
+    arguments: Sequence[str],
+    runs: int,
+) -> None:
+    """Let all players play all worlds, and print the regret of each."""
+    parser = argparse.ArgumentParser(prog=f"make compare ARGS={name}", description=about)
+    parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--only", default="", help="players whose name contains this")
     parser.add_argument("--json", type=Path, help="write the figures here, too")
@@ -132,7 +144,7 @@ def main(arguments: Sequence[str]) -> None:
     print(f"regret of {given.runs} runs of {given.rounds:,} rounds, and half of the width of its 95% interval")
     print(f"| | {' | '.join(known)} |")
     print(f"|---{'|---' * len(known)}|")
-    for name, make in PLAYERS.items():
+    for name, make in players.items():
         if given.only in name:
             found[name] = {}
             for place, env in known.items():

@@ -77,7 +77,7 @@ def _compile(name: str) -> None:
 
 
 def _serve(policy: Policy, contexts: tuple[Any, ...], arms: NDArray[np.int64]) -> None:
-    """Do what a service does beside: choose among some arms only, decide several at once, certify, close, load and grow."""
+    """Do what a service does beside: choose among some arms, decide several at once, certify, close, load, add arms."""
     refusals = (ValueError, TypeError, NotImplementedError)  # of what a policy cannot do
     mask = np.arange(policy.n_arms) > 0
     Policy.from_bytes(policy.to_bytes()).record(arms, *contexts)  # the last line loads otherwise
