@@ -44,13 +44,15 @@ class FadingPolicy(WatchedPolicy):
 
     forget: str | float | None = None
     keeps_intervals: bool
-    throws_coins: bool
-    _stream: np.uint64
     _weight: NDArray[np.float64]  # (K,) rewards of each arm that still count
     _last: dict[int, list[_Told]]  # what was told of the decisions in the window
 
     if TYPE_CHECKING:
 
+        @property
+        def throws_coins(self) -> bool: ...  # noqa: D102
+        @property
+        def _stream(self) -> np.uint64: ...
         def _send(self, number: int, arms: Any, rewards: Any, known: int, missing: Any, mode: int) -> int: ...
 
     def _check_forget(self, forget: str | float | None) -> str | float | None:
