@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.compare import __main__ as compare
-from benchmarks.compare import adapters, contexts, drift, everything, peers, routes, slates, tables
+from benchmarks.compare import adapters, contexts, drift, everything, many, peers, routes, slates, tables
 
 
 def test_contexts_prints_all_that_is_there_and_why_others_are_not(
@@ -144,8 +144,20 @@ def test_worlds_that_drift_are_played_by_all(capsys: pytest.CaptureFixture[str],
     compare.main(["drift", "--runs", "2", "--rounds", "400", "--json", str(tmp_path / "found.json")])
     assert "| GLR-CUCB, knows the horizon |" in capsys.readouterr().out
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert len(found) == 6
+    assert len(found) == 8
     assert all(0 < mean < 400 * 3 for one in found.values() for mean, _ in one.values())
+
+
+def test_many_items_are_played_cold_and_from_an_old_log(tmp_path: Path) -> None:
+    now, world = many.rates(), many.worlds(40)["the best change halfway"]
+    assert abs(float(np.median(now)) - 0.004) < 1e-4
+    assert np.array_equal(np.sort(world.means(39)), np.sort(now))
+    assert not np.array_equal(world.means(39), now)
+    compare.main(
+        ["many", "--runs", "1", "--rounds", "40", "--only", "Thompson`", "--json", str(tmp_path / "found.json")]
+    )
+    cold, warm = json.loads((tmp_path / "found.json").read_text(encoding="utf-8")).values()
+    assert warm["still"][0] < cold["still"][0]
 
 
 def test_the_ratio_finds_a_jump() -> None:
@@ -277,7 +289,7 @@ def test_a_player_that_would_take_too_long_is_left_out_and_a_slow_one_plays_less
         "tell": 0.0,
         "runs": 6,
     }
-    assert everything.measure(name, world, 16, 1000, 60.0)["runs"] == 2
+    assert everything.measure(name, world, 16, 500, 60.0)["runs"] == 4
     said = {"left_out": "a run of 10,000 rounds would take some 1,000 s"}
     assert everything.measure(name, world, 16, 10_000, 60.0) == said
 

@@ -714,7 +714,7 @@ class Guarded(Sorted):
         shown = set().union(*(self.reveals[a] for a in arms))
         behind = [a for a in self.best(among, self.seen_upper, 2 * self.S) if self.plain_mean(a) < bar]
         behind = [a for a in behind if self.rows[a].missed < 8]
-        excess = {a: (m := self.plain_mean(a)) + 0.8 * (self.seen_upper(a) - m) - bar for a in behind if a not in shown}
+        excess = {a: self.seen_upper(a) - bar for a in behind if a not in shown}
         ahead = [a for a in arms if self.plain_mean(a) >= bar]
         if not ahead or max(excess.values(), default=0.0) <= 0.0:
             return None, arms
@@ -790,6 +790,10 @@ class Looks:
         self.waits: dict[int, list[int]] = {}
         self.price = [0.0] * len(guard.rows)
 
+    def weight(self, arm: int) -> int:
+        """How many of an arm's looks pay for its guide: by an index all that wait, with draws the last."""
+        return len(self.waits[arm]) if isinstance(self.guard, GuardedByIndex) else 1
+
     def choose_guides(self, gap: list[float], incumbents: list[int], looked: set[int]) -> None:
         guard, n = self.guard, len(self.guard.rows)
         self.guide = {}
@@ -837,7 +841,7 @@ class Looks:
                 if not late:
                     self.waits[a] = [*self.waits.get(a, []), t]
                 wanted = self.waits.keys() & reveals[h] & active - looked
-                if sum(self.price[b] for b in wanted) * (1 + SLACK) >= gap[h]:
+                if sum(self.price[b] * self.weight(b) for b in wanted) * (1 + SLACK) >= gap[h]:
                     self.waits = {b: looks for b, looks in self.waits.items() if b not in reveals[h]}
                     self.shared += 1
                     a = h
