@@ -76,13 +76,13 @@ def text() -> str:
         "explains how to use it. Bodies are JSON. A field that is not known is refused. Keys are sent as "
         "`Authorization: Bearer at_...`, as soon as there is one.",
         "",
-        "| | | |",
-        "|---|---|---|",
+        "| request | what it does |",
+        "|---|---|",
     ]
     every = [(method, path, one) for path, of in DOCUMENT["paths"].items() for method, one in of.items()]
     for method, path, one in every:
         anchor = re.sub(r"[^a-z0-9_ -]", "", f"{method} {path}".lower()).replace(" ", "-")
-        lines.append(f"| {method.upper()} | [`{path}`](#{anchor}) | {one['summary']} |")
+        lines.append(f"| {method.upper()} [`{path}`](#{anchor}) | {one['summary']} |")
     lines += ["", "## Operations", ""]
     for method, path, one in every:
         lines += operation(method, path, one)
@@ -96,7 +96,7 @@ def text() -> str:
     lines += [f"| {status} | `{code}` | {meaning} |" for (status, code), meaning in sorted(codes.items())]
     lines += ["", "## Bodies", "", "In bold: fields that must be there.", ""]
     for name, schema in sorted(SCHEMAS.items()):
-        lines += [f"### {name}", "", flat(schema.get("description", "")), "", "| field | | default |", "|---|---|---|"]
+        lines += [f"### {name}", "", flat(schema.get("description", "")), "", "| field | kind | default |", "|---|---|---|"]
         for field, one in schema.get("properties", {}).items():
             shown = f"**`{field}`**" if field in schema.get("required", ()) else f"`{field}`"
             default = f"`{json.dumps(one['default'])}`" if "default" in one else ""

@@ -1,6 +1,7 @@
-"""Policies that forget at an alarm beside those that never do, a sliding window, and GLR-CUCB, in worlds that drift.
+"""Policies that forget, at an alarm or all the time, beside those that never do and GLR-CUCB, in worlds that drift.
 
-20 arms with means from 0.1 to 0.6, 3 slots. All meet the same luck; regret counts against the best slate of each round.
+`CombUCB1` with a window is CUCB-SW of Chen, Wang, Zhao, Zheng (2021). There are 20 arms with means from 0.1 to 0.6, and
+3 slots. All meet the same luck; regret counts against the best slate of each round.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from armtriage import (
     ThompsonSampling,
     simulate,
 )
-from armtriage.baselines import WindowCUCB
 
 ARMS, BUDGET, SEED = 20, 3, 11
 Array = NDArray[np.float64]
@@ -95,7 +95,9 @@ PLAYERS: Mapping[str, Callable[[int], Policy]] = {
     '`ThompsonSampling(forget="alarm")`': lambda rounds: ThompsonSampling(ARMS, BUDGET, seed=3, forget="alarm"),
     "`CombUCB1`": lambda rounds: CombUCB1(ARMS, BUDGET, seed=3),
     '`CombUCB1(forget="alarm")`': lambda rounds: CombUCB1(ARMS, BUDGET, seed=3, forget="alarm"),
-    "CUCB, window of a tenth": lambda rounds: WindowCUCB(ARMS, BUDGET, window=rounds // 10, seed=3),
+    "`ThompsonSampling`, discount": lambda rounds: ThompsonSampling(ARMS, BUDGET, seed=3, forget=1 - 2 / rounds),
+    "`ThompsonSampling`, window of a tenth": lambda rounds: ThompsonSampling(ARMS, BUDGET, seed=3, forget=rounds // 10),
+    "`CombUCB1`, window of a tenth": lambda rounds: CombUCB1(ARMS, BUDGET, seed=3, forget=rounds // 10),
     "GLR-CUCB, knows the horizon": lambda rounds: GLRCUCB(ARMS, BUDGET, horizon=rounds, seed=3),
 }
 

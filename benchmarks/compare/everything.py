@@ -25,7 +25,7 @@ from benchmarks.compare.adapters import OTHERS, PLAYERS, Cannot, abilities
 from benchmarks.compare.peers import PEERS, Skipped, bring, versions
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
-_LEAST = 2  # runs that a slow player plays, unless they take four times the seconds that it has
+_LEAST = 4  # runs that a slow player plays, unless they take four times the seconds that it has
 Array = NDArray[Any]
 
 
@@ -209,13 +209,15 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         if any("mean" in found[player] for found in results.values()):
             lines.append(f"| {player} | {' | '.join(_cell(found[player]) for found in results.values())} |")
     lines += ["", *(f"- *{name}*: {WORLDS[name].about}." for name in results)]
-    lines += ["", "A dash, or no row: the player cannot play this.", ""]
+    lines += ["", "A dash, or no row: the player cannot play this, or has not played it.", ""]
     for player in PLAYERS:
-        reasons = {name: found[player]["left_out"] for name, found in results.items() if "left_out" in found[player]}
-        if len(set(reasons.values())) == 1 and len(reasons) == len(results):
-            lines.append(f"- {player}: {next(iter(reasons.values()))}.")
-        else:
-            lines += [f"- {player}, {name}: {reason}." for name, reason in reasons.items()]
+        reasons: dict[str, list[str]] = {}
+        for name, found in results.items():
+            if "left_out" in found[player]:
+                reasons.setdefault(found[player]["left_out"], []).append(name)
+        for reason, names in reasons.items():
+            where = "" if len(names) == len(results) else f", {', '.join(names)}"
+            lines.append(f"- {player}{where}: {reason}.")
     lines += [
         "",
         "## Time",
@@ -251,6 +253,9 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
                 for world, one in linear.items()
             ),
         ]
+    else:
+        told = "were not played in this run; [Raw features](raw-features.md) has them beside MABWiser and Vowpal Wabbit"
+        lines += ["", "## Contexts", "", f"Contexts {told}, by `make compare ARGS=contexts`."]
     lines += [
         "",
         "## What each can do",
@@ -288,12 +293,15 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--players", nargs="+", choices=PLAYERS, default=list(PLAYERS), help="these players alone")
     parser.add_argument("--no-contexts", action="store_true")
     parser.add_argument("--kept", type=Path, help="a file for what was played, which goes on from there")
+    parser.add_argument("--page", action="store_true", help="play nothing, and write the page of what was kept")
     parser.add_argument("--out", type=Path, default=PAGE, help="where the page goes")
     given = parser.parse_args(arguments)
     kept = json.loads(given.kept.read_text(encoding="utf-8")) if given.kept and given.kept.exists() else {}
 
     def once(names: Sequence[str], make: Callable[..., Any], *asked: Any) -> Any:
         key = json.dumps([given.runs, given.rounds, *names])
+        if key not in kept and given.page:
+            return {}
         if key not in kept:
             kept[key] = make(*asked)
             if given.kept:
@@ -301,14 +309,17 @@ def main(arguments: Sequence[str]) -> None:
         return kept[key]
 
     results: dict[str, dict[str, Any]] = {
-        world: {player: {"left_out": "was not asked to play"} for player in PLAYERS} for world in given.only
+        world: {player: {"left_out": "was not played"} for player in PLAYERS} for world in given.only
     }
     for player in given.players:  # whatever takes longest comes last
         for name in given.only:
             one = once((name, player), measure, player, WORLDS[name], given.runs, given.rounds, given.seconds)
-            results[name][player] = one | {"of": given.runs}
-            print(f"{name}, {player}: {_cell(one) if 'mean' in one else one['left_out']}", flush=True)
-    able = once(("abilities", *given.players), abilities, given.players)
+            if one:
+                results[name][player] = one | {"of": given.runs}
+            print(f"{name}, {player}: {_cell(one) if 'mean' in one else one.get('left_out')}", flush=True)
+    able: dict[str, Any] = {}
+    for player in given.players:
+        able |= once(("abilities", player), abilities, [player])
     linear: dict[str, Any] = {}
     for name in [] if given.no_contexts else ("digits-1", "travel"):
         try:
@@ -318,6 +329,7 @@ def main(arguments: Sequence[str]) -> None:
             continue
         rounds, runs = min(world.rounds, given.rounds // 2), max(2, given.runs // 4)
         found = once((world.name,), contexts.measure, world, runs, rounds)
-        linear[world.name] = {"about": world.about, "players": found, "runs": runs, "rounds": rounds}
+        if found:
+            linear[world.name] = {"about": world.about, "players": found, "runs": runs, "rounds": rounds}
     given.out.write_text(page(results, able, linear, given.runs, given.rounds), encoding="utf-8")
     print(f"{given.out} is written")

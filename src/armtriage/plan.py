@@ -199,10 +199,10 @@ def plan(
     >>> print(plan(4, budget=1, rate=0.3, gap=0.4, horizon=20_000, replications=4, seed=7))
     4 arms, 1 in a decision; mean 0.7 for the best 1, 0.3 for all others; 99% confidence; median [range] of 4 runs,
     seed 7
-    strategy      certificate speaks after  lost by then      best is known after             lost by then
-    guarded       100                       8.8 [4.8 to 12]   14,248 [8,338 to over 20,000]   23.6 [20.8 to 36.8]
-    thompson      102 [100 to 121]          13 [7.2 to 20.8]  16,114 [10,127 to over 20,000]  21.8 [19.6 to 33.6]
-    equal shares  535 [451 to 666]          160 [132 to 202]  528 [291 to 699]                156 [90 to 212]
+    strategy      certificate speaks after  lost by then      best is known after            lost by then
+    guarded       100 [100 to 105]          9 [4.8 to 12]     14,941 [8,338 to over 20,000]  23.8 [20.8 to 36.8]
+    thompson      102 [100 to 128]          13 [7.2 to 20.8]  14,941 or more in 1 of 4 runs  22.2 [19.6 to 33.6]
+    equal shares  535 [451 to 666]          160 [132 to 202]  528 [291 to 699]               156 [90 to 212]
     """
     n_arms = check_count("n_arms", n_arms, 2)
     budget = check_count("budget", budget, 1, n_arms - 1)

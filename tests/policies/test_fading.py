@@ -22,6 +22,7 @@ from armtriage import (
     TopS,
 )
 from armtriage._files import pack_archive
+from armtriage.baselines import WindowCUCB
 from twins import eligible, harness
 from twins.forgetting import Fading
 
@@ -115,6 +116,16 @@ def test_a_window_is_what_a_policy_knows_that_was_told_no_more() -> None:
         other.tell(other.record(arms), rewards)
     assert np.array_equal(policy.marginals(), other.marginals())
     assert policy.tally.counts.sum() == 100
+
+
+def test_a_window_of_comb_ucb1_is_the_published_one() -> None:
+    policy, published = CombUCB1(6, budget=2, forget=20, seed=5), WindowCUCB(6, budget=2, window=20, seed=5)
+    env = world(6)
+    for t in range(200):
+        one, other = policy.ask(), published.ask()
+        assert one.arms.tolist() == other.arms.tolist()
+        policy.tell(one, env.rewards(t, one.arms))
+        published.tell(other, env.rewards(t, other.arms))
 
 
 def test_nothing_is_certified() -> None:

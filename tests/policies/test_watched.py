@@ -95,18 +95,40 @@ def test_it_does_so_when_rewards_come_late_or_never(name: str) -> None:
     assert played.twin.resets >= 1
 
 
-def test_looks_go_round_and_grow_rarer() -> None:
+def test_looks_of_a_guard_go_round_and_grow_rarer() -> None:
+    policy = Guard(lambda number: [4, 5], 6, budget=2, forget="alarm", seed=5)
+    looks = []
+    for _ in range(12_000):
+        looks += [arm for arm in [policy._next_look] if arm >= 0]
+        policy._asked += 1
+    assert len(looks) == int(np.sqrt(6 * 12_000) / 16)
+    assert looks[:8] == [0, 1, 2, 3, 4, 5, 0, 1]
+
+
+def test_an_arm_that_seems_to_have_risen_is_looked_at_again() -> None:
     policy = ThompsonSampling(6, budget=2, forget="alarm", seed=5)
-    seen = []
-    for _ in range(3000):
-        decision = policy.ask()
+    for t in range(400):
+        decision = policy.record([t % 4, 5] if t < 80 else [4, 5])
         policy.tell(decision, (decision.arms >= 4).astype(float))
-        seen.append(set(decision.arms.tolist()) - {4, 5})
-    looks = [arm for arms in seen[100:] for arm in arms]
-    late = [np.flatnonzero([arm in arms for arms in seen[1500:]]).size for arm in range(4)]
-    assert min(late) >= 5  # sqrt(6 t) grows by 39 from 1,500 to 3,000, for six arms
-    assert max(late) <= 9
-    assert len(looks) <= np.sqrt(6 * 3000)
+    assert policy._next_look == -1
+    policy.tell(policy.record([1, 5]), [1.0, 1.0])  # 21 times as likely at the level of the best
+    assert policy._next_look == 1
+    assert policy.ask(eligible=[0, 1, 2, 3, 4]).arms.tolist() == [1, 4]
+    assert 1 not in policy.ask(eligible=[0, 2, 4]).arms
+    waiting = [policy.ask() for _ in range(3)]
+    assert all(1 in decision.arms for decision in waiting)
+    assert policy._next_look == -1  # four rewards are on their way
+    again = Policy.from_bytes(policy.to_bytes())
+    for one in (policy, again):
+        one.tell(waiting[0].number, [0.0, 1.0])
+        assert one._next_look == -1
+        for _ in range(2):  # one of 22 won before
+            one.tell(one.record([1, 5]), [1.0, 1.0])
+        assert one._next_look == 1
+    assert policy.digest() == again.digest()
+    policy.retire_arms([1])
+    policy.restore_arms([1], forget=True)
+    assert policy._next_look == -1
 
 
 @pytest.mark.parametrize("make", [ThompsonSampling, GuardedThompson])
@@ -186,7 +208,7 @@ def test_the_account_of_a_guard_begins_again() -> None:
     assert since > 250
     assert policy._params.start == since
     assert account.spent <= account.allowed
-    assert 0 < account.forced_rounds
+    assert account.forced_rounds > 0
     assert sum(lost[since:]) <= account.allowed + float(policy._book.forced_cost) + looks
     assert policy.certificate().regret_bound < np.inf == never.certificate().regret_bound
 

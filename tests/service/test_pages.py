@@ -70,7 +70,10 @@ async def visits(call: Caller, count: int, *, cascade: bool, first: int = 0) -> 
     return made
 
 
-@pytest.mark.parametrize("kind", KINDS)
+SHORT = ("old_log", "places", "cascade, in turn", "open floor", "cascade, learning from the control")
+
+
+@pytest.mark.parametrize("kind", [one if one in SHORT else pytest.param(one, marks=pytest.mark.long) for one in KINDS])
 def test_state_is_the_log_before_and_after_a_restart(sqlite_address: str, kind: str) -> None:
     """Snapshots in the middle, a replay and a second server's reading give the same digest, and decide the same."""
     recipe, cascade = KINDS[kind], "cascade" in kind
@@ -93,7 +96,13 @@ def test_state_is_the_log_before_and_after_a_restart(sqlite_address: str, kind: 
     run(work)
 
 
-@pytest.mark.parametrize("kind", ["places", "cascade, in turn", "cascade, learning from the control", "old_log"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "places",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("cascade, learning from the control", "old_log")),
+    ],
+)
 def test_two_servers_have_one_state(postgres_server: str, kind: str) -> None:
     recipe, cascade = KINDS[kind], "cascade" in kind
 
@@ -111,7 +120,7 @@ def test_two_servers_have_one_state(postgres_server: str, kind: str) -> None:
     run(work)
 
 
-@pytest.mark.parametrize("kind", ["places", "cascade, learning from the control"])
+@pytest.mark.parametrize("kind", ["cascade, learning from the control", pytest.param("places", marks=pytest.mark.long)])
 def test_a_killed_server_goes_on(sqlite_address: str, kind: str) -> None:
     recipe, luck, cascade = KINDS[kind], np.random.default_rng(3), "cascade" in kind
     with serving(sqlite_address) as server, Client(server.url, deadline=60.0) as client:
@@ -148,9 +157,9 @@ def test_an_old_log_is_that_of_the_library(sqlite_address: str) -> None:
     run(work)
 
 
-def test_an_old_log_that_is_wrong_is_withdrawn_and_said_so(address: str) -> None:
+def test_an_old_log_that_is_wrong_is_withdrawn_and_said_so(sqlite_address: str) -> None:
     async def work() -> None:
-        async with served(address) as call:
+        async with served(sqlite_address) as call:
             wrong = {"counts": dict.fromkeys(NAMES, 5000), "sums": dict.fromkeys(NAMES, 4500), "bias": 0.01}
             await call.make(old_log=wrong)
             for _ in range(60):
@@ -162,7 +171,7 @@ def test_an_old_log_that_is_wrong_is_withdrawn_and_said_so(address: str) -> None
             assert "the old log was withdrawn" in found["certificate"]["text"].lower()
             assert 'kind="old_log"} 1' in (await call.get("/metrics")).text
             await call.is_its_log()
-        async with served(address) as call:
+        async with served(sqlite_address) as call:
             assert [one["kind"] for one in (await call.document())["alarms"]] == ["old_log"]
 
     run(work)
@@ -252,9 +261,9 @@ def test_a_cascade_is_that_of_the_library(sqlite_address: str, default: float | 
     assert read_log(sqlite_address).certificate(budget=2).rounds == 150
 
 
-def test_fates_of_first_clicks(address: str) -> None:
+def test_fates_of_first_clicks(sqlite_address: str) -> None:
     async def work() -> None:
-        async with served(address) as call:
+        async with served(sqlite_address) as call:
             await call.make(feedback={"kind": "cascade"}, budget=3)
             a, b, c = (await call.decide(id="one"))["arms"]
             assert (await call.reward("one", first=b)).json()["fates"] == {a: "applied", b: "applied"}
@@ -404,41 +413,41 @@ CASCADE = {"feedback": {"kind": "cascade"}}
 THOMPSON = {"policy": {"kind": "thompson"}}
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"old_log": OLD | {"bias": -1}}, "bias must be 0 or more, got -1"),
-        ({"old_log": OLD | {"sums": {"tea": 40, "jam": 301}}}, "sums of rewards within reward_range"),
-        ({"old_log": OLD | {"sums": {"tea": 40}}}, "sums must have the arms that counts has, got ['tea']"),
-        ({"old_log": {"counts": {"rum": 5}, "sums": {"rum": 1}, "bias": 0}}, 'old_log.counts has "rum"'),
-        ({"old_log": OLD | {"counts": {"tea": 1.5, "jam": 3}}}, "Expected `int`"),
-        ({"old_log": OLD, "policy": {"kind": "comb_ucb1"}}, "old_log must be left out: comb_ucb1 takes none"),
-        ({"old_log": OLD, "policy": {"kind": "c2ucb"}, "dimension": 2}, "old_log must be left out: c2ucb takes none"),
-        ({"positions": {"weights": WEIGHTS}}, "positions must be left out: guarded_thompson takes none"),
-        ({"positions": {"weights": [1]}} | THOMPSON, "positions must be 2 weights from 1 falling, above 0, got"),
-        ({"positions": {"weights": [1, 1.5]}} | THOMPSON, "positions must be 2 weights from 1 falling, above 0, got"),
-        ({"positions": {"weights": [1, 0]}} | THOMPSON, "positions must be 2 weights from 1 falling, above 0, got"),
-        ({"positions": {"weights": "guess"}} | THOMPSON, "guess"),
-        ({"positions": {"weights": WEIGHTS, "swaps": 2}} | THOMPSON, "position_swaps must lie in [0, 1], got 2"),
-        ({"positions": {"weights": WEIGHTS}, "old_log": OLD} | THOMPSON, "positions cannot be used with an old_log"),
-        ({"positions": {"weights": WEIGHTS}, **CASCADE} | THOMPSON, "a cascade or position weights, not both"),
-        (
-            {"positions": {"weights": WEIGHTS}, "status": "observing", "reward": {"default": 0}} | THOMPSON,
-            "status must not be observing where the order matters",
-        ),
-        (CASCADE | {"reward": {"range": [0, 2]}}, "reward must have the range [0, 1]"),
-        (CASCADE | {"reward": {"rule": "sum"}}, 'got [0.0, 1.0], "maximize", "sum"'),
-        (CASCADE | {"reward": {"default": 1}}, "reward.default must be 0 or null in a cascade, got 1"),
-        (CASCADE | {"policy": {"kind": "c2ucb"}, "dimension": 2}, "feedback must be semi_bandit"),
-        ({"policy": {"kind": "greedy", "floor_arms": "shut"}}, "floor_arms must be"),
-    ],
-)
-def test_what_is_refused(sqlite_address: str, more: dict[str, Any], words: str) -> None:
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"old_log": OLD | {"bias": -1}}, "bias must be 0 or more, got -1"),
+    ({"old_log": OLD | {"sums": {"tea": 40, "jam": 301}}}, "sums of rewards within reward_range"),
+    ({"old_log": OLD | {"sums": {"tea": 40}}}, "sums must have the arms that counts has, got ['tea']"),
+    ({"old_log": {"counts": {"rum": 5}, "sums": {"rum": 1}, "bias": 0}}, 'old_log.counts has "rum"'),
+    ({"old_log": OLD | {"counts": {"tea": 1.5, "jam": 3}}}, "Expected `int`"),
+    ({"old_log": OLD, "policy": {"kind": "comb_ucb1"}}, "old_log must be left out: comb_ucb1 takes none"),
+    ({"old_log": OLD, "policy": {"kind": "c2ucb"}, "dimension": 2}, "old_log must be left out: c2ucb takes none"),
+    ({"positions": {"weights": WEIGHTS}}, "positions must be left out: guarded_thompson takes none"),
+    ({"positions": {"weights": [1]}} | THOMPSON, "positions must be 2 weights from 1 falling, above 0, got"),
+    ({"positions": {"weights": [1, 1.5]}} | THOMPSON, "positions must be 2 weights from 1 falling, above 0, got"),
+    ({"positions": {"weights": [1, 0]}} | THOMPSON, "positions must be 2 weights from 1 falling, above 0, got"),
+    ({"positions": {"weights": "guess"}} | THOMPSON, "guess"),
+    ({"positions": {"weights": WEIGHTS, "swaps": 2}} | THOMPSON, "position_swaps must lie in [0, 1], got 2"),
+    ({"positions": {"weights": WEIGHTS}, "old_log": OLD} | THOMPSON, "positions cannot be used with an old_log"),
+    ({"positions": {"weights": WEIGHTS}, **CASCADE} | THOMPSON, "a cascade or position weights, not both"),
+    (
+        {"positions": {"weights": WEIGHTS}, "status": "observing", "reward": {"default": 0}} | THOMPSON,
+        "status must not be observing where the order matters",
+    ),
+    (CASCADE | {"reward": {"range": [0, 2]}}, "reward must have the range [0, 1]"),
+    (CASCADE | {"reward": {"rule": "sum"}}, 'got [0.0, 1.0], "maximize", "sum"'),
+    (CASCADE | {"reward": {"default": 1}}, "reward.default must be 0 or null in a cascade, got 1"),
+    (CASCADE | {"policy": {"kind": "c2ucb"}, "dimension": 2}, "feedback must be semi_bandit"),
+    ({"policy": {"kind": "greedy", "floor_arms": "shut"}}, "floor_arms must be"),
+]
+
+
+def test_what_is_refused(sqlite_address: str) -> None:
     async def work() -> None:
         async with served(sqlite_address) as call:
-            answer = await call.post("/v1/policies", json=SLATE | more)
-            assert answer.status_code == 422
-            assert words in answer.json()["detail"], answer.text
+            for more, words in REFUSED:
+                answer = await call.post("/v1/policies", json=SLATE | more)
+                assert answer.status_code == 422, more
+                assert words in answer.json()["detail"], answer.text
             assert call.service.loops == {}
 
     run(work)

@@ -714,7 +714,7 @@ class Guarded(Sorted):
         shown = set().union(*(self.reveals[a] for a in arms))
         behind = [a for a in self.best(among, self.seen_upper, 2 * self.S) if self.plain_mean(a) < bar]
         behind = [a for a in behind if self.rows[a].missed < 8]
-        excess = {a: (m := self.plain_mean(a)) + 0.8 * (self.seen_upper(a) - m) - bar for a in behind if a not in shown}
+        excess = {a: self.seen_upper(a) - bar for a in behind if a not in shown}
         ahead = [a for a in arms if self.plain_mean(a) >= bar]
         if not ahead or max(excess.values(), default=0.0) <= 0.0:
             return None, arms

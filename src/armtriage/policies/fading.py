@@ -22,6 +22,7 @@ from armtriage.kernels.random import row_of
 from armtriage.policies.calls import WEIGH
 from armtriage.policies.evidence import Evidence, part
 from armtriage.policies.facts import require, within
+from armtriage.policies.rising import Rising
 from armtriage.policies.sampler import gain
 from armtriage.policies.watched import WatchedPolicy
 
@@ -60,7 +61,7 @@ class FadingPolicy(WatchedPolicy):
             raise NotImplementedError(f"forget must be None over a decision set, got {forget!r}")
         if isinstance(forget, str):
             check_choice("forget", forget, ("alarm",))
-            self._alarm = DriftAlarm(self.n_arms)
+            self._alarm, self._rising = DriftAlarm(self.n_arms), Rising(self.n_arms)
             return forget
         number = isinstance(forget, int | float | np.integer | np.floating) and not isinstance(forget, bool)
         whole = number and isinstance(forget, int | np.integer)
@@ -167,6 +168,7 @@ class FadingPolicy(WatchedPolicy):
 
     def _drop(self, arms: list[int]) -> None:
         """Let nothing count of arms that have begun again."""
+        super()._drop(arms)
         if self._fades:
             self._weight[arms] = 0.0
 

@@ -528,8 +528,6 @@ class SlatePolicy(WarmPolicy):
         self._ghosts = {name: np.append(kept, known[name][arms]) for name, kept in self._ghosts.items()}
         start_again(evidence, arms)
         self._drop(arms)
-        if self._alarm is not None:
-            self._alarm.begin_again(np.array(arms, np.int64))
         self._change(evidence)
 
     def _ghost_facts(self) -> dict[str, NDArray[Any]]:

@@ -191,7 +191,8 @@ class PolicyState:
         if control:
             self.learnt.add(key)
         if control is not None and self.trial is not None:
-            self.trial.opened(key, control, unit, at, decision.arms.tolist())
+            arms = one.show if decision.shown is decision.arms else decision.arms.tolist()
+            self.trial.opened(key, control, unit, at, arms)
         if watched is not None:
             assert self.watch is not None
             self.watch.opened(key, decision.arms.tolist(), *watched)

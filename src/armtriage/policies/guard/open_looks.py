@@ -22,7 +22,6 @@ from armtriage.policies.request import ALL, Request
 from armtriage.policies.views import View
 
 _NONE = -1
-_NEAR = 0.8  # of the way from a mean to its upper end: certificates need less evidence than the guard's intervals have
 _PAUSE = 16  # the bar is found again after K / (16 S) rounds, so that it costs some arms a round however many there are
 
 
@@ -73,7 +72,7 @@ def _target(params: GuardParams, evidence: Evidence, view: View, bar: float, arm
     for i in range(view.n_ceiling):
         arm = view.ceiling[i]
         mean = _mean(evidence, arm)
-        excess = mean + _NEAR * (view.ends[i] - mean) - bar
+        excess = view.ends[i] - bar
         heard = evidence.missed[arm] < PATIENCE  # a look whose reward does not come closes nothing
         if heard and mean < bar and excess > most and not _shown_by(params, arms, arm):
             best, most = arm, excess

@@ -243,7 +243,7 @@ def _follow(
     density: Floats,
     above: Floats,
 ) -> None:
-    """Write densities at the nodes of a panel, and the probabilities to be above them; `base` is P(below) and moves on."""
+    """Write densities at the nodes of a panel, and probabilities to be above them; `base`, to be below, moves on."""
     logs, rests, part = np.empty(_N), np.empty(_N), np.empty(_N)
     first, last, width = _logs(start), _logs(start + h), math.log(h)
     for i in range(_N):
