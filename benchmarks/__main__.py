@@ -478,21 +478,28 @@ def service() -> Iterator[Figure]:
     with services.serving() as server:
         server.make(policy={"kind": "c2ucb"}, dimension=10, reward={"range": [-1, 1]})
         contexts = [services.closed_loop(server, "contexts", seconds) for _ in range(rounds)]
-    decide, pair = services.median_of(decides), services.median_of(pairs)
-    rates = services.spread([one.rate for one in decides])
+    decide, pair, get = (services.median_of(some) for some in (decides, pairs, gets))
+    linear, none = services.median_of(contexts), services.median_of(nothing)
     errors = sum(one.errors for one in (*decides, *pairs, *contexts, *nothing, steady))
-    yield at_least_of("durable decisions, K=100 S=5, 64 connections", decide.rate, 4000, "/s", rates)
-    yield at_most("the slowest of a hundred", decide.p99, 60, "ms", f"half within {decide.p50:.1f} ms")
-    yield at_most("CPU a decision", min(one.cpu for one in decides), 200, "us", f"median {decide.cpu:.0f}")
-    yield at_most("CPU a decision of no policy", min(one.cpu for one in nothing), 130, "us", "policy 'nothing'")
-    told = services.spread([one.rate for one in pairs])
-    yield at_least_of("decisions and rewards in turn", pair.rate, 3000, "/s", f"{told}; CPU {pair.cpu:.0f} us")
-    linear = services.median_of(contexts)
-    yield at_least_of("C2UCB, d=10", linear.rate, 1500, "/s", f"CPU {linear.cpu:.0f} us, p99 {linear.p99:.0f} ms")
+    # Rates and CPU depend on machine and disk: limits are ratios to an empty request, or to no policy.
+    rates = services.spread([one.rate for one in decides])
+    yield known("durable decisions, K=100 S=5, 64 connections", decide.rate, "/s", f"{rates}; CPU {decide.cpu:.0f} us")
+    yield at_least(
+        "  against an empty GET", decide.rate / get.rate, 0.16, f"GET {get.rate:,.0f}/s, CPU {get.cpu:.0f} us"
+    )
+    spent = [min(one.cpu for one in some) for some in (decides, nothing, gets)]
+    detail = f"{spent[0]:.0f} us, {spent[1]:.0f} us with the policy 'nothing'"
+    yield at_most("  CPU over that of no policy", spent[0] / spent[1], 1.55, "times", detail)
+    detail = f"{none.rate:,.0f}/s; {spent[1]:.0f} us over {spent[2]:.0f} us"
+    yield at_most("  CPU of no policy over that of an empty GET", spent[1] / spent[2], 3.0, "times", detail)
+    waits, detail = 64e3 / decide.rate, f"{decide.p99:.1f} ms, half within {decide.p50:.1f} ms"
+    yield at_most("  the slowest of a hundred over the average", decide.p99 / waits, 3.75, "times", detail)
+    detail = f"{pair.rate:,.0f}/s, CPU {pair.cpu:.0f} us"
+    yield at_least("decisions and rewards in turn, against decisions", pair.rate / decide.rate, 0.75, detail)
+    detail = f"{linear.rate:,.0f}/s, CPU {linear.cpu:.0f} us, p99 {linear.p99:.0f} ms"
+    yield at_least("C2UCB, d=10, against decisions", linear.rate / decide.rate, 0.375, detail)
     fast = services.median_of(normal).rate
     yield at_least("synchronous FULL against NORMAL", decide.rate / fast, 0.8, f"NORMAL {fast:,.0f}/s")
-    get = services.median_of(gets)
-    yield at_least("a decision against an empty GET", decide.rate / get.rate, 0.16, f"GET {get.rate:,.0f}/s")
     steadily = f"500 decisions and 500 rewards a second; half within {steady.p50:.1f} ms"
     yield at_most("steady load, the slowest of a hundred", steady.p99, 50, "ms", steadily)
     yield at_most("steady load, half within", steady.p50, 10, "ms", "from the planned time")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from benchmarks.compare import __main__ as compare
-from benchmarks.compare import contexts, drift, everything, peers, routes, slates, tables
+from benchmarks.compare import adapters, contexts, drift, everything, many, peers, routes, slates, tables
 
 
 def test_contexts_prints_all_that_is_there_and_why_others_are_not(
@@ -144,22 +144,24 @@ def test_worlds_that_drift_are_played_by_all(capsys: pytest.CaptureFixture[str],
     compare.main(["drift", "--runs", "2", "--rounds", "400", "--json", str(tmp_path / "found.json")])
     assert "| GLR-CUCB, knows the horizon |" in capsys.readouterr().out
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
-    assert len(found) == 6
+    assert len(found) == 8
     assert all(0 < mean < 400 * 3 for one in found.values() for mean, _ in one.values())
 
 
-def test_the_window_forgets_what_is_older_and_the_ratio_finds_a_jump() -> None:
-    window, ratio = drift.WindowCUCB(4, 2, window=5, seed=1), drift.GLRCUCB(2, 1, horizon=2000, seed=1)
-    told = []
-    for t in range(20):
-        decision = window.ask()
-        rewards = [(t + arm) % 3 / 2 for arm in decision.arms.tolist()]
-        told.append(dict(zip(decision.arms.tolist(), rewards, strict=True)))
-        window.tell(decision, rewards)
-    for arm in range(4):
-        last = [one[arm] for one in told[-5:] if arm in one]
-        assert window.counts[arm] == len(last)
-        assert window.sums[arm] == pytest.approx(sum(last))
+def test_many_items_are_played_cold_and_from_an_old_log(tmp_path: Path) -> None:
+    now, world = many.rates(), many.worlds(40)["the best change halfway"]
+    assert abs(float(np.median(now)) - 0.004) < 1e-4
+    assert np.array_equal(np.sort(world.means(39)), np.sort(now))
+    assert not np.array_equal(world.means(39), now)
+    compare.main(
+        ["many", "--runs", "1", "--rounds", "40", "--only", "Thompson`", "--json", str(tmp_path / "found.json")]
+    )
+    cold, warm = json.loads((tmp_path / "found.json").read_text(encoding="utf-8")).values()
+    assert warm["still"][0] < cold["still"][0]
+
+
+def test_the_ratio_finds_a_jump() -> None:
+    ratio = drift.GLRCUCB(2, 1, horizon=2000, seed=1)
     for t in range(1200):
         ratio.tell(ratio.ask(), [t % 10 < (9 if t < 600 else 1)])
     assert 600 < ratio.began < 700
@@ -212,18 +214,25 @@ def test_rivals_play_what_their_names_say() -> None:
     assert drawn.squares.max() > 0
 
 
-def test_everything_is_played_on_the_same_luck_and_written_as_a_page(tmp_path: Path) -> None:
+def test_everything_is_played_on_the_same_luck_and_written_as_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = tmp_path / "compare.md"
-    asked = ["everything", "--runs", "3", "--rounds", "300", "--no-contexts", "--out", str(page), "--only"]
+    asked = ["everything", "--runs", "3", "--rounds", "300", "--no-contexts", "--out", str(page)]
+    asked += ["--kept", str(tmp_path / "kept.json"), "--only"]
     players = ["--players", "`GuardedThompson`", "NumPy, Beta Thompson", "NumPy, epsilon-greedy"]
-    compare.main([*asked, "clicks of 50%", "eligible arms", "late clicks", *players])
+    compare.main([*asked, "clicks of 50%", "eligible arms", "graph feedback", *players])
     text = page.read_text(encoding="utf-8")
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| NumPy")]
     assert len(rows) >= 6
     assert text.index("## Where others win") < text.index("## Slates")
-    assert "| `GuardedThompson` | yes | yes | yes | yes |" in text
+    assert "| `GuardedThompson` | yes | yes | yes | yes | yes | yes | yes |" in text
+    assert "| NumPy, Beta Thompson | yes | yes | yes | no | yes | no | no |" in text
     regret = re.findall(r"^\| `GuardedThompson` \| ([\d,]+) ± (\d+)", text, re.M)
     assert 50 < float(regret[0][0].replace(",", "")) < 300  # guessing loses 1.2 a round and more
+    monkeypatch.setattr(everything, "play", None)  # what was played is not played again
+    compare.main([*asked, "clicks of 50%", "eligible arms", *players])
+    assert regret == re.findall(r"^\| `GuardedThompson` \| ([\d,]+) ± (\d+)", page.read_text(encoding="utf-8"), re.M)
 
 
 def test_players_of_everything_meet_the_same_world() -> None:
@@ -246,6 +255,43 @@ def test_players_of_everything_meet_the_same_world() -> None:
     assert everything.play(one, world, 4, 20)[0] == everything.play(other, world, 4, 20)[0] > 0
     assert one.seen == other.seen
     assert [note for note, *_ in (told for told in one.seen if isinstance(told, tuple))] == list(range(1, 18))
+
+
+def test_a_world_with_cliques_reveals_them_and_one_that_drifts_exchanges_its_means() -> None:
+    world = everything.WORLDS["graph feedback"]
+    assert world.seen(np.array([7, 5, 31])).tolist() == [5, 6, 7, 8, 9, 30, 31, 32, 33, 34]
+    assert adapters.PLAYERS["`CombUCB1`"](world.graph, 2, 7).choose(None)[0].revealed.size in (5, 10)
+    moved = everything.WORLDS["drift"]
+
+    class Fixed:
+        """Chooses the same arms for ever."""
+
+        def choose(self, eligible: Any) -> Any:
+            return None, np.array([0, 1, 2])
+
+        def learn(self, note: Any, arms: Any, rewards: Any) -> None:
+            assert arms.tolist() == [0, 1, 2]
+
+    half, whole = (everything.play(Fixed(), moved, 4, rounds)[0] for rounds in (1, 20))
+    still = everything.play(Fixed(), moved._replace(drift=False), 4, 20)[0]
+    assert still == pytest.approx(20 * half) != pytest.approx(whole)
+
+
+def test_a_player_that_would_take_too_long_is_left_out_and_a_slow_one_plays_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(everything, "play", lambda player, world, seed, rounds: (1.0 + seed, 0.1 * rounds, 0.0))
+    world, name = everything.WORLDS["clicks of 50%"], "NumPy, epsilon-greedy"
+    assert everything.measure(name, world, 16, 100, 60.0) | {"half": 0.0} == {
+        "mean": 3.5,
+        "half": 0.0,
+        "ask": pytest.approx(1e5),
+        "tell": 0.0,
+        "runs": 6,
+    }
+    assert everything.measure(name, world, 16, 500, 60.0)["runs"] == 4
+    said = {"left_out": "a run of 10,000 rounds would take some 1,000 s"}
+    assert everything.measure(name, world, 16, 10_000, 60.0) == said
 
 
 def test_a_peer_that_loses_less_is_said_first() -> None:

@@ -38,8 +38,9 @@ def typed(page: str) -> list[str]:
 TYPED = sorted({line for page in PAGES for line in typed(page)})
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short_and_narrow() -> None:
     assert len(README.split()) <= 900
+    assert max(map(len, README.splitlines())) <= 100
 
 
 def test_pages_have_commands() -> None:

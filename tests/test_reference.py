@@ -141,6 +141,12 @@ def test_the_page_of_commands_is_what_they_print() -> None:
     assert made == (DOCS / "command-line.md").read_text(encoding="utf-8"), "run: python docs/command_line.py"
 
 
+def test_the_page_of_http_is_what_the_document_says() -> None:
+    command = [sys.executable, "-c", "import http_reference; print(http_reference.text(), end='')"]
+    made = subprocess.run(command, cwd=DOCS, capture_output=True, text=True, check=True, timeout=120).stdout
+    assert made == (DOCS / "http.md").read_text(encoding="utf-8"), "run: python docs/http_reference.py"
+
+
 def test_the_gallery_has_every_figure() -> None:
     figures = {page.name for page in DOCS.glob("images/*.png") if not page.name.startswith("dashboard")}
     shown = re.findall(r"\(images/([\w-]+\.png)\)", (DOCS / "gallery.md").read_text(encoding="utf-8"))

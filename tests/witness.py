@@ -2,8 +2,8 @@
 
 Write the digests before a change that must not alter any behaviour, and check them after it::
 
-    python tests/witness.py --write tests/witness.json
-    python tests/witness.py --check tests/witness.json --only GuardedThompson
+    python tests/witness.py --write build/witness.json
+    python tests/witness.py --check build/witness.json --only GuardedThompson
 
 It uses what `armtriage` exports alone, so modules may move. Digests are of exact bytes: they hold for one machine and
 one set of installed packages, and a saved array that is only scratch counts as well.
@@ -482,6 +482,7 @@ def main() -> int:
     print(f"{len(found)} cases in {time.process_time() - began:.0f} seconds of processor time")
     if given.write:
         lines = [f"{json.dumps(name)}: {json.dumps(one, separators=(',', ':'))}" for name, one in found.items()]
+        given.write.parent.mkdir(parents=True, exist_ok=True)
         given.write.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         return 0
     kept = {name: one for name, one in json.loads(given.check.read_text()).items() if given.only in name}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from benchmarks.compare import contexts, drift, everything, logs, routes, slates, tables
+from benchmarks.compare import contexts, drift, everything, logs, many, routes, slates, tables
 
 CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {
     "contexts": contexts.main,
     "drift": drift.main,
     "everything": everything.main,
     "logs": logs.main,
+    "many": many.main,
     "routes": routes.main,
     "slates": slates.main,
     "tables": tables.main,

@@ -1,6 +1,7 @@
-"""Policies that forget at an alarm beside those that never do, a sliding window, and GLR-CUCB, in worlds that drift.
+"""Policies that forget, at an alarm or all the time, beside those that never do and GLR-CUCB, in worlds that drift.
 
-20 arms with means from 0.1 to 0.6, 3 slots. All meet the same luck; regret counts against the best slate of each round.
+`CombUCB1` with a window is CUCB-SW of Chen, Wang, Zhao, Zheng (2021). There are 20 arms with means from 0.1 to 0.6, and
+3 slots. All meet the same luck; regret counts against the best slate of each round.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import argparse
 import json
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,29 +34,6 @@ Array = NDArray[np.float64]
 def top(indices: Array, budget: int) -> NDArray[np.int64]:
     """Return the arms of largest index, ascending; ties to the smallest arm."""
     return np.sort(np.argsort(-indices, kind="stable")[:budget])
-
-
-class WindowCUCB(Policy):
-    """CUCB on the rewards of the last `window` decisions; CUCB-SW of Chen, Wang, Zhao, Zheng (2021)."""
-
-    def __init__(self, graph: Any, budget: int, *, window: int = 2000, seed: int | None = None) -> None:
-        super().__init__(graph, budget, seed=seed)
-        self.window = window
-        self.kept: deque[tuple[NDArray[np.int64], Array]] = deque()
-        self.counts, self.sums = np.zeros(self.n_arms), np.zeros(self.n_arms)
-
-    def _select(self, number: int) -> NDArray[np.int64]:
-        radius = np.sqrt(1.5 * math.log(min(number, self.window) + 1) / np.maximum(self.counts, 1))
-        return top(np.where(self.counts > 0, self.sums / np.maximum(self.counts, 1) + radius, np.inf), self.budget)
-
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: Array) -> None:
-        self.kept.append((arms, rewards))
-        self.counts[arms] += 1
-        self.sums[arms] += rewards
-        if len(self.kept) > self.window:
-            old, gone = self.kept.popleft()
-            self.counts[old] -= 1
-            self.sums[old] -= gone
 
 
 def kl(p: Array, q: float) -> Array:
@@ -118,7 +95,9 @@ PLAYERS: Mapping[str, Callable[[int], Policy]] = {
     '`ThompsonSampling(forget="alarm")`': lambda rounds: ThompsonSampling(ARMS, BUDGET, seed=3, forget="alarm"),
     "`CombUCB1`": lambda rounds: CombUCB1(ARMS, BUDGET, seed=3),
     '`CombUCB1(forget="alarm")`': lambda rounds: CombUCB1(ARMS, BUDGET, seed=3, forget="alarm"),
-    "CUCB, window of a tenth": lambda rounds: WindowCUCB(ARMS, BUDGET, window=rounds // 10, seed=3),
+    "`ThompsonSampling`, discount": lambda rounds: ThompsonSampling(ARMS, BUDGET, seed=3, forget=1 - 2 / rounds),
+    "`ThompsonSampling`, window of a tenth": lambda rounds: ThompsonSampling(ARMS, BUDGET, seed=3, forget=rounds // 10),
+    "`CombUCB1`, window of a tenth": lambda rounds: CombUCB1(ARMS, BUDGET, seed=3, forget=rounds // 10),
     "GLR-CUCB, knows the horizon": lambda rounds: GLRCUCB(ARMS, BUDGET, horizon=rounds, seed=3),
 }
 
@@ -142,8 +121,20 @@ def worlds(rounds: int) -> dict[str, Any]:
 
 def main(arguments: Sequence[str]) -> None:
     """Play all players in all worlds, and print the regret of each."""
-    parser = argparse.ArgumentParser(prog="make compare ARGS=drift", description=__doc__)
-    parser.add_argument("--runs", type=int, default=10)
+    contest("drift", __doc__, PLAYERS, worlds, arguments, runs=10)
+
+
+def contest(
+    name: str,
+    about: str | None,
+    players: Mapping[str, Callable[[int], Policy]],
+    worlds: Callable[[int], Mapping[str, Any]],
+    arguments: Sequence[str],
+    runs: int,
+) -> None:
+    """Let all players play all worlds, and print the regret of each."""
+    parser = argparse.ArgumentParser(prog=f"make compare ARGS={name}", description=about)
+    parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--only", default="", help="players whose name contains this")
     parser.add_argument("--json", type=Path, help="write the figures here, too")
@@ -153,7 +144,7 @@ def main(arguments: Sequence[str]) -> None:
     print(f"regret of {given.runs} runs of {given.rounds:,} rounds, and half of the width of its 95% interval")
     print(f"| | {' | '.join(known)} |")
     print(f"|---{'|---' * len(known)}|")
-    for name, make in PLAYERS.items():
+    for name, make in players.items():
         if given.only in name:
             found[name] = {}
             for place, env in known.items():

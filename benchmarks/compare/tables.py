@@ -167,17 +167,17 @@ def oracle(world: World) -> float:
     return float(np.take_along_axis(world.rates, best, axis=1).sum(axis=1).mean())
 
 
-def measure(world: World, runs: int, rounds: int) -> dict[str, Any]:
+def measure(world: World, runs: range, rounds: int) -> dict[str, Any]:
     """Return the loss of each player, with its standard error, and its wrong answers; or why it did not play."""
     best, found = oracle(world), dict[str, Any]()
     for name, make in PLAYERS.items():
         try:
-            each = [play(make(world, run), world, order_of(world, run, rounds), run) for run in range(runs)]
+            each = [play(make(world, run), world, order_of(world, run, rounds), run) for run in runs]
         except Skipped as reason:
             found[name] = {"skipped": str(reason)}
             continue
         earned = np.array(each)
-        error = float(rounds * earned.std(ddof=1) / math.sqrt(runs)) if runs > 1 else math.nan
+        error = float(rounds * earned.std(ddof=1) / math.sqrt(len(runs))) if len(runs) > 1 else math.nan
         loss, wrong = (float(rounds * (most - earned.mean())) for most in (best, 1.0))
         found[name] = {"loss": loss, "error": error, "wrong": wrong, "earned": each}
     return found
@@ -215,6 +215,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="make compare ARGS=tables", description=__doc__)
     parser.add_argument("--choosing", action="store_true", help="the tables that served to choose")
     parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--first", type=int, default=0, help="number of the first run, which fixes its order and luck")
     parser.add_argument("--rounds", type=int, help="at most so many rounds")
     parser.add_argument("--only", default="", help="tables whose name contains this")
     parser.add_argument("--json", type=Path, help="write the figures here, too")
@@ -230,7 +231,7 @@ def main(arguments: Sequence[str]) -> None:
             continue
         rounds = min(world.rounds, given.rounds or world.rounds)
         results[name] = {"about": world.about, "oracle": oracle(world), "rounds": rounds}
-        results[name]["players"] = measure(world, given.runs, rounds)
+        results[name]["players"] = measure(world, range(given.first, given.first + given.runs), rounds)
         if given.json is not None:
             given.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     show(results)

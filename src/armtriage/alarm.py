@@ -336,6 +336,11 @@ class DriftAlarm:
             first = place + 1
         return raised
 
+    @property
+    def known(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """How many unit rewards each arm has had since it last began, and their sums; not to be changed."""
+        return self._moments.counts, self._moments.sums
+
     def begin_again(self, arms: NDArray[np.int64]) -> None:
         """Forget what is known of arms, and give each a new share of delta."""
         moments = self._moments

@@ -24,7 +24,7 @@ def test_the_demo_writes_a_page_by_itself_and_opens_it(tmp_path: Path, monkeypat
     page = (out / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)\s*=\s*["'](?!#)""", page)
     assert "@import" not in page
-    assert (page.count("<svg"), page.count("<table")) == (1, 1)
+    assert (page.count("<svg"), page.count("<table")) == (2, 1)
     assert f"armtriage {__version__}; seed 7" in page
     for label in (GUARDED, THOMPSON, GREEDY, OLD, BEST):
         assert label in page
@@ -47,14 +47,14 @@ def test_sentences_follow_the_numbers() -> None:
     assert "earns €180" in first
     assert "earns €399, 95% of what the best page" in first
     assert "lost at most 30 after day 1 and 210 after day 7, in clicks; the truth is 10 and 70" in second
-    assert second.endswith("in none of the 2 weeks.")
-    assert third.endswith("since when: tea is among the best 4 (day 3); jam is not among the best 4 (day 4).")
+    assert second.endswith("In none of the 2 simulated weeks was the certificate ever below the truth.")
+    assert third.endswith("of them: tea is among the best 4 (since day 3); jam is not among the best 4 (since day 4).")
 
 
 def test_what_is_not_as_hoped_is_said() -> None:
     _, second, third, fourth = story(made(70.0, 35.0, 60.0), click_rates())
-    assert second.endswith("at some time in 2 of the 2 weeks.")
-    assert third.startswith("Which items are among the best was not certain")
+    assert second.endswith("In 2 of the 2 simulated weeks the certificate was at some time below the truth.")
+    assert third.startswith("At the end of the first of them it was not certain of any item")
     assert fourth.startswith("Thompson earned more, €410")
 
 

@@ -24,7 +24,7 @@ def play(table: Any, context_luck: Any, reward_luck: Any, first: int, stop: int,
     lost = np.empty(stop - first)
     for number in range(first, stop):
         contexts = contexts_in(table, row(context_luck, number), number, scratch)
-        means_in(table, contexts, means)
+        means_in(table, number, contexts, means)
         for i in range(arms.size):
             out[number - first, i] = draw_linear(table, row(reward_luck, number), means[arms[i]], arms[i])
         lost[number - first] = loss_linear(means, arms, sorting)

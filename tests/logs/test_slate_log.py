@@ -38,6 +38,25 @@ def test_what_was_appended_is_read_again(tmp_path: Path) -> None:
     assert rows["inclusion"].to_list() == [[1 / 3, 1 / 3]] * 50
 
 
+def test_the_page_of_files_has_the_columns_of_a_log(tmp_path: Path) -> None:
+    log, policy, _ = filled(tmp_path / "log")
+    late = policy.ask(eligible=[0, 1, 2])
+    log.append(late, inclusion=2 / 3)
+    log.flush()
+    log.tell(late.number, {int(late.arms[0]): 1.0})
+    log.close()
+    page = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
+    part = page.split("## A log of decisions")[1].split("## The store")[0]
+    columns = pl.read_parquet(tmp_path / "log" / "decisions" / "*.parquet").columns
+    told = [line.split("`")[1] for line in part.split("| column |")[1].splitlines() if line.startswith("| `")]
+    assert told == columns
+    assert {one.name for one in (tmp_path / "log").iterdir()} == {"log.json", "decisions", "patterns", "rewards"}
+    for name in ("patterns", "rewards"):
+        (line,) = [one for one in part.splitlines() if one.startswith(f"| `{name}/")]
+        found = pl.read_parquet(tmp_path / "log" / name / "*.parquet").columns
+        assert line.split("`")[3::2] == found
+
+
 def test_parts_grow_until_they_are_long(tmp_path: Path) -> None:
     filled(tmp_path / "log", rounds=50, rows=10)[0].close()
     assert len(list((tmp_path / "log" / "decisions").iterdir())) == 1

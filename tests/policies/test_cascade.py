@@ -147,6 +147,41 @@ def test_telling_0_for_the_unseen_costs_regret() -> None:
     assert right < 0.9 * wrong, (right / 4, wrong / 4)
 
 
+@pytest.mark.parametrize("kind", [ThompsonSampling, GuardedThompson, CombinatorialElimination])
+def test_pages_in_turn_count_for_intervals_when_all_older_ones_are_closed(kind: Any) -> None:
+    """Then all is as if pages had been told in the order of asking; files keep what waits."""
+    policy, plain = kind(4, budget=3, seed=7), kind(4, budget=3, seed=7)
+    pages = [[0, 1, 2], [3, 2, 1], [2, 0, 3], [1, 3, 0]]
+    firsts = [None, 2, 2, 0]
+    for page in pages:
+        policy.record(page)
+    for number in (2, 1, 3):
+        policy.tell_cascade(number, firsts[number], order=pages[number], in_turn=True)
+        assert not policy.tally.counts.any()
+        with pytest.raises(AlreadyTold, match=f"decision {number} has been told already"):
+            policy.tell_cascade(number, firsts[number])
+        again = Policy.from_bytes(policy.to_bytes())
+        assert again.digest() == policy.digest()
+        policy = again
+    policy.close_before(1, default=0)
+    for page, first in zip(pages, firsts, strict=True):
+        plain.tell_cascade(plain.record(page), first)
+    for mine, theirs in zip(policy.tally, plain.tally, strict=True):
+        assert np.array_equal(mine, theirs)
+    assert not policy.open_decisions
+    assert policy.certificate().silent == ()
+    assert not policy._evidence.pending.any()
+
+
+def test_draws_know_a_page_in_turn_at_once_and_wait_for_nothing_below_its_click() -> None:
+    policy = ThompsonSampling(3, budget=3, seed=7)
+    policy.ask()
+    for _ in range(300):
+        policy.tell_cascade(policy.record([0, 1, 2]), 0, in_turn=True)
+    assert policy._evidence.counts[:3].tolist() == [300, 0, 0]
+    assert policy._evidence.unheard[2] <= 1.0  # of the first decision, which is open
+
+
 class TestOrders:
     def test_a_recorded_decision_has_the_order_in_which_it_was_given(self) -> None:
         policy = ThompsonSampling(3, budget=3, names=["tea", "milk", "jam"], seed=7)

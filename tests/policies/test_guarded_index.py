@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from armtriage import GuardedIndex, GuardedThompson, StochasticEnvironment, simulate
+from armtriage import GuardedIndex, GuardedThompson, StochasticEnvironment, revealing_hubs, simulate
 from armtriage.kernels.jit import JIT
 
 
@@ -34,14 +36,28 @@ def test_decisions_are_ranked_by_means() -> None:
     assert policy.ask().ranked == ("milk", "jam", "tea")
 
 
+def needles(seed: int) -> StochasticEnvironment:
+    means = np.full(300, 0.03)
+    means[np.random.default_rng(seed).choice(300, 2, replace=False)] = 0.25
+    return StochasticEnvironment(means, 300, seed=seed)
+
+
+def hubs(seed: int) -> StochasticEnvironment:
+    return revealing_hubs(40, 2, 3, 0.2, seed=1000 + seed)
+
+
 @pytest.mark.skipif(not JIT, reason="thousands of rounds need compilation")
-def test_needles_in_a_haystack_cost_less_than_with_draws() -> None:
-    """Over 64 other runs the ratio was 0.70 with a standard error of 0.03: eight runs fail in one of a thousand."""
+@pytest.mark.parametrize(("world", "budget", "most"), [(needles, 2, 1.0), (hubs, 3, 1.3)])
+def test_it_loses_less_than_draws_on_needles_and_about_as_much_behind_hubs(
+    world: Any, budget: int, most: float
+) -> None:
+    """Over 64 other runs needles cost 0.70 +- 0.03 of it: eight runs fail in one of a thousand.
+
+    These hubs cost 0.97 of it over 32 runs, and 1.65 where an arm pays for one of its waiting looks only.
+    """
     lost = dict.fromkeys((GuardedThompson, GuardedIndex), 0.0)
     for seed in range(8):
-        means = np.full(300, 0.03)
-        means[np.random.default_rng(seed).choice(300, 2, replace=False)] = 0.25
-        env = StochasticEnvironment(means, 300, seed=seed)
+        env = world(seed)
         for kind in lost:
-            lost[kind] += float(simulate(kind(300, budget=2, seed=seed), env, horizon=20_000).regret[0, -1])
-    assert lost[GuardedIndex] < lost[GuardedThompson]
+            lost[kind] += float(simulate(kind(env.graph, budget, seed=seed), env, horizon=20_000).regret[0, -1])
+    assert lost[GuardedIndex] < most * lost[GuardedThompson]

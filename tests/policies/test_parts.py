@@ -217,3 +217,14 @@ def test_what_is_complete_is_still_so_after_a_forgotten_arm_and_a_restart() -> N
         both.close(0, default=0.0)
         assert both.tally.counts.tolist() == [1, 2, 0]
     assert loaded.digest() == policy.digest()
+
+
+def test_any_number_of_decisions_may_wait_for_an_older_one() -> None:
+    policy = ThompsonSampling(3, budget=1, seed=7)
+    first, *others = policy.ask_many(3000)
+    for decision in others:
+        policy.tell(decision, [1.0], last=False)
+    assert policy.tally.counts.sum() == 0
+    policy.tell(first, [1.0], last=False)
+    assert not policy.open_decisions
+    assert policy.tally.counts.sum() == 3000

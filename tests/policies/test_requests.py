@@ -712,6 +712,30 @@ def test_copies_go_on_as_the_policy_would_have(name: str, asked: bool) -> None:
         assert one.digest() == policy.digest()
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_looked_at_between_changes_of_arms_changes_nothing(name: str) -> None:
+    """Caches are made again when they are next needed: a service may look in between, and its replay does not."""
+    busy, quiet = (POLICIES[name].make() for _ in range(2))
+    for policy in (busy, quiet):
+        tell_all(policy, policy.ask())
+        wander(policy, 20)
+        policy.retire_arms([0])
+        for change in (
+            lambda policy: policy.add_arms(1),
+            lambda policy: policy.add_arms(2),
+            lambda policy: policy.restore_arms([0], forget=True),
+            lambda policy: policy.add_arms(1),
+            lambda policy: policy.retire_arms([1]),
+        ):
+            change(policy)
+            if policy is busy:
+                policy.certificate()
+                policy.to_bytes()
+    assert busy.digest() == quiet.digest()
+    assert wander(busy, 20, seed=4) == wander(quiet, 20, seed=4)
+    assert busy.digest() == quiet.digest()
+
+
 def test_a_policy_inside_a_guard_knows_what_new_arms_show() -> None:
     graph = FeedbackGraph.cliques([2, 2])
     policy = Guard(CombinatorialElimination(graph, 1, seed=7), graph, 1, seed=7)

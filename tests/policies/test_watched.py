@@ -17,6 +17,7 @@ from armtriage import (
     DriftingEnvironment,
     FeedbackGraph,
     Guard,
+    GuardedIndex,
     GuardedThompson,
     Jump,
     Policy,
@@ -35,6 +36,14 @@ TWINS: dict[str, tuple[Any, Any]] = {
     "thompson": (ThompsonSampling, lambda graph: eligible.Thompson(graph, 2, seed=5)),
     "comb_ucb1": (CombUCB1, lambda graph: eligible.Index(graph, 2, index=eligible.comb_ucb1, seed=5)),
     "kl_ucb": (KLUCB, lambda graph: eligible.Index(graph, 2, index=eligible.kl_ucb, seed=5)),
+    "guarded": (GuardedThompson, lambda graph: eligible.Guarded(graph, 2, prior="learned", seed=5)),
+    "guarded_index": (GuardedIndex, lambda graph: eligible.GuardedByIndex(graph, 2, prior="learned", seed=5)),
+    "guard": (
+        lambda graph, seed, **given: Guard(CombUCB1(graph, given["budget"], seed=seed), graph, seed=seed, **given),
+        lambda graph: eligible.GuardedPolicy(
+            graph, 2, seed=5, proposer=eligible.Index(graph, 2, index=eligible.comb_ucb1, seed=5)
+        ),
+    ),
 }
 
 
@@ -58,7 +67,17 @@ def case_of(name: str, graph: FeedbackGraph, rounds: int) -> harness.Case:
 
 
 @pytest.mark.plain
-@pytest.mark.parametrize(("name", "sizes"), [("thompson", [3, 3]), ("comb_ucb1", [1] * 6), ("kl_ucb", [2, 4])])
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("thompson", [3, 3]),
+        ("comb_ucb1", [1] * 6),
+        ("kl_ucb", [2, 4]),
+        ("guarded", [3, 3]),
+        ("guarded_index", [1] * 6),
+        ("guard", [1] * 6),
+    ],
+)
 def test_a_policy_that_forgets_plays_as_its_twin(name: str, sizes: list[int]) -> None:
     case = case_of(name, FeedbackGraph.cliques(sizes), 450)
     played = harness.play(case)
@@ -69,29 +88,52 @@ def test_a_policy_that_forgets_plays_as_its_twin(name: str, sizes: list[int]) ->
         assert harness.decisions_of(harness.simulated(case)) == played.decisions
 
 
-@pytest.mark.parametrize("name", ["thompson", "comb_ucb1"])
+@pytest.mark.parametrize("name", ["thompson", "comb_ucb1", "guarded"])
 def test_it_does_so_when_rewards_come_late_or_never(name: str) -> None:
     played = harness.play(case_of(name, FeedbackGraph.cliques([3, 3]), 450), late=1)
     assert played.fault is None
     assert played.twin.resets >= 1
 
 
-def test_looks_go_round_and_grow_rarer() -> None:
+def test_looks_of_a_guard_go_round_and_grow_rarer() -> None:
+    policy = Guard(lambda number: [4, 5], 6, budget=2, forget="alarm", seed=5)
+    looks = []
+    for _ in range(12_000):
+        looks += [arm for arm in [policy._next_look] if arm >= 0]
+        policy._asked += 1
+    assert len(looks) == int(np.sqrt(6 * 12_000) / 16)
+    assert looks[:8] == [0, 1, 2, 3, 4, 5, 0, 1]
+
+
+def test_an_arm_that_seems_to_have_risen_is_looked_at_again() -> None:
     policy = ThompsonSampling(6, budget=2, forget="alarm", seed=5)
-    seen = []
-    for _ in range(3000):
-        decision = policy.ask()
+    for t in range(400):
+        decision = policy.record([t % 4, 5] if t < 80 else [4, 5])
         policy.tell(decision, (decision.arms >= 4).astype(float))
-        seen.append(set(decision.arms.tolist()) - {4, 5})
-    looks = [arm for arms in seen[100:] for arm in arms]
-    late = [np.flatnonzero([arm in arms for arms in seen[1500:]]).size for arm in range(4)]
-    assert min(late) >= 5  # sqrt(6 t) grows by 39 from 1,500 to 3,000, for six arms
-    assert max(late) <= 9
-    assert len(looks) <= np.sqrt(6 * 3000)
+    assert policy._next_look == -1
+    policy.tell(policy.record([1, 5]), [1.0, 1.0])  # 21 times as likely at the level of the best
+    assert policy._next_look == 1
+    assert policy.ask(eligible=[0, 1, 2, 3, 4]).arms.tolist() == [1, 4]
+    assert 1 not in policy.ask(eligible=[0, 2, 4]).arms
+    waiting = [policy.ask() for _ in range(3)]
+    assert all(1 in decision.arms for decision in waiting)
+    assert policy._next_look == -1  # four rewards are on their way
+    again = Policy.from_bytes(policy.to_bytes())
+    for one in (policy, again):
+        one.tell(waiting[0].number, [0.0, 1.0])
+        assert one._next_look == -1
+        for _ in range(2):  # one of 22 won before
+            one.tell(one.record([1, 5]), [1.0, 1.0])
+        assert one._next_look == 1
+    assert policy.digest() == again.digest()
+    policy.retire_arms([1])
+    policy.restore_arms([1], forget=True)
+    assert policy._next_look == -1
 
 
-def test_the_certificate_speaks_of_the_time_since() -> None:
-    policy = drifted(ThompsonSampling(6, budget=2, forget="alarm", seed=5))
+@pytest.mark.parametrize("make", [ThompsonSampling, GuardedThompson])
+def test_the_certificate_speaks_of_the_time_since(make: Any) -> None:
+    policy = drifted(make(6, budget=2, forget="alarm", seed=5))
     health, certificate = policy.health(), policy.certificate()
     assert health.since == health.alarms[-1].decision > 250
     assert certificate.since == health.since
@@ -102,11 +144,12 @@ def test_the_certificate_speaks_of_the_time_since() -> None:
     assert f"Everything before decision {health.since:,} has been forgotten" in str(health)
 
 
-def test_certificates_since_an_alarm_hold() -> None:
+@pytest.mark.parametrize("make", [ThompsonSampling, GuardedThompson])
+def test_certificates_since_an_alarm_hold(make: Any) -> None:
     # After the jump nothing changes: a bound is too small in at most 10% of runs, so in 7 of 10 in 9 of a million.
     wrong = 0
     for seed in range(10):
-        policy, env, lost = ThompsonSampling(6, budget=2, forget="alarm", seed=seed), world(rounds=(250,)), []
+        policy, env, lost = make(6, budget=2, forget="alarm", seed=seed), world(rounds=(250,)), []
         for t in range(600):
             decision = policy.ask()
             lost.append(env.regret(decision.arms, t, seed))
@@ -148,8 +191,42 @@ def test_watching_changes_no_decision() -> None:
     assert watched.health().alarms
 
 
-def test_a_loaded_policy_has_the_same_future() -> None:
-    policy = drifted(ThompsonSampling(6, budget=2, forget="alarm", seed=5, names=list("abcdef")), 400)
+def test_the_account_of_a_guard_begins_again() -> None:
+    # Theorem 1 since the alarm: what was lost is at most what proposals may lose, elimination did, and looks cost.
+    env, lost = world(rounds=(250,)), []
+    policy, never = (
+        Guard(lambda number: [0, 1], 6, budget=2, mode="shadow", forget=one, seed=5) for one in ("alarm", None)
+    )
+    looks = 0
+    for t in range(2000):
+        looks += policy._next_look >= 0  # of one arm, so that it costs 1 at most
+        decision = policy.ask()
+        lost.append(env.regret(decision.arms, t))
+        policy.tell(decision, env.rewards(t, decision.arms))
+    drifted(never, 2000, env)
+    since, account = policy.health().since, policy.account
+    assert since > 250
+    assert policy._params.start == since
+    assert account.spent <= account.allowed
+    assert account.forced_rounds > 0
+    assert sum(lost[since:]) <= account.allowed + float(policy._book.forced_cost) + looks
+    assert policy.certificate().regret_bound < np.inf == never.certificate().regret_bound
+
+
+def test_arms_that_began_again_before_an_alarm_are_gone() -> None:
+    policy = GuardedThompson(6, budget=2, forget="alarm", seed=5)
+    policy.retire_arms([1])
+    policy.restore_arms([1], forget=True)
+    drifted(policy)
+    assert policy.health().since
+    assert policy.tally.pulls.sum() == 2 * policy.certificate().rounds
+    assert not policy._ghosts["pulls"].size
+    assert Policy.from_bytes(policy.to_bytes()).digest() == policy.digest()
+
+
+@pytest.mark.parametrize("make", [ThompsonSampling, GuardedThompson])
+def test_a_loaded_policy_has_the_same_future(make: Any) -> None:
+    policy = drifted(make(6, budget=2, forget="alarm", seed=5, names=list("abcdef")), 400)
     open_one = policy.ask()
     again = Policy.from_bytes(policy.to_bytes())
     assert again.digest() == policy.digest()
@@ -251,7 +328,9 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(NotImplementedError, match="forget must be None over a decision set, got 'alarm'"):
         CombUCB1(6, decisions=TopS(6, 2), forget="alarm")
     policy = ThompsonSampling(6, budget=2, forget="alarm")
-    with pytest.raises(ValueError, match="proposer must not forget, since the guard's account is about one world"):
+    with pytest.raises(
+        ValueError, match="proposer must not forget by itself: the guard does, with forget and for both"
+    ):
         Guard(policy, 6, budget=2)
     with pytest.raises(ValueError, match=r"watched already, with a false_alarm of 0.01"):
         policy.watch()

@@ -67,9 +67,9 @@ def test_targets_are_judged_at_their_rounds(ratio: float, low: Any, high: Any, a
 @pytest.mark.parametrize(("ends", "agrees"), [((1.4, 1.6), True), ((0.4, 0.6), False), ((0.9, 1.1), None)])
 def test_one_loss_outweighs_many_gains(ends: tuple[float, float], agrees: bool | None) -> None:
     rows = [{"environment": "star", "ratio_low": ends[0], "ratio_high": ends[1]}] * 3
-    assert compared(rows, True, "it helps", "it costs")[0] is agrees
+    assert compared(rows, True)[0] is agrees
     mixed = [*rows, {"environment": "hubs", "ratio_low": 0.4, "ratio_high": 0.6}]
-    assert compared(mixed, True, "it helps", "it costs")[0] is False
+    assert compared(mixed, True)[0] is False
 
 
 def test_failures_of_certificates_are_put_down_to_chance_while_they_can_be() -> None:

@@ -18,8 +18,7 @@ from armtriage import plots
 from armtriage.errors import ExperimentError
 from armtriage.reproduce import STUDIES, Reproduction
 from armtriage.reproduce import reproduce as run
-from armtriage.reproduce.counterexamples import COUNTS
-from armtriage.reproduce.linear import PROOF, SPHERE, WIDER
+from armtriage.reproduce.extensions import COUNTS, SPHERE
 from armtriage.reproduce.policies import ORACLE, PAPER, REPAIRED, THOMPSON, TIGHT, UCB
 from armtriage.reproduce.study import SIZES, Finding, Report
 
@@ -236,9 +235,9 @@ DOCTORED: list[tuple[str, str, dict[str, Any], dict[str, Any], str, bool | None]
         for table, words in (("worlds-ratios", SPHERE), ("rates-ratios", LEARNED))
         for low, high, agrees in ((0.4, 0.6, True), (1.4, 1.6, False), (0.9, 1.1, None))
     ),
-    ("linear", "worlds", {"horizon": 20_000, **ends(299.0, 301.0, "mean")}, {"environment": WIDER}, COSTS, True),
-    ("linear", "worlds", {"horizon": 20_000, **ends(2.0, 4.0, "mean")}, {"environment": WIDER}, COSTS, False),
-    ("linear", "worlds", {"share": 0.1, "low": 0.1, "high": 0.2}, {"environment": PROOF}, "gap of the proof", False),
+    ("linear", "wider", {"lower": 200.0, **ends(299.0, 301.0, "mean")}, {}, COSTS, True),
+    ("linear", "wider", {"lower": 200.0, **ends(2.0, 4.0, "mean")}, {}, COSTS, False),
+    ("linear", "proof", ends(0.1, 0.2, "mean"), {}, "gap of the proof", False),
     ("constrained", "powers", power(1.95, 2.05, late=0.0), IN_S, f"{REPAIRED}: growth with S", True),
     ("constrained", "powers", power(2.95, 3.05, late=0.0), IN_S, f"{REPAIRED}: growth with S", False),
     ("constrained", "powers", power(1.95, 2.05, late=0.1), IN_S, f"{REPAIRED}: growth with S", None),
@@ -285,7 +284,7 @@ DOCTORED: list[tuple[str, str, dict[str, Any], dict[str, Any], str, bool | None]
     ("certificates", "hostile", {"allowed": 1e-3, "forced": 0.0}, {}, "saboteur", False),
     ("rewards", "laws-certificates", {"exceeded": 0}, {}, "certificates, laws", True),
     ("rewards", "laws-certificates", {"exceeded": 3}, {}, "certificates, laws", False),
-    ("guarded-sets", "certificates", {"wrong": 3}, {}, "certificates over decision sets", False),
+    ("guarded-sets", "certificates", {"exceeded": 3}, {}, "certificates over decision sets", False),
     ("guarded-sets", "failure", {"most": 1e9}, {"policy": "guarded Thompson"}, "guarded Thompson on", False),
     ("guarded-sets", "hard", {"late": 1.0}, {}, "no linear loss", False),
     ("slates", "certificates", {"exceeded": 2}, {}, "no run loses more", False),
@@ -319,8 +318,7 @@ def test_a_tightening_that_costs_says_where() -> None:
     ]
     found = the(STUDIES["tightenings"].findings({"gains": table.with_columns(less)}), "half-Hoeffding")
     assert found.agrees is False
-    where = "costs in 1 of 6 places (2.00 times as much with it, semi-bandit, from the print); it helps in 5"
-    assert where in found.verdict
+    assert found.verdict.endswith("the other way on semi-bandit, from the print.")
 
 
 def test_ratio_grows_by_the_difference_of_the_powers() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import math
+import re
 
 import httpx
 import polars as pl
@@ -152,6 +153,28 @@ def test_metrics_are_prometheus_and_their_fates_sum_to_what_was_sent(sqlite_addr
             values = [one.value for one in buckets]
             assert values == sorted(values)
             assert float(buckets[-1].labels["le"]) == math.inf
+
+    run(work)
+
+
+def test_the_page_of_metrics_has_each_with_its_kind_and_labels(sqlite_address):
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    told = {}
+    for names, kind, labels in re.findall(r"^\| (`armtriage.+?) \| (\w+) \| (.*?) ?\|", page, re.M):
+        told |= {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name in re.findall(r"`(\w+)`", names)}
+
+    async def work():
+        async with served(sqlite_address) as call:
+            await call.make()
+            await call.decide()
+            await call.get("/metrics")
+            families = call.service.families()
+            assert {name: kind for name, kind, *_ in families} == {name: kind for name, (kind, _) in told.items()}
+            for name, _, _, samples in families:
+                for _, labels, _ in samples:
+                    assert set(labels) - {"policy", "le"} == told[name][1]
 
     run(work)
 

@@ -24,7 +24,7 @@ from armtriage.service import Unavailable
 from armtriage.service import loop as loops
 from armtriage.service.keys import new_key
 from armtriage.service.stores import Snapshot, StoreError, open_store, postgres
-from armtriage.service.upkeep import drop
+from armtriage.service.upkeep import check, drop, replay
 from conftest import score
 from service.calls import new_database, run, served
 from service.journal import TRIED, Journal, begun_with, make_slate, serving, stored, until
@@ -37,6 +37,40 @@ LONG = pytest.mark.long
 @pytest.fixture
 def database(postgres_server):
     return new_database(postgres_server)
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("kind", ["guarded_thompson", "thompson"])
+def test_probabilities_are_the_same_at_both_servers(database, kind):
+    """Floor, proposal and probabilities of decisions that two servers make at the same time, and equal digests."""
+
+    async def work():
+        async with served(database) as one, served(database) as other:
+            await one.make(policy={"kind": kind, "logging_floor": 0.4})
+            await until(lambda: "slate" in other.service.loops)
+            await other.ready()
+
+            async def visit(call, number):
+                made = await call.decide(id=f"v{number}")
+                if number % 3:
+                    await call.reward(f"v{number}", hits=made["arms"][:1])
+                return made
+
+            decisions = await asyncio.gather(*(visit((one, other)[number % 2], number) for number in range(40)))
+            assert {made["propensity"]["kind"] for made in decisions} == {"floor"}
+            assert any(set(made["propensity"]["proposal"]) != set(made["arms"]) for made in decisions)
+            for number, made in enumerate(decisions):
+                # Whoever did not make it says the same of it.
+                shown = (await (other, one)[number % 2].get(f"/v1/policies/slate/decisions/v{number}")).json()
+                assert shown["propensity"] == made["propensity"]
+            digest = await one.digest()
+            assert await other.digest() == digest
+            assert (await replay(one.service.store, "slate"))["digest"] == digest["digest"]
+            problems, states = await check(other.service.store)
+            assert not problems
+            assert states["slate"]["digest"] == digest["digest"]
+
+    run(work)
 
 
 @pytest.mark.usefixtures("patient")

@@ -448,6 +448,7 @@ class Guarded(Sorted):
         self.learns_at_once = proposer.learns_at_once if isinstance(proposer, Crowd) else proposer is None
         self.gap, self.spent, self.allowed, self.total, self.forced_cost = 1.0, 0.0, 0.0, 0.0, 0.0
         self.forced = self.second = self.resume = self.offered_slots = 0
+        self.start = 0  # the round in which the account began
         self.patterns: set[tuple[int, ...]] = set()
         self.covered: list[int] = []
         self.cover = self.cover_among = 0
@@ -526,6 +527,7 @@ class Guarded(Sorted):
 
     def pay(self, number: int, size: int, confirmed: list[int], open_arms: list[int]) -> None:
         free, sets = size - len(confirmed), self.wholes + len(self.patterns)
+        number -= self.start
         if sets == 1 and self.of_all:
             self.pay_layers(number + 1, open_arms, min(len(open_arms), self.cover) + free - 1, free)
             return
@@ -569,6 +571,12 @@ class Guarded(Sorted):
     def certificate(self, among: list[int], arms: list[int]) -> float:
         inside = sorted(self.rows[a].lower for a in arms)
         outside = sorted((self.seen_upper(a) for a in among if a not in arms), reverse=True)
+        return sum(max(0.0, high - low) for high, low in zip(outside, inside, strict=False))
+
+    def price_of(self, arms: list[int]) -> float:
+        """What a decision among all arms can lose by the intervals of today, however old the ends are."""
+        inside = sorted(self.rows[a].lower for a in arms)
+        outside = sorted((row.upper for a, row in enumerate(self.rows) if a not in arms), reverse=True)
         return sum(max(0.0, high - low) for high, low in zip(outside, inside, strict=False))
 
     def seen_upper(self, a: int) -> float:
@@ -782,6 +790,10 @@ class Looks:
         self.waits: dict[int, list[int]] = {}
         self.price = [0.0] * len(guard.rows)
 
+    def weight(self, arm: int) -> int:
+        """How many of an arm's looks pay for its guide: by an index all that wait, with draws the last."""
+        return len(self.waits[arm]) if isinstance(self.guard, GuardedByIndex) else 1
+
     def choose_guides(self, gap: list[float], incumbents: list[int], looked: set[int]) -> None:
         guard, n = self.guard, len(self.guard.rows)
         self.guide = {}
@@ -829,7 +841,7 @@ class Looks:
                 if not late:
                     self.waits[a] = [*self.waits.get(a, []), t]
                 wanted = self.waits.keys() & reveals[h] & active - looked
-                if sum(self.price[b] for b in wanted) * (1 + SLACK) >= gap[h]:
+                if sum(self.price[b] * self.weight(b) for b in wanted) * (1 + SLACK) >= gap[h]:
                     self.waits = {b: looks for b, looks in self.waits.items() if b not in reveals[h]}
                     self.shared += 1
                     a = h

@@ -20,24 +20,30 @@ KEPT: set[str] = set()
 
 
 def split(
-    names: Iterable[str], *, first: int, also: Container[str] = (), small: Container[str] = (), group: str
-) -> tuple[list[Any], list[str]]:
-    """Split cases into what `make test` plays, of each kind the first and some, and what is left to `make test-long`.
+    names: Iterable[str],
+    *,
+    first: int,
+    also: Container[str] = (),
+    small: Container[str] = (),
+    rest: Iterable[str] = (),
+    group: str,
+) -> list[Any]:
+    """Return cases: of each kind `make test` plays the first and some, and leaves the others to `make test-long`.
 
     The former are kept for other tests of the group, so that one process should have them all; small ones are plain.
     """
     seen: Counter[str] = Counter()
-    usual, rest = [], []
+    cases = []
     for name in names:
         kind = re.sub(r"\d+", "", name)
         seen[kind] += 1
         if seen[kind] > first and name not in also:
-            rest.append(name)
+            cases.append(pytest.param(name, marks=pytest.mark.long))
         else:
             KEPT.add(name)
             marks = [pytest.mark.xdist_group(group), *[pytest.mark.plain] * (name in small)]
-            usual.append(pytest.param(name, marks=marks))
-    return usual, rest
+            cases.append(pytest.param(name, marks=marks))
+    return cases + [pytest.param(name, marks=pytest.mark.long) for name in rest]
 
 
 @cache

@@ -569,15 +569,16 @@ class ByArmTwin(GuardedTwin):
         if first:
             self.ridges = (self.expected_ridge(self.sigma**2, length),) * 2
         shared, own = self.ridges
-        own = self.likeliest(own, lambda ridge: self.surprise_of(shared, ridge, length))
-        if self.shared:
+        if not self.shared:
+            own = self.expected_ridge(self.noise**2, length)
+        else:
+            own = self.likeliest(own, lambda ridge: self.surprise_of(shared, ridge, length))
             shared = self.likeliest(shared, lambda ridge: self.surprise_of(ridge, own, length))
         self.ridges = shared, own
         self.noise = math.sqrt(self.variance(self.x, self.r, self.each(*self.ridges)))
 
     def surprise_of(self, shared: float, own: float, length: float) -> float:
-        ridges = (shared, own) if self.shared else (own,)
-        return self.surprise(self.x, self.r, self.each(shared, own), length, *ridges)
+        return self.surprise(self.x, self.r, self.each(shared, own), length, shared, own)
 
     def each(self, shared: float, own: float) -> np.ndarray:
         """The ridge of each coordinate."""

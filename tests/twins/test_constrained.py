@@ -30,29 +30,13 @@ LATE += [*ORACLE[80:], *LISTED_CASES]
 SMALL = {"exchange/0", "wide/44", *ORACLE[:8], *(names[i] for names in LISTS.values() for i in range(4))}
 
 
-USUAL, MORE = split(ALL, first=5, also={*ORACLE[:10]}, small=SMALL, group=GROUP)
-USUAL_LATE, MORE_LATE = split(dict.fromkeys(LATE), first=4, group=GROUP)
-
-
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize("name", split(ALL, first=5, also={*ORACLE[:10]}, small=SMALL, group=GROUP))
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", USUAL_LATE)
+@pytest.mark.parametrize("name", split(dict.fromkeys(LATE), first=4, group=GROUP))
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
-    assert_as_twin_when_late(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE)
-def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
-    assert_as_twin(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE_LATE)
-def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 

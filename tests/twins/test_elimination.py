@@ -23,29 +23,13 @@ SOME = {"printed": PRINTED[:25], "reduced": REDUCED[:25]}
 each_kind = pytest.mark.parametrize("names", SOME.values(), ids=SOME)
 
 
-USUAL, MORE = split([*BIG, *PRINTED, *REDUCED, *DRIFT], first=10, small=SMALL, group=GROUP)
-USUAL_LATE, MORE_LATE = split(LATE, first=5, group=GROUP)
-
-
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize("name", split([*BIG, *PRINTED, *REDUCED, *DRIFT], first=10, small=SMALL, group=GROUP))
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", USUAL_LATE)
+@pytest.mark.parametrize("name", split(LATE, first=5, group=GROUP))
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
-    assert_as_twin_when_late(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE)
-def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
-    assert_as_twin(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE_LATE)
-def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 

@@ -20,36 +20,16 @@ LATE = [*GUARD[::4], *BY_INDEX[1::4], "guard-hubs/4", "index-guard-hubs/4", "gua
 SMALL = {"guard-hubs/1", *GUARD[:12], *BY_INDEX[:9]}
 
 
-USUAL, MORE = split([*GUARD, *BY_INDEX, *HUBS, "guard-drift", *MIDDLE], first=9, small=SMALL, group=GROUP)
-USUAL_LATE, MORE_LATE = split(LATE, first=4, group=GROUP)
-
-
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize(
+    "name", split([*GUARD, *BY_INDEX, *HUBS, "guard-drift", *MIDDLE], first=9, small=SMALL, rest=WHOLE, group=GROUP)
+)
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", USUAL_LATE)
+@pytest.mark.parametrize("name", split(LATE, first=4, group=GROUP))
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
     assert_as_twin_when_late(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE)
-def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
-    assert_as_twin(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE_LATE)
-def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
-    assert_as_twin_when_late(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", WHOLE)
-def test_policy_plays_as_its_twin_for_longer_among_many_arms(name: str) -> None:
-    assert_as_twin(name)
 
 
 # The cases do exercise what they should, which is asked of those that `make test` plays.

@@ -17,29 +17,13 @@ from twins.guard_decisions import GuardedDecisions
 SETS = [f"guard-set/{i}" for i in range(600)] + [f"guard-exchange/{i}" for i in range(8)]
 
 
-USUAL, MORE = split(SETS, first=16, group="guarded sets")
-USUAL_LATE, MORE_LATE = split(SETS[:84:2] + SETS[600::2], first=8, group="guarded sets")
-
-
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize("name", split(SETS, first=16, group="guarded sets"))
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", USUAL_LATE)
+@pytest.mark.parametrize("name", split(SETS[:84:2] + SETS[600::2], first=8, group="guarded sets"))
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
-    assert_as_twin_when_late(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE)
-def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
-    assert_as_twin(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE_LATE)
-def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 

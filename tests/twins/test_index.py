@@ -22,36 +22,16 @@ SMALL = {f"index/{name}/{i}" for name in INDEX for i in range(4)}
 SMALL |= {f"over-set/{one}/{family}/beta" for one in OVER_SETS for family in ("trees", "paths", "knapsack")}
 
 
-USUAL, MORE = split([*INDEXED, *MIDDLE, *OVER], first=4, also={*MIDDLE}, small=SMALL, group="index")
-USUAL_LATE, MORE_LATE = split(LATE, first=2, group="index")
-
-
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize(
+    "name", split([*INDEXED, *MIDDLE, *OVER], first=4, also={*MIDDLE}, small=SMALL, rest=WHOLE, group="index")
+)
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", USUAL_LATE)
+@pytest.mark.parametrize("name", split(LATE, first=2, group="index"))
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
     assert_as_twin_when_late(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE)
-def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
-    assert_as_twin(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE_LATE)
-def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
-    assert_as_twin_when_late(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", WHOLE)
-def test_policy_plays_as_its_twin_for_longer_among_many_arms(name: str) -> None:
-    assert_as_twin(name)
 
 
 @pytest.mark.parametrize("budget", [1, 10, 19])

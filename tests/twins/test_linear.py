@@ -38,29 +38,15 @@ TELLING += [name for name in SCALED if int(name.split("/")[2]) in (10, 11, 12, 1
 ODD = [name for name in SCALED if int(name.split("/")[2]) in (16, 18)]
 
 
-USUAL, MORE = split([*SCALED, *RAW, *MANY], first=2, also={*TELLING, *ODD}, small=SMALL, group=GROUP)
-USUAL_LATE, MORE_LATE = split([*LATE, *MANY_LATE], first=2, also={*LATE[-15::2]}, group=GROUP)
-
-
-@pytest.mark.parametrize("name", USUAL)
+@pytest.mark.parametrize(
+    "name", split([*SCALED, *RAW, *MANY], first=2, also={*TELLING, *ODD}, small=SMALL, group=GROUP)
+)
 def test_policy_plays_as_its_twin(name: str) -> None:
     assert_as_twin(name)
 
 
-@pytest.mark.parametrize("name", USUAL_LATE)
+@pytest.mark.parametrize("name", split([*LATE, *MANY_LATE], first=2, also={*LATE[-15::2]}, group=GROUP))
 def test_policy_plays_as_its_twin_when_rewards_are_late_or_lost(name: str) -> None:
-    assert_as_twin_when_late(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE)
-def test_policy_plays_as_its_twin_on_many_more_problems(name: str) -> None:
-    assert_as_twin(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", MORE_LATE)
-def test_policy_plays_as_its_twin_on_many_more_problems_with_late_rewards(name: str) -> None:
     assert_as_twin_when_late(name)
 
 

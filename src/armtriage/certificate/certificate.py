@@ -49,7 +49,8 @@ class Assumptions(NamedTuple):
     everything is about rewards that are cut there, and `above` is the share of all that was told which was cut off.
     With an old log, its means were constant and within `old_bias` of these; `old_withdrawn` is the decision at which it
     was withdrawn, since they were not. With `positions`, means are those at the top of a page, and in each place that
-    times its weight, which was given or `learnt`. With a `bias`, mean rewards may be so far from what is linear.
+    times its weight, which was given or `learnt`. With a `bias`, mean rewards may be so far from what is linear. With
+    `forget`, a discount or a window, means are taken to change all the time, and nothing is certified.
     """
 
     means: str = "constant"
@@ -65,6 +66,7 @@ class Assumptions(NamedTuple):
     positions: tuple[float, ...] | None = None
     learnt: bool = False
     bias: float | None = None
+    forget: float | None = None
 
     def sentence(self, told: str) -> str:
         """Return what is assumed; `told` are rewards or costs."""
@@ -105,6 +107,9 @@ class Assumptions(NamedTuple):
             return "Nothing can be certified: the weights of the places are estimated."
         if self.positions is not None:
             return "Nothing can be certified: swaps of neighbours contradict the weights of the places."
+        if self.forget is not None:
+            kept = f"count for {self.forget:,} decisions only" if self.forget >= 1 else "fade with each decision"
+            return f"Nothing can be certified: with forget={self.forget}, {told} {kept}, as means are taken to change."
         times = "once" if contradictions == 1 else f"{contradictions:,} times"
         if self.means == "constant":
             return (

@@ -153,7 +153,7 @@ class Slates:
         most = min(*found, lost_on_average(tally, rounds, ends.upper, size, values, part * above) + less)
         if shared:
             most = min(most, lost_together(tally, rounds, ends.upper, size, values, (1.0 - _PART) * above) + less)
-        return most
+        return float(most)
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float

@@ -40,9 +40,15 @@ _LOOKS = 10  # a day, for the curves
 _CERTIFIED = (0, (3, 1.5))
 _CODE = """\
 from armtriage import GuardedThompson
-policy = GuardedThompson(30, budget=4, names=[...])
-decision = policy.ask()                             # decision.names: what to show
-policy.tell(decision, {"tea": 1, "jam": 0, ...})    # what was clicked
+
+policy = GuardedThompson(
+    30, budget=4, names=[...]
+)
+decision = policy.ask()
+# show decision.names, then
+# tell what was clicked:
+clicks = {"tea": 1, "jam": 0, ...}
+policy.tell(decision, clicks)
 print(policy.certificate())"""
 
 Floats = NDArray[np.float64]
@@ -102,24 +108,25 @@ def play_week(
     columns, rows, text = ("", "earned in the week", "of the best page", "clicks lost"), _rows(week), story(week, means)
     if show is not None:
         show(columns, rows, text)
-    ax = _draw(week, f"{a_day:,} visitors a day; means of {weeks} weeks, seed {SEED}")
-    picture = plots.svg_text(ax)
-    (folder / "week.svg").write_text(picture, encoding="utf-8")
-    plots.save(ax, folder / "week.png")
-    caption = (
-        "Left: what each way to choose earns. Right: what the guarded policy has lost against the best page, and what "
-        "it can say of that itself, from what it showed and what was clicked."
+    about = f"{a_day:,} visitors a day; means of {weeks} weeks, seed {SEED}"
+    both = _draw(week, about, (0, 1))
+    (folder / "week.svg").write_text(plots.svg_text(both), encoding="utf-8")
+    plots.save(both, folder / "week.png")
+    captions = (
+        "What each way to choose earns.",
+        "What the guarded policy really lost compared with the best page, and its certificate, which is computed only "
+        "from what it showed and what was clicked.",
     )
+    drawn = (drawing(Figure(plots.svg_text(_draw(week, about, (i,))), one), i + 1) for i, one in enumerate(captions))
     parts = [
-        section(
-            "What was earned", html_table(columns, rows) + paragraphs(*text) + drawing(Figure(picture, caption), 1)
-        ),
+        section("What was earned", html_table(columns, rows) + paragraphs(*text) + "".join(drawn)),
         section("The same for your page", preformatted(_CODE)),
     ]
     small = " This is the quick form, too small to say what anything is worth." if quick else ""
     lead = (
-        f"A shop shows {SLOTS} of {len(ITEMS)} items to every visitor. How often each is clicked is not known: from "
-        f"{means.min():.1%} to {means.max():.1%} of the times it is shown. A click is worth {WORTH:.2f} euros.{small}"
+        f"A shop shows {SLOTS} of {len(ITEMS)} items to every visitor. How often each one is clicked on is not "
+        f"known: between {means.min():.1%} and {means.max():.1%} of the times that it is shown. A click is worth "
+        f"{WORTH:.2f} euros.{small}"
     )
     footer = (
         f"armtriage {__version__}; seed {SEED}. Simulated visitors; the contests of the paper: armtriage demo --paper"
@@ -151,7 +158,7 @@ def _play(means: Floats, a_day: int, weeks: int, progress: Callable[[str, float]
             horizon=int(looks[-1]),
             replications=weeks,
             checkpoints=looks.tolist(),
-            certificate=0.05 if label == GUARDED else False,
+            certificate=0.01 if label == GUARDED else False,
             progress=False if progress is None else partial(progress, label),
         )
     lost = {label: trace.regret for label, trace in traces.items()}
@@ -215,41 +222,43 @@ def story(week: Week, means: Floats) -> list[str]:
     true = [short(float(lost[:, i].mean())) for i in (first, last)]
     wrong = int((week.certified < lost).any(axis=1).sum())
     text.append(
-        f"Without knowing the rates, it certifies with 95% confidence that it lost at most {said[0]} and {said[1]}, in "
-        f"clicks; the truth is {true[0]} and {true[1]}. The certificate was below the truth at some time in "
-        f"{wrong or 'none'} of the {weeks} weeks."
+        f"Without knowing the rates, it certifies with 99% confidence that it lost at most {said[0]} and {said[1]}, in "
+        f"clicks; the truth is {true[0]} and {true[1]}. In {wrong or 'none'} of the {weeks} simulated weeks "
+        f"{'was the certificate ever' if not wrong else 'the certificate was at some time'} below the truth."
     )
     if week.decided:
         known = [
-            f"{item} {'is' if good else 'is not'} among the best {SLOTS} (day {int(day) + 1})"
+            f"{item} {'is' if good else 'is not'} among the best {SLOTS} (since day {int(day) + 1})"
             for item, day, good in week.decided[:4]
         ]
         more = f", and {len(week.decided) - 4} more" if len(week.decided) > 4 else ""
-        text.append(f"What was certain in the first week, and since when: {'; '.join(known)}{more}.")
+        text.append(f"Certain by the end of the first of them: {'; '.join(known)}{more}.")
     else:
-        text.append("Which items are among the best was not certain by the end of the first week.")
+        text.append("At the end of the first of them it was not certain of any item whether it is among the best.")
     ahead = min((THOMPSON, GREEDY), key=lambda label: float(week.lost[label][:, -1].mean()))
     if week.earned(ahead) > guarded:
         text.append(f"{ahead} earned more, €{week.earned(ahead):,.0f}: chance, or the price of the guarantee.")
     return text
 
 
-def _draw(week: Week, about: str) -> Axes:
-    """Draw what was earned beside what was lost and certified."""
+def _draw(week: Week, about: str, shown: tuple[int, ...]) -> Axes:
+    """Draw what was earned (0), or what was lost and certified (1), or one beside the other."""
     from matplotlib.figure import Figure as Canvas
 
     from armtriage import plots
     from armtriage.plots.labels import End, label_ends
     from armtriage.plots.style import dress, looks, number_ticks, sign
 
-    left, right = Canvas(figsize=(9.6, 3.3), layout="constrained").subplots(1, 2)
+    panels = Canvas(figsize=(4.8 * len(shown), 3.3), layout="constrained").subplots(1, len(shown), squeeze=False)[0]
+    left, right = (panels[shown.index(i)] if i in shown else None for i in (0, 1))
     days = week.visits / int(week.visits[-1]) * DAYS
     look = looks((GUARDED, THOMPSON, GREEDY))
-    ends: dict[Any, list[End]] = {left: [], right: []}
+    ends: dict[Any, list[End]] = {ax: [] for ax in panels}
 
-    def line(ax: Axes, values: Floats, label: str, colour: str, dash: Any = "solid") -> None:
-        ax.plot(days, values, color=colour, linestyle=dash, linewidth=1.6, label=label)
-        ends[ax].append(End(float(values[-1]), label, colour))
+    def line(ax: Axes | None, values: Floats, label: str, colour: str, dash: Any = "solid") -> None:
+        if ax is not None:
+            ax.plot(days, values, color=colour, linestyle=dash, linewidth=1.6, label=label)
+            ends[ax].append(End(float(values[-1]), label, colour))
 
     def a_day(lost: Floats) -> Floats:
         """Return euros a day, between one look and the next."""
@@ -261,11 +270,12 @@ def _draw(week: Week, about: str) -> Axes:
         line(left, a_day(week.lost[label].mean(axis=0)), label, look[label].colour)
     line(right, week.certified.mean(axis=0), "certificate: at most", look[GUARDED].colour, _CERTIFIED)
     line(right, week.lost[GUARDED].mean(axis=0), "the truth", look[GUARDED].colour)
-    for ax, name in ((left, "euros earned a day"), (right, f"clicks that {GUARDED} lost")):
+    for ax, i in zip(panels, shown, strict=True):
+        name = ("euros earned a day", f"clicks that {GUARDED} lost")[i]
         ax.set_xlim(0, DAYS)
         ax.set_ylim(bottom=0.0)
         dress(ax, "day", name, grid="both")
         number_ticks(ax.yaxis)
         label_ends(ax, ends[ax], grow=False)
-    sign(left, about)
-    return left  # type: ignore[no-any-return]
+    sign(panels[0], about)
+    return panels[0]  # type: ignore[no-any-return]

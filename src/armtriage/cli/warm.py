@@ -77,7 +77,7 @@ def _compile(name: str) -> None:
 
 
 def _serve(policy: Policy, contexts: tuple[Any, ...], arms: NDArray[np.int64]) -> None:
-    """Do what a service does beside: choose among some arms only, decide several at once, certify, close and load."""
+    """Do what a service does beside: choose among some arms, decide several at once, certify, close, load, add arms."""
     refusals = (ValueError, TypeError, NotImplementedError)  # of what a policy cannot do
     mask = np.arange(policy.n_arms) > 0
     Policy.from_bytes(policy.to_bytes()).record(arms, *contexts)  # the last line loads otherwise
@@ -87,8 +87,12 @@ def _serve(policy: Policy, contexts: tuple[Any, ...], arms: NDArray[np.int64]) -
             decision = ask(*contexts, eligible=mask)
             policy.tell(decision, dict.fromkeys(decision.revealed[:1].tolist(), 0.0), last=last)
     if not contexts:
-        policy.ask_many(2)
+        policy.ask_many(2)[0].to_dict()
     with contextlib.suppress(*refusals):
         policy.certificate()
     policy.close_before(policy.asked)
-    Policy.from_bytes(policy.to_bytes()).record(arms, *contexts)
+    again = Policy.from_bytes(policy.to_bytes())
+    again.record(arms, *contexts)
+    with contextlib.suppress(*refusals):
+        again.add_arms(1)
+        again.certificate()

@@ -13,6 +13,20 @@ from armtriage.decisions.arm_set import ArmSet
 from armtriage.decisions.floor import Floored
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.beta import beta_quantile
+from armtriage.kernels.jit import kernel
+
+
+@kernel
+def _drawn(beliefs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return draws that are kept as a uniform number and the Beta law on [x, 1] that it follows from.
+
+    Most are never asked for.
+    """
+    values = np.empty(beliefs.shape[1])
+    for i in range(values.size):
+        least = beliefs[1, i]
+        values[i] = least + (1.0 - least) * beta_quantile(beliefs[0, i], beliefs[2, i], beliefs[3, i])
+    return values
 
 
 class Decision:
@@ -236,10 +250,8 @@ class Decision:
         beliefs: NDArray[np.float64] | None = self.__dict__["_beliefs"]
         if beliefs is None:
             return self.arms if self.order is None else self.order
-        # A draw is kept as a uniform number and the Beta law on [x, 1] that it follows from: most are never asked for.
-        rows = beliefs.T.tolist()
-        values = [row[0] if len(row) == 1 else row[1] + (1 - row[1]) * beta_quantile(row[0], *row[2:]) for row in rows]
-        return self.arms[sorted(range(len(values)), key=lambda place: -values[place])]
+        values = beliefs[0] if len(beliefs) == 1 else _drawn(beliefs)
+        return self.arms[np.argsort(-values, kind="stable")]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON knows it, probabilities where there are any; `Policy.tell` takes the number.

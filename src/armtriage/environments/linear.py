@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,7 @@ from armtriage._arguments import (
     check_arms,
     check_choice,
     check_count,
+    check_flag,
     check_number,
     check_range,
 )
@@ -32,7 +34,7 @@ from armtriage.environments.tables import (
 )
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.random import check_seed, row_of
+from armtriage.kernels.random import check_seed, row_of, uniform
 
 _MOST = 1.0 + 1e-6  # norms up to here pass as 1: room for single precision
 _TABLE_SIZE = 2**21
@@ -155,8 +157,66 @@ class LinearEnvironment:
         law, width = LINEAR_LAWS[reward], (self.half_width or 0.0) / most
         self._sign = 1.0 if self.direction == "maximize" else -1.0
         gains = self._sign * self.theta / most
-        self._table = LinearTable(kind, gains, given, 0, law, width, noise == "shared", most)
+        self._table = LinearTable(kind, gains, given, 0, law, width, noise == "shared", most, np.zeros((0, 0)))
+        self.resample = False
         self._last: tuple[tuple[int, int], NDArray[np.float64], NDArray[np.float64]] | None = None
+
+    @classmethod
+    def from_record(
+        cls,
+        contexts: ArrayLike,
+        outcomes: ArrayLike,
+        *,
+        resample: bool = False,
+        context_bound: float = 1.0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        direction: str = "maximize",
+        seed: int | None = None,
+    ) -> Self:
+        """Return a world of recorded contexts and rewards, which need not be linear; no hidden vector is known.
+
+        Regret is against the best arms of each round by its own outcomes, as if they had been known: of labels to be
+        guessed, the number of wrong answers.
+
+        Parameters
+        ----------
+        contexts : array_like
+            (rounds, K, d): what is known of each arm in each round.
+        outcomes : array_like
+            (rounds, K): what each arm would have paid.
+        resample : bool
+            Draw a round of the record for each round, with replacement, instead of playing them in order.
+        context_bound : float
+            Largest norm in the contexts, which are divided by it.
+        reward_range : tuple of float
+            Smallest and largest possible outcome.
+        direction : {"maximize", "minimize"}
+            With ``"minimize"`` outcomes are costs.
+        seed : int, optional
+            Fixes the rounds that `resample` draws.
+
+        Examples
+        --------
+        >>> record = LinearEnvironment.from_record([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[1, 0], [0, 1]])
+        >>> record.contexts(1)[0], record.rewards(1, [0, 1]), record.regret(1, [0])
+        (array([0., 1.]), array([0., 1.]), 1.0)
+        """
+        given = _numbers("contexts", contexts)
+        if given.ndim != 3 or not given.size:
+            raise ValueError(f"contexts must have shape (rounds, K, d), one or more of each, got {given.shape}")
+        made = cls(np.zeros(given.shape[2]), given, reward="deterministic", context_bound=context_bound, seed=seed)
+        made.reward_range, made.direction = check_range(reward_range), check_choice("direction", direction, DIRECTIONS)
+        made.resample, made.reward = check_flag("resample", resample), "recorded"
+        low, high = made.reward_range
+        table = _numbers("outcomes", outcomes)
+        if table.shape != given.shape[:2]:
+            raise ValueError(f"outcomes must have shape {given.shape[:2]} like contexts, got {table.shape}")
+        for number, arm in np.argwhere(~((table >= low) & (table <= high)))[:1]:
+            accepted = f"outcomes must lie in [{low:g}, {high:g}]"
+            raise ValueError(f"{accepted}, got {table[number, arm]} in round {number} for arm {arm}")
+        made._sign, most = 1.0 if direction == "maximize" else -1.0, max(abs(low), abs(high))
+        made._table = made._table._replace(outcomes=made._sign * table / most, scale=most)
+        return made
 
     @property
     def n_arms(self) -> int:
@@ -171,12 +231,15 @@ class LinearEnvironment:
     @property
     def n_rounds(self) -> int | None:
         """Number of rounds with contexts, or None if there is no end."""
-        return self._table.given.shape[0] if self._table.kind == GIVEN and self._function is None else None
+        given = self._table.kind == GIVEN and self._function is None and not self.resample
+        return self._table.given.shape[0] if given else None
 
     @property
     def noise_scale(self) -> float:
         """A sigma for which the noise is sigma-sub-Gaussian, whatever the means."""
-        most = self.reward_range[1]
+        low, most = self.reward_range
+        if self.reward == "recorded":
+            return (most - low) / 2
         uniform = (self.half_width or 0.0) / 3**0.5
         return {"binary": most, "uniform": uniform, "deterministic": 0.0, "bernoulli": 0.5}[self.reward]
 
@@ -206,12 +269,16 @@ class LinearEnvironment:
     @property
     def rounds_per_table(self) -> int:
         """How many rounds one `table` can hold; few for a function, whose contexts must all be there beforehand."""
-        return LONGEST if self._function is None else max(1, _TABLE_SIZE // (self.n_arms * self.dimension))
+        whole = self._function is None and not self.resample
+        return LONGEST if whole else max(1, _TABLE_SIZE // (self.n_arms * self.dimension))
 
     def table(self, replication: int, first: int, stop: int) -> LinearTable:
         """Return the view for compiled code of the rounds from `first` up to but excluding `stop`."""
         if self.n_rounds is not None and stop > self.n_rounds:
             raise ValueError(f"horizon must be at most the {self.n_rounds} rounds of contexts, got {stop}")
+        if self.resample:
+            rows = [self._row(number, replication) for number in range(first, stop)]
+            return self._table._replace(given=self._table.given[rows], outcomes=self._table.outcomes[rows], first=first)
         if self._function is None:
             return self._table
         given = np.empty((stop - first, self.n_arms, self.dimension))
@@ -239,15 +306,22 @@ class LinearEnvironment:
         last = self._last
         if last is None or last[0] != key:
             contexts, means = self._find(*key), np.empty(self.n_arms)
-            means_in(self._table, contexts, means)
+            means_in(self._table, self._row(*key), contexts, means)
             self._last = last = (key, contexts, means)
         return last[1:]
+
+    def _row(self, number: int, replication: int) -> int:
+        """Return the round of the record that is played in a round."""
+        if not self.resample:
+            return number
+        drawn = uniform(row_of(self.context_luck(replication), number), 0)
+        return int(drawn * self._table.given.shape[0])
 
     def _find(self, number: int, replication: int) -> NDArray[np.float64]:
         if self._function is not None:
             return self._call(number, replication)
         if self._table.kind in (FIXED, GIVEN):
-            return np.asarray(self._table.given[number])
+            return np.asarray(self._table.given[self._row(number, replication)])
         contexts = np.empty((self.n_arms, self.dimension))
         fill_contexts(self._table.kind, row_of(self.context_luck(replication), number), contexts)
         return contexts
@@ -285,6 +359,7 @@ class LinearEnvironment:
 
     def __repr__(self) -> str:
         kind = "function" if self._function is not None else (*CONTEXTS, "fixed", "given")[self._table.kind]
+        kind = "recorded" if self.reward == "recorded" else kind
         return f"LinearEnvironment({self.n_arms} arms, dimension={self.dimension}, contexts={kind!r}, seed={self.seed})"
 
 

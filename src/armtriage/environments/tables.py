@@ -118,6 +118,7 @@ class LinearTable(Record, frozen=True):
     half_width: float
     shared: bool
     scale: float  # what 1 is worth in the world's own units
+    outcomes: NDArray[np.float64]  # (rounds, K) from round `first`: rewards that were recorded; else empty
 
 
 @kernel
@@ -156,8 +157,12 @@ def fill_contexts(kind: int, luck: np.uint64, contexts: NDArray[np.float64]) -> 
 
 
 @kernel
-def means_in(table: LinearTable, contexts: NDArray[np.float64], means: NDArray[np.float64]) -> None:
-    """Write the mean reward of each arm into `means`, cut off at the ends of what rewards can be."""
+def means_in(table: LinearTable, number: int, contexts: NDArray[np.float64], means: NDArray[np.float64]) -> None:
+    """Write the mean reward of each arm in round `number`, cut off at the ends of what rewards can be."""
+    if table.outcomes.shape[0] > 0:
+        for arm in range(means.size):
+            means[arm] = table.outcomes[number - table.first, arm]
+        return
     least = 0.0 if table.law == BERNOULLI else -1.0
     for arm in range(means.size):
         means[arm] = min(1.0, max(least, inner(table.theta, contexts[arm])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from armtriage.experiments.plan import Plan, PlanRow, make_plan
 from armtriage.experiments.results import Results
 from armtriage.simulation.progress import progress_bar
 
+_LOG = logging.getLogger("armtriage")
 _Path = str | os.PathLike[str]
 _Entries = Sequence[Any] | Mapping[str, Any]
 _Progress = bool | Callable[[int, int, int], None]
@@ -251,7 +253,10 @@ class Experiment:
                 report(finished, failed, len(wanted))
                 for cell, outcome in outcomes:
                     kept.keep(cell, outcome)
-                    finished, failed = finished + 1, failed + (outcome.record["error"] is not None)
+                    error = outcome.record["error"]
+                    finished, failed = finished + 1, failed + (error is not None)
+                    said = f"failed: {error}" if error is not None else "is played"
+                    _LOG.info("cell %s of %r %s (%d of %d)", cell.id, self.name, said, finished, len(wanted))
                     report(finished, failed, len(wanted))
         return Results.load(folder, max_cells=max(len(self.cells), MAX_CELLS))
 

@@ -25,6 +25,7 @@ class CascadePolicy:
     """The part of every `armtriage.Policy` that learns from the first click on a page."""
 
     decisions: DecisionSet | None
+    learns_at_once: bool
     _alarm: DriftAlarm | None
     _complete: set[int]
     _delays: Delays | None
@@ -39,12 +40,19 @@ class CascadePolicy:
 
         def _heed(self) -> None: ...
         def _find(self, decision: Decision | int) -> int: ...
+        def _follow_delays(self) -> None: ...
+        def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None: ...
         def _settle(self, told: Told) -> None: ...
         def _settle_complete(self) -> None: ...
 
     @locked
     def tell_cascade(
-        self, decision: Decision | int, first: Name | None, *, order: ArrayLike | Iterable[Any] | None = None
+        self,
+        decision: Decision | int,
+        first: Name | None,
+        *,
+        order: ArrayLike | Iterable[Any] | None = None,
+        in_turn: bool = False,
     ) -> None:
         """Learn from the first click on a page that is read from the top, and close the decision.
 
@@ -64,6 +72,9 @@ class CascadePolicy:
         order : array_like, optional
             The arms as they were shown, from the top; by default ``decision.ranked``. A file does not keep that, so it
             must be given after a decision was loaded.
+        in_turn : bool
+            Whether intervals take the page only once all older decisions are closed. It must be True where pages
+            without a click are closed later than others, as by `close_before`: clicks would count before their absence.
 
         Examples
         --------
@@ -87,7 +98,7 @@ class CascadePolicy:
         for arm in self._parts.get(number, {}):
             raise AlreadyTold(f"{self._roster.said(arm)} of decision {number} has been told already")
         seen = shown if clicked is None else shown[: shown.index(clicked) + 1]
-        self._pass_by(number, {arm: float(arm == clicked) for arm in seen}, shown[len(seen) :])
+        self._pass_by(number, {arm: float(arm == clicked) for arm in seen}, shown[len(seen) :], in_turn)
 
     def _in_order(self, decision: Decision, order: Any) -> list[int]:
         """Return the arms of a decision from the top."""
@@ -100,10 +111,21 @@ class CascadePolicy:
             raise ValueError(f"order must have the arms of decision {decision.number}, got {order!r:.100}")
         return found.tolist()  # type: ignore[no-any-return]
 
-    def _pass_by(self, number: int, rewards: dict[int, float], unseen: list[int]) -> None:
+    def _pass_by(self, number: int, rewards: dict[int, float], unseen: list[int], in_turn: bool) -> None:
         """Close a decision with unit rewards of arms that were looked at."""
         newer = self._roster.is_newer
         known = {arm: rewards[arm] for arm in sorted(rewards) if not newer(arm, number)}
+        if in_turn:
+            self._follow_delays()
+            if self._delays is not None:
+                self._delays.tell(number, known)
+                self._delays.unsee(number)
+            if known and self.learns_at_once:
+                self._teach(number, np.array(list(known), np.int64), np.array(list(known.values())))
+            self._parts[number] = rewards
+            self._complete.add(number)
+            self._settle_complete()
+            return
         passed: NDArray[np.int64] = np.array([arm for arm in sorted(unseen) if not newer(arm, number)], np.int64)
         if self._delays is not None:
             self._delays.tell(number, known)

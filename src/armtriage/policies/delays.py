@@ -111,6 +111,13 @@ class Delays:
             self._count((arm for arm in waiting if arm in rewards), passed, -1)
         self.open[number] = _Open(start, passed, gain, before, loss, shown, left)
 
+    def unsee(self, number: int) -> None:
+        """Wait no longer for rewards of arms of a decision that were not looked at."""
+        if (one := self.open.get(number)) is not None:
+            if self.active:
+                self._count(one.waiting, one.passed, -1)
+            self.open[number] = one._replace(waiting=())
+
     def close(self, number: int) -> None:
         """Note that no more rewards of a decision come: it passes all ages now."""
         one = self.open.pop(number, None)

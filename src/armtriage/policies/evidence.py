@@ -88,8 +88,11 @@ _ALWAYS = ("counts", "sums", "between", "missed", "credit", "pulls", "exposures"
 def new_evidence(
     n_arms: int, *, coin: bool = False, ends: bool = False, warm: bool = False, played: bool = False, room: int = 0
 ) -> Evidence:
-    """Return evidence of arms that were never seen; there is room for eight arms or a multiple of that."""
-    size = -(-max(room, n_arms) // 8) * 8
+    """Return evidence of arms that were never seen; there is room for eight arms or a multiple of that.
+
+    Of many arms there is room for some more, which costs nothing until they come.
+    """
+    size = -(-max(room, n_arms + n_arms // 1024) // 8) * 8
     empty = (() if ends else _ENDS) + (() if warm else _OLD) + (() if played else _PLAYED)
     columns: dict[str, Any] = {
         name: np.zeros(0 if name in empty else size, np.int64 if name in _WHOLE else np.float64) for name in _COLUMNS

@@ -142,6 +142,20 @@ class OldLog:
         columns = {"counts": self.counts, "sums": self.sums, "bias": self.bias, "squares": self.squares}
         return {name: one for name, one in columns.items() if one is not None}
 
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return it as a service takes it, by the names of the arms.
+
+        Examples
+        --------
+        >>> OldLog(counts={"tea": 5000}, sums={"tea": 310}, bias=0.01).to_dict()
+        {'counts': {'tea': 5000}, 'sums': {'tea': 310.0}, 'bias': {'tea': 0.01}}
+        """
+        if self.names is None:
+            raise ValueError(f"counts must be by name for a service, got {self!r} by number")
+        return {
+            name: dict(zip(map(str, self.names), one.tolist(), strict=True)) for name, one in self.to_arrays().items()
+        }
+
     def on_unit_scale(self, zero: float, width: float) -> Trusted:
         """Return what it says on the scale where `zero` is 0, and `width` from there is 1."""
         sums = (self.sums - self.counts * zero) / width

@@ -513,6 +513,8 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
             if self._delays is not None:
                 self._delays.tell(number, new)
             self._close_with(number, new)
+            if self._complete:
+                self._settle_complete()
             return
         self._follow_delays()
         if self._delays is not None:
@@ -532,7 +534,6 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
                 self._oldest += 1
             if self._oldest not in self._complete:
                 return
-            self._complete.remove(self._oldest)
             self._close_with(self._oldest, {})
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
@@ -540,17 +541,20 @@ class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, Certified
         self._update(number, arms, rewards)
 
     def _close_with(self, number: int, new: dict[int, float]) -> None:
-        """Close a decision with the unit rewards that were told before and these; all others are lost."""
+        """Close a decision with the unit rewards that were told before and these; all others are lost.
+
+        What is missing of one that is complete was not looked at.
+        """
         old = {a: r for a, r in self._parts.pop(number, {}).items() if not self._roster.is_newer(a, number)}
         arms = np.array([*old, *new], np.int64)
         rewards = np.array([*old.values(), *new.values()])
         missing = np.array([arm for arm in self._still_shown(number) if arm not in old and arm not in new], np.int64)
         if self._delays is not None:
             self._delays.close(number)
-        self._settle(Told(number, arms, rewards, len(old), missing))
-        self._count_missed(arms, missing)
-        if self._complete:
-            self._settle_complete()
+        unseen = number in self._complete
+        self._complete.discard(number)
+        self._settle(Told(number, arms, rewards, len(old), missing, unseen))
+        self._count_missed(arms, missing[:0] if unseen else missing)
 
     def _settle(self, told: Told) -> None:
         """Close a decision."""

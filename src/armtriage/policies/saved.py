@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ from armtriage.policies.lock import locked
 from armtriage.policies.old_log import old_log_from
 from armtriage.policies.rewards import AboveCap
 
+_LOG = logging.getLogger("armtriage")
 _FORMATS = (2, 3, 4)
 _NONE = np.empty(0, np.int64)
 _RENAMED = {"GuardedByArm": "GuardedLinear"}  # classes of before that are part of another one
@@ -54,6 +56,7 @@ _PARTS = (
     "delays",
     "alarm",
     "old_log",
+    "fading",
 )
 
 
@@ -230,6 +233,7 @@ class SavedPolicy:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, open decisions included, to `path`; an interrupted save leaves the old file whole."""
         write_archive(path, *self._contents())
+        _LOG.info("saved %s after %d decisions to %s", type(self).__name__, self._asked, os.fspath(path))
 
     @locked
     def to_bytes(self) -> bytes:
@@ -481,10 +485,17 @@ class SavedPolicy:
 
         for number in numbers[complete > 0].tolist():
             require(
-                set(self._still_shown(number)) <= set(self._parts[number]), "complete decisions must have all rewards"
+                set(self._still_shown(number)) <= set(self._parts[number]) or self._may_be_cascade(number),
+                "complete decisions must have all rewards",
             )
             require(number != next(iter(self._open)), "the oldest open decision must have rewards to come")
             self._complete.add(number)
+
+    def _may_be_cascade(self, number: int) -> bool:
+        """Whether what was told of a decision can be a first click and what was above it."""
+        told = [*self._parts[number].values()]
+        plain = self.decisions is None and self._plain
+        return plain and len(told) > 0 and set(told) <= {0.0, 1.0} and sum(told) <= 1.0
 
     def _still_shown(self, number: int) -> list[int]:
         """Return the arms that an open decision shows, but for those that have begun again since."""
@@ -492,7 +503,9 @@ class SavedPolicy:
         return [arm for arm in self._open[number].shown.tolist() if not newer(arm, number)]
 
     def _waiting(self, number: int) -> list[int]:
-        """Return those of them of which nothing has been told."""
+        """Return those of them of which nothing has been told, and something still may be."""
+        if number in self._complete:
+            return []
         told = self._parts.get(number, {})
         return [arm for arm in self._still_shown(number) if arm not in told]
 
@@ -584,7 +597,9 @@ class SavedPolicy:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the policy that `save` wrote; its future is the one the saved policy would have had."""
-        return cls._from_archive(os.fspath(path), *read_archive(path))
+        policy = cls._from_archive(os.fspath(path), *read_archive(path))
+        _LOG.info("loaded %s after %d decisions from %s", type(policy).__name__, policy._asked, os.fspath(path))
+        return policy
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:

@@ -68,6 +68,7 @@ class SlatePolicy(WarmPolicy):
     """Whether the evidence has intervals."""
     _of_this_process = WarmPolicy._of_this_process | {
         "_own",
+        "_old_own",
         "_params",
         "_request",
         "_candidates",
@@ -121,7 +122,8 @@ class SlatePolicy(WarmPolicy):
 
     def new_evidence(self) -> Evidence:
         """Return evidence of arms that were never seen."""
-        return self._with_old_log(self._with_shares(new_evidence(self.n_arms, **self._kinds)), begin=True)
+        found = self._with_shares(new_evidence(self.n_arms, **self._kinds))
+        return self._with_old_log(self._parted(found), begin=True)
 
     @property
     def _kinds(self) -> dict[str, bool]:
@@ -145,9 +147,15 @@ class SlatePolicy(WarmPolicy):
         """What was known of arms that have begun again: their pulls were part of what was lost."""
         return {name: np.zeros(0, kept.dtype) for name, kept in self._ghost_facts().items()}
 
+    # After arms were added, made again when first needed: a thousand that are added one by one cost that once.
     @cached_property
     def _own(self) -> Any:
-        return self.new_own(self._evidence)
+        old = vars(self).pop("_old_own", None)
+        return self.new_own(self._evidence) if old is None else self.renewed_own(old)
+
+    @property
+    def _has_caches(self) -> bool:
+        return not vars(self).keys().isdisjoint(("_own", "_old_own"))
 
     def new_request(self, room: int, arms: NDArray[np.int64], stream: np.uint64) -> Request:
         """Return a request that fills `arms`, for so many rows of evidence."""
@@ -173,7 +181,7 @@ class SlatePolicy(WarmPolicy):
 
     @locked
     def __getstate__(self) -> dict[str, Any]:
-        kept = self._arrays() if "_own" in vars(self) else {}
+        kept = self._arrays() if self._has_caches else {}
         return {**super().__getstate__(), "_kept": {name: array.copy() for name, array in kept.items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -308,7 +316,8 @@ class SlatePolicy(WarmPolicy):
         number = self._asked
         arms, beliefs = self._chosen(number, among)
         floored, eligible = None, np.arange(self.n_arms) if among is None else among
-        if self.forget is not None and (looked := self._look(arms, eligible)) is not arms:
+        if self.forget and (looked := self._look(arms, eligible)) is not arms:
+            self._adopt(number, arms, looked, among)
             arms, beliefs = looked, None
         if self.logging_floor and given is None:
             floored = self._floored(number, arms.copy(), eligible)
@@ -444,6 +453,8 @@ class SlatePolicy(WarmPolicy):
         bad = self._entries.tell(self._post.handle, number, known, m, n, mode)
         if (self._alarm is not None or self._sees) and bad < 0 and mode <= PASS:
             self._watch(number, arms, request.rewards[:m])
+        if self.forget is not None and bad < 0 and mode <= TEACH and known < m:
+            self._weigh_told(number, arms[known:], request.rewards[known:m].copy())
         return bad
 
     def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
@@ -481,27 +492,42 @@ class SlatePolicy(WarmPolicy):
             self._send(0, arms[changed], weights[changed], 0, _NONE, WEIGH)
 
     def _take_in_arms(self) -> None:
-        if "_evidence" in vars(self) and int(self._evidence.n_arms) < self.n_arms:
+        n = self.n_arms
+        if "_evidence" in vars(self) and int(self._evidence.n_arms) < n:
             if not self._plain:
-                self._graph_before(self.n_arms)
-            self._change(self._with_shares(grown(self._evidence, self.n_arms, played=not self._plain)))
+                self._graph_before(n)
+            first = int(self._evidence.n_arms)
+            evidence = grown(self._evidence, n, played=not self._plain)
+            if self.keeps_intervals:
+                evidence.divisors[first:n] = [self._roster.divisor(arm) for arm in range(first, n)]
+            self._leave_caches()
+            self._evidence = evidence
         self._grow_watch()
 
+    def _leave_caches(self) -> None:
+        """Let the caches be made again, of those there are, when they are next needed."""
+        old = vars(self).get("_own", vars(self).get("_old_own"))
+        self._clear_caches()
+        if old is not None:
+            self._old_own = old
+
     def _change(self, evidence: Evidence) -> None:
-        """Go on with evidence that has other arms, or other facts of them."""
+        """Go on with evidence that has other facts of the arms."""
         old = self._own
-        for name in ("_params", "_own", "_request", "_candidates", "_post"):
-            vars(self).pop(name, None)
+        self._clear_caches()
         self._evidence = evidence
         self._own = self.renewed_own(old)
+
+    def _clear_caches(self, *more: str) -> None:
+        """Let what follows from the evidence be made again when it is needed."""
+        for name in ("_params", "_own", "_old_own", "_request", "_candidates", "_post", *more):
+            vars(self).pop(name, None)
 
     def _forget(self, arms: list[int]) -> None:
         evidence, known = self._evidence, self._ghost_facts()
         self._ghosts = {name: np.append(kept, known[name][arms]) for name, kept in self._ghosts.items()}
         start_again(evidence, arms)
         self._drop(arms)
-        if self._alarm is not None:
-            self._alarm.begin_again(np.array(arms, np.int64))
         self._change(evidence)
 
     def _ghost_facts(self) -> dict[str, NDArray[Any]]:
@@ -548,7 +574,7 @@ class SlatePolicy(WarmPolicy):
         known = {f"evidence.{name}": array for name, array in evidence_of(self._evidence).items()}
         if self._ghosts["pulls"].size:
             known |= {f"ghosts.{name}": array for name, array in self._ghosts.items()}
-        known |= self._alarm_arrays() | self._old_log_arrays()
+        known |= self._alarm_arrays() | self._old_log_arrays() | self._fading_arrays()
         return known | {f"state.{name}": array for name, array in facts_of(self._own).items()}
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -562,9 +588,9 @@ class SlatePolicy(WarmPolicy):
         parts = with_ends(parts, self)
         require(not parts["rows"] and not parts["tally"], "there must be no tally beside the evidence")
         n, awaited = self.n_arms, self._awaited()
-        for name in ("_params", "_own", "_request", "_candidates", "_post", "_ghosts"):
-            vars(self).pop(name, None)
+        self._clear_caches("_ghosts")
         evidence = evidence_from(parts["evidence"], n, self._asked, awaited, **self._kinds)
+        self._restore_fading(parts.get("fading", {}), evidence)
         self._evidence = self._with_old_log(self._with_shares(evidence))
         if parts["ghosts"]:
             self._restore_ghosts(parts["ghosts"])
@@ -583,7 +609,7 @@ class SlatePolicy(WarmPolicy):
             for arm, reward in told.items():
                 total[arm] += 0.0 if self._roster.is_newer(arm, number) else reward
         require(np.array_equal(evidence.counts[:n], counts), "what was told must be what was settled, and told since")
-        off = np.abs(evidence.sums[:n] - total)
+        off = np.maximum(evidence.sums[:n] - total, 0.0 if self._fades else total - evidence.sums[:n])
         require(off <= 1e-9 * (1.0 + counts), "sums must be those of closed decisions, and of what was told since")
 
     def _restore_ghosts(self, arrays: Mapping[str, NDArray[Any]]) -> None:

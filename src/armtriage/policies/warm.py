@@ -1,8 +1,9 @@
 """Beginning with an old log: what it adds to draws and intervals, the check of it, and how it is withdrawn.
 
 Under the statement of the log each reward has a mean inside the arm's old interval, widened by the bias. So for bets l,
-products of 1 + l (lower - r) and of 1 + l (r - upper) over all rewards are supermartingales, and their average ever
-reaches 100 with probability 0.01 at most: one check of all arms together, which sees what none of them shows alone.
+products of 1 + l (lower - r) and of 1 + l (r - upper) over all decisions, each with the average over its arms, are
+supermartingales, and their average ever reaches 100 with probability 0.01 at most: one check of all arms together,
+which sees what none of them shows alone. With a factor for each arm it would not hold where arms share their luck.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from armtriage.certificate import Bounds
 from armtriage.kernels.betting import BETS
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import FAR, require, within
+from armtriage.policies.fading import FadingPolicy
 from armtriage.policies.old_log import SHARE, OldLog, Trusted
-from armtriage.policies.watched import WatchedPolicy
 
 _ALARM = math.log(2 * BETS.size / 0.01)
 _DELTA = 0.05  # of policies that have none of their own, as in certificates
 
 
-class WarmPolicy(WatchedPolicy):
+class WarmPolicy(FadingPolicy):
     """The part of every `SlatePolicy` that may begin with an old log."""
 
     old_log: OldLog | None = None
@@ -45,6 +46,8 @@ class WarmPolicy(WatchedPolicy):
             raise TypeError(f"old_log must be an OldLog or None, got {type(old_log).__name__}")
         if self.decisions is not None:
             raise NotImplementedError(f"old_log is for slates without contexts, got {old_log!r} over a decision set")
+        if self._fades:
+            raise NotImplementedError(f"old_log cannot be used with rewards that fade, got forget={self.forget!r}")
         old_log = old_log.in_order(self._roster)
         self._trusted = old_log.on_unit_scale(*self._scale)
         self._kept = old_log.counts > 0
@@ -94,9 +97,11 @@ class WarmPolicy(WatchedPolicy):
         if self._trusted is None or self._withdrawn >= 0:
             return
         told = self._kept[arms]
+        if not told.any():
+            return
         seen, values = arms[told], rewards[told]
-        gains = self._between.lower[seen] - values, values - self._between.upper[seen]
-        self._capital += np.log1p(BETS[:, None] * np.array(gains)[:, None, :]).sum(axis=2)
+        gains = (self._between.lower[seen] - values).mean(), (values - self._between.upper[seen]).mean()
+        self._capital += np.log1p(np.outer(gains, BETS))
         most = float(self._capital.max())
         self._refuted |= most + math.log(float(np.exp(self._capital - most).sum())) >= _ALARM
 
@@ -143,6 +148,7 @@ class WarmPolicy(WatchedPolicy):
 
     def _drop(self, arms: list[int]) -> None:
         """Let the log say nothing of arms that have begun again."""
+        super()._drop(arms)
         if self._trusted is not None:
             self._kept[arms] = False
             self._place()

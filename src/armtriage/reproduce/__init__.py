@@ -16,21 +16,12 @@ from armtriage import plots
 from armtriage._arguments import check_choice
 from armtriage.errors import ExperimentError
 from armtriage.experiments.identity import code_version
-from armtriage.reproduce.certificates import Certificates
-from armtriage.reproduce.constrained import Constrained
-from armtriage.reproduce.counterexamples import Counterexamples
-from armtriage.reproduce.failure import Failure
-from armtriage.reproduce.families import Families
-from armtriage.reproduce.gap_rates import GapRates
-from armtriage.reproduce.guarded import Guarded
-from armtriage.reproduce.guarded_sets import GuardedSets
-from armtriage.reproduce.linear import Linear
+from armtriage.reproduce.extensions import Constrained, Counterexamples, Linear
+from armtriage.reproduce.guard import Certificates, Guarded, GuardedSets
+from armtriage.reproduce.library import Families, Rewards, Slates, Tightenings
 from armtriage.reproduce.page import claims_table, claims_text, make_page
-from armtriage.reproduce.rewards import Rewards
-from armtriage.reproduce.slates import Slates
+from armtriage.reproduce.rates import Failure, FullInformation, GapRates, MinimaxRates
 from armtriage.reproduce.study import SIZES, Finding, Report, Size, Study
-from armtriage.reproduce.tightenings import Tightenings
-from armtriage.reproduce.worst_gap import FullInformation, MinimaxRates
 
 __all__ = ["STUDIES", "Reproduction", "reproduce"]
 

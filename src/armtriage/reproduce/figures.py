@@ -9,6 +9,7 @@ import polars
 
 from armtriage import plots
 from armtriage.plots.style import counted, dress, number_ticks
+from armtriage.reproduce.lines import Lines, line
 from armtriage.reproduce.policies import ORDER
 from armtriage.reproduce.study import LEVEL, SEED, Chart
 from armtriage.simulation import Trace
@@ -54,6 +55,24 @@ def lines(
         return ax
 
     return _chart(name, caption, draw, shown["runs"])
+
+
+def along(
+    names: Mapping[str, str],
+    words: str,
+    points: polars.DataFrame,
+    at: Lines,
+    slopes: polars.DataFrame,
+    bounds: Mapping[str, tuple[str, str]],
+) -> list[Chart]:
+    """Draw the rows of a table along some of its lines; `names` are those of the figures, by the parameter."""
+    made = []
+    for parameter, name in names.items():
+        first, *_, last = at[parameter]
+        caption = f"{words}: regret against {parameter}, from {first} to {last}."
+        own = line(points, parameter, at[parameter])
+        made.append(lines(name, caption, own, parameter, slopes, bounds=bounds, order=None))
+    return made
 
 
 def _column(points: polars.DataFrame, parameter: str, policy: str | None, name: str) -> Callable[[Any], Any]:

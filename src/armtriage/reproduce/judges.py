@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import bdtrc
 
-from armtriage.reproduce.study import Row, Rows, Verdict
+from armtriage.reproduce.study import LEVEL, Row, Rows, Verdict
 from armtriage.simulation.comparison import short
 
 ROOM = 0.05
@@ -17,6 +17,7 @@ RARE = 1e-3
 """The chance below which failures are no longer put down to chance."""
 PRINTED = "the bound with its printed constants says something at these sizes"
 """What is claimed of bounds that `printed_bound` judges."""
+_HAIR = 0.01  # that a share may be below 1 and still count as 1
 _WIDEST = 1.0  # an interval of a power that is wider than this tells no theorem from another
 
 
@@ -52,11 +53,15 @@ def _with_ends(
 
 
 def spread(rows: Rows) -> str:
-    """Return the least and the largest ratio of some rows, with their environments, in words."""
+    """Return the least and the largest ratio of some rows, with where they are, in words."""
     least, most = (edge(rows, key=lambda row: row["ratio"]) for edge in (min, max))
     if least is most:
         return times(least)
-    return f"{times(least)}, {least['environment']}, to {times(most)}, {most['environment']}"
+    return ", to ".join(f"{times(one)}, {_place(one)}" for one in (least, most))
+
+
+def _place(row: Row) -> str:
+    return str(row.get("place", row["environment"]))
 
 
 def told(row: Row) -> bool | None:
@@ -72,28 +77,43 @@ def told(row: Row) -> bool | None:
     return False if row["ratio_high"] is not None and row["ratio_high"] < 1.0 else None
 
 
-def compared(rows: Rows, above: bool, gain: str, loss: str) -> tuple[bool | None, str]:
-    """Return whether ratios are on the good side of 1 in some places and on the other in none, and that in words.
+def compared(rows: Rows, above: bool) -> tuple[bool | None, str]:
+    """Return whether ratios are on the claimed side of 1 in some places and on the other in none, and that in words.
 
     Examples
     --------
     >>> rows = [{"environment": "star", "ratio_low": 1.1, "ratio_high": 1.3}]
-    >>> compared(rows, True, "it helps", "it costs")
-    (True, 'it helps in 1 of 1 places, and costs in none')
-    >>> compared(rows, False, "less", "more")
-    (False, 'more on star')
+    >>> compared(rows, above=True), compared(rows, above=False)
+    ((True, 'in 1 of 1 places, and in none the other way'), (False, 'the other way on star'))
     """
     gains, losses = ([row for row in rows if told(row) is side] for side in (above, not above))
     if losses:
-        return False, f"{loss} on {', '.join(row['environment'] for row in losses)}"
+        return False, f"the other way on {'; '.join(map(_place, losses))}"
     if not gains:
         return None, f"no difference can be told in any of {len(rows)} places"
-    return True, f"{gain} in {len(gains)} of {len(rows)} places, and {loss.removeprefix('it ')} in none"
+    return True, f"in {len(gains)} of {len(rows)} places, and in none the other way"
 
 
-def cost(measured: str, because: str) -> Verdict:
-    """Return what was measured where nothing is promised."""
-    return Verdict("no target", measured, None, because, "Says what it costs")
+def ratios(above: bool | None = None, predicted: str = "no target") -> Callable[[Rows], Verdict]:
+    """Return the judge of ratios that are claimed to be above or below 1, or of which nothing is claimed.
+
+    What is predicted may stand in the rows.
+
+    Examples
+    --------
+    >>> rows = [{"environment": "star", "ratio": 1.2, "ratio_low": 1.1, "ratio_high": 1.3}]
+    >>> ratios()(rows).text
+    'Says what it costs: more in 1 of 1 places, less in 0.'
+    """
+
+    def judge(rows: Rows) -> Verdict:
+        if above is not None:
+            return Verdict(rows[0].get("predicted", predicted), spread(rows), *compared(rows, above))
+        more, less = (sum(told(row) is side for row in rows) for side in (True, False))
+        because = f"more in {more} of {len(rows)} places, less in {less}"
+        return Verdict(predicted, spread(rows), None, because, "Says what it costs")
+
+    return judge
 
 
 def power(
@@ -171,12 +191,12 @@ def below_bound(rows: Rows, column: str = "mean") -> Verdict:
     empty = sum(row["upper"] >= row.get("most", np.inf) for row in rows)
     because = f"at most {ratio:.2g} times the bound"
     because += f", which is vacuous in {empty} of {len(rows)} places" if empty else ""
-    seen = measured(near) if column == "mean" else f"{short(near[column])} in the worst run"
+    seen = measured(near) if column == "mean" else short(near[column])
     return Verdict(f"at most {short(near['upper'])} there", f"{seen}, {near['policy']}", ratio <= 1.0, because)
 
 
-def above_bound(rows: Rows) -> Verdict:
-    """Return whether means stay above their lower bounds.
+def above_bound(rows: Rows, sure: bool = True) -> Verdict:
+    """Return whether means stay above their lower bounds; one that is not `sure` to hold here is never broken.
 
     Examples
     --------
@@ -184,10 +204,23 @@ def above_bound(rows: Rows) -> Verdict:
     >>> above_bound([row]).text
     'Agrees: at least 2 times the bound.'
     """
-    near = min(rows, key=lambda row: row["mean"] / row["lower"])
+    known = [row for row in rows if row["lower"] is not None]
+    if not known:
+        return Verdict("no bound", "none", None, "the bound asks for more rounds")
+    near = min(known, key=lambda row: row["mean"] / row["lower"])
     holds = (near["mean"] if near["high"] is None else near["high"]) >= near["lower"]
     because = f"at least {near['mean'] / near['lower']:.2g} times the bound"
-    return Verdict(f"at least {short(near['lower'])} there", f"{measured(near)}, {near['policy']}", holds, because)
+    agrees = holds or (False if sure else None)
+    return Verdict(f"at least {short(near['lower'])} there", f"{measured(near)}, {near['policy']}", agrees, because)
+
+
+def guessing(rows: Rows) -> Verdict:
+    """Return whether no policy is better than guessing, of whose loss the means are shares."""
+    best = min(rows, key=lambda row: row["mean"])
+    agrees = None if best["high"] is None else best["high"] >= 1.0 - _HAIR
+    because = {None: "no interval", True: "no policy is told from guessing", False: f"{best['policy']} does better"}
+    seen = f"least share of it: {measured(best, words=lambda one: f'{one:.3f}')}, {best['policy']}"
+    return Verdict("1 times what guessing loses", seen, agrees, because[agrees])
 
 
 def printed_bound(rows: Rows) -> Verdict:
@@ -231,6 +264,35 @@ def target(aimed: int) -> Callable[[Rows], Verdict]:
             return Verdict(*said, None, f"{within}, but the intervals reach the target")
         sure = sum(row["ratio_high"] is not None and row["ratio_high"] <= most for row in rows)
         return Verdict(*said, True, f"{within}, {sure} of {n} with the whole interval")
+
+    return judge
+
+
+def certified(share: float, column: str = "exceeded", *, exact: bool = False) -> Callable[[Rows], Verdict]:
+    """Return the judge of certificates that may fail in a share of all runs: so many failures may be chance.
+
+    If it is to be `exact`, the whole exact interval of the share must be below that.
+
+    Examples
+    --------
+    >>> certified(0.05)([{"exceeded": 1, "runs": 40, "ratio": 3.0}]).measured
+    'in 1 of 40 runs: 2.5% (0.063% to 13%); certificates are 3 to 3 times the regret'
+    """
+
+    def judge(rows: Rows) -> Verdict:
+        from scipy.stats import binomtest
+
+        failures, runs = (sum(row[name] for row in rows) for name in (column, "runs"))
+        ends = binomtest(failures, runs).proportion_ci(LEVEL, "exact")
+        parts = [f"{100 * one:.2g}%" for one in (failures / runs, ends.low, ends.high)]
+        seen = f"in {failures:,} of {runs:,} runs: {parts[0]} ({parts[1]} to {parts[2]})"
+        found = [row["ratio"] for row in rows if row.get("ratio") is not None]
+        seen += f"; certificates are {short(min(found))} to {short(max(found))} times the regret" if found else ""
+        said = f"in at most {100 * share:g}% of runs", seen
+        likely = chance(failures, runs, share) >= RARE
+        if exact and likely and ends.high >= share:
+            return Verdict(*said, None, f"{runs:,} runs cannot show less than {parts[2]}")
+        return Verdict(*said, likely, f"{failures} of {runs} runs lost more than certified")
 
     return judge
 

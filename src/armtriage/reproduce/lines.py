@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import polars
@@ -14,8 +13,8 @@ from armtriage.reproduce.study import LEVEL, Row
 
 RATIO = ("ratio", "ratio_low", "ratio_high")
 """The columns of `Results.differences` that have a ratio of regrets with its interval."""
-Instance = tuple[str, dict[str, Any]]
-"""The label of an instance, and its options for an experiment."""
+Lines = Mapping[str, Mapping[str, float]]
+"""For each parameter the environments along which it alone changes, and its values."""
 
 
 def against(results: Results, other: str, policy: str | None = None, *, level: float = LEVEL) -> polars.DataFrame:
@@ -52,8 +51,7 @@ def against_best(results: Results, without: str | None = None) -> polars.DataFra
         best = part.filter(polars.col("policy") != (without or "")).sort("mean")["policy"][0]
         table = part.join(against(results, best).select(*names, *RATIO), on=names, how="left", maintain_order="left")
         made.append(table.with_columns(polars.col("ratio").fill_null(1.0), best=polars.lit(best)))
-    kept = ("policy", "horizon", "mean", "low", "high", "runs", *RATIO, "best")
-    return polars.concat(made).select(polars.col("environment").alias("family"), *kept)
+    return polars.concat(made).select(*names, "horizon", "mean", "low", "high", "runs", *RATIO, "best")
 
 
 def with_each(table: polars.DataFrame, make: Callable[[Row], Row]) -> polars.DataFrame:
@@ -149,6 +147,14 @@ def fitted(
     about = about.with_columns(polars.Series("whole", wholes, polars.Float64))
     table = powers(results, points, parameter).join(about, on="policy", maintain_order="left")
     return table.with_columns(parameter=polars.lit(parameter), predicted=predicted)
+
+
+def along(
+    results: Results, points: polars.DataFrame, lines: Lines, predicted: Mapping[str, float], *more: polars.Expr
+) -> polars.DataFrame:
+    """Return `fitted` along each of several lines; the power of a bound counts where it is above the predicted one."""
+    made = [fitted(results, line(points, name, lines[name]), name, predicted[name], *more) for name in lines]
+    return polars.concat(made).with_columns(whole=polars.max_horizontal("whole", "predicted"))
 
 
 def steepness(points: polars.DataFrame, parameter: str, bound: str = "upper") -> float | None:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 Size = Literal["tiny", "quick", "full"]
 SIZES: tuple[Size, ...] = ("tiny", "quick", "full")
 SEED = 7
-LEVEL = 0.95
+LEVEL, STRICT = 0.95, 0.99  # of intervals, and of those where a part is looked at in several places
+SOURCE, DELTA = "this library", 0.05  # of claims about certificates of our own
+REDRAWN: Mapping[str, Any] = {"redraw": True, "block": 2}
 Tables = Mapping[str, polars.DataFrame]
 Played = Mapping[str, Results]
 """The results of a study's experiments, by their names."""
@@ -157,12 +159,15 @@ class Study:
         How large it is in each size.
     claims : sequence of Claim
         What is asserted of the tables.
+    text : sequence of str
+        Paragraphs of the page; what the scale says may stand in braces.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     sizes: ClassVar[Mapping[str, Scale]]
     claims: ClassVar[Sequence[Claim]]
+    text: ClassVar[Sequence[str]]
 
     def __init__(self, size: Size) -> None:
         self.size, self.scale = size, self.sizes[size]
@@ -173,10 +178,6 @@ class Study:
 
     def tables(self, results: Played) -> Tables:
         """Return tables of the results, by name."""
-        raise NotImplementedError
-
-    def paragraphs(self, tables: Tables) -> Sequence[str]:
-        """Return the text, with numbers from the tables."""
         raise NotImplementedError
 
     def charts(self, results: Played, tables: Tables) -> Sequence[Chart]:
@@ -196,9 +197,8 @@ class Study:
 
     def report(self, results: Played) -> Report:
         """Return what the results say."""
-        tables = self.tables(results)
-        text, findings = self.paragraphs(tables), self.findings(tables)
-        return Report(self.title, text, findings, self.charts(results, tables), tables)
+        tables, text = self.tables(results), [one.format(**vars(self.scale)) for one in self.text]
+        return Report(self.title, text, self.findings(tables), self.charts(results, tables), tables)
 
 
 def plan(worlds: Any, policies: Any, horizon: Any, runs: int, *, checkpoints: Any = 1, **rest: Any) -> dict[str, Any]:

@@ -24,6 +24,10 @@ _BROKEN = (OSError, http.client.HTTPException)
 Found = TypeVar("Found")
 
 
+class _Left:
+    """Stands for what is left out, where None says something."""
+
+
 class ServiceError(ArmtriageError, RuntimeError):
     """The service refused a request; `code` is one of its fixed words, such as ``"conflict"``."""
 
@@ -185,6 +189,7 @@ class Client:
         last: bool | None = None,
         total: float | None = None,
         metrics: Mapping[str, float] | None = None,
+        first: str | type[_Left] | None = _Left,
     ) -> dict[str, str]:
         """Tell rewards of a decision, and return the fate of each; of a fallback none are sent.
 
@@ -206,6 +211,8 @@ class Client:
             Instead: what a decision of the control earned in all.
         metrics : mapping, optional
             Second numbers of the decision, by name, with the rewards or by themselves.
+        first : str or None, optional
+            Instead, where the feedback is a cascade: the arm that was clicked first, None for none.
         """
         if isinstance(decision, ServedDecision) and not decision.logged:
             return {}
@@ -222,6 +229,8 @@ class Client:
             body["total"] = total
         if metrics is not None:
             body["metrics"] = dict(metrics)
+        if first is not _Left:
+            body["first"] = first
         found: dict[str, str] = self.request("POST", f"/v1/policies/{_part(policy)}/rewards", body)["fates"]
         return found
 

@@ -96,8 +96,9 @@ class Reward(Message):
     """Tell rewards of a decision: `rewards` by arm, or `hits`, the arms with a reward of 1.
 
     `last` says whether no more will come: true by default for `hits`, where it makes the reward of every other arm 0,
-    and false for `rewards`. A decision of the control may be told by its `total` instead. `metrics` are the second
-    numbers of the decision, which count if they come before it is closed.
+    and false for `rewards`. A decision of the control may be told by its `total` instead. Where the feedback is a
+    cascade, it is told by `first`, the arm that was clicked first, null for none. `metrics` are the second numbers of
+    the decision, which count if they come before it is closed.
     """
 
     decision: Id
@@ -107,6 +108,7 @@ class Reward(Message):
     last: bool | UnsetType = UNSET
     total: Number | UnsetType = UNSET
     metrics: Annotated[dict[MetricName, Number], Meta(max_length=8)] | UnsetType = UNSET
+    first: ArmName | UnsetType | None = UNSET
 
     def keys(self) -> int:
         """Return how many different keys the body has."""
@@ -150,9 +152,9 @@ class RewardRule(Message):
 
 
 class Feedback(Message):
-    """Which arms a chosen arm shows beside itself."""
+    """Which arms a chosen arm shows beside itself; in a "cascade", none but those above the first click, and it."""
 
-    kind: Literal["semi_bandit", "full_information", "cliques", "edges"] = "semi_bandit"
+    kind: Literal["semi_bandit", "full_information", "cliques", "edges", "cascade"] = "semi_bandit"
     sizes: list[Annotated[int, Meta(ge=1, le=100_000)]] | UnsetType = UNSET
     edges: Annotated[list[tuple[ArmName, ArmName]], Meta(max_length=1_000_000)] | UnsetType = UNSET
 
@@ -197,7 +199,8 @@ class Control(Message):
     Groups are `by` decision, or by unit, such as a visitor, for a `period`. A decision's total counts up to `most`.
     What the control shows is the `incumbent`, that of the request, or what the client would show by itself. The `key`
     of the coin is made with the policy, unless it is given, and is in no answer. With `on_worse` "control", every
-    decision is the control's from the moment on at which the policy is worse for certain.
+    decision is the control's from the moment on at which the policy is worse for certain. With `learn`, the policy
+    learns from what the control shows, where that is a slate of its arms.
     """
 
     share: Number = 0.05
@@ -208,6 +211,26 @@ class Control(Message):
     on_worse: Literal["tell", "control"] = "tell"
     incumbent: Slate | UnsetType = UNSET
     key: Annotated[str, Meta(min_length=16, max_length=128)] | UnsetType = UNSET
+    learn: bool | UnsetType = UNSET
+
+
+class OldRewards(Message):
+    """What an earlier log says of arms: how many rewards of each, their sums, perhaps the sums of their squares.
+
+    Its means may be off by the `bias` at most, one for all arms or for each.
+    """
+
+    counts: Annotated[dict[ArmName, Annotated[int, Meta(ge=0, le=2**53)]], Meta(max_length=100_000)]
+    sums: Annotated[dict[ArmName, Number], Meta(max_length=100_000)]
+    bias: Number | Annotated[dict[ArmName, Number], Meta(max_length=100_000)]
+    squares: Annotated[dict[ArmName, Number], Meta(max_length=100_000)] | UnsetType = UNSET
+
+
+class Places(Message):
+    """The weights of the places of a page from the top, or "learn"; a share `swaps` of pages compares neighbours."""
+
+    weights: Annotated[list[Number], Meta(min_length=1, max_length=1000)] | Literal["learn"]
+    swaps: Number | UnsetType = UNSET
 
 
 class ControlChange(Message):
@@ -280,6 +303,8 @@ class Create(Message):
     watch: Number | UnsetType = UNSET
     status: Literal["running", "observing"] | UnsetType = UNSET
     takeover: Takeover | UnsetType = UNSET
+    old_log: OldRewards | UnsetType = UNSET
+    positions: Places | UnsetType = UNSET
 
 
 class ArmsChange(Message):
@@ -324,7 +349,8 @@ class Answer(Struct):
     """A decision: show `arms`, and tell the rewards of `show` before the deadline.
 
     `ranked` has the arms, best first; one that an earlier version made has none. Where there is a control group,
-    `group` says whose the decision is; the control's have no number, and `arms` is null where the client shows its own.
+    `group` says whose the decision is; the control's have no number unless they are learned from, and `arms` is null
+    where the client shows its own. With `positions`, or in a cascade, `arms` is the order to show.
     While the policy observes, `arms` are those of the other system, and `would_show` its own, by what it knows so far.
     """
 
@@ -430,7 +456,7 @@ def read(kind: type[Read], body: bytes | Raw) -> Read:
     >>> read(Reward, b'{"decision": "visit-1", "reward": {"tea": 1}}')
     Traceback (most recent call last):
     armtriage.service.refusal.Refused: invalid: Object contains unknown field `reward`; known are decision, rewards,
-    hits, id, last, total, metrics
+    hits, id, last, total, metrics, first
     >>> read(Reward, b'{"decision": "visit 1", "rewards": {"tea": 1}}')
     Traceback (most recent call last):
     armtriage.service.refusal.Refused: invalid: Expected `str` matching regex ... - at `$.decision`, got "visit 1"

@@ -122,6 +122,8 @@ class _Rows:
         known = read_answer(body.answer).propensity
         given = known.proposal, known.floor, known.inclusion
         proposal, floor, inclusion = (None if one is UNSET else one for one in given)
+        if self._recipe.options.get("floor_arms") == "open":
+            proposal = floor = None  # from which probabilities would follow, if all arms were exchanged
         seen = None
         if known.observation is not UNSET and rewards:
             chances = dict(zip(shown, known.observation, strict=True))

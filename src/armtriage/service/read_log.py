@@ -65,6 +65,8 @@ async def _read(address: str, name: str | None) -> SlateLog:
         state = await load(store, row)
         if state.contextual:
             raise ValueError(f"policy must be one without contexts, on which rewards depend, got {row.name!r}")
+        if state.recipe.ordered and not state.recipe.cascade:
+            raise ValueError(f"policy must be one without positions, on which rewards depend, got {row.name!r}")
         folder = tempfile.TemporaryDirectory(prefix="armtriage-")
         try:
             await _copy(store, row, State.of(state), Path(folder.name))

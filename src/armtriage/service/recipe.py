@@ -14,7 +14,7 @@ from msgspec import UNSET
 from armtriage.catalogue import POLICIES, parameters_of, policy_kinds, policy_parameters
 from armtriage.decisions import SETS, DecisionSet
 from armtriage.graphs import FeedbackGraph
-from armtriage.policies import ContextualPolicy, Policy
+from armtriage.policies import ContextualPolicy, OldLog, Policy
 from armtriage.service.messages import Arm, Create, DecisionFamily, FeatureFacts, Feedback
 from armtriage.service.refusal import Refused, quoted, repeated, said, some_of
 from armtriage.service.trial import Trial, microseconds
@@ -66,7 +66,7 @@ class Recipe:
             raise Refused("invalid", f"policy.kind must be one of {', '.join(POLICIES)}, got {quoted(self.kind)}")
         accepted = [one for one in policy_parameters(self.kind) if one not in _GIVEN]
         if not issubclass(POLICIES[self.kind], ContextualPolicy):
-            accepted.append("logging_floor")
+            accepted += ["logging_floor", "floor_arms"]
         if odd := [key for key in self.options if key not in accepted]:
             text = f"policy has an option that {self.kind} has not: {some_of(odd)}; accepted are {', '.join(accepted)}"
             raise Refused("invalid", text)
@@ -80,6 +80,7 @@ class Recipe:
         if default is not None and not low <= default <= high:
             raise Refused("invalid", f"reward.default must lie in [{low:g}, {high:g}], got {default!r}")
         self._check_fit()
+        self._check_page()
         self.tried = create.control is not UNSET or create.metrics is not UNSET
         self.check_names(self.names)
 
@@ -146,6 +147,47 @@ class Recipe:
         if create.budget is not UNSET and "decisions" in kinds and "budget" not in kinds:
             raise Refused("invalid", f"budget must be left out: {self.kind} takes decisions instead")
 
+    @property
+    def cascade(self) -> bool:
+        """Whether decisions are told by their first click."""
+        return self.create.feedback.kind == "cascade"
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it matters in which order arms are shown."""
+        return self.cascade or self.create.positions is not UNSET
+
+    @property
+    def learns_places(self) -> bool:
+        """Whether the weights of places are learnt."""
+        return self.create.positions is not UNSET and self.create.positions.weights == "learn"
+
+    def _check_page(self) -> None:
+        """Refuse old logs, weights of places and cascades that do not fit the rest."""
+        create, taken = self.create, parameters_of(POLICIES[str(self.kind)])
+        if create.old_log is not UNSET and "old_log" not in taken:
+            raise Refused("invalid", f"old_log must be left out: {self.kind} takes none")
+        if create.old_log is not UNSET and (odd := [one for one in create.old_log.counts if one not in self.names]):
+            raise Refused("unknown_arm", f"old_log.counts has {some_of(odd)}, which is not among arms")
+        if create.positions is not UNSET and "positions" not in taken:
+            guards = "; the bound of a guard is proved for slots that are alike" if "guard" in str(self.kind) else ""
+            raise Refused("invalid", f"positions must be left out: {self.kind} takes none, thompson does{guards}")
+        if self.ordered and create.status == "observing":
+            raise Refused("invalid", "status must not be observing where the order matters: it compares slots alike")
+        if not self.cascade:
+            return
+        if create.positions is not UNSET:
+            raise Refused("invalid", "feedback or positions: a cascade or position weights, not both")
+        if create.decisions is not UNSET:
+            raise Refused("invalid", "feedback must not be a cascade over a set of decisions")
+        reward = create.reward
+        if (reward.counted, reward.direction, reward.rule) != ((0.0, 1.0), "maximize", "first"):
+            plain = 'the range [0, 1], direction "maximize" and rule "first"'
+            got = ", ".join(map(quoted, (list(reward.counted), reward.direction, reward.rule)))
+            raise Refused("invalid", f"reward must have {plain} in a cascade, got {got}")
+        if reward.default not in (None, 0.0):
+            raise Refused("invalid", f"reward.default must be 0 or null in a cascade, got {reward.default!r}")
+
     @classmethod
     def read(cls, config: bytes) -> Recipe:
         """Return the recipe that `to_json` wrote; it has all that a replay needs, also without scikit-learn."""
@@ -188,7 +230,12 @@ class Recipe:
         }
         if create.reward.cap is not UNSET:
             given["cap"] = create.reward.cap
+        if create.positions is not UNSET:
+            swaps = create.positions.swaps
+            given |= {"positions": create.positions.weights, "position_swaps": None if swaps is UNSET else swaps}
         try:
+            if create.old_log is not UNSET:
+                given["old_log"] = OldLog(**msgspec.to_builtins(create.old_log))
             if create.dimension is not UNSET:
                 sizes = {"n_arms": len(self.names), "dimension": create.dimension, "budget": create.budget}
                 if create.features is not UNSET:

@@ -38,7 +38,10 @@ def rehearse(state: PolicyState) -> None:
     for place, key in enumerate(keys):
         shown = [copy.names[arm] for arm in copy.open[key].show]
         value = min(max(0.0, copy.low), copy.high)
-        step.reward(Reward(decision=key, rewards=dict.fromkeys(shown[: 1 + place % 2], value)))
+        if copy.recipe.cascade:
+            step.reward(Reward(decision=key, first=shown[place % len(shown)]))
+        else:
+            step.reward(Reward(decision=key, rewards=dict.fromkeys(shown[: 1 + place % 2], value)))
         if key in copy.open:
             step.reward(Reward(decision=key, rewards={}, last=True))
     step.raise_alarms()

@@ -52,6 +52,7 @@ class _Saved(Struct, array_like=True):
     lifts: list[Point] = []
     alarms: list[tuple[int, int, str, str]] = []
     watch: bytes = b""
+    learnt: list[str] = []
 
 
 _SAVED = msgspec.msgpack.Decoder(_Saved)
@@ -61,6 +62,8 @@ PLAIN = 1_200
 """Bytes that an open decision takes without what its request brought, as measured."""
 
 _LIGHT = 512  # bytes of arrays that are counted in that
+_LOOKS = 1.05  # how many more decisions there are at each look at the weights of places
+_DELTA = 0.05  # with which their alarm is ever false
 
 
 class PolicyState:
@@ -87,6 +90,8 @@ class PolicyState:
         self.timeline = Timeline()
         self.changes: list[tuple[int, int, list[int]]] = []  # of arms: event, how many there are now, those retired
         self._decided_at = 0  # when the last decision was made
+        self.learnt: set[str] = set()  # open decisions of the control that the policy learns from
+        self._next_look = 1.0  # decisions at the next look at what swaps say of the weights of places
         self.trial = recipe.trial(self.policy.budget)
         self.alarms: list[tuple[int, int, str, str]] = []  # event, time, kind, and of which metric or arm
         self.meta = {one.id: dict(one.meta) for one in recipe.arms if one.meta}
@@ -136,6 +141,23 @@ class PolicyState:
         """Whether an open decision is the control's."""
         return self.trial is not None and self.trial.is_control(key)
 
+    def is_apart(self, key: str) -> bool:
+        """Whether the policy knows nothing of an open decision: it is the control's, and not learned from."""
+        return self.is_control(key) and key not in self.learnt
+
+    def is_learnable(self, arms: Sequence[int], mask: NDArray[np.bool_] | None) -> bool:
+        """Whether the policy learns from what the control shows: a decision that it could have made."""
+        assert self.trial is not None
+        assert self.trial.control is not None
+        if self.trial.control.learn is not True:
+            return False
+        sets, chosen = self.policy.decisions, sorted(set(arms))
+        may = ~self.retired if mask is None else mask
+        fits = len(chosen) == len(arms) and bool(may[chosen].all())
+        if sets is not None:
+            return fits and sets.contains(np.array(chosen, np.int64))
+        return fits and len(arms) == min(self.policy.budget, int(may.sum()))
+
     def _note(self, key: str, one: Open) -> Open:
         self.open[key] = one
         self._queue.append(key)
@@ -155,15 +177,22 @@ class PolicyState:
         key: str,
         decision: Decision,
         at: int,
-        tried: bool = False,
+        control: bool | None = None,
         unit: int | None = None,
         watched: tuple[Sequence[int], Sequence[float] | None] | None = None,
+        order: Sequence[int] | None = None,
     ) -> Open:
-        """Note a decision that was just made, whether it is in the trial, and what would have been shown instead."""
+        """Note a decision that was just made, its group, if it is in the trial, and what would have been shown.
+
+        Where it matters, `order` has the arms as they are shown.
+        """
         self._weigh(key, decision)
-        one = self._note(key, Open(decision.number, at, tuple(decision.revealed.tolist())))
-        if tried and self.trial is not None:
-            self.trial.opened(key, False, unit, at, decision.arms.tolist())
+        one = self._note(key, Open(decision.number, at, tuple(decision.revealed.tolist() if order is None else order)))
+        if control:
+            self.learnt.add(key)
+        if control is not None and self.trial is not None:
+            arms = one.show if decision.shown is decision.arms else decision.arms.tolist()
+            self.trial.opened(key, control, unit, at, arms)
         if watched is not None:
             assert self.watch is not None
             self.watch.opened(key, decision.arms.tolist(), *watched)
@@ -207,6 +236,7 @@ class PolicyState:
             for one in (self.trial, self.watch):
                 if one is not None:
                     one.closed(key, values)
+        self.learnt.discard(key)
         del self.open[key]
         kept, among = self._more.pop(key, (0, None))
         self._more_of_all -= kept
@@ -227,14 +257,23 @@ class PolicyState:
 
     def reward(self, key: str, body: Rewarded, at: int) -> Event:
         """Apply rewards that have been checked, and return their event."""
-        one, control = self.open[key], self.is_control(key)
+        one, apart = self.open[key], self.is_apart(key)
         self._rewarded(key, one, body, at)
-        return self.next_event(log.REWARD, key, one.turn + 1, None if control else one.number, at, body)
+        return self.next_event(log.REWARD, key, one.turn + 1, None if apart else one.number, at, body)
 
     def _rewarded(self, key: str, one: Open, body: Rewarded, at: int) -> None:
-        control = self.is_control(key)
+        control = self.is_apart(key)
         if not control:
             self.tick(at)
+        if self.recipe.cascade and any(arm >= 0 for arm in body.arms):
+            told = one.told | {arm: (body.reward, value) for arm, value in zip(body.arms, body.values, strict=True)}
+            if not control:
+                clicked = next((self.names[arm] for arm, (_, value) in told.items() if arm >= 0 and value), None)
+                order = [self.names[arm] for arm in one.show]
+                self.policy.tell_cascade(one.number, clicked, order=order, in_turn=self.default is not None)
+            # What was not looked at has earned nothing.
+            self._closed(key, self._worth(dict.fromkeys(one.show, ("", 0.0)) | told, {}))
+            return
         if self.rule == "first":
             told = {**one.told}
             for arm, value in zip(body.arms, body.values, strict=True):
@@ -302,7 +341,7 @@ class PolicyState:
                 if one is None:
                     continue
                 size += 1
-                if self.is_control(key):
+                if self.is_apart(key):
                     controls = one.number + 1
                 else:
                     before = one.number + 1
@@ -325,7 +364,7 @@ class PolicyState:
         if due.before > self.closed_before:
             self.tick(at)
         while (one := self.oldest()) is not None:
-            control = self.is_control(self._queue[0])
+            control = self.is_apart(self._queue[0])
             if one.number >= (due.controls if control else due.before):
                 break
             if one.gathered and not control:
@@ -387,6 +426,8 @@ class PolicyState:
     def ringing(self) -> dict[str, bool]:
         """Return which kinds of alarms can go off, and whether they have."""
         found = {} if self.policy._alarm is None else {"drift": self._drifts > 0}
+        create, past = self.recipe.create, {kind for _, _, kind, _ in self.alarms}
+        found |= {kind: kind in past for kind in ("old_log", "positions") if getattr(create, kind) is not msgspec.UNSET}
         if self.trial is not None:
             kinds = ["worse", "share_mismatch"] if self.trial.control is not None else []
             kinds += ["breach"] if self.trial.metrics else []
@@ -399,7 +440,23 @@ class PolicyState:
         if self.policy._alarm is not None:
             new = self.policy._alarm.alarms[self._drifts :]
             found += [("drift", self.names[one.arm]) for one in new]
+        for kind, gone in (("old_log", self._has_withdrawn), ("positions", self._has_wrong_weights)):
+            if getattr(self.recipe.create, kind) is not msgspec.UNSET and gone():
+                found.append((kind, ""))
         return found
+
+    def _has_withdrawn(self) -> bool:
+        """Whether the old log was withdrawn, of which there is no alarm yet."""
+        policy: Any = self.policy
+        return policy._withdrawn >= 0 and all(kind != "old_log" for _, _, kind, _ in self.alarms)
+
+    def _has_wrong_weights(self) -> bool:
+        """Whether swaps contradict the weights of places that were given; looks that are left out change only when."""
+        if self.decided < self._next_look or any(kind == "positions" for _, _, kind, _ in self.alarms):
+            return False
+        self._next_look = _LOOKS * self.decided
+        policy: Any = self.policy
+        return not policy._learnt and policy._wrong_ratios(_DELTA) > 0
 
     @property
     def _drifts(self) -> int:
@@ -426,7 +483,7 @@ class PolicyState:
             raise ValueError(f"the log has event {event.seq} after {self.head}")
         body = unpack(event)
         if event.kind == log.DECISION:
-            if body.control:
+            if body.control and event.number is None:
                 self.opened_control(event.key, body.show or (), body.unit, event.at)
             else:
                 self.tick(event.at)
@@ -454,11 +511,18 @@ class PolicyState:
             given["contexts"] = self.contexts_of(body)
         if body.proposal is not None:
             given["proposal"] = [self.names[arm] for arm in body.proposal]
-        decision = self.policy.record([self.names[arm] for arm in body.arms], **given)
+        decision = self.policy.record(self.recordable(body.arms), **given)
         if decision.number != event.number:
             raise ValueError(f"event {event.seq} is decision {event.number}, and the policy made {decision.number}")
         watched = None if body.would is None else (body.would, body.chances)
-        self.opened(event.key, decision, event.at, body.control is not None, body.unit, watched)
+        order = body.arms if self.recipe.ordered else None
+        self.opened(event.key, decision, event.at, body.control, body.unit, watched, order)
+
+    def recordable(self, arms: Sequence[int]) -> list[str]:
+        """Return arms as the policy records them: from the top only where it has places, else as `ask` would."""
+        return [
+            self.names[arm] for arm in (arms if self.recipe.create.positions is not msgspec.UNSET else sorted(arms))
+        ]
 
     def packed(self, contexts: NDArray[np.float64], arms: Sequence[int]) -> bytes:
         """Return what the log keeps of the contexts of a decision: all rows, or those of its arms."""
@@ -487,6 +551,8 @@ class PolicyState:
             total.update(self.watch.freeze()())
         if self.alarms:
             total.update(log.pack(self.alarms))
+        if self.learnt:
+            total.update(log.pack(sorted(self.learnt)))
         return total.hexdigest()
 
     def to_bytes(self) -> bytes:
@@ -510,6 +576,7 @@ class PolicyState:
             list(self.changes),
             lifts=[] if self.trial is None else list(self.trial.points),
             alarms=list(self.alarms),
+            learnt=sorted(self.learnt),
         )
 
         def later() -> bytes:
@@ -527,7 +594,7 @@ class PolicyState:
         state = cls(recipe, Policy.from_bytes(saved.policy))
         state.head, state.status, state.closed_before = saved.head, saved.status, saved.closed_before
         state.decided, state.meta, state.timeline = saved.decided, saved.meta, Timeline(*saved.timeline)
-        state.changes, state.alarms = saved.changes, saved.alarms
+        state.changes, state.alarms, state.learnt = saved.changes, saved.alarms, set(saved.learnt)
         if state.trial is not None:
             state.trial.restore(saved.trial)
             state.trial.points = saved.lifts
@@ -538,7 +605,7 @@ class PolicyState:
         state._queue.extend(state.open)
         decisions = {decision.number: decision for decision in state.policy.open_decisions}
         for key, one in state.open.items():
-            if one.number in decisions and not state.is_control(key):
+            if one.number in decisions and not state.is_apart(key):
                 state._weigh(key, decisions[one.number])
         return state
 

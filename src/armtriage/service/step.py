@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
 from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -229,8 +230,17 @@ class Step:
         """Let the policy decide, unless the control does, and return the answers."""
         if self.state.status == "observing":
             return {one.id: self._observed(one) for one in asked}
-        decisions = self._decisions([one for one in asked if not one.control])
-        return {one.id: self._controlled(one) if one.control else self._decided(one, next(decisions)) for one in asked}
+        trial = self.state.trial
+        if trial is not None and trial.control is not None and trial.control.learn is True:
+            # What the control shows is a decision of the policy, too, and has its number in turn.
+            runs = [list(run) for _, run in groupby(asked, lambda one: bool(one.control))]
+        else:
+            runs = [list(asked)]
+        answers: dict[str, bytes] = {}
+        for run in runs:
+            made = self._decisions([one for one in run if not one.control])
+            answers |= {one.id: self._controlled(one) if one.control else self._decided(one, next(made)) for one in run}
+        return answers
 
     def _observed(self, one: Asked) -> bytes:
         """Let the policy adopt what another system shows, and answer with what it would have shown."""
@@ -239,14 +249,16 @@ class Step:
         assert one.shown is not None
         state.tick(self.now)
         would = watch.would_show(state.policy, ~state.retired if one.mask is None else one.mask, one.contexts)
-        given: dict[str, Any] = {} if one.mask is None else {"eligible": one.mask}
-        if one.contexts is not None:
-            given["contexts"] = one.contexts
-        # In the order of the log, so that a replay gives the same state.
-        ascending = [state.names[arm] for arm in sorted(state.index[name] for name in one.shown)]
-        decision = state.policy.record(ascending, **given)
+        decision = self._recorded(one.shown, one.mask, one.contexts)
         chances = None if one.inclusion is None else [one.inclusion.get(state.names[arm], 0.0) for arm in would]
         return self._decided(one, decision, (would, chances))
+
+    def _recorded(self, names: Sequence[str], mask: Any, contexts: Any = None) -> Decision:
+        """Let the policy adopt a decision that was made elsewhere."""
+        given: dict[str, Any] = {} if mask is None else {"eligible": mask}
+        if contexts is not None:
+            given["contexts"] = contexts
+        return self.state.policy.record(self.state.recordable(arms_of(self.state, names)), **given)
 
     def _decisions(self, asked: Sequence[Asked]) -> Iterator[Decision]:
         """Yield the decisions of the policy; runs of plain requests take one call."""
@@ -270,22 +282,32 @@ class Step:
         return [policy.ask(**given)]
 
     def _decided(
-        self, one: Asked, decision: Decision, watched: tuple[list[int], list[float] | None] | None = None
+        self,
+        one: Asked,
+        decision: Decision,
+        watched: tuple[list[int], list[float] | None] | None = None,
+        own: bool = True,
     ) -> bytes:
+        """Note a decision of the policy, of another system or of the control, and return the answer."""
         state = self.state
-        opened = state.opened(one.id, decision, self.now, one.control is not None, one.unit, watched)
-        arms = decision.arms.tolist()
+        arms, order = decision.arms.tolist(), None
+        if state.recipe.ordered:
+            arms = order = decision.ranked_arms.tolist() if one.shown is None else arms_of(state, one.shown)
+        opened = state.opened(one.id, decision, self.now, one.control, one.unit, watched, order)
         names = [state.names[arm] for arm in arms]
         alike = tuple(arms) == opened.show
         show = names if alike else [state.names[arm] for arm in opened.show]
         ranked = one.shown or [str(name) for name in decision.ranked]
         known = UNKNOWN if decision.proposal is None else self._propensity(decision)
+        proposal = None if decision.proposal is None else decision.proposal.tolist()
+        if own and state.recipe.create.positions is not UNSET:
+            proposal = arms  # the policy's own coin has put them into this order
         if one.inclusion is not None:
             chances = [one.inclusion[name] for name in names]
             known = Propensity("given", inclusion=chances, observation=chances if alike else UNSET)
         would, would_chances = (None, None) if watched is None else watched
         tried = one.control is not None and state.recipe.create.control is not UNSET
-        head, group = state.head, "policy" if tried else UNSET
+        head, group = state.head, ("control" if one.control else "policy") if tried else UNSET
         answer = Answer(one.id, head + 1, decision.number, names, show, known, head, self._deadline, ranked, group)  # type: ignore[arg-type]
         if would is not None:
             answer.would_show = [state.names[arm] for arm in would]
@@ -298,7 +320,7 @@ class Step:
             None if one.mask is None else bits(one.mask),
             None if one.contexts is None else state.packed(one.contexts, arms),
             one.tags,
-            None if decision.proposal is None else decision.proposal.tolist(),
+            proposal,
             one.control,
             one.unit,
             would,
@@ -308,10 +330,15 @@ class Step:
         return sent
 
     def _controlled(self, one: Asked) -> bytes:
-        """Answer with what the control shows, of which the policy learns nothing."""
+        """Answer with what the control shows, of which the policy learns nothing unless it is to."""
         state, items = self.state, one.incumbent
         arms = [state.index[name] for name in items or () if name in state.index]
         show = arms if items is not None and len(arms) == len(items) else []
+        if items and show and state.is_learnable(show, one.mask):
+            self.counts["controls"] += 1
+            state.tick(self.now)
+            decision = self._recorded(items, one.mask, one.contexts)
+            return self._decided(one._replace(shown=items), decision, own=False)
         state.opened_control(one.id, show, one.unit, self.now)
         names = [state.names[arm] for arm in show]
         head = state.head
@@ -335,8 +362,11 @@ class Step:
         assert decision.inclusion is not None
         assert decision.observation is not None
         proposal = [self.state.names[arm] for arm in decision.proposal.tolist()]
-        chances = decision.inclusion.tolist(), decision.observation.tolist()
-        return Propensity("floor", decision.floor, proposal, *chances)
+        inclusion, observation = decision.inclusion, decision.observation
+        if self.state.recipe.ordered:
+            places = np.searchsorted(decision.arms, decision.ranked_arms)
+            inclusion, observation = inclusion[places], observation[places]
+        return Propensity("floor", decision.floor, proposal, inclusion.tolist(), observation.tolist())
 
     def adopt(self, request: Decide, names: Sequence[str], rewards: Reward) -> Reply | None:
         """Take over a decision that was made elsewhere, with its rewards; None if its id is there already.
@@ -350,13 +380,13 @@ class Step:
         arms = arms_of(self.state, names)
         values_of(self.state, rewards, arms, control=False)
         try:
-            # In the order of the log, so that a replay gives the same state.
-            ascending = [state.names[arm] for arm in sorted(arms)]
             state.tick(self.now)
-            decision = state.policy.record(ascending, **({} if mask is None else {"eligible": mask}))
+            decision = self._recorded(names, mask)
         except ValueError as error:
             raise Refused("invalid", said(error)) from None
-        self._decided(asked._replace(mask=mask), decision)
+        self._decided(
+            asked._replace(mask=mask, shown=list(names) if state.recipe.ordered else None), decision, own=False
+        )
         return self._reward(rewards)
 
     def _adopt(self, key: str) -> None:
@@ -379,6 +409,9 @@ class Step:
             extra = {name: rewards.pop(name) for name in self.state.trial.labels if name in rewards}
         total = extra.pop("total", UNSET)
         metrics = {name.removeprefix("metrics."): value for name, value in extra.items()}
+        if self.state.recipe.cascade and rewards:
+            clicked = next(name for name, value in rewards.items() if value)
+            return Reward(decision=key, first=clicked, id=held.reward or UNSET, metrics=metrics or UNSET)
         return Reward(
             decision=key,
             rewards=rewards if rewards or not (metrics or total is not UNSET) else UNSET,
@@ -427,12 +460,14 @@ class Step:
         given = request.rewards if request.rewards is not UNSET else request.hits
         metrics = () if request.metrics is UNSET else request.metrics
         names = [*(() if given is UNSET else given), *(f"metrics.{name}" for name in metrics)]
+        names += [request.first] if isinstance(request.first, str) else []
         return dict.fromkeys([*names, *(() if request.total is UNSET else ("total",))], fate)
 
     def _reward(self, request: Reward) -> Reply:
-        ways = [name for name in ("rewards", "hits", "total") if getattr(request, name) is not UNSET]
+        ways = [name for name in ("rewards", "hits", "total", "first") if getattr(request, name) is not UNSET]
         if len(ways) > 1 or not (ways or request.metrics is not UNSET):
-            what = "rewards or hits" if self.state.trial is None else "rewards, hits, total or metrics alone"
+            what = "first" if self.state.recipe.cascade else "rewards or hits"
+            what = what if self.state.trial is None else "rewards, hits, total, first or metrics alone"
             raise Refused("invalid", f"give either {what}, got {' and '.join(ways) or 'none'}")
         if request.hits is not UNSET and request.last is False:
             # Hits that others may follow say nothing of the arms that they leave out.
@@ -455,10 +490,10 @@ class Step:
     def _fates(self, request: Reward, one: Open) -> tuple[dict[str, str], Rewarded | None]:
         """Return what becomes of rewards of an open decision, and what is applied."""
         state = self.state
-        values = values_of(self.state, request, one.show, control=state.is_control(request.decision))
+        values = values_of(self.state, request, one.show, control=state.is_apart(request.decision))
         reward = "" if request.id is UNSET else request.id
         hits, fates = request.hits is not UNSET, dict[str, str]()
-        last = hits or request.last is True
+        last = hits or request.last is True or request.first is not UNSET
         for arm, value in values.items():
             known = one.told.get(arm)
             told = one.gathered.get(arm, {}) if known is None else {known[0]: known[1]}
@@ -483,9 +518,10 @@ class Step:
         reward, hits = "" if request.id is UNSET else request.id, request.hits is not UNSET
         if decided is not None:
             show = decided.arms if decided.show is None else decided.show
-            values = values_of(self.state, request, show, control=bool(decided.control))
+            values = values_of(self.state, request, show, control=past.apart)
         else:
             named = request.hits if request.hits is not UNSET else request.rewards
+            named = [request.first] if isinstance(request.first, str) else named
             values = values_of(state, request, arms_of(state, [] if named is UNSET else list(named)), control=None)
             if not values:
                 raise Refused("unknown_decision", fates={})

@@ -37,6 +37,7 @@ class Past:
             self.note(unpack_stray(stray))
         decided = next((event for event in known.events if event.kind == log.DECISION), None)
         self.decided: Decided | None = None if decided is None else unpack(decided)
+        self.apart = decided is not None and decided.number is None  # whether the policy knows nothing of it
 
     def note(self, stray: StrayBody) -> None:
         """Add rewards that are stored and not learnt."""
@@ -66,11 +67,13 @@ def unknown(state: PolicyState, names: Iterable[str]) -> Refused:
 def values_of(state: PolicyState, request: Reward, show: Sequence[int], *, control: bool | None) -> dict[int, float]:
     """Return the rewards by arm, if the decision shows them all and they are in range; totals and metrics, too.
 
-    Whether an unknown decision is the control's is not known.
+    Whether an unknown decision is one of the control, of which the policy knows nothing, is not known.
     """
     shown = set(show)
     values: dict[int, float] = {}
-    if request.hits is not UNSET:
+    if request.first is not UNSET or (state.recipe.cascade and (request.rewards or request.hits is not UNSET)):
+        values = _looked_at(state, request, show, control)
+    elif request.hits is not UNSET:
         hits = set(arms_of(state, request.hits))
         if not hits <= shown:
             raise _not_shown(state, hits, show)
@@ -89,12 +92,30 @@ def values_of(state: PolicyState, request: Reward, show: Sequence[int], *, contr
     return values
 
 
+def _looked_at(state: PolicyState, request: Reward, show: Sequence[int], control: bool | None) -> dict[int, float]:
+    """Return the rewards of the arms down to the first click; those below it were not looked at."""
+    if not state.recipe.cascade:
+        raise Refused("invalid", "first must be left out: it is for feedback of the kind cascade")
+    if request.first is UNSET:
+        raise Refused("invalid", "tell first, the arm that was clicked first, or null: the feedback is a cascade")
+    if control and not show:
+        raise _not_shown(state, (), show)
+    if request.first is None:
+        return dict.fromkeys(show, 0.0)
+    (clicked,) = arms_of(state, [request.first])
+    if clicked not in show:
+        raise _not_shown(state, [clicked], show)
+    seen = show[: list(show).index(clicked) + 1]
+    return {arm: float(arm == clicked) for arm in seen}
+
+
 def _second_numbers(state: PolicyState, request: Reward, control: bool | None) -> dict[int, float]:
     """Return the total and the metrics of a request, by their numbers, if the policy has them in this range."""
     trial, values = state.trial, dict[int, float]()
     if request.total is not UNSET:
         if trial is None or trial.control is None or control is False:
-            raise Refused("invalid", "total must be left out: it is for decisions of a control group")
+            text = "total must be left out: it is for decisions of a control group that are not learned from"
+            raise Refused("invalid", text)
         if request.total < trial.least:
             raise Refused("out_of_range", f"total must be at least {trial.least:g}, got {request.total!r}")
         values[TOTAL] = request.total

@@ -161,12 +161,23 @@ class Trial:
                 self.most = control.most
             if not self.least < self.most:
                 raise ValueError(f"most must be above the least total, {self.least:g}, got {self.most!r}")
-            self.contrast = Contrast(control.share, self.most - self.least, alpha=control.alpha)
+            self._contrast = Contrast(control.share, self.most - self.least, alpha=control.alpha)
+        self._groups: list[bool] = []  # of decisions that count and are not in the contrast yet
+        self._totals: list[float] = []
         share = None if control is None else control.share
         self.guardrails = [
             Guardrail(share, one.range, falls=one.falls, alpha=one.alpha, **one.limit.given()) for one in self.metrics
         ]
         self._looked, self._next_check = 0, 1.0  # decisions at the last look for alarms, and at the next at the share
+
+    @property
+    def contrast(self) -> Contrast:
+        """What the groups have earned. Decisions are added together when it is looked at: that takes a fifth each."""
+        if self._totals:
+            one = len(self._totals) == 1
+            self._contrast.add(self._groups[0] if one else self._groups, self._totals[0] if one else self._totals)
+            self._groups, self._totals = [], []
+        return self._contrast
 
     @property
     def _counted(self) -> list[Contrast | Guardrail]:
@@ -259,7 +270,8 @@ class Trial:
             del self.waiting[order.popleft()]
             if one.counts:
                 if self.control is not None:
-                    self.contrast.add(one.control, one.total - self.least if maximize else self.most - one.total)
+                    self._groups.append(one.control)
+                    self._totals.append(one.total - self.least if maximize else self.most - one.total)
                 for guardrail, value in zip(self.guardrails, one.metrics, strict=True):
                     guardrail.add(one.control, value)
 
@@ -270,17 +282,17 @@ class Trial:
             for of, guardrail in zip(self.metrics, self.guardrails, strict=True)
             if guardrail.breached and ("breach", of.name) not in self.raised
         ]
-        if self.control is None or self.contrast.decisions == self._looked:
+        if self.control is None or (contrast := self.contrast).decisions == self._looked:
             return found
-        self._looked = self.contrast.decisions
-        if self.contrast.decisions >= self._next_check and ("share_mismatch", "") not in self.raised:
-            self._next_check = _LOOKS * self.contrast.decisions
-            if not self.contrast.share_ok:
+        self._looked = contrast.decisions
+        if contrast.decisions >= self._next_check and ("share_mismatch", "") not in self.raised:
+            self._next_check = _LOOKS * contrast.decisions
+            if not contrast.share_ok:
                 found.append(("share_mismatch", ""))
         if (
             ("worse", "") not in self.raised
-            and self.contrast.exceeds(self.control.alpha / 2.0, upper=True)
-            and self.contrast.share_ok
+            and contrast.exceeds(self.control.alpha / 2.0, upper=True)
+            and contrast.share_ok
         ):
             found.append(("worse", ""))
         return found

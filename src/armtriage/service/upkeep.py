@@ -95,7 +95,7 @@ class _OwnMind(PolicyState):
     different, astray = 0, False
 
     def _decided(self, event: Event, body: Decided) -> None:
-        if self.recipe.create.log_contexts == "chosen" or body.would is not None:
+        if self.recipe.create.log_contexts == "chosen" or body.would is not None or body.control:
             # Without the contexts of others no decision can be made again, and those of another system are not its own.
             super()._decided(event, body)
             return
@@ -104,15 +104,17 @@ class _OwnMind(PolicyState):
             given["eligible"] = unbits(body.eligible, len(self.names))
         contexts = [] if body.contexts is None else [self.contexts_of(body)]
         decision = self.policy.ask(*contexts, **given)
-        self.astray = decision.arms.tolist() != body.arms
+        ordered = self.recipe.ordered
+        own = (decision.ranked_arms if ordered else decision.arms).tolist()
+        self.astray = own != body.arms
         self.different += self.astray
-        self.opened(event.key, decision, event.at, body.control is not None, body.unit)
+        self.opened(event.key, decision, event.at, body.control, body.unit, order=own if ordered else None)
 
     def take_over(self, other: PolicyState) -> None:
         """Go on from another state."""
         self.policy, self.open, self._queue, self.astray = other.policy, other.open, other._queue, False
         self._more, self._sets, self._more_of_all = other._more, other._sets, other._more_of_all
-        self.trial, self.watch = other.trial, other.watch
+        self.trial, self.watch, self.learnt = other.trial, other.watch, other.learnt
 
 
 def _compare(state: PolicyState, own: _OwnMind, events: Sequence[Event]) -> None:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from armtriage.alarm import Health
 from armtriage.certificate import Certificate
-from armtriage.policies import ContextualPolicy, Policy
+from armtriage.policies import ContextualPolicy, OldLog, Policy
 from armtriage.policies.rewards import AboveCap
+from armtriage.policies.sampling.places import Positions
 from armtriage.service.timeline import Point, Timeline, certificate_if_any
 from armtriage.service.trial import TrialView
 from armtriage.service.watch import WatchView
@@ -50,6 +51,9 @@ class PolicyView:
     points: Sequence[Point]  # how what is known came about
     health: Health
     above_cap: AboveCap | None  # None without a cap
+    positions: Positions | None  # None where places are alike
+    old_log: OldLog | None
+    old_withdrawn: int | None  # after how many decisions
     # What a service knows besides.
     head: int = 0  # the last event of the log
     status: str = ""
@@ -106,6 +110,9 @@ def look(policy: Policy, timeline: Timeline | None = None, **of_service: Any) ->
     low, high = policy.reward_range
     with np.errstate(invalid="ignore", divide="ignore"):
         unit = tally.sums / tally.counts
+    positions: Positions | None = getattr(policy, "positions", None)
+    if positions is not None:
+        unit = np.minimum(tally.sums / policy._page().told, 1.0)  # type: ignore[attr-defined]
     means = high - (high - low) * unit if policy.direction == "minimize" else low + (high - low) * unit
     past = Timeline() if timeline is None else timeline
     shares, latest = past.lately(policy)
@@ -131,6 +138,9 @@ def look(policy: Policy, timeline: Timeline | None = None, **of_service: Any) ->
         points=list(past.points),
         health=policy.health(),
         above_cap=None if policy.cap is None else policy.above_cap,
+        positions=positions,
+        old_log=getattr(policy, "old_log", None),
+        old_withdrawn=policy._about_old().get("old_withdrawn") if hasattr(policy, "_about_old") else None,
         **of_service,
     )
 

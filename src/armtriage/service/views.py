@@ -281,6 +281,43 @@ class AboveCapView(Struct):
     share: float
 
 
+class OldLogView(Struct):
+    """The old log that a policy began with: how many rewards it has, and by how much its means may be off at most.
+
+    `withdrawn` is after how many decisions rewards had contradicted it; null while they have not.
+    """
+
+    rewards: int
+    bias: float
+    withdrawn: int | None
+
+    @classmethod
+    def of(cls, view: PolicyView) -> OldLogView | None:
+        """Return what is shown of an old log; None without one."""
+        old = view.old_log
+        return None if old is None else cls(int(old.counts.sum()), float(old.bias.max(initial=0.0)), view.old_withdrawn)
+
+
+class PositionsView(Struct):
+    """The weights of places, as given or as learnt so far, and the ratio of each to the one before, by swaps alone.
+
+    The ratios lie between `low` and `high`, with 95% confidence for all at any time; null is no end.
+    """
+
+    weights: list[float]
+    learnt: bool
+    low: list[float]
+    high: list[float | None]
+
+    @classmethod
+    def of(cls, view: PolicyView, learnt: bool) -> PositionsView | None:
+        """Return what is shown of places; None where they are alike."""
+        found = view.positions
+        if found is None:
+            return None
+        return cls(found.weights.tolist(), learnt, found.low.tolist(), [finite(one) for one in found.high.tolist()])
+
+
 class Full(Brief, kw_only=True):
     """All about a policy but its arms."""
 
@@ -296,6 +333,8 @@ class Full(Brief, kw_only=True):
     certificate: CertificateView | None
     health: HealthView
     above_cap: AboveCapView | None
+    old_log: OldLogView | None
+    positions: PositionsView | None
     lift: LiftView | None
     observing: ObservingView | None
     metrics: list[MetricView]
@@ -382,7 +421,8 @@ def made(loop: Loop) -> Made:
 
 def _config(loop: Loop) -> dict[str, Any]:
     config: dict[str, Any] = msgspec.to_builtins(loop.recipe.public())
-    return {key: value for key, value in config.items() if key not in ("arms", "name")} | {
+    # What has an entry for each arm would be too long.
+    return {key: value for key, value in config.items() if key not in ("arms", "name", "old_log")} | {
         "arms": len(loop.recipe.names)
     }
 
@@ -412,6 +452,8 @@ async def full(service: Service, loop: Loop) -> Full:
         certificate=None if made is None else CertificateView.of(made),
         health=HealthView.of(_UNKNOWN if view is None else view.health),
         above_cap=None if view is None or view.above_cap is None else AboveCapView(*view.above_cap),
+        old_log=None if view is None else OldLogView.of(view),
+        positions=None if view is None else PositionsView.of(view, loop.recipe.learns_places),
         lift=None if view is None or view.trial is None else LiftView.of(view.trial),
         observing=None if view is None else ObservingView.of(view),
         metrics=[] if view is None or view.trial is None else view.trial.metrics,
@@ -442,7 +484,8 @@ def arms(state: PolicyState) -> Arms:
     known, tally, sorted_ = policy.arms, policy.tally, view.triage is not None
     lower = upper = np.full(len(view.names), np.nan)
     if not state.contextual:
-        ends = intervals_of(tally, 1.0 / known.share, _DELTA)
+        placed = view.positions is not None
+        ends = policy._bounds(_DELTA) if placed else intervals_of(tally, 1.0 / known.share, _DELTA)
         lower, upper = in_units(ends, policy.reward_range, policy.direction)
     found = [
         ArmView(

@@ -94,7 +94,7 @@ def _linear_turn(game: LinearGame, number: int) -> bool:
     arms = desk.arms
     contexts = contexts_in(table, row(game.streams[2], number), number, game.contexts)
     if table.kind != FIXED or number == game.begun:
-        means_in(table, contexts, means)
+        means_in(table, number, contexts, means)
     if game.bound != 1.0:
         for arm in range(means.size):
             for j in range(contexts.shape[1]):

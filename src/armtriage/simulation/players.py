@@ -134,9 +134,9 @@ def sleeps(environment: Environment | LinearEnvironment) -> bool:
 def _is_in_loop(policy: SlatePolicy, environment: Environment | LinearEnvironment) -> bool:
     """Whether compiled code can look up what the world answers, and a decision set does not meet sleeping arms."""
     if sleeps(environment):
-        return type(environment) in (StochasticEnvironment, DriftingEnvironment) and policy.decisions is None
-    kinds = StochasticEnvironment | DriftingEnvironment
-    return isinstance(environment, kinds | ReplayEnvironment if policy.in_loop else kinds)
+        known = type(environment) in (StochasticEnvironment, DriftingEnvironment, ReplayEnvironment)
+        return known and policy.decisions is None
+    return isinstance(environment, StochasticEnvironment | DriftingEnvironment | ReplayEnvironment)
 
 
 def _is_plain(environment: Environment | LinearEnvironment) -> bool:

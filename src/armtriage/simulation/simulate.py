@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +33,8 @@ from armtriage.simulation.players import Run, by_ask_and_tell, player_for, sleep
 from armtriage.simulation.progress import progress_bar
 from armtriage.simulation.trace import Trace
 from armtriage.triage import TriageLog
+
+_LOG = logging.getLogger("armtriage")
 
 
 def simulate(
@@ -102,8 +106,11 @@ def simulate(
     delta = certificate_delta(certificate)
     check_certificate(certificate, policy, environment)
     run = Run(policy, environment, horizon, points, seed, record_decisions, delta)
+    began = time.perf_counter()
     with _bar(progress) as report:
         desks = _play(run, first_replication, replications, workers, report)
+    spent, name = time.perf_counter() - began, type(policy).__name__
+    _LOG.info("simulated %s in %s: %d x %d rounds, %.3g s", name, environment, replications, horizon, spent)
     regret = np.array([desk.regret for desk, _ in desks])
     return Trace(
         rounds=points,
@@ -130,6 +137,8 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
         raise TypeError(f"environment must be {wanted} for a {type(policy).__name__}, got {type(environment).__name__}")
     if environment.n_arms != policy.n_arms:
         raise ValueError(f"environment has {environment.n_arms} arms and policy {policy.n_arms}; they must agree")
+    if getattr(environment, "gaps", False) and policy.sleepers_seen and policy.graph.n_edges > policy.n_arms:
+        raise ValueError("sleepers_seen must be False for recorded outcomes with gaps, which show nothing, got True")
     direction = getattr(environment, "direction", "maximize")
     if policy.direction != direction:
         raise ValueError(f"direction must be {direction!r} like the environment's, got {policy.direction!r}")
@@ -210,8 +219,9 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
     if isinstance(policy, ContextualPolicy):
         accepted = "a policy with contexts, but for GuardedLinear"
         raise ValueError(f"certificate must be False for {accepted}, got {certificate!r}")
-    if isinstance(environment, ReplayEnvironment):
-        raise ValueError(f"certificate must be False for recorded outcomes, which have no means, got {certificate!r}")
+    if isinstance(environment, ReplayEnvironment) and (environment.gaps or not environment.resample):
+        reason = "that are not resampled, or have gaps: their means are not constant"
+        raise ValueError(f"certificate must be False for recorded outcomes {reason}, got {certificate!r}")
     if isinstance(environment, PageEnvironment) and environment.weights is not None:
         raise ValueError(f"certificate must be False where places have weights, got {certificate!r}")
     if isinstance(environment, DriftingEnvironment):

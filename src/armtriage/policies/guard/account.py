@@ -58,6 +58,7 @@ class GuardParams(Record, frozen=True):
     factor: float
     base: float  # ln(1 / the least share of delta) + ln 2
     price: float  # what looks for the certificate may lose, as a share of what proposals do; 0 if there are none
+    start: int  # the round in which the account began
 
 
 class Ghosts(Record):
@@ -347,9 +348,10 @@ def pay(params: GuardParams, evidence: Evidence, book: Book, request: Request, v
     """
     size, free = request.size, request.size - view.n_confirmed
     pulls, differ = min(view.n_open, book.cover) + free - 1, book.n_patterns + book.wholes > 1 or request.epoch != ALL
-    needed, narrow = 8.0 * (params.base + 0.5 * math.log(request.number + 1.0)), book.gap**2
+    rounds = request.number + 1 - params.start
+    needed, narrow = 8.0 * (params.base + 0.5 * math.log(rounds)), book.gap**2
     if not differ:
-        _pay_layers(params, evidence, book, view, pulls, free, request.number + 1, needed)
+        _pay_layers(params, evidence, book, view, pulls, free, rounds, needed)
         return
     if params.shadow:
         book.allowed = book.floor + params.factor * book.forced_cost + size

@@ -163,6 +163,9 @@ class Guard(Proposed, GuardedPolicy):
         The same, with contexts that are made of raw rows.
     delta, mode, factor, price, patterns
         See `armtriage.GuardedThompson`.
+    forget : {"alarm"}, optional
+        As for `armtriage.GuardedThompson`; a policy that proposes begins again with the guard, and a function is told
+        nothing of it.
 
     Examples
     --------
@@ -200,6 +203,7 @@ class Guard(Proposed, GuardedPolicy):
         factor: float = 1.0,
         price: float | None = None,
         patterns: int = 0,
+        forget: str | None = None,
         **options: Unpack[Options],
     ) -> None:
         if graph is None:
@@ -213,6 +217,7 @@ class Guard(Proposed, GuardedPolicy):
             factor=factor,
             price=price,
             patterns=patterns,
+            forget=forget,
             **options,
         )
         self.proposer = proposer
@@ -260,7 +265,7 @@ class Guard(Proposed, GuardedPolicy):
             raise ValueError(f"proposer must choose arms without contexts and be no Guard itself, got {proposer!r}")
         if getattr(proposer, "forget", None) is not None:
             raise ValueError(
-                f"proposer must not forget, since the guard's account is about one world, got {proposer!r}"
+                f"proposer must not forget by itself: the guard does, with forget and for both, got {proposer!r}"
             )
         for name in ("graph", "decisions", "budget", "reward_range"):
             if getattr(proposer, name) != getattr(self, name):
@@ -363,6 +368,12 @@ class Guard(Proposed, GuardedPolicy):
         if self._inner is not None:
             self._share()
             self._inner._forget(arms)
+
+    def _begin_again(self) -> None:
+        super()._begin_again()
+        if isinstance(self._proposer, Policy):
+            self._inner = self._copy_of(self._proposer)
+            self._share()
 
     def _share_again(self, arms: list[int]) -> None:
         super()._share_again(arms)

@@ -52,6 +52,7 @@ class GuardedPolicy(SlatePolicy):
         factor: float,
         patterns: int = 0,
         price: float | None = None,
+        forget: str | float | None = None,
         **options: Unpack[Options],
     ) -> None:
         if "positions" in options:
@@ -67,6 +68,7 @@ class GuardedPolicy(SlatePolicy):
         self._covered = _NONE
         self._pages: Pages | None = None
         self._priced: tuple[NDArray[np.int64], float | None] = _NONE, None
+        self.forget = self._check_forget(forget)
 
     def _check_price(self, price: float | None) -> float | None:
         """Return what looks for the certificate may lose, in percent; None if the mode has none."""
@@ -151,6 +153,10 @@ class GuardedPolicy(SlatePolicy):
             sort_all(guard_params(self), evidence, book)
         book.total, book.spent = most_lost(evidence, book, True), most_lost(evidence, book, False)
 
+    def _begin_again(self) -> None:
+        super()._begin_again()
+        self._patterns = None if self._patterns is None else PatternBook(self.patterns)
+
     def _check_old_log(self, old_log: OldLog | None) -> OldLog | None:
         if old_log is not None and self.patterns:
             raise NotImplementedError(f"old_log cannot be used with patterns, got {self.patterns}")
@@ -161,7 +167,7 @@ class GuardedPolicy(SlatePolicy):
         if not self.in_loop:
             return known
         n = self.n_arms
-        book = self._book if "_own" in vars(self) else None
+        book = self._book if self._has_caches else None
         admitted = np.zeros(n, np.int64) if book is None else book.admitted
         offered = np.zeros(n, np.int64) if book is None else book.offered + book.offered_rounds
         ends = {"lower": self._evidence.lower[:n], "upper": self._evidence.upper[:n]}

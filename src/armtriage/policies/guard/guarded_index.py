@@ -108,7 +108,7 @@ class _Slates(ByBeliefs["GuardedIndex"]):
     def new_own(self, policy: GuardedIndex, evidence: Evidence) -> Own:
         n, budget = int(evidence.n_arms), policy.budget
         sampler = new_sampler(n, budget, starts_at(policy.prior), found=evidence.warm == 0)
-        return Own(first_book(policy, evidence), sampler, new_reach(n), new_looks(n, budget))
+        return Own(first_book(policy, evidence), sampler, new_reach(n), new_looks(n, budget, each=True))
 
     def renewed_own(self, policy: GuardedIndex, old: Own) -> Own:
         n, budget = policy.n_arms, policy.budget
@@ -119,11 +119,10 @@ class _Slates(ByBeliefs["GuardedIndex"]):
 class GuardedIndex(GuardedPolicy):
     """An index on a learned prior, inside twice the guarantee of elimination, with a certificate.
 
-    Use it instead of `GuardedThompson` where decisions should follow from what is known, without chance, and no bad arm
-    reveals many: there it lost 1.9 times as much, and less on 21 other families of slates (`docs/guard.md`). It keeps
-    the same guarantee and the same learned prior, and plays the arms of largest index: the largest mean q with
-    ``n kl(m, q) <= 0.8 ln(t / n)``, where m and n are mean and size of an arm's posterior and t is the number of
-    rounds, divided by 0.3 of the arms for a slot if that is more than 1.
+    Use it instead of `GuardedThompson` where decisions should follow from what is known, without chance: on most
+    families of slates it lost less (`docs/guard.md`). It keeps the same guarantee and the same learned prior, and plays
+    the arms of largest index: the largest mean q with ``n kl(m, q) <= 0.8 ln(t / n)``, where m and n are mean and size
+    of an arm's posterior and t is the number of rounds, divided by 0.3 of the arms for a slot if that is more than 1.
 
     Parameters
     ----------
@@ -137,14 +136,15 @@ class GuardedIndex(GuardedPolicy):
     fractional : {"exact", "coin"}
         What becomes of a reward r strictly between 0 and 1: indices follow mean and variance of such rewards, or it
         counts as 1 with probability r, and else as 0. Intervals always do the former.
-    old_log, delta, mode, factor, price, patterns
+    old_log, delta, mode, factor, price, patterns, forget
         See `armtriage.GuardedThompson`.
 
     Notes
     -----
     Of the arms that the incumbents reveal anyway, only the incumbents have an index, and looks at arms that nothing
-    reveals wait as in `GuardedThompson`. Rewards that are on their way count in n, so that decisions which are open at
-    the same time look at different arms. A factor below 1 before the logarithm has no guarantee of its own.
+    reveals wait as in `GuardedThompson`, but each proposal that waits pays for the arm that shows them. Rewards that
+    are on their way count in n, so that decisions which are open at the same time look at different arms. A factor
+    below 1 before the logarithm has no guarantee of its own.
 
     References
     ----------
@@ -178,6 +178,7 @@ class GuardedIndex(GuardedPolicy):
         factor: float = 1.0,
         price: float | None = None,
         patterns: int = 0,
+        forget: str | None = None,
         prior: Prior = "learned",
         fractional: str = "exact",
         old_log: OldLog | None = None,
@@ -192,6 +193,7 @@ class GuardedIndex(GuardedPolicy):
             factor=factor,
             price=price,
             patterns=patterns,
+            forget=forget,
             **options,
         )
         self.prior = check_prior("prior", prior, learned=True)

@@ -178,6 +178,10 @@ class GuardedThompson(GuardedPolicy):
         Where requests differ, for how many eligible sets the certificate keeps a book of its own, which is tighter if
         there are few; each ask then costs some 0.1 ms more. Over `decisions` there are 64 at least, and the account
         has a page for each.
+    forget : {"alarm"}, optional
+        With ``"alarm"`` the policy watches for drift and, when a mean has changed, begins again: nothing is known, the
+        account is empty, and guarantee and certificate are about the decisions since then. For slates; see
+        ``docs/when-the-world-changes.md``.
     free_look : bool
         Let arms that the incumbents reveal anyway compete with their means instead of draws.
     reveal : bool, optional
@@ -220,6 +224,7 @@ class GuardedThompson(GuardedPolicy):
         factor: float = 1.0,
         price: float | None = None,
         patterns: int = 0,
+        forget: str | None = None,
         free_look: bool = True,
         reveal: bool | None = None,
         prior: Prior | None = None,
@@ -238,6 +243,7 @@ class GuardedThompson(GuardedPolicy):
             factor=factor,
             price=price,
             patterns=patterns,
+            forget=forget,
             **options,
         )
         self.free_look = check_flag("free_look", free_look)

@@ -31,7 +31,8 @@ def guard_params(policy: Any) -> GuardParams:
     base = math.log(share / (policy._live * policy.delta)) + math.log(2.0)
     price = 0.0 if policy.price is None else 0.01 * policy.price
     shadow = policy.mode == "shadow"
-    return GuardParams(policy.graph.arrays, policy._plain, shadow, policy.budget, policy.factor, base, price)
+    start = policy._began
+    return GuardParams(policy.graph.arrays, policy._plain, shadow, policy.budget, policy.factor, base, price, start)
 
 
 def first_book(policy: Any, evidence: Evidence) -> Book:

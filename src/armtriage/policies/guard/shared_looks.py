@@ -4,7 +4,9 @@ An active arm that the incumbents do not reveal is seen only if somebody pays it
 shows it together with others whose gaps sum to more than twice the guide's. A proposed look at it then waits, and an
 incumbent is played instead. The price of a look is by how much the arm's draw exceeded its mean: at least its gap, and
 more while little is known. As soon as the prices of the waiting arms that a guide shows reach its own gap it is pulled,
-and none of these waits any longer.
+and none of these waits any longer. An index, unlike a draw, proposes the same look again until it is made. So there
+each proposal that waits adds its price, and else an arm's last one counts: without it the eight looks were soon over,
+and an index lost 1.6 to 2.9 times what draws did behind hubs.
 
 No arm starves, however bad its guide: after eight looks, or a sixteenth of all rounds, an arm is played directly
 whenever it is proposed, until its guide is pulled. And a pull costs no more than the draws that wait for it promised.
@@ -51,10 +53,11 @@ class Looks(Record):
     pause: int  # rounds between two choices of guides
     resume: int  # the round of the next choice
     shared: int  # pulls of guides so far
+    each: bool  # whether every look that waits pays for the guide, or one of each arm
 
 
-def new_looks(n_arms: int, budget: int) -> Looks:
-    """Return no looks."""
+def new_looks(n_arms: int, budget: int, *, each: bool = False) -> Looks:
+    """Return no looks; `each` of those to come will pay, or one of each arm."""
     pause = 1 + n_arms // (_CHOICE_PAUSE * budget)
     return Looks(
         np.full(n_arms, _NOBODY, np.int64),
@@ -68,12 +71,13 @@ def new_looks(n_arms: int, budget: int) -> Looks:
         pause=pause,
         resume=0,
         shared=0,
+        each=each,
     )
 
 
 def renewed_looks(old: Looks, n_arms: int, budget: int) -> Looks:
     """Return no looks for other arms, with those that were made before counted."""
-    looks = new_looks(n_arms, budget)
+    looks = new_looks(n_arms, budget, each=bool(old.each))
     looks.shared = old.shared
     return looks
 
@@ -170,9 +174,11 @@ def _choose_guides(
 
 @kernel
 def _offer(book: Book, sampler: Sampler, looks: Looks, arm: int) -> float:
-    """Return the price of an arm if a look at it waits and is still wanted."""
-    wanted = (looks.waits[arm] > 0) & (book.status[arm] == ACTIVE) & (sampler.looked[arm] != sampler.mark)
-    return looks.price[arm] if wanted else 0.0
+    """Return what an arm pays if a look at it waits and is still wanted."""
+    waits = looks.waits[arm]
+    if waits == 0 or book.status[arm] != ACTIVE or sampler.looked[arm] == sampler.mark:
+        return 0.0
+    return looks.price[arm] * waits if looks.each else looks.price[arm]
 
 
 @kernel

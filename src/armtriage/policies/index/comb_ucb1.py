@@ -35,13 +35,14 @@ class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     exploration: float
+    memory: float  # decisions whose rewards count
 
 
 @kernel
 @inlined
 def scale(params: Params, number: int) -> float:
-    """Return sqrt(c ln t) for t = number + 1."""
-    return math.sqrt(params.exploration * math.log(number + 1.0))
+    """Return sqrt(c ln t) for t = number + 1, or for as many decisions as count."""
+    return math.sqrt(params.exploration * math.log(min(number, params.memory) + 1.0))
 
 
 @kernel
@@ -86,9 +87,11 @@ class CombUCB1(IndexPolicy):
         See `armtriage.Policy`.
     exploration : float
         The constant under the root; 1.5 is the published one.
-    forget : {"alarm"}, optional
+    forget : {"alarm"}, float or int, optional
         With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
-        now and then it looks at an arm that it would not play. See ``docs/when-the-world-changes.md``.
+        now and then it looks at an arm that it would not play. A float in (0, 1) is a discount of what was told with
+        each decision, a whole number a window: only rewards of so many last decisions count. Nothing is then certified.
+        See ``docs/when-the-world-changes.md``.
 
     References
     ----------
@@ -116,7 +119,7 @@ class CombUCB1(IndexPolicy):
         *,
         decisions: DecisionSet | None = None,
         exploration: float = 1.5,
-        forget: str | None = None,
+        forget: str | float | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
@@ -125,4 +128,4 @@ class CombUCB1(IndexPolicy):
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
-        return Params(self.exploration)
+        return Params(self.exploration, self._memory)

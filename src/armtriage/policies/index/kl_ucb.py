@@ -25,14 +25,18 @@ class Params(Record, frozen=True):
     """Parameters of the kernels."""
 
     log_log: float
+    memory: float  # decisions whose rewards count
 
 
 @kernel
 def exploration(params: Params, number: int) -> float:
-    """Return f(t) = ln t + c ln ln t for t = number + 1, and 0 where that is negative or undefined."""
+    """Return f(t) = ln t + c ln ln t for t = number + 1, and 0 where that is negative or undefined.
+
+    Where rewards fade, t is no more than the decisions that count.
+    """
     if number < 1:
         return 0.0
-    log = math.log(number + 1.0)
+    log = math.log(min(number, params.memory) + 1.0)
     return max(0.0, log + params.log_log * math.log(log))
 
 
@@ -108,9 +112,11 @@ class KLUCB(IndexPolicy):
         See `armtriage.Policy`.
     log_log : float
         c above: 3 in the published proof; 0, the default, is what its authors recommend in practice.
-    forget : {"alarm"}, optional
+    forget : {"alarm"}, float or int, optional
         With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
-        now and then it looks at an arm that it would not play. See ``docs/when-the-world-changes.md``.
+        now and then it looks at an arm that it would not play. A float in (0, 1) is a discount of what was told with
+        each decision, a whole number a window: only rewards of so many last decisions count. Nothing is then certified.
+        See ``docs/when-the-world-changes.md``.
 
     References
     ----------
@@ -139,7 +145,7 @@ class KLUCB(IndexPolicy):
         *,
         decisions: DecisionSet | None = None,
         log_log: float = 0.0,
-        forget: str | None = None,
+        forget: str | float | None = None,
         **options: Unpack[Options],
     ) -> None:
         super().__init__(graph, budget, decisions=decisions, **options)
@@ -148,4 +154,4 @@ class KLUCB(IndexPolicy):
 
     def params(self) -> Params:
         """Return the parameters of the kernels."""
-        return Params(self.log_log)
+        return Params(self.log_log, self._memory)

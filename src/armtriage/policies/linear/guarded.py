@@ -91,6 +91,7 @@ class LinearGuard(RidgePolicy):
             self._proposes,
             self.model == "hybrid",
             0.0 if self.bias is None else self.bias / self.reward_unit,
+            self.model == "disjoint",
         )
 
     def new_state(self) -> State:

@@ -1,6 +1,9 @@
 """What adaptive C2UCB proposes by: ridge regressions that learn their own noise and their own ridge.
 
-Both are the likeliest by all rewards, and neither knows the bound on theta: that is for the ellipsoids alone.
+Noise and ridge are the likeliest by all rewards, and neither knows the bound on theta: that is for the ellipsoids.
+Where each arm has a theta and they share nothing, only the noise is, and the ridge says that a mean is half the range
+of rewards away from 0: until a theta has many more rewards than coordinates, its likelihood cannot tell signal from
+noise, and would believe of many classes, nearly all of whose rewards are 0, that none is ever right.
 
 There is one theta for all arms, or one for each, alone or around a part that all share. The sums are those of a
 `Ridge`, a model for each theta, which the ellipsoids share.
@@ -62,6 +65,7 @@ class Params(Record, frozen=True):
     proposes: bool  # or somebody else does, and slates come from there
     shares: bool  # whether there is a part that the thetas of all arms share
     bias: float  # how far a mean may lie from what is linear
+    alone: bool  # whether each arm has a theta, and they share nothing
 
 
 class Fit(Record):
@@ -205,6 +209,8 @@ def learn_by_arm(params: Params, fit: Fit, ridge: Ridge, arm: int, context: Floa
 def adapt(params: Params, fit: Fit, ridge: Ridge) -> bool:
     """Estimate the noise, and move each ridge by a step to where the rewards are more likely, if it is time.
 
+    Thetas that share nothing have the ridge that is expected beside that noise.
+
     Return whether it was.
     """
     total = fit.rewards
@@ -214,10 +220,14 @@ def adapt(params: Params, fit: Fit, ridge: Ridge) -> bool:
     fit.next_fit = total + max(1, (3 * total + 19) // 20)  # whenever there are 15% more rewards
     length = _mean_length(params, ridge, total)
     if first:
-        half = 0.5 * (params.high - params.low)
-        fit.ridge = max(params.noise * params.noise * length / (half * half), LEAST)
+        fit.ridge = max(_expected(params, params.noise * params.noise, length), LEAST)
         fit.shared_ridge = fit.ridge
-    residual, grown = _step(params, fit, ridge, length, _OWN, 0.0, 0.0)
+    if params.alone:
+        expected = max(_expected(params, fit.noise * fit.noise, length), LEAST)
+        residual, grown = _try(params, fit, ridge, _OWN, expected, 0.0, 0.0)
+        _surprise(params, fit, ridge, length, residual, grown)
+    else:
+        residual, grown = _step(params, fit, ridge, length, _OWN, 0.0, 0.0)
     if params.shares:
         _step(params, fit, ridge, length, _SHARED, residual, grown)
     d = ridge.vector.size
@@ -229,6 +239,13 @@ def adapt(params: Params, fit: Fit, ridge: Ridge) -> bool:
                 fit.inverse[model, i, i] = 1.0 / fit.ridge
     fit.stale = True
     return True
+
+
+@kernel
+def _expected(params: Params, variance: float, length: float) -> float:
+    """Return the ridge that says that a mean is half the range of rewards away from 0, beside noise of a variance."""
+    half = 0.5 * (params.high - params.low)
+    return variance * length / (half * half)
 
 
 @kernel
@@ -305,11 +322,11 @@ def _surprise(params: Params, fit: Fit, ridge: Ridge, length: float, residual: f
     if params.shares:
         grown += _compute_shared(fit, ridge)
         residual -= image(fit.shared_inverse, fit.moment, fit.shared)
-    total, declared, half = fit.rewards, params.noise * params.noise, 0.5 * (params.high - params.low)
+    total, declared = fit.rewards, params.noise * params.noise
     residual = max(residual, 0.0) + _PRIOR * declared
     variance = min(declared, residual / (total + _PRIOR))
     fit.noise, variance = math.sqrt(variance), max(variance, _LEAST_VARIANCE)
-    expected = math.log(variance * length / (half * half))
+    expected = math.log(_expected(params, variance, length))
     grown += (total + _PRIOR) * math.log(variance) + residual / variance
     grown += ((expected - math.log(fit.ridge)) / _DOUBT) ** 2
     if params.shares:

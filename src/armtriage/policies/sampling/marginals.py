@@ -14,23 +14,26 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.beta import beta_cdf, log_beta
+from armtriage.kernels.beta import beta_cdf, beta_tail_bound, log_beta
 from armtriage.kernels.jit import kernel
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _N = 10
 _GAUSS = np.polynomial.legendre.leggauss(_N)
 _NODES, _WEIGHTS = (_GAUSS[0] + 1.0) / 2.0, _GAUSS[1] / 2.0
-# Row i integrates the polynomial through the nodes from 0 to node i.
+# Column i integrates the polynomial through the nodes from 0 to node i.
 _UP_TO = np.array(
     [
         [np.polynomial.Polynomial.fromroots(np.delete(_NODES, j)).integ()(one) for j in range(_N)]
         / np.array([np.prod(_NODES[j] - np.delete(_NODES, j)) for j in range(_N)])
         for one in _NODES
     ]
-)
+).T.copy()
 _LOG_TINY = 34.0  # probabilities below e^-34 do not count
+_TINY = math.exp(-_LOG_TINY)
+_SMALL = 16.0  # a sum of parameters up to which tails are exact
 _FALLS = (12.0, 6.0, 3.0)  # how much a logarithm of a density may change on a panel: 12 leaves relative errors of 1e-8
 _SURE = 1.0 - 1e-15  # arms above this count as one above, and those below 1 less this as none
 _CLOSE = 1e-6  # how far the sum may be off, as a share of S
@@ -40,15 +43,6 @@ _CLOSE = 1e-6  # how far the sum may be off, as a share of S
 def _beyond(x: float, least: float, a: float, b: float) -> float:
     """Return the probability that a draw is above a value."""
     return 1.0 if x <= least else 1.0 - beta_cdf((x - least) / (1.0 - least), a, b)
-
-
-@kernel
-def _above(x: float, least: Floats, a: Floats, b: Floats) -> float:
-    """Return how many draws are above a value on average."""
-    total = 0.0
-    for arm in range(a.size):
-        total += _beyond(x, least[arm], a[arm], b[arm])
-    return total
 
 
 @kernel
@@ -74,12 +68,44 @@ def _unlikely(mean: float, slots: int, few: bool) -> bool:
 
 
 @kernel
-def _end(slots: int, few: bool, least: Floats, a: Floats, b: Floats) -> float:
+def _tail(x: float, a: float, b: float) -> float:
+    """Return P(X >= x) for X of Beta(a, b), or more: where exact ones take long, Chernoff's bound is close enough."""
+    return beta_cdf(1.0 - x, b, a) if a + b < _SMALL else beta_tail_bound(x, a, b)
+
+
+@kernel
+def _is_beyond(x: float, slots: int, few: bool, order: Ints, least: Floats, a: Floats, b: Floats) -> bool:
+    """Whether the S-th largest draw surely is not below a value, if `few`, or else not above it; arms by their means.
+
+    It is above if the first S arms are, and below if all but the first S - 1 are. Where little is known, the number of
+    draws above says more.
+    """
+    union, mean = 0.0, 0.0
+    for i in range(order.size):
+        arm = order[i]
+        y = (x - least[arm]) / (1.0 - least[arm])
+        if few:
+            tail = _tail(1.0 - y, b[arm], a[arm]) if y > 0.0 else 0.0
+            if i < slots:
+                union += tail
+            elif i == slots and union < _TINY:
+                return True
+            mean += 1.0 - tail
+        else:
+            tail = _tail(y, a[arm], b[arm]) if y > 0.0 else 1.0
+            if i >= slots - 1:
+                union += tail
+            mean += tail
+    return union < _TINY or _unlikely(mean, slots, few)
+
+
+@kernel
+def _end(slots: int, few: bool, order: Ints, least: Floats, a: Floats, b: Floats) -> float:
     """Return the value below which the S-th largest draw surely is not, or above which."""
     low, high = 0.0, 1.0
-    for _ in range(12):  # a wider range only means a panel more
+    for _ in range(14):  # a wider range only means a panel more
         middle = 0.5 * (low + high)
-        if _unlikely(_above(middle, least, a, b), slots, few) == few:
+        if _is_beyond(middle, slots, few, order, least, a, b) == few:
             low = middle
         else:
             high = middle
@@ -98,30 +124,75 @@ def _log_density(x: float, least: float, a: float, b: float, scale: float) -> fl
 
 
 @kernel
-def _most(start: float, end: float, least: float, a: float, b: float, scale: float) -> float:
-    """Return the logarithm of the largest density between two values."""
-    peak = (a - 1.0) / max(a + b - 2.0, 1e-9) * (1.0 - least) + least
-    return _log_density(min(max(peak, start), end), least, a, b, scale)
+def _logs(x: float) -> tuple[float, float]:
+    """Return what densities at a value are made of: its logarithm, and that of what is left to 1."""
+    return math.log(max(x, 1e-300)), math.log1p(-min(x, 1.0 - 1e-16))
 
 
 @kernel
-def _too_wide(start: float, end: float, fall: float, least: Floats, a: Floats, b: Floats, scales: Floats) -> bool:
+def _log_at(x: float, logs: tuple[float, float], least: float, a: float, b: float, scale: float) -> float:
+    """Return the logarithm of a density; mostly all draws may be as small as 0, and share the logarithms of a value."""
+    if least > 0.0:
+        return _log_density(x, least, a, b, scale)
+    return (a - 1.0) * logs[0] + (b - 1.0) * logs[1] - scale
+
+
+@kernel
+def _find_peaks(least: Floats, a: Floats, b: Floats, scales: Floats, peaks: Floats, tops: Floats) -> None:
+    """Write where densities are largest, and their logarithms there."""
+    for arm in range(a.size):
+        peaks[arm] = (a[arm] - 1.0) / max(a[arm] + b[arm] - 2.0, 1e-9) * (1.0 - least[arm]) + least[arm]
+        tops[arm] = _log_density(peaks[arm], least[arm], a[arm], b[arm], scales[arm])
+
+
+@kernel
+def _too_wide(
+    start: float,
+    end: float,
+    fall: float,
+    least: Floats,
+    a: Floats,
+    b: Floats,
+    scales: Floats,
+    peaks: Floats,
+    tops: Floats,
+) -> bool:
     """Whether a density that counts changes too much between two values."""
     h = end - start
+    x, y, z = start + 0.1 * h, start + 0.5 * h, end - 0.1 * h
+    first, last, logs_x, logs_y, logs_z, width = _logs(start), _logs(end), _logs(x), _logs(y), _logs(z), math.log(h)
     for arm in range(a.size):
-        first = _log_density(start + 0.1 * h, least[arm], a[arm], b[arm], scales[arm])
-        middle = _log_density(start + 0.5 * h, least[arm], a[arm], b[arm], scales[arm])
-        last = _log_density(end - 0.1 * h, least[arm], a[arm], b[arm], scales[arm])
-        most = _most(start, end, least[arm], a[arm], b[arm], scales[arm])
-        if most + math.log(h) < -_LOG_TINY:
+        top = tops[arm]
+        if peaks[arm] < start:
+            top = _log_at(start, first, least[arm], a[arm], b[arm], scales[arm])
+        elif peaks[arm] > end:
+            top = _log_at(end, last, least[arm], a[arm], b[arm], scales[arm])
+        if top + width < -_LOG_TINY:
             continue
-        if most - min(first, middle, last) > fall or start < least[arm] < end:
+        if start < least[arm] < end:
+            return True
+        low = min(
+            _log_at(x, logs_x, least[arm], a[arm], b[arm], scales[arm]),
+            _log_at(y, logs_y, least[arm], a[arm], b[arm], scales[arm]),
+            _log_at(z, logs_z, least[arm], a[arm], b[arm], scales[arm]),
+        )
+        if top - low > fall:
             return True
     return False
 
 
 @kernel
-def _panels(lo: float, hi: float, fall: float, least: Floats, a: Floats, b: Floats, scales: Floats) -> Floats:
+def _panels(
+    lo: float,
+    hi: float,
+    fall: float,
+    least: Floats,
+    a: Floats,
+    b: Floats,
+    scales: Floats,
+    peaks: Floats,
+    tops: Floats,
+) -> Floats:
     """Return where panels end, so fine that no density changes too much on any of them."""
     edges, n = np.empty(1 << 14), 0
     tops, depth, start = np.empty(64), 0, lo
@@ -132,7 +203,7 @@ def _panels(lo: float, hi: float, fall: float, least: Floats, a: Floats, b: Floa
     while depth > 0 and n < edges.size - 64:
         end = tops[depth - 1]
         deep = end - start < 1e-9 or depth >= 60
-        if not deep and _too_wide(start, end, fall, least, a, b, scales):
+        if not deep and _too_wide(start, end, fall, least, a, b, scales, peaks, tops):
             tops[depth] = 0.5 * (start + end)
             depth += 1
             continue
@@ -151,36 +222,99 @@ def _at_most(slots: int, some: Floats, n: int, others: Floats, m: int) -> float:
 
 
 @kernel
-def _sum_up(edges: Floats, slots: int, least: Floats, a: Floats, b: Floats, scales: Floats, found: Floats) -> None:
-    """Add the integral of each density times the probability that fewer than `slots` others are above."""
+def _add_up(law: Floats, n: int, up: Floats) -> None:
+    """Write the sums of the first probabilities of a law."""
+    total = 0.0
+    for j in range(n):
+        total += law[j]
+        up[j] = total
+
+
+@kernel
+def _follow(
+    start: float,
+    h: float,
+    least: Floats,
+    a: Floats,
+    b: Floats,
+    scales: Floats,
+    peaks: Floats,
+    base: Floats,
+    density: Floats,
+    above: Floats,
+) -> None:
+    """Write densities at the nodes of a panel, and probabilities to be above them; `base`, to be below, moves on."""
+    logs, rests, part = np.empty(_N), np.empty(_N), np.empty(_N)
+    first, last, width = _logs(start), _logs(start + h), math.log(h)
+    for i in range(_N):
+        logs[i], rests[i] = _logs(start + h * _NODES[i])
+    for arm in range(a.size):
+        row, up, top = density[arm], above[arm], 0.0
+        if peaks[arm] < start:
+            top = _log_at(start, first, least[arm], a[arm], b[arm], scales[arm]) + width
+        elif peaks[arm] > start + h:
+            top = _log_at(start + h, last, least[arm], a[arm], b[arm], scales[arm]) + width
+        if top < -_LOG_TINY:
+            row[:], up[:] = 0.0, min(1.0, max(0.0, 1.0 - base[arm]))
+            continue
+        if least[arm] <= 0.0:
+            wins, losses, scale = a[arm] - 1.0, b[arm] - 1.0, scales[arm]
+            for i in range(_N):
+                row[i] = math.exp(wins * logs[i] + losses * rests[i] - scale)
+        else:
+            for i in range(_N):
+                row[i] = math.exp(_log_density(start + h * _NODES[i], least[arm], a[arm], b[arm], scales[arm]))
+                row[i] /= 1.0 - least[arm]
+        whole = 0.0
+        part[:] = 0.0
+        for j in range(_N):
+            whole += _WEIGHTS[j] * row[j]
+            for i in range(_N):
+                part[i] += _UP_TO[j, i] * row[j]
+        for i in range(_N):
+            up[i] = min(1.0, max(0.0, 1.0 - base[arm] - h * part[i]))
+        base[arm] += h * whole
+
+
+@kernel
+def _without(p: float, law: Floats, free: int) -> float:
+    """Return P(N < free) without an arm that is above with p <= 1/2; `law` has P(N <= n) with it."""
+    odds, total, power = -p / (1.0 - p), 0.0, 1.0 / (1.0 - p)
+    for k in range(free - 1, -1, -1):
+        total += power * law[k]
+        power *= odds
+        if abs(power) < 1e-17:
+            break
+    return total
+
+
+@kernel
+def _sum_up(
+    edges: Floats,
+    slots: int,
+    least: Floats,
+    a: Floats,
+    b: Floats,
+    scales: Floats,
+    peaks: Floats,
+    below: Floats,
+    found: Floats,
+) -> None:
+    """Add the integral of each density times the probability that fewer than `slots` others are above.
+
+    `below` are the probabilities to be below the first edge.
+    """
     k = a.size
-    base, density, above = np.empty(k), np.empty((k, _N)), np.empty((k, _N))
-    for arm in range(k):
-        y = (edges[0] - least[arm]) / (1.0 - least[arm])
-        base[arm] = beta_cdf(y, a[arm], b[arm]) if y > 0.0 else 0.0
+    base, density, above = below.copy(), np.empty((k, _N)), np.empty((k, _N))
     rare, often, quotient = np.empty(slots + 1), np.empty(k + 1), np.empty(k + 1)
-    up_rare, up_often = np.empty(slots + 1), np.empty(k + 1)
+    up_rare, up_all = np.empty(slots + 1), np.empty(slots + 1)
     for panel in range(edges.size - 1):
         start, h = edges[panel], edges[panel + 1] - edges[panel]
-        for arm in range(k):
-            whole = 0.0
-            if _most(start, start + h, least[arm], a[arm], b[arm], scales[arm]) + math.log(h) < -_LOG_TINY:
-                density[arm, :], above[arm, :] = 0.0, min(1.0, max(0.0, 1.0 - base[arm]))
-                continue
-            for i in range(_N):
-                density[arm, i] = math.exp(_log_density(start + h * _NODES[i], least[arm], a[arm], b[arm], scales[arm]))
-                density[arm, i] /= 1.0 - least[arm]
-                whole += _WEIGHTS[i] * density[arm, i]
-            for i in range(_N):
-                part = 0.0
-                for j in range(_N):
-                    part += _UP_TO[i, j] * density[arm, j]
-                above[arm, i] = min(1.0, max(0.0, 1.0 - base[arm] - h * part))
-            base[arm] += h * whole
+        _follow(start, h, least, a, b, scales, peaks, base, density, above)
         for i in range(_N):
             rare[:] = 0.0
             rare[0] = often[0] = 1.0
-            n, free = 0, slots
+            n, m, free = 0, 0, slots
             for arm in range(k):
                 free -= int(above[arm, i] > _SURE)
             if free <= 0:
@@ -195,18 +329,18 @@ def _sum_up(edges: Floats, slots: int, least: Floats, a: Floats, b: Floats, scal
                         often[j] = often[j] * (1.0 - p) + often[j - 1] * p
                     often[0] *= 1.0 - p
                     n += 1
-                elif p > 1.0 - _SURE:
-                    for j in range(free, 0, -1):
+                else:
+                    # As many above as have hardly any probability are left out: most arms are above hardly ever.
+                    m = min(m + 1, free)
+                    for j in range(m, 0, -1):
                         rare[j] = rare[j] * (1.0 - p) + rare[j - 1] * p
                     rare[0] *= 1.0 - p
-            total = 0.0
-            for j in range(free + 1):
-                total += rare[j]
-                up_rare[j] = total
-            total = 0.0
-            for j in range(n + 1):
-                total += often[j]
-                up_often[j] = total
+                    if rare[m] < 1e-20:
+                        rare[m] = 0.0
+                        m -= 1
+            _add_up(rare, free + 1, up_rare)
+            for j in range(free):
+                up_all[j] = _at_most(j + 1, often, n + 1, up_rare, free + 1)
             for arm in range(k):
                 p, weight = above[arm, i], h * _WEIGHTS[i] * density[arm, i]
                 if weight < 1e-18 or p > _SURE:
@@ -217,10 +351,7 @@ def _sum_up(edges: Floats, slots: int, least: Floats, a: Floats, b: Floats, scal
                         quotient[j - 1] = (often[j] - (1.0 - p) * quotient[j]) / p
                     found[arm] += weight * _at_most(free, quotient, n, up_rare, free + 1)
                 else:
-                    quotient[0] = rare[0] / (1.0 - p)
-                    for j in range(1, free):
-                        quotient[j] = (rare[j] - p * quotient[j - 1]) / (1.0 - p)
-                    found[arm] += weight * _at_most(free, quotient, free, up_often, n + 1)
+                    found[arm] += weight * _without(p, up_all, free)
 
 
 def inclusion_by_draws(least: Floats, a: Floats, b: Floats, slots: int) -> Floats:
@@ -235,7 +366,8 @@ def inclusion_by_draws(least: Floats, a: Floats, b: Floats, slots: int) -> Float
     """
     if slots >= a.size:
         return np.ones(a.size)
-    lo, hi = (_end(slots, few, least, a, b) for few in (True, False))
+    order = np.argsort(-(least + (1.0 - least) * a / (a + b)))
+    lo, hi = (_end(slots, few, order, least, a, b) for few in (True, False))
     found = np.zeros(a.size)
     surely, ahead, scales = np.empty((3, a.size))
     _weigh(lo, hi, least, a, b, surely, ahead, scales)
@@ -244,10 +376,13 @@ def inclusion_by_draws(least: Floats, a: Floats, b: Floats, slots: int) -> Float
     left, free = ~(certain | out), slots - int(certain.sum())
     if not left.any() or free <= 0:
         return found
-    x, a, b, scales = least[left], a[left], b[left], scales[left]
+    x, a, b, scales, below = least[left], a[left], b[left], scales[left], 1.0 - surely[left]
+    peaks, tops = np.empty((2, a.size))
+    _find_peaks(x, a, b, scales, peaks, tops)
     for fall in _FALLS:
         part = ahead[left].copy()
-        _sum_up(_panels(lo, hi, fall, x, a, b, scales), free, x, a, b, scales, part)
+        edges = _panels(lo, hi, fall, x, a, b, scales, peaks, tops)
+        _sum_up(edges, free, x, a, b, scales, peaks, below, part)
         if abs(part.sum() - free) <= _CLOSE * slots:
             found[left] = np.clip(part, 0.0, 1.0)
             return found

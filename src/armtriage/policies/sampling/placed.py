@@ -145,6 +145,9 @@ class PlacedPolicy(SlatePolicy):
         return stream(self.seed, "swap")
 
     def _book_set(self, decision: Decision, among: Any) -> None:
+        if self._weights is None:
+            super()._book_set(decision, among)
+            return
         order, pair = decision.ranked_arms.copy(), -1
         if vars(decision)["_beliefs"] is not None:
             pair = self._pair(decision.number, order.size)
@@ -232,10 +235,12 @@ class PlacedPolicy(SlatePolicy):
             own.weights[:] = learnt_weights(own.pairs)
             own.exposure[:] = own.told @ own.weights
 
-    def tell_cascade(self, decision: Decision | int, first: Any, *, order: Any = None) -> None:  # noqa: D102
+    def tell_cascade(  # noqa: D102 - as in every policy
+        self, decision: Decision | int, first: Any, *, order: Any = None, in_turn: bool = False
+    ) -> None:
         if self._weights is not None:
             raise ValueError("a cascade or position weights, not both: this policy has positions")
-        super().tell_cascade(decision, first, order=order)
+        super().tell_cascade(decision, first, order=order, in_turn=in_turn)
 
     @locked
     def watch(self, false_alarm: float = 0.01) -> None:  # noqa: D102 - as in every policy
@@ -278,9 +283,6 @@ class PlacedPolicy(SlatePolicy):
         if next_decision is not None:
             chosen = self._roster.numbers(next_decision, "next_decision")
             self._check_decision(np.sort(chosen), None, "next_decision")
-        ratios, pairs = self._own.weights[1:] / self._own.weights[:-1], self._own.pairs
-        limit = np.log(max(len(pairs), 1) / delta)
-        off = sum(float(log_capital(r, clicks)) >= limit for r, clicks in zip(ratios, pairs, strict=True))
         return placed_certificate(
             self._page(),
             rounds=self._asked,
@@ -288,11 +290,17 @@ class PlacedPolicy(SlatePolicy):
             reward_range=self.reward_range,
             next_decision=None if next_decision is None else chosen,
             names=self._roster.names,
-            contradictions=1 if self._learnt else off,
+            contradictions=1 if self._learnt else self._wrong_ratios(delta),
             learnt=self._learnt,
             least_observed=int(self.tally.counts.min()),
             silent=self._silent,
         )
+
+    def _wrong_ratios(self, delta: float) -> int:
+        """Return how many ratios of neighbours' weights swaps contradict."""
+        ratios, pairs = self._own.weights[1:] / self._own.weights[:-1], self._own.pairs
+        limit = np.log(max(len(pairs), 1) / delta)
+        return sum(bool(log_capital(r, clicks) >= limit) for r, clicks in zip(ratios, pairs, strict=True))
 
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
         arrays = super()._open_arrays()

@@ -87,9 +87,11 @@ class ThompsonSampling(PlacedPolicy):
         What becomes of a reward r strictly between 0 and 1. By default the posterior follows mean and variance of such
         rewards, so that quiet ones are recognised. As published it counts as 1 with probability r, and else as 0. For
         rewards of 0 and 1 both are the same.
-    forget : {"alarm"}, optional
+    forget : {"alarm"}, float or int, optional
         With ``"alarm"`` the policy watches for drift and, when a mean has changed, forgets what it knows of all arms;
-        now and then it looks at an arm that it would not play. See ``docs/when-the-world-changes.md``.
+        now and then it looks at an arm that it would not play. A float in (0, 1) is a discount of what was told with
+        each decision, a whole number a window: only rewards of so many last decisions count. Nothing is then certified.
+        See ``docs/when-the-world-changes.md``.
     old_log : OldLog, optional
         What an earlier log says of the arms, and how far it may be off: see `armtriage.OldLog`. For slates.
     positions : array_like or {"learn"}, optional
@@ -131,7 +133,7 @@ class ThompsonSampling(PlacedPolicy):
         decisions: DecisionSet | None = None,
         prior: Prior = "uniform",
         fractional: str = "exact",
-        forget: str | None = None,
+        forget: str | float | None = None,
         old_log: OldLog | None = None,
         positions: ArrayLike | str | None = None,
         position_swaps: float | None = None,

@@ -331,6 +331,8 @@ def _observing(view: PolicyView) -> dict[str, Any] | None:
 _ALARMS = {
     "worse": "the policy earns less than the control for certain",
     "share_mismatch": "the groups cannot have been drawn by the coin",
+    "old_log": "rewards contradict the old log, which is withdrawn",
+    "positions": "swaps contradict the weights of the places, and nothing is certified",
 }
 
 

@@ -37,6 +37,7 @@ def checks(
     found = [
         _ready(loop),
         _drift(view),
+        *_old_log(view),
         *_trial(view),
         _missing(minutes, told_by_default=loop.recipe.create.reward.default is not None),
         _replay(loop, pulse),
@@ -63,6 +64,8 @@ def _drift(view: PolicyView | None) -> Check:
     made, health = (None, None) if view is None else (view.certificate, view.health)
     if health is not None and health.alarms:
         return Check("bad", "Drift", str(health))
+    if view is not None and view.positions is not None:
+        return _places(view)
     contradictions = None if made is None else int(made.contradictions)
     if health is not None and health.false_alarm is not None and not contradictions:
         return Check("ok", "No drift noticed", str(health))
@@ -73,6 +76,27 @@ def _drift(view: PolicyView | None) -> Check:
         said = f"{contradictions:,} {times} past: a mean has changed, so nothing is certified any more."
         return Check("bad", "Drift", said)
     return Check("ok", "No drift seen", "No interval contradicts its past.")
+
+
+def _places(view: PolicyView) -> Check:
+    """Return what swaps of neighbours say of the weights of places."""
+    made, weights = view.certificate, ", ".join(f"{one:.3g}" for one in view.positions.weights)  # type: ignore[union-attr]
+    if made is not None and made.assumptions.learnt:
+        return Check("none", "Weights of places are learnt", f"So far {weights}; nothing is certified with them.")
+    if made is not None and made.contradictions:
+        said = f"Swaps of neighbours contradict the weights {weights}, so nothing is certified any more."
+        return Check("bad", "Weights of places are wrong", said)
+    return Check("ok", "Weights of places are not contradicted", f"By swaps of neighbours, of {weights}.")
+
+
+def _old_log(view: PolicyView | None) -> list[Check]:
+    """Return whether the old log still stands, if there is one."""
+    if view is None or view.old_log is None:
+        return []
+    if view.old_withdrawn is None:
+        return [Check("ok", "The old log stands", f"{view.old_log!r}: no reward contradicts it so far.")]
+    said = f"Rewards contradicted it after {view.old_withdrawn:,} decisions; all that is said comes from live ones."
+    return [Check("warn", "The old log is withdrawn", said)]
 
 
 def _trial(view: PolicyView | None) -> list[Check]:
