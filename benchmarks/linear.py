@@ -79,7 +79,7 @@ def dense_seconds(n_arms: int, dimension: int, threads: int, repeats: int = 200)
     # Processor time does not see other programs, but sees every thread.
     clock = "thread_time" if threads == 1 else "perf_counter"
     code = _DENSE.format(n=n_arms, d=dimension, repeats=repeats, clock=clock)
-    # BLAS reads its number of threads when it is loaded, so it is loaded anew.
+    # BLAS reads its number of threads when it is loaded, so it is loaded again.
     names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
     environment = {**os.environ, **dict.fromkeys(names, str(threads))}
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, env=environment)

@@ -237,12 +237,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("thorough" if item.path == here / "policies" / "test_contract.py" else "long")
 
 
+def is_unwanted(config: pytest.Config, marks: Any) -> bool:
+    """Whether a test, or a case of one, is long where long ones are not asked for."""
+    unwanted = "not long" in config.option.markexpr.split(" and ")
+    return unwanted and isinstance(marks, list | tuple) and any(mark.name == "long" for mark in marks)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, obj: Any) -> list[pytest.Item] | None:
     """Make no items of long tests that are not wanted: there are thousands, and each process would make its own."""
-    unwanted = "not long" in collector.config.option.markexpr.split(" and ")
-    marks = getattr(obj, "pytestmark", [])
-    return [] if unwanted and isinstance(marks, list) and any(mark.name == "long" for mark in marks) else None
+    return [] if is_unwanted(collector.config, getattr(obj, "pytestmark", [])) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Leave out long cases in the same way, unless all of a list are long."""
+    for marker in metafunc.definition.iter_markers("parametrize"):
+        cases = marker.args[1] if len(marker.args) > 1 and isinstance(marker.args[1], list) else []
+        if kept := [one for one in cases if not is_unwanted(metafunc.config, getattr(one, "marks", ()))]:
+            cases[:] = kept
 
 
 @pytest.hookimpl(wrapper=True)

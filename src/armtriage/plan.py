@@ -20,7 +20,7 @@ from armtriage.environments import StochasticEnvironment
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.random import check_seed
 from armtriage.policies import GuardedThompson, Policy, ThompsonSampling, UniformRandom
-from armtriage.simulation.loop import Desk
+from armtriage.simulation.loop import Output
 from armtriage.simulation.players import Run, player_for
 from armtriage.triage import triage_among
 
@@ -262,11 +262,11 @@ def _played(name: str, run: Run, replications: int, workers: int, report: Callab
     """Play all runs of a strategy."""
     play, shares, halt = player_for(run.policy, run.environment), np.zeros(replications), threading.Event()
 
-    def one(replication: int) -> tuple[_Lookout, Desk]:
+    def one(replication: int) -> tuple[_Lookout, Output]:
         lookout = _Lookout(run)
 
-        def track(_: int, desk: Desk) -> bool:
-            shares[replication] = 1.0 if lookout.done else desk.round / run.horizon
+        def track(_: int, output: Output) -> bool:
+            shares[replication] = 1.0 if lookout.done else output.round / run.horizon
             if report is not None:
                 report(float(shares.mean()))
             return not (lookout.done or halt.is_set())
@@ -280,9 +280,9 @@ def _played(name: str, run: Run, replications: int, workers: int, report: Callab
             halt.set()
             raise
     bounds, regret = np.full((2, replications, run.points.size), np.nan)
-    for row, (lookout, desk) in enumerate(played):
+    for row, (lookout, output) in enumerate(played):
         looks = len(lookout.found)
-        bounds[row, :looks], regret[row, :looks] = lookout.found, desk.regret[:looks]
+        bounds[row, :looks], regret[row, :looks] = lookout.found, output.regret[:looks]
     informative, known = (
         _milestone(np.array([getattr(lookout, what) for lookout, _ in played]), run.points, regret)
         for what in ("informative", "known")

@@ -58,7 +58,6 @@ def test_dry_run_plays_nothing(file: Path, tmp_path: Path) -> None:
     said = json.loads(run(file, "--dry-run", "--json").stdout)
     assert (said["cells"], said["done"], said["missing"]) == (CELLS, 0, CELLS)
     assert sum(row["missing"] for row in said["rows"]) == CELLS
-    assert said["unseen"] == []
     assert set(said["rows"][0]) == {"environment", "policy", "cells", "done", "missing", "seconds"}
 
 
@@ -183,37 +182,17 @@ def naming_code(tmp_path: Path) -> tuple[Path, Path]:
     return file, mark
 
 
-@pytest.mark.parametrize("flags", [("--dry-run",), ("--dry-run", "--code")], ids=" ".join)
-def test_dry_run_runs_no_code_and_says_so(flags: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [(), ("--dry-run",)], ids=" ".join)
+def test_code_is_not_run_unless_it_is_allowed(flags: tuple[str, ...], tmp_path: Path) -> None:
     file, mark = naming_code(tmp_path)
     before = list(sys.path)
     result = run(file, *flags)
-    assert result.exit_code == 0, result.output
-    where = "environments[0] (os:system), policies[1] (lies_beside_run:Mine)"
-    assert f"Not looked at, since a dry run runs no code: {where}" in result.stdout
-    assert "4 cells, 0 done, 1 missing, 3 of code that was not run; time on one processor:" in result.stdout
-    assert json.loads(run(file, *flags, "--json").stdout)["unseen"] == where.split(", ")
-    assert not mark.exists()
-    assert (sys.path, "lies_beside_run" in sys.modules) == (before, False)
-
-
-def test_code_is_not_run_unless_it_is_allowed(tmp_path: Path) -> None:
-    file, mark = naming_code(tmp_path)
-    result = run(file)
     assert result.exit_code == 2
     assert "2 problems" in result.stderr
     assert "environments[0].instance: 'os:system' is code, which a file runs only if you say so" in result.stderr
     assert "policies[1].policy: 'lies_beside_run:Mine' is code" in result.stderr
     assert not mark.exists()
-
-
-def test_dry_run_of_nothing_but_code_counts_its_cells(tmp_path: Path) -> None:
-    file = failing(tmp_path, "experiments.small_cells:First")
-    file.write_text(file.read_text().replace('"greedy", ', ""))
-    result = run(file, "--dry-run")
-    assert result.exit_code == 0, result.output
-    assert "2 cells, 0 done, 0 missing, 2 of code that was not run" in result.stdout
-    assert "policies[0] (experiments.small_cells:First)" in result.stdout
+    assert (sys.path, "lies_beside_run" in sys.modules) == (before, False)
 
 
 def test_dry_run_counts_the_cells_of_own_worlds_that_a_run_plays(tmp_path: Path) -> None:
@@ -223,11 +202,8 @@ def test_dry_run_counts_the_cells_of_own_worlds_that_a_run_plays(tmp_path: Path)
         '[[environments]]\nlabel = "mine"\ninstance = "experiments.small_cells:two_arms"\n'
         "budget = 1\ngap = [0.1, 0.2]\n"
     )
-    shown = re.sub(r"[│\s]+", " ", run(file, "--dry-run").stdout)
-    assert " mine greedy 4 ? ? ? thompson 4 ? ? ? " in shown
-    said = json.loads(run(file, "--dry-run", "--json").stdout)
-    assert (said["cells"], said["done"], said["missing"]) == (8, 0, 0)
-    assert [row["seconds"] for row in said["rows"]] == [None, None]
+    said = json.loads(run(file, "--dry-run", "--code", "--json").stdout)
+    assert (said["cells"], said["done"], said["missing"]) == (8, 0, 8)
     assert json.loads(run(file, "--code", "--json").stdout)["cells"] == 8
 
 

@@ -271,7 +271,6 @@ def test_file_finds_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.Monk
         'environments = [{ instance = "lies_beside:build", n = [3, 4], budget = 1 }]\n'
     )
     experiment = Experiment.from_file(file, code=True, replications=2)
-    assert experiment.unseen == ()
     assert labels(experiment.environments) == ["build:n=3,budget=1", "build:n=4,budget=1"]
     assert labels(experiment.policies) == ["greedy", "Mine"]
     assert {cell.count for cell in experiment.cells} == {2}
@@ -553,7 +552,7 @@ def test_definition_that_is_nested_too_deeply_is_refused() -> None:
         assert "nested too deeply" in refused([environment])
 
 
-def test_code_of_a_file_is_left_out_or_refused_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_a_file_is_refused_or_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     file = tmp_path / "own.toml"
     file.write_text(
@@ -562,12 +561,6 @@ def test_code_of_a_file_is_left_out_or_refused_or_run(tmp_path: Path, monkeypatc
     )
     with pytest.raises(ValueError, match="small_cells:First' is code, which a file runs only if you say"):
         Experiment.from_file(file)
-    part = Experiment.from_file(file, code=None)
-    assert (labels(part.policies), part.unseen) == (["greedy"], ("policies[1] (experiments.small_cells:First)",))
-    plan = part.plan()
-    assert (plan.cells, plan.missing, plan.unseen) == (8, 4, 4)
-    with pytest.raises(ValueError, match="code must be True in from_file to play policies"):
-        part.run()
     assert len(Experiment.from_file(file, code=True).cells) == 8
 
 

@@ -98,15 +98,15 @@ def section(page: str, study: str) -> str:
 
 
 def test_run_again_plays_nothing_and_says_the_same(made: Reproduction, tmp_path: Path) -> None:
-    """All studies find the same; the first, whose figures have the same numbers, is drawn again, too."""
+    """Studies of each kind find the same; the first, whose figures have the same numbers, is drawn again, too."""
     shutil.copytree(made.page.parent / "experiments", tmp_path / "experiments")
     told: list[tuple[int, int]] = []
 
     def tell(what: str, done: int, total: int) -> None:
         told.append((done, total))
 
-    for name, study in STUDIES.items():
-        report = armtriage.reproduce._report(study("tiny"), tmp_path / "experiments", progress=tell)
+    for name in ("ucb-failure", "linear", "tightenings", "guarded"):
+        report = armtriage.reproduce._report(STUDIES[name]("tiny"), tmp_path / "experiments", progress=tell)
         assert report.findings == made.findings[name]
     first = next(iter(STUDIES))
     again = run(tmp_path, size="tiny", only=[first], progress=tell)
@@ -118,9 +118,9 @@ def test_run_again_plays_nothing_and_says_the_same(made: Reproduction, tmp_path:
 
 
 def test_a_part_is_made_alone(made: Reproduction, tmp_path: Path) -> None:
-    alone = run(tmp_path, size="tiny", only=["slates"], engine="serial")
-    assert alone.findings == {"slates": made.findings["slates"]}
-    assert {path.name.split("-")[0] for path in (tmp_path / "tables").iterdir()} == {"slates", "claims.parquet"}
+    alone = run(tmp_path, size="tiny", only=["full-information"], engine="serial")
+    assert alone.findings == {"full-information": made.findings["full-information"]}
+    assert {path.name.split("-")[0] for path in (tmp_path / "tables").iterdir()} == {"full", "claims.parquet"}
 
 
 def test_what_is_unknown_is_refused(tmp_path: Path) -> None:

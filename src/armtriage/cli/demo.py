@@ -9,11 +9,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from armtriage.cli.contests import play_contests
 from armtriage.cli.shop import play_week
-from armtriage.cli.terminal import progress_bar, refusing, say
+from armtriage.cli.terminal import print_rows, progress_bar, refusing, say
 from armtriage.simulation.comparison import Result, table
 
 
@@ -36,12 +35,7 @@ def demo(
         say_all(text)
 
     def show_week(columns: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[str]) -> None:
-        shown = Table()
-        for place, column in enumerate(columns):
-            shown.add_column(column, justify="right" if place else "left")
-        for row in rows:
-            shown.add_row(*row)
-        console.print(shown)
+        print_rows(columns, rows)
         say_all(text)
 
     with refusing(), progress_bar() as progress:

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from armtriage.cli.terminal import AsJson, print_json, progress_bar, refusing, say
+from armtriage.cli.terminal import AsJson, print_json, print_rows, progress_bar, refusing, say
 from armtriage.plan import plan as make_plan
 from armtriage.trials import trial_length
 
@@ -74,12 +72,7 @@ def plan(
         print_json(found.to_dict())
         return
     say(found.title)
-    shown = Table()
-    for place, column in enumerate(found.columns):
-        shown.add_column(column, justify="right" if place else "left")
-    for row in found.rows():
-        shown.add_row(*row)
-    Console().print(shown)
+    print_rows(found.columns, found.rows())
     if out:
         say(f"Picture: {out}")
 

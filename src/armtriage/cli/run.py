@@ -65,8 +65,7 @@ def run(
     budget = 5
 
     Ctrl+C stops it, and the same command goes on. For a batch queue, give each job --shard 1/8 to --shard 8/8 and
-    one --folder, or copy their folders together afterwards. A dry run plays some rounds to estimate the time, but runs
-    no code that FILE names.
+    one --folder, or copy their folders together afterwards. A dry run plays some rounds to estimate the time.
     """  # noqa: D301 - the character \b keeps the lines of the example apart
     with refusing(), plain_warnings():
         check_choice("engine", engine, ENGINES)
@@ -77,7 +76,7 @@ def run(
         changes = {} if max_cells is None else {"max_cells": max_cells}
         if (root := _seed(file, place, seed, alone=part is None)) is not None:
             changes["seed"] = root
-        experiment = Experiment.from_file(file, code=None if dry_run else code, **changes)
+        experiment = Experiment.from_file(file, code=code, **changes)
         if dry_run:
             _show_plan(experiment, experiment.plan(place, shard=part), engine, workers, as_json)
             return
@@ -149,19 +148,15 @@ def _show_plan(experiment: Experiment, plan: Plan, engine: str, workers: int | N
         facts = [{**vars(row), "missing": row.missing} for row in plan.rows]
         whole = {"name": experiment.name, "seed": experiment.seed, "cells": plan.cells}
         whole |= {"done": plan.done, "missing": plan.missing, "seconds": plan.seconds}
-        whole |= {"workers": at_once, "unseen": experiment.unseen, "rows": facts}
+        whole |= {"workers": at_once, "rows": facts}
         print_json(whole)
         return
     rows = [
-        (row.environment, row.policy, str(row.cells), "?", "?", "?")
-        if row.seconds is None
-        else (row.environment, row.policy, *map(str, (row.cells, row.done, row.missing)), duration(row.seconds))
+        (row.environment, row.policy, *map(str, (row.cells, row.done, row.missing)), duration(row.seconds))
         for row in plan.rows
     ]
     _print(("cells", "done", "missing", "time"), rows)
     say(f"{plan}, with {at_once} at a time: {duration(plan.seconds / at_once)}; seed {experiment.seed}")
-    if experiment.unseen:
-        say(f"Not looked at, since a dry run runs no code: {', '.join(experiment.unseen)}")
 
 
 def _errors(results: Results) -> list[dict[str, Any]]:

@@ -108,6 +108,21 @@ def _with_store(address: str, owned: bool, work: Callable[[Store], Awaitable[Fou
             raise typer.Exit(1) from error
 
 
+def _ask(address: str, function: str, *given: Any, owned: bool = False) -> Any:
+    """Return what a function of `armtriage.service.upkeep` finds in a store."""
+
+    async def work(one: Store) -> Any:
+        from armtriage.service import upkeep
+
+        return await getattr(upkeep, function)(one, *given)
+
+    return _with_store(address, owned, work)
+
+
+def _echo(facts: Any) -> None:
+    typer.echo(json.dumps(facts, indent=2))
+
+
 @key.command("new")
 def key_new(
     scope: Annotated[str, typer.Option(help="Some of decide,reward,read,admin.")] = "decide,reward",
@@ -123,12 +138,8 @@ def key_new(
         from armtriage.service.keys import new_key
 
         text, row = new_key(scope.split(","), label, rate)
-
-    async def work(one: Store) -> None:
-        await one.put_key(row)
-
     owned = "://" not in address and not Path(address).exists()
-    _with_store(address, owned, work, create=create)
+    _with_store(address, owned, lambda one: one.put_key(row), create=create)
     if as_json:
         typer.echo(json.dumps({"key": text, "id": row.id, "scopes": row.scopes.split(","), "rate": row.rate}))
     else:
@@ -139,29 +150,15 @@ def key_new(
 @key.command("list")
 def key_list(address: StoreOption = _DEFAULT, as_json: JsonOption = False) -> None:
     """List the keys, without their secrets."""
-
-    async def work(one: Store) -> Any:
-        return await one.keys()
-
-    rows = _with_store(address, False, work)
-    facts = [
-        {
-            "id": row.id,
-            "scopes": row.scopes.split(","),
-            "label": row.label,
-            "rate": row.rate,
-            "revoked": bool(row.revoked),
-        }
-        for row in rows
-    ]
+    rows = _with_store(address, False, lambda one: one.keys())
     if as_json:
-        typer.echo(json.dumps({"keys": facts}, indent=2))
+        said = ({"id": row.id, "scopes": row.scopes.split(","), "label": row.label, "rate": row.rate} for row in rows)
+        _echo({"keys": [{**one, "revoked": bool(row.revoked)} for one, row in zip(said, rows, strict=True)]})
         return
     table = Table("key", "scopes", "label", "requests/s", "state")
-    for one in facts:
-        rate = "any" if not one["rate"] else f"{one['rate']:g}"
-        state = "revoked" if one["revoked"] else "good"
-        table.add_row(one["id"], ", ".join(one["scopes"]), escape(one["label"]), rate, state)
+    for row in rows:
+        rate, state = f"{row.rate:g}" if row.rate else "any", "revoked" if row.revoked else "good"
+        table.add_row(row.id, row.scopes.replace(",", ", "), escape(row.label), rate, state)
     Console().print(table)
 
 
@@ -186,15 +183,9 @@ def key_revoke(
 @store.command("check")
 def store_check(address: StoreOption = _DEFAULT, as_json: JsonOption = False) -> None:
     """Check files, logs and snapshots: every log is replayed from its beginning, and must give the same state."""
-
-    async def work(one: Store) -> Any:
-        from armtriage.service.upkeep import check
-
-        return await check(one)
-
-    problems, policies = _with_store(address, False, work)
+    problems, policies = _ask(address, "check")
     if as_json:
-        typer.echo(json.dumps({"problems": problems, "policies": policies}, indent=2))
+        _echo({"problems": problems, "policies": policies})
     else:
         for name, facts in policies.items():
             say(f"{name}: {facts['head']} events, state {facts['digest'][:16]}")
@@ -211,11 +202,7 @@ def store_backup(
     address: StoreOption = _DEFAULT,
 ) -> None:
     """Copy the store while a server uses it; the copy can be served."""
-
-    async def work(one: Store) -> None:
-        await one.backup(str(target))
-
-    _with_store(address, False, work)
+    _with_store(address, False, lambda one: one.backup(str(target)))
     say(f"The copy is {target}")
 
 
@@ -226,15 +213,9 @@ def store_replay(
     as_json: JsonOption = False,
 ) -> None:
     """Rebuild a policy's state from its log, and say whether the policy would decide the same again."""
-
-    async def work(one: Store) -> Any:
-        from armtriage.service.upkeep import replay
-
-        return await replay(one, name)
-
-    facts = _with_store(address, False, work)
+    facts = _ask(address, "replay", name)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        _echo(facts)
     else:
         differ = "an unknown number" if facts["different"] is None else facts["different"]
         say(f"{facts['head']} events, {facts['decisions']} decisions, of which {differ} would differ here")
@@ -248,15 +229,9 @@ def store_lift(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a policy earns more than its control group, and whether its metrics keep their limits."""
-
-    async def work(one: Store) -> Any:
-        from armtriage.service.upkeep import lift
-
-        return await lift(one, name)
-
-    facts = _with_store(address, False, work)
+    facts = _ask(address, "lift", name)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        _echo(facts)
         return
     if facts["lift"] is not None:
         say(facts["lift"]["text"])
@@ -290,7 +265,7 @@ def store_import(
 
     facts = _with_store(address, True, work)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        _echo(facts)
     else:
         said = ", ".join(f"{count} {what}" for what, count in facts["lines"].items())
         say(f"Lines: {said or 'none'}. The log has {facts['head']} events, state {facts['digest'][:16]}")
@@ -305,11 +280,5 @@ def store_drop(
     """Delete a policy with its whole log; of a SQLite store while no server runs."""
     if not yes:
         typer.confirm(f"Delete {name} with all its decisions and rewards, for ever?", abort=True)
-
-    async def work(one: Store) -> None:
-        from armtriage.service.upkeep import drop
-
-        await drop(one, name)
-
-    _with_store(address, True, work)
+    _ask(address, "drop", name, owned=True)
     say(f"{name} is deleted")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._numbers import short
 from armtriage.environments import StochasticEnvironment
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies import GuardedThompson, ThompsonSampling
 from armtriage.report.html import Figure, document, drawing, paragraphs, preformatted, section
 from armtriage.report.html import table as html_table
@@ -51,14 +51,13 @@ clicks = {"tea": 1, "jam": 0, ...}
 policy.tell(decision, clicks)
 print(policy.certificate())"""
 
-Floats = NDArray[np.float64]
 Show = Callable[[Sequence[str], Sequence[Sequence[str]], Sequence[str]], None]
 
 
 class Week(NamedTuple):
     """What happened in a number of weeks that differ by chance alone, looked at some times a day; in clicks."""
 
-    visits: NDArray[np.int64]  # (looks,)
+    visits: Ints  # (looks,)
     lost: dict[str, Floats]  # (weeks, looks) against the best page, for each way to choose
     certified: Floats  # (weeks, looks) what the guarded policy says that it lost at most
     best: float  # clicks that the best page gets from a visitor
@@ -141,7 +140,7 @@ def click_rates() -> Floats:
     return np.random.default_rng(SEED).beta(4.0, 196.0, len(ITEMS))
 
 
-def _old_page(means: Floats) -> NDArray[np.int64]:
+def _old_page(means: Floats) -> Ints:
     """Return the items that the shop has always shown: the four whose rates are nearest to the average."""
     return np.argsort(np.abs(means - means.mean()))[:SLOTS]
 
@@ -176,7 +175,7 @@ def _play(means: Floats, a_day: int, weeks: int, progress: Callable[[str, float]
 
 
 def _epsilon_greedy(
-    means: Floats, best: float, looks: NDArray[np.int64], weeks: int, progress: Callable[[str, float], None] | None
+    means: Floats, best: float, looks: Ints, weeks: int, progress: Callable[[str, float], None] | None
 ) -> Floats:
     """Return what is lost by showing the items of most clicks so far, and random ones to a tenth of the visitors."""
     luck, rows = np.random.default_rng(SEED), np.arange(weeks)[:, None]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from armtriage import __version__
 from armtriage.errors import ExperimentError, UnknownArm
@@ -70,6 +71,16 @@ def offering(values: Iterable[str]) -> Callable[[str], list[str]]:
 def say(text: str) -> None:
     """Print a sentence as it is, however long."""
     Console().print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table whose first column has words, and the others numbers."""
+    table = Table()
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
 
 
 def print_json(facts: Mapping[str, Any]) -> None:

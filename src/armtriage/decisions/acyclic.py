@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.decisions.compiled import CompiledOracle
-from armtriage.decisions.sets import Floats, Ints, Marks
+from armtriage.decisions.sets import Marks
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_arms
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 
 
 @kernel

@@ -9,6 +9,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.kernels.record import Ints
+
 _RECENT = 64  # sets that are kept though no decision has them
 _SHORT = 2**14  # bytes, so that they are a megabyte at most
 
@@ -32,7 +34,7 @@ class ArmSet:
         self._bits, self._kept, self.size = bits, kept, size
 
     @classmethod
-    def of(cls, arms: NDArray[np.int64]) -> ArmSet:
+    def of(cls, arms: Ints) -> ArmSet:
         """Return the set of different arms, which ascend."""
         span = int(arms[-1]) + 1 if arms.size else 0
         bits = span <= 32 * arms.size
@@ -72,7 +74,7 @@ class ArmSet:
         return len(self._kept)
 
     @property
-    def arms(self) -> NDArray[np.int64]:
+    def arms(self) -> Ints:
         """The arms, ascending, in an array of one's own."""
         if self._bits:
             return np.flatnonzero(np.unpackbits(np.frombuffer(self._kept, np.uint8)))

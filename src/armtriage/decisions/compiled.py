@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Ints, Record
 
 
 class CompiledOracle(NamedTuple):
@@ -24,7 +24,7 @@ class CompiledOracle(NamedTuple):
 
 
 @kernel
-def collect(chosen: NDArray[np.bool_], arms: NDArray[np.int64]) -> int:
+def collect(chosen: NDArray[np.bool_], arms: Ints) -> int:
     """Write the chosen arms, ascending; return how many."""
     n = 0
     for a in range(chosen.size):

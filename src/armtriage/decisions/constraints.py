@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_array, as_matrix, check_each, check_number
 from armtriage.decisions.compiled import CompiledOracle, collect
-from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, frozen
+from armtriage.decisions.sets import LISTED, DecisionSet, Marks, frozen
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.programme import FOUND, GAVE_UP, best_binary
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 
 _SLACK = 1e-6
 """By how much of its largest coefficient a constraint may be missed: the solver works with such a tolerance."""

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.decisions.constraints import best_subset
-from armtriage.decisions.sets import LISTED, Floats, Ints, Marks
+from armtriage.decisions.sets import LISTED, Marks
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Floats, Ints
 
 _STEPS = 10 * LISTED
 """How far a search for all routes goes: most of its steps lead to a dead end."""

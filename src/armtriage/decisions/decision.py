@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._tables import html_facts
 from armtriage.arms import Name
@@ -14,10 +13,11 @@ from armtriage.decisions.floor import Floored
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.beta import beta_quantile
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Floats, Ints
 
 
 @kernel
-def _drawn(beliefs: NDArray[np.float64]) -> NDArray[np.float64]:
+def _drawn(beliefs: Floats) -> Floats:
     """Return draws that are kept as a uniform number and the Beta law on [x, 1] that it follows from.
 
     Most are never asked for.
@@ -62,12 +62,12 @@ class Decision:
     """
 
     number: int
-    arms: NDArray[np.int64]
-    contexts: NDArray[np.float64] | None
+    arms: Ints
+    contexts: Floats | None
     policy_id: str
     among: ArmSet | None
     """The set of the arms that could be chosen; None for all."""
-    order: NDArray[np.int64] | None
+    order: Ints | None
     """The arms in the order in which they were recorded; None where that is ascending."""
     n_arms: int
     """How many arms the policy had, chosen or not."""
@@ -75,14 +75,14 @@ class Decision:
     def __init__(
         self,
         number: int,
-        arms: NDArray[np.int64],
+        arms: Ints,
         graph: FeedbackGraph,
         policy_id: str,
-        contexts: NDArray[np.float64] | None = None,
+        contexts: Floats | None = None,
         names: list[Name] | None = None,
         among: ArmSet | None = None,
-        shown: NDArray[np.int64] | None = None,
-        beliefs: NDArray[np.float64] | None = None,
+        shown: Ints | None = None,
+        beliefs: Floats | None = None,
         n_arms: int | None = None,
     ) -> None:
         # The policy keeps this very object, so it must not change.
@@ -99,7 +99,7 @@ class Decision:
         raise AttributeError(f"{name} of a decision is fixed")
 
     @property
-    def revealed(self) -> NDArray[np.int64]:
+    def revealed(self) -> Ints:
         """The arms whose rewards this decision shows, in the order of a list of rewards.
 
         Examples
@@ -115,17 +115,17 @@ class Decision:
         return found
 
     @property
-    def shown(self) -> NDArray[np.int64]:
+    def shown(self) -> Ints:
         """The arms of `revealed`, ascending."""
         own: dict[str, Any] = self.__dict__
-        shown: NDArray[np.int64] | None = own["_shown"]
+        shown: Ints | None = own["_shown"]
         if shown is None:
             own["_shown"] = shown = own["_graph"].revealed_by(self.arms)
             shown.flags.writeable = False
         return shown
 
     @property
-    def eligible(self) -> NDArray[np.int64] | None:
+    def eligible(self) -> Ints | None:
         """The arms that could be chosen, ascending; None for all."""
         return None if self.among is None else self.among.arms
 
@@ -137,7 +137,7 @@ class Decision:
         return tuple(arms if names is None else [names[arm] for arm in arms])
 
     @property
-    def proposal(self) -> NDArray[np.int64] | None:
+    def proposal(self) -> Ints | None:
         """What the policy chose before slots were given to others by its `logging_floor`; None without one.
 
         Examples
@@ -163,13 +163,13 @@ class Decision:
         return floored is not None and floored.open is not None
 
     @property
-    def inclusion(self) -> NDArray[np.float64] | None:
+    def inclusion(self) -> Floats | None:
         """The probability of each of `arms`, given the proposal; None without a `logging_floor`."""
         floored: Floored | None = self.__dict__.get("floored")
         return None if floored is None else floored.inclusion(self.arms)
 
     @property
-    def marginal(self) -> NDArray[np.float64] | None:
+    def marginal(self) -> Floats | None:
         """The probability of each of `arms`, given all but the policy's own luck: over its draws, too.
 
         For `armtriage.ThompsonSampling` with a `logging_floor`, exactly, for up to 1,000 arms; None for all others, and
@@ -186,11 +186,11 @@ class Decision:
         own: dict[str, Any] = self.__dict__
         if own.get("_marginal") is None and own.get("later") is not None:
             own["_marginal"] = own["later"].marginal(self)
-        found: NDArray[np.float64] | None = own.get("_marginal")
+        found: Floats | None = own.get("_marginal")
         return found
 
     @property
-    def observation(self) -> NDArray[np.float64] | None:
+    def observation(self) -> Floats | None:
         """The probability that each reward of `revealed` is seen, given the proposal; None without a `logging_floor`.
 
         Examples
@@ -245,9 +245,9 @@ class Decision:
         return tuple(arms if names is None else [names[arm] for arm in arms])
 
     @property
-    def ranked_arms(self) -> NDArray[np.int64]:
+    def ranked_arms(self) -> Ints:
         """The numbers of the arms of `ranked`, in its order."""
-        beliefs: NDArray[np.float64] | None = self.__dict__["_beliefs"]
+        beliefs: Floats | None = self.__dict__["_beliefs"]
         if beliefs is None:
             return self.arms if self.order is None else self.order
         values = beliefs[0] if len(beliefs) == 1 else _drawn(beliefs)

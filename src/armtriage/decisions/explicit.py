@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from armtriage._arguments import LARGEST, check_count
 from armtriage.decisions.compiled import CompiledOracle
-from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
+from armtriage.decisions.sets import DecisionSet, Marks, frozen
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 
 
 @kernel

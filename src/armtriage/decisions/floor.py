@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import as_number, check_choice
+from armtriage.kernels.record import Floats, Ints
 
 FLOOR_ARMS = ("all", "open")
 """Which arms a logging floor exchanges: any, or those of which it is not certain whether they belong to the best."""
@@ -120,7 +120,7 @@ def swaps_of(slots: int, outsiders: int, floor: float) -> Swaps:
 
 
 @lru_cache(maxsize=4096)
-def law_of_swaps(slots: int, outsiders: int, floor: float) -> NDArray[np.float64]:
+def law_of_swaps(slots: int, outsiders: int, floor: float) -> Floats:
     """Return the probabilities of 0, 1, ... swapped slots."""
     chances = [math.comb(slots, k) * floor**k * (1.0 - floor) ** (slots - k) for k in range(slots + 1)]
     most = min(slots, outsiders)
@@ -137,17 +137,17 @@ class Floored(NamedTuple):
     [0.8, 0.1]
     """
 
-    proposal: NDArray[np.int64]
+    proposal: Ints
     floor: float
     outsiders: int
-    open: NDArray[np.int64] | None = None  # the arms that are exchanged, in the proposal or not; None for all
+    open: Ints | None = None  # the arms that are exchanged, in the proposal or not; None for all
 
     @property
     def slots(self) -> int:
         """How many slots may be given to others."""
         return self.proposal.size if self.open is None else int(np.isin(self.proposal, self.open).sum())
 
-    def inclusion(self, arms: NDArray[np.int64]) -> NDArray[np.float64]:
+    def inclusion(self, arms: Ints) -> Floats:
         """Return the probability with which each of some eligible arms is in the decision."""
         slots, proposed = self.slots, np.isin(arms, self.proposal)
         mean = swaps_of(slots, self.outsiders, self.floor).mean
@@ -155,20 +155,20 @@ class Floored(NamedTuple):
         found = np.where(proposed, 1.0 - mean / max(slots, 1), outside)
         return found if self.open is None else np.where(np.isin(arms, self.open), found, np.where(proposed, 1.0, 0.0))
 
-    def swap(self, arms: NDArray[np.int64], eligible: NDArray[np.int64], seed: int, number: int) -> NDArray[np.int64]:
+    def swap(self, arms: Ints, eligible: Ints, seed: int, number: int) -> Ints:
         """Return the arms of a decision, the proposal, after some slots were given to others."""
         if self.open is None:
             return swap(arms, eligible, self.floor, seed, number)
         held = np.isin(arms, self.open)
         return np.sort(np.append(arms[~held], swap(arms[held], self.open, self.floor, seed, number)))
 
-    def over(self, proposed: NDArray[np.float64]) -> NDArray[np.float64]:
+    def over(self, proposed: Floats) -> Floats:
         """Return the probability of arms that are in the proposal with these probabilities."""
         mean = swaps_of(self.proposal.size, self.outsiders, self.floor).mean
         outside = mean / self.outsiders if self.outsiders else 0.0
         return proposed * (1.0 - mean / self.proposal.size) + (1.0 - proposed) * outside
 
-    def observation(self, showing: NDArray[np.int64]) -> float:
+    def observation(self, showing: Ints) -> float:
         """Return the probability that one of some eligible arms is in the decision."""
         if self.open is not None:
             exchanged = np.isin(showing, self.open)
@@ -192,9 +192,7 @@ def _seen(slots: int, others: int, floor: float, inside: int, outside: int) -> f
     return 1.0 - unseen
 
 
-def swap(
-    arms: NDArray[np.int64], eligible: NDArray[np.int64], floor: float, seed: int, number: int
-) -> NDArray[np.int64]:
+def swap(arms: Ints, eligible: Ints, floor: float, seed: int, number: int) -> Ints:
     """Return the arms of a decision after some slots were given to others; the same ones for the same number.
 
     Examples

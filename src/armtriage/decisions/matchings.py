@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import LARGEST, as_array, as_numbers, check_count, check_pairs, check_per_arm
 from armtriage.arms import Name
 from armtriage.decisions.compiled import CompiledOracle, collect
-from armtriage.decisions.sets import LISTED, DecisionSet, Floats, Ints, Marks, as_names, frozen, named_in, written
+from armtriage.decisions.sets import LISTED, DecisionSet, Marks, as_names, frozen, named_in, written
 from armtriage.kernels.assignment import assign
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 
 _CELLS = 10**8
 """The largest matrix of costs, which is dense."""
@@ -249,7 +249,7 @@ class Matchings(DecisionSet):
         given = as_array("weights", weights)
         return super()._check_weights(self.by_arm(given) if given.shape == (self.left, self.right) else given)
 
-    def _desk(self) -> tuple[Floats, Ints]:
+    def _space(self) -> tuple[Floats, Ints]:
         """Return room for a matrix of costs, and for the column of each of its rows."""
         rows, columns = self._shape
         idle = rows - self.size
@@ -258,7 +258,7 @@ class Matchings(DecisionSet):
 
     def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:
         chosen = np.empty(self.n_arms, np.bool_)
-        if not heaviest_pairs(weights, marks, self._rows, self._columns, self._shape, *self._desk(), chosen):
+        if not heaviest_pairs(weights, marks, self._rows, self._columns, self._shape, *self._space(), chosen):
             return None
         return np.flatnonzero(chosen)
 
@@ -269,7 +269,7 @@ class Matchings(DecisionSet):
         taken: the best decision with an arm differs by one such cycle. All dummy rows cost the same, so they are one
         node, the last.
         """
-        costs, matched = self._desk()
+        costs, matched = self._space()
         write_costs(weights, marks, self._rows, self._columns, self._shape, costs)
         if not assign(costs, matched):
             return np.full(self.n_arms, -np.inf), np.full(self.n_arms, -np.inf)
@@ -336,7 +336,7 @@ class Matchings(DecisionSet):
 
     def _compiled(self, offset: float) -> CompiledOracle:
         marks, chosen = np.zeros(self.n_arms, np.int8), np.zeros(self.n_arms, np.bool_)
-        own = self._rows, self._columns, *self._desk(), chosen
+        own = self._rows, self._columns, *self._space(), chosen
         return CompiledOracle(Assignments(marks, *own, *self._shape, offset), best_matching)
 
     def __repr__(self) -> str:

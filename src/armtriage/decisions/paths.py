@@ -13,7 +13,8 @@ from armtriage.arms import Name
 from armtriage.decisions.acyclic import AcyclicRoutes, rank_nodes
 from armtriage.decisions.compiled import CompiledOracle
 from armtriage.decisions.cyclic import CyclicRoutes
-from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, as_names, frozen, named_in, written
+from armtriage.decisions.sets import DecisionSet, Marks, as_names, frozen, named_in, written
+from armtriage.kernels.record import Floats, Ints
 
 
 class Paths(DecisionSet):

@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import as_array, check_arms, check_each
 from armtriage.arms import Name, Roster, check_name
+from armtriage.kernels.record import Floats, Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Marks = NDArray[np.int8]
 """For each arm, 1 if a decision must contain it, -1 if it must not, 0 if it may."""
 

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LARGEST, check_count
 from armtriage.decisions.compiled import CompiledOracle, collect
-from armtriage.decisions.sets import DecisionSet, Floats, Ints, Marks, frozen
+from armtriage.decisions.sets import DecisionSet, Marks, frozen
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_member, kth_largest
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 
 
 @kernel

@@ -14,7 +14,7 @@ from armtriage.environments.tables import RewardTable
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 
 PATTERNS, IN_TURN, RANDOM, ARRIVALS = range(4)
 
@@ -23,15 +23,15 @@ class AvailabilityTable(Record, frozen=True):
     """What compiled code sees of an availability."""
 
     kind: int
-    starts: NDArray[np.int64]  # (sets + 1,) where each set begins in `arms`
-    arms: NDArray[np.int64]  # the sets, one behind the other, each ascending
-    shares: NDArray[np.float64]  # (K,) of all rounds
-    first: NDArray[np.int64]  # (K,) the round in which an arm comes
-    last: NDArray[np.int64]  # (K,) and the last one that it is there
+    starts: Ints  # (sets + 1,) where each set begins in `arms`
+    arms: Ints  # the sets, one behind the other, each ascending
+    shares: Floats  # (K,) of all rounds
+    first: Ints  # (K,) the round in which an arm comes
+    last: Ints  # (K,) and the last one that it is there
 
 
 @kernel
-def eligible_in(table: AvailabilityTable, luck: np.uint64, number: int, out: NDArray[np.int64]) -> int:
+def eligible_in(table: AvailabilityTable, luck: np.uint64, number: int, out: Ints) -> int:
     """Write the arms of round `number`, ascending, and return how many there are; all, if there would be none.
 
     The round's row of random numbers begins at `luck`; an arm's own are in its own column.
@@ -63,9 +63,7 @@ def eligible_in(table: AvailabilityTable, luck: np.uint64, number: int, out: NDA
 
 
 @kernel
-def loss_among(
-    table: RewardTable, among: NDArray[np.int64], arms: NDArray[np.int64], scratch: NDArray[np.float64]
-) -> float:
+def loss_among(table: RewardTable, among: Ints, arms: Ints, scratch: Floats) -> float:
     """Return what `arms` lose against the best eligible ones; exactly 0 for those.
 
     `scratch` has room for all eligible arms. Worths are whole numbers below 2^53, so that sums of them are exact.
@@ -114,7 +112,7 @@ class Patterns(Availability):
     sets : iterable
         The arms of each set.
     in_turn : bool
-        Whether the sets follow one another; by default the luck of the round draws one, each as often as the others.
+        Whether the sets follow one another; by default one is drawn in each round, each as often as the others.
 
     Examples
     --------
@@ -150,7 +148,7 @@ class Patterns(Availability):
 
 
 class RandomRounds(Availability):
-    """Each arm by itself in a share of all rounds, as the luck of the round has it.
+    """Each arm by itself in a share of all rounds, at random.
 
     Parameters
     ----------

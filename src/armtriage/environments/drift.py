@@ -8,25 +8,24 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import LONGEST, as_numbers, check_count, check_each, check_number, check_per_arm
-from armtriage.decisions import DecisionSet
-from armtriage.environments.availability import Availability, AvailabilityTable
+from armtriage.environments.availability import AvailabilityTable
 from armtriage.environments.protocol import cached_stream
 from armtriage.environments.stochastic import StochasticEnvironment
 from armtriage.environments.tables import RewardTable
-from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row
+from armtriage.kernels.record import Floats, Ints
 
 _KEPT = 64  # stretches whose tables are remembered: a round of each replication that is being played
 _FIRST_STRETCHES = 64
 
 
 @kernel
-def _walk(path: NDArray[np.float64], luck: np.uint64, step: float, low: float, high: float) -> None:
+def _walk(path: Floats, luck: np.uint64, step: float, low: float, high: float) -> None:
     """Fill the rows behind the first: each is the one before and a normal step, thrown back at both ends."""
     width = high - low
     for stretch in range(1, path.shape[0]):
@@ -59,9 +58,7 @@ class Drift(ABC):
         """Return the first round after that stretch."""
 
     @abstractmethod
-    def path(
-        self, start: NDArray[np.float64], stretches: int, luck: np.uint64, span: tuple[float, float]
-    ) -> NDArray[np.float64]:
+    def path(self, start: Floats, stretches: int, luck: np.uint64, span: tuple[float, float]) -> Floats:
         """Return the means of the first stretches, a row each, of arms that have the means `start` in a still world."""
 
     def check(self, world: StochasticEnvironment) -> None:  # noqa: B027 - most fit any world
@@ -100,9 +97,7 @@ class Jump(Drift):
         place = self.stretch(round)
         return int(self.rounds[place]) if place < self.rounds.size else LONGEST
 
-    def path(
-        self, start: NDArray[np.float64], stretches: int, luck: np.uint64, span: tuple[float, float]
-    ) -> NDArray[np.float64]:
+    def path(self, start: Floats, stretches: int, luck: np.uint64, span: tuple[float, float]) -> Floats:
         """Return the means of the first stretches."""
         return np.array([start, *self.after])
 
@@ -150,9 +145,7 @@ class Walk(Drift):
         """Return the first round after that stretch."""
         return round - round % self.every + self.every
 
-    def path(
-        self, start: NDArray[np.float64], stretches: int, luck: np.uint64, span: tuple[float, float]
-    ) -> NDArray[np.float64]:
+    def path(self, start: Floats, stretches: int, luck: np.uint64, span: tuple[float, float]) -> Floats:
         """Return the means of the first stretches."""
         path = np.empty((stretches, start.size))
         path[0] = start
@@ -206,9 +199,7 @@ class Season(Drift):
         within = round % self.period
         return round - within + min(within - within % self.every + self.every, self.period)
 
-    def path(
-        self, start: NDArray[np.float64], stretches: int, luck: np.uint64, span: tuple[float, float]
-    ) -> NDArray[np.float64]:
+    def path(self, start: Floats, stretches: int, luck: np.uint64, span: tuple[float, float]) -> Floats:
         """Return the means of the first stretches."""
         times = np.arange(0, self.period, self.every) / self.period
         phase = np.arange(start.size) / start.size if self.phase is None else self.phase
@@ -229,16 +220,21 @@ class Season(Drift):
 class DriftingEnvironment:
     """A world whose means change; regret counts against the best decision of each round.
 
-    Luck is that of the still world: an arm's reward in a round comes from the same random number, and only its mean
+    Random numbers are those of the still world: an arm's reward in a round comes from the same one, and only its mean
     differs. No certificate holds here, since all of them take means to be constant.
 
     Parameters
     ----------
     world : StochasticEnvironment
-        The world as it is at first, with its arms, law of rewards, luck, `decisions` and `availability`; any law but
+        The world as it is at first, with its arms, law of rewards, seed, `decisions` and `availability`; any law but
         ``"sampled"``.
     drift : Drift
         How means change: `Jump`, `Walk` or `Season`.
+
+    Attributes
+    ----------
+    n_arms, graph, decisions, availability, reward_range, direction, seed
+        Those of the still world.
 
     Examples
     --------
@@ -261,45 +257,13 @@ class DriftingEnvironment:
             raise TypeError(f"drift must be Jump, Walk or Season, got {type(drift).__name__}")
         drift.check(world)
         self.world, self.drift = world, drift
-        self._paths: dict[int, NDArray[np.float64]] = {}
+        self.n_arms, self.graph = world.n_arms, world.graph
+        self.decisions, self.availability = world.decisions, world.availability
+        self.reward_range, self.direction, self.seed = world.reward_range, world.direction, world.seed
+        self._paths: dict[int, Floats] = {}
         self._at: dict[tuple[int, int], StochasticEnvironment] = {}
 
-    @property
-    def n_arms(self) -> int:
-        """Number of arms."""
-        return self.world.n_arms
-
-    @property
-    def graph(self) -> FeedbackGraph:
-        """Which arms a decision reveals."""
-        return self.world.graph
-
-    @property
-    def decisions(self) -> DecisionSet | None:
-        """Which decisions are allowed."""
-        return self.world.decisions
-
-    @property
-    def availability(self) -> Availability | None:
-        """Which arms are eligible in a round."""
-        return self.world.availability
-
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        """Smallest and largest possible reward."""
-        return self.world.reward_range
-
-    @property
-    def direction(self) -> str:
-        """Whether rewards are rewards, or costs."""
-        return self.world.direction
-
-    @property
-    def seed(self) -> int:
-        """What fixes all rewards."""
-        return self.world.seed
-
-    def means(self, round: int, replication: int = 0) -> NDArray[np.float64]:
+    def means(self, round: int, replication: int = 0) -> Floats:
         """Return the mean of every arm in a round."""
         return self.at(round, replication).means.copy()
 
@@ -317,7 +281,7 @@ class DriftingEnvironment:
             self._at[replication, stretch] = found
         return found
 
-    def _path(self, stretch: int, replication: int) -> NDArray[np.float64]:
+    def _path(self, stretch: int, replication: int) -> Floats:
         """Return the means of all stretches up to one, and some more."""
         path = self._paths.get(replication)
         if path is None or stretch >= len(path):
@@ -329,11 +293,11 @@ class DriftingEnvironment:
             self._paths[replication] = path
         return path
 
-    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
+    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> Floats:
         """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
         return self.at(round, replication).rewards(round, arms, replication)
 
-    def eligible(self, round: int, replication: int = 0) -> NDArray[np.int64]:
+    def eligible(self, round: int, replication: int = 0) -> Ints:
         """Return the arms that may be chosen in a round, ascending."""
         return self.world.eligible(round, replication)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import (
     DIRECTIONS,
@@ -35,6 +35,7 @@ from armtriage.environments.tables import (
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of, uniform
+from armtriage.kernels.record import Floats, Ints
 
 _MOST = 1.0 + 1e-6  # norms up to here pass as 1: room for single precision
 _TABLE_SIZE = 2**21
@@ -42,9 +43,7 @@ _NOISES = ("independent", "shared")
 
 
 @kernel
-def _draw_all(
-    table: LinearTable, luck: np.uint64, means: NDArray[np.float64], arms: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _draw_all(table: LinearTable, luck: np.uint64, means: Floats, arms: Ints) -> Floats:
     rewards = np.empty(arms.size)
     for i in range(arms.size):
         rewards[i] = draw_linear(table, luck, means[arms[i]], arms[i])
@@ -74,7 +73,7 @@ class LinearEnvironment:
     half_width : float, optional
         For uniform rewards; by default as wide as the norm of `theta` allows.
     noise : str
-        ``"independent"``, or ``"shared"`` if all arms have the same luck in a round.
+        ``"independent"``, or ``"shared"`` if all arms have the same noise in a round.
     context_bound : float
         Largest norm in given contexts, which are divided by it.
     norm_bound : float
@@ -159,7 +158,7 @@ class LinearEnvironment:
         gains = self._sign * self.theta / most
         self._table = LinearTable(kind, gains, given, 0, law, width, noise == "shared", most, np.zeros((0, 0)))
         self.resample = False
-        self._last: tuple[tuple[int, int], NDArray[np.float64], NDArray[np.float64]] | None = None
+        self._last: tuple[tuple[int, int], Floats, Floats] | None = None
 
     @classmethod
     def from_record(
@@ -243,19 +242,19 @@ class LinearEnvironment:
         uniform = (self.half_width or 0.0) / 3**0.5
         return {"binary": most, "uniform": uniform, "deterministic": 0.0, "bernoulli": 0.5}[self.reward]
 
-    def contexts(self, round: int, replication: int = 0) -> NDArray[np.float64]:
+    def contexts(self, round: int, replication: int = 0) -> Floats:
         """Return a copy of the (K, d) contexts of a round; their norms are at most 1."""
         return self._look_up(*self._place(round, replication))[0].copy()
 
-    def means(self, round: int, replication: int = 0) -> NDArray[np.float64]:
+    def means(self, round: int, replication: int = 0) -> Floats:
         """Return the mean reward of each arm in a round."""
         return self._told(self._look_up(*self._place(round, replication))[1])
 
-    def _told(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _told(self, gains: Floats) -> Floats:
         """Return what is told for gains in [-1, 1]."""
         return self._sign * (gains * self._table.scale)
 
-    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
+    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> Floats:
         """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
         number, replication = self._place(round, replication)
         chosen, luck = check_arms(arms, self.n_arms), row_of(self.luck(replication), number)
@@ -300,7 +299,7 @@ class LinearEnvironment:
             raise ValueError(f"round must lie in 0..{self.n_rounds - 1}, the rounds of contexts, got {round!r}")
         return number, replication
 
-    def _look_up(self, number: int, replication: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _look_up(self, number: int, replication: int) -> tuple[Floats, Floats]:
         """Return contexts and means; the last ones are kept, since a player asks for them again and again."""
         key = (0, 0) if self._table.kind == FIXED else (number, replication)
         last = self._last
@@ -317,7 +316,7 @@ class LinearEnvironment:
         drawn = uniform(row_of(self.context_luck(replication), number), 0)
         return int(drawn * self._table.given.shape[0])
 
-    def _find(self, number: int, replication: int) -> NDArray[np.float64]:
+    def _find(self, number: int, replication: int) -> Floats:
         if self._function is not None:
             return self._call(number, replication)
         if self._table.kind in (FIXED, GIVEN):
@@ -326,7 +325,7 @@ class LinearEnvironment:
         fill_contexts(self._table.kind, row_of(self.context_luck(replication), number), contexts)
         return contexts
 
-    def _call(self, number: int, replication: int) -> NDArray[np.float64]:
+    def _call(self, number: int, replication: int) -> Floats:
         assert self._function is not None
         where = f" in round {number} of replication {replication}"
         contexts = _numbers("contexts", self._function(number, replication), where)
@@ -334,13 +333,13 @@ class LinearEnvironment:
             raise ValueError(f"contexts must have shape ({self.n_arms}, {self.dimension}), got {contexts.shape}{where}")
         return self._scale(contexts, where)
 
-    def _check_array(self, contexts: ArrayLike) -> tuple[int, NDArray[np.float64]]:
+    def _check_array(self, contexts: ArrayLike) -> tuple[int, Floats]:
         given, d = _numbers("contexts", contexts), self.dimension
         if given.ndim not in (2, 3) or given.shape[-1] != d or not given.size:
             raise ValueError(f"contexts must have shape (K, {d}) or (rounds, K, {d}) like theta, got {given.shape}")
         return (FIXED, self._scale(given)[np.newaxis]) if given.ndim == 2 else (GIVEN, self._scale(given))
 
-    def _scale(self, contexts: NDArray[np.float64], where: str = "") -> NDArray[np.float64]:
+    def _scale(self, contexts: Floats, where: str = "") -> Floats:
         """Divide contexts by their bound in place, or refuse them."""
         with np.errstate(over="ignore", invalid="ignore"):
             contexts /= self.context_bound
@@ -363,7 +362,7 @@ class LinearEnvironment:
         return f"LinearEnvironment({self.n_arms} arms, dimension={self.dimension}, contexts={kind!r}, seed={self.seed})"
 
 
-def _numbers(name: str, value: object, where: str = "") -> NDArray[np.float64]:
+def _numbers(name: str, value: object, where: str = "") -> Floats:
     """Return an own C-contiguous array of floats."""
     return np.array(as_numbers(name, value, where), dtype=np.float64, order="C")
 

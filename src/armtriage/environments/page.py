@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import as_numbers, check_arms, check_count, check_each
 from armtriage.decisions import Decision
 from armtriage.environments.protocol import cached_stream
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.random import check_seed, row_of, uniform
+from armtriage.kernels.record import Floats, Ints
 
 
 class PageEnvironment:
@@ -56,7 +57,7 @@ class PageEnvironment:
         """Number of items."""
         return self.graph.n_arms
 
-    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
+    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> Floats:
         """Return the clicks on items, which are shown from the top; in a cascade, those after the first are unseen."""
         order = self._page(arms)
         luck = row_of(cached_stream(self.seed, "reward", check_count("replication", replication)), round)
@@ -72,12 +73,12 @@ class PageEnvironment:
         best = np.sort(self.rates)[::-1][: order.size]
         return self._worth(best) - self._worth(self.rates[order])
 
-    def _worth(self, rates: NDArray[np.float64]) -> float:
+    def _worth(self, rates: Floats) -> float:
         if self.weights is not None:
             return float(self.weights[: rates.size] @ rates)
         return float(1.0 - np.prod(1.0 - rates))
 
-    def _page(self, arms: ArrayLike) -> NDArray[np.int64]:
+    def _page(self, arms: ArrayLike) -> Ints:
         order = check_arms(arms, self.n_arms, once=True)
         if self.weights is not None and order.size > self.weights.size:
             raise ValueError(f"arms must be at most {self.weights.size}, one for each place, got {order.size}")
@@ -98,7 +99,7 @@ class PageEnvironment:
         return f"PageEnvironment({self.n_arms} items, {kind}, seed={self.seed})"
 
 
-def check_weights(name: str, value: ArrayLike, size: int | None = None) -> NDArray[np.float64]:
+def check_weights(name: str, value: ArrayLike, size: int | None = None) -> Floats:
     """Return the weights of places, `size` of them, if they may be such.
 
     Examples

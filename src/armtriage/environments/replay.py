@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import DIRECTIONS, check_arms, check_choice, check_count, check_flag, check_range
 from armtriage.decisions import DecisionSet
@@ -14,6 +14,7 @@ from armtriage.environments.protocol import units_of
 from armtriage.environments.stochastic import StochasticEnvironment
 from armtriage.environments.tables import REPLAY, RewardTable
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
+from armtriage.kernels.record import Floats, Ints
 
 
 class _Rows(StochasticEnvironment):
@@ -134,7 +135,7 @@ class ReplayEnvironment:
         """Which arms are eligible in a round; None if all always are."""
         return self._world.availability
 
-    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
+    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> Floats:
         """Return the outcomes of `arms` in `round`: those recorded for it, or those of the row that was drawn."""
         number, chosen = self._number(round), check_arms(arms, self.n_arms)
         if self.gaps:
@@ -144,7 +145,7 @@ class ReplayEnvironment:
             return self._world.rewards(number, chosen, replication)
         return np.asarray(self.outcomes[number, chosen])
 
-    def eligible(self, round: int, replication: int = 0) -> NDArray[np.int64]:
+    def eligible(self, round: int, replication: int = 0) -> Ints:
         """Return the arms that have an outcome in a round, ascending."""
         return self._world.eligible(self._number(round), replication)
 
@@ -204,7 +205,7 @@ class ReplayEnvironment:
         )
 
 
-def _table_of(outcomes: Any) -> tuple[NDArray[np.float64], tuple[Any, ...] | None]:
+def _table_of(outcomes: Any) -> tuple[Floats, tuple[Any, ...] | None]:
     """Return outcomes as an own array, NaN where there is none, and the names of a frame's columns."""
     if not hasattr(outcomes, "columns"):
         return np.array(outcomes, dtype=np.float64, order="C"), None
@@ -218,6 +219,6 @@ def _table_of(outcomes: Any) -> tuple[NDArray[np.float64], tuple[Any, ...] | Non
     return np.ascontiguousarray(np.column_stack(columns), np.float64), tuple(outcomes.columns)
 
 
-def _best_arms(values: NDArray[np.float64], budget: int) -> NDArray[np.int64]:
+def _best_arms(values: Floats, budget: int) -> Ints:
     """Return the `budget` arms of largest value in ascending order; ties go to the smallest index."""
     return np.sort(np.argsort(-values, kind="stable")[:budget])

@@ -1,4 +1,4 @@
-"""Arms with constant means and independent or shared luck."""
+"""Arms with constant means and independent or shared noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import (
     DIRECTIONS,
@@ -26,12 +26,13 @@ from armtriage.environments.tables import LAWS, RewardTable, draw_all, loss, put
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed, row_of
+from armtriage.kernels.record import Floats, Ints
 
 _KEPT = 4096  # eligible sets whose best decision is remembered
 
 
 @kernel
-def _rewards(table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64]:
+def _rewards(table: RewardTable, luck: np.uint64, number: int, arms: Ints) -> Floats:
     rewards = np.empty(arms.size)
     draw_all(table, luck, number, arms, rewards)
     put_in_range(table, rewards, arms.size)
@@ -42,7 +43,7 @@ class StochasticEnvironment:
     """Arms with constant means, rewards or costs in a range, by default [0, 1], and a feedback graph.
 
     The reward of an arm in a round is looked up in a virtual table: it depends on the seed, the replication, the
-    round and the arm alone, so every policy meets the same luck, and a reward costs nothing until it is asked for.
+    round and the arm alone, so every policy meets the same rewards, and a reward costs nothing until it is asked for.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ class StochasticEnvironment:
         m), ``"uniform"`` (on the widest interval around m inside the range), ``"beta"`` (Beta, stretched over the
         range, with mean m and the given concentration) or ``"sampled"`` (one of `outcomes`, see `from_outcomes`).
     noise_groups : array_like of int, optional
-        Arms with the same number share their luck in a round; by default every arm has its own.
+        Arms with the same number share their noise in a round; by default every arm has its own.
     concentration : float
         Sum of the two parameters of the Beta law; the larger, the closer rewards are to the mean.
     seed : int, optional
@@ -147,7 +148,7 @@ class StochasticEnvironment:
             raise ValueError(f"outcomes must have a row for each reward and a column for each arm, got {table.shape}")
         return cls(table.mean(axis=0), graph, "sampled", seed=seed, outcomes=table, **options)
 
-    def _check_outcomes(self, outcomes: ArrayLike | None) -> NDArray[np.float64] | None:
+    def _check_outcomes(self, outcomes: ArrayLike | None) -> Floats | None:
         if (outcomes is None) == (self.reward == "sampled"):
             raise ValueError(f"outcomes must be given for reward='sampled', and for no other, got {outcomes!r:.100}")
         if outcomes is None:
@@ -166,13 +167,13 @@ class StochasticEnvironment:
         """Number of arms."""
         return self.graph.n_arms
 
-    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> NDArray[np.float64]:
+    def rewards(self, round: int, arms: ArrayLike, replication: int = 0) -> Floats:
         """Return the reward of each of `arms`: same arguments, same floats, in any order of asking."""
         number = check_count("round", round)
         luck = row_of(self.luck(check_count("replication", replication)), number)
         return _rewards(self.table(1), luck, number, check_arms(arms, self.n_arms))
 
-    def eligible(self, round: int, replication: int = 0) -> NDArray[np.int64]:
+    def eligible(self, round: int, replication: int = 0) -> Ints:
         """Return the arms that may be chosen in a round, ascending."""
         number, replication = check_count("round", round), check_count("replication", replication)
         found = np.arange(self.n_arms)
@@ -184,7 +185,7 @@ class StochasticEnvironment:
             return np.arange(self.n_arms)
         return some
 
-    def _best_among(self, among: NDArray[np.int64]) -> int | None:
+    def _best_among(self, among: Ints) -> int | None:
         """Return the worth of the best decision of eligible arms; None if they leave none."""
         key = among.tobytes()
         if key not in self._best_of:
@@ -229,7 +230,7 @@ class StochasticEnvironment:
             self._tables[size] = self._make_table(size)
         return self._tables[size]
 
-    def _worth(self, budget: int) -> tuple[NDArray[np.int64], int, int]:
+    def _worth(self, budget: int) -> tuple[Ints, int, int]:
         """Return what each arm adds to a decision, the sum of the best one, and the bits of the unit.
 
         They are whole numbers, so that a sum is exact and the same in any order, and optimal play costs 0.
@@ -300,7 +301,7 @@ class StochasticEnvironment:
         return f"StochasticEnvironment({self.n_arms} arms, reward={self.reward!r}, {within}{units}seed={self.seed})"
 
 
-def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDArray[np.int64] | None:
+def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> Ints | None:
     if groups is None:
         return None
     array = np.asarray(groups)
@@ -308,6 +309,6 @@ def _check_groups(groups: ArrayLike | Sequence[int] | None, n_arms: int) -> NDAr
         raise ValueError(f"noise_groups must have shape ({n_arms},), one group for each arm, got {array.shape}")
     if array.dtype.kind not in "iu":
         raise TypeError(f"noise_groups must hold whole numbers, got {array.dtype}")
-    # Renumbered as they appear, so that a group's luck depends on the grouping, not on the labels.
+    # Renumbered as they appear, so that a group's noise depends on the grouping, not on the labels.
     _, first, group = np.unique(array, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[group].astype(np.int64)

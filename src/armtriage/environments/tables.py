@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.beta import beta_quantile
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.order import inner, kth_largest
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 
 BERNOULLI, DETERMINISTIC, UNIFORM, BETA, REPLAY, BINARY, SAMPLED = range(7)
 LAWS = {"bernoulli": BERNOULLI, "deterministic": DETERMINISTIC, "uniform": UNIFORM, "beta": BETA, "sampled": SAMPLED}
@@ -32,14 +31,14 @@ class RewardTable(Record, frozen=True):
     """
 
     kind: int  # the law of rewards, or REPLAY
-    means: NDArray[np.float64]  # (K,) on the unit scale
-    groups: NDArray[np.int64]  # (K,), or empty when no two arms share their luck
+    means: Floats  # (K,) on the unit scale
+    groups: Ints  # (K,), or empty when no two arms share their luck
     concentration: float
-    outcomes: NDArray[np.float64]  # (rounds, K) for replays, (size, K) where rewards are sampled from them
-    worth: NDArray[np.int64]  # (K,) mean, without a decision set above the S-th best one, in units of `unit`
+    outcomes: Floats  # (rounds, K) for replays, (size, K) where rewards are sampled from them
+    worth: Ints  # (K,) mean, without a decision set above the S-th best one, in units of `unit`
     best: int  # worth of the best decision
     unit: float  # for replays 1, and -1 if outcomes are costs
-    best_outcomes: NDArray[np.float64]  # (rounds,) what the best fixed decision paid, replay only
+    best_outcomes: Floats  # (rounds,) what the best fixed decision paid, replay only
     zero: float  # what 0 on the unit scale is in the world's own units; 0 for replays, which are in these
     one: float  # and what 1 is
 
@@ -66,9 +65,7 @@ def _draw(table: RewardTable, luck: np.uint64, number: int, arm: int) -> float:
 
 @kernel
 @inlined
-def draw_all(
-    table: RewardTable, luck: np.uint64, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]
-) -> None:
+def draw_all(table: RewardTable, luck: np.uint64, number: int, arms: Ints, rewards: Floats) -> None:
     """Write the rewards of arms in round `number`; independent coins are what nearly every world has."""
     if table.kind == BERNOULLI and table.groups.size == 0:
         means = table.means
@@ -80,7 +77,7 @@ def draw_all(
 
 
 @kernel
-def put_in_range(table: RewardTable, rewards: NDArray[np.float64], n: int) -> None:
+def put_in_range(table: RewardTable, rewards: Floats, n: int) -> None:
     """Turn the first n rewards, which were drawn on the unit scale, into what the world tells."""
     zero, one = table.zero, table.one
     if zero == 0.0 and one == 1.0:
@@ -93,7 +90,7 @@ def put_in_range(table: RewardTable, rewards: NDArray[np.float64], n: int) -> No
 
 
 @kernel
-def loss(table: RewardTable, number: int, arms: NDArray[np.int64]) -> float:
+def loss(table: RewardTable, number: int, arms: Ints) -> float:
     """Return the regret of playing `arms` in round `number`; exactly 0 for every best decision."""
     if table.kind == REPLAY:
         total = table.best_outcomes[number]
@@ -111,18 +108,18 @@ class LinearTable(Record, frozen=True):
     """Arms with contexts, drawn or given; rewards in [-1, 1], where 1 is what is wanted most, costs or not."""
 
     kind: int
-    theta: NDArray[np.float64]  # (d,) on that scale
-    given: NDArray[np.float64]  # (rounds, K, d) from round `first`; one round if FIXED, empty if contexts are generated
+    theta: Floats  # (d,) on that scale
+    given: Floats  # (rounds, K, d) from round `first`; one round if FIXED, empty if contexts are generated
     first: int
     law: int
     half_width: float
     shared: bool
     scale: float  # what 1 is worth in the world's own units
-    outcomes: NDArray[np.float64]  # (rounds, K) from round `first`: rewards that were recorded; else empty
+    outcomes: Floats  # (rounds, K) from round `first`: rewards that were recorded; else empty
 
 
 @kernel
-def contexts_in(table: LinearTable, luck: np.uint64, number: int, scratch: NDArray[np.float64]) -> NDArray[np.float64]:
+def contexts_in(table: LinearTable, luck: np.uint64, number: int, scratch: Floats) -> Floats:
     """Return the (K, d) contexts of round `number`, whose row of random numbers begins at `luck`.
 
     Given ones are not copied; generated ones are written into `scratch`, which is then returned.
@@ -136,7 +133,7 @@ def contexts_in(table: LinearTable, luck: np.uint64, number: int, scratch: NDArr
 
 
 @kernel
-def fill_contexts(kind: int, luck: np.uint64, contexts: NDArray[np.float64]) -> None:
+def fill_contexts(kind: int, luck: np.uint64, contexts: Floats) -> None:
     """Generate the contexts of a round: coordinate j of arm a comes from column a * d + j of the row at `luck`."""
     n_arms, dimension = contexts.shape
     if kind == CUBE:
@@ -157,7 +154,7 @@ def fill_contexts(kind: int, luck: np.uint64, contexts: NDArray[np.float64]) -> 
 
 
 @kernel
-def means_in(table: LinearTable, number: int, contexts: NDArray[np.float64], means: NDArray[np.float64]) -> None:
+def means_in(table: LinearTable, number: int, contexts: Floats, means: Floats) -> None:
     """Write the mean reward of each arm in round `number`, cut off at the ends of what rewards can be."""
     if table.outcomes.shape[0] > 0:
         for arm in range(means.size):
@@ -182,7 +179,7 @@ def draw_linear(table: LinearTable, luck: np.uint64, mean: float, arm: int) -> f
 
 
 @kernel
-def loss_linear(means: NDArray[np.float64], arms: NDArray[np.int64], scratch: NDArray[np.float64]) -> float:
+def loss_linear(means: Floats, arms: Ints, scratch: Floats) -> float:
     """Return the regret of playing `arms` against the best arms; exactly 0 for every best decision.
 
     `scratch` has room for all means, and its contents do not matter.

@@ -9,11 +9,10 @@ import platform
 import threading
 import time
 import traceback
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +64,9 @@ class Spec:
             parameters = instance_parameters(self.what, self.options) if self.horizon else policy_parameters(self.what)
             made = digest([identity(self.word, self.what), _given(self.options, parameters)])
             object.__setattr__(self, "key", f"{made}-{self.horizon}" if self.horizon else made)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
     @property
     def word(self) -> str:
@@ -284,25 +286,10 @@ def _traces(cell: Cell, stop: threading.Event | None) -> list[Trace]:
     return [one(number, 1) for number in cell.replications] if cell.redraw else [one(cell.first, cell.count)]
 
 
-_Built = tuple[Environment | LinearEnvironment, int]
-_KEPT: OrderedDict[tuple[str, int], _Built] = OrderedDict()
-_KEEPING = threading.Lock()
-_MOST_KEPT = 2
-"""Neighbouring cells share an environment; more than a few would fill the memory with large graphs."""
-
-
-def _built(spec: Spec, seed: int) -> _Built:
-    """Return the environment, and the budget; those of the last cells are at hand."""
-    name = spec.key, seed
-    with _KEEPING:
-        if name in _KEPT:
-            return _KEPT[name]
-    made = build_instance(spec.what, spec.options, spec.horizon, seed)
-    with _KEEPING:
-        _KEPT[name] = made
-        while len(_KEPT) > _MOST_KEPT:
-            _KEPT.popitem(last=False)
-    return made
+@lru_cache(maxsize=2)
+def _built(spec: Spec, seed: int) -> tuple[Environment | LinearEnvironment, int]:
+    """Return the environment and the budget; neighbouring cells share them, and more would fill the memory."""
+    return build_instance(spec.what, spec.options, spec.horizon, seed)
 
 
 def _parquet(cell: Cell, traces: list[Trace]) -> bytes:

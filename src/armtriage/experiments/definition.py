@@ -298,14 +298,9 @@ class Entry(NamedTuple):
     as_text: bool
     own_horizon: bool = True
 
-    @property
-    def unseen(self) -> bool:
-        """Whether it names code that was not looked at."""
-        return isinstance(self.what, str) and ":" in self.what
-
 
 def entries(
-    role: Role, given: Any, problems: Problems, code: bool | None, horizon: int | list[int] | None = None
+    role: Role, given: Any, problems: Problems, code: bool, horizon: int | list[int] | None = None
 ) -> list[Entry]:
     """Return what a definition says of environments or of policies; `code` is that of `Experiment.from_file`."""
     made: list[Entry] = []
@@ -349,7 +344,7 @@ def _places(role: Role, given: Any) -> list[tuple[str, str | None, Any]]:
     raise Wrong.at(role.plural, f"must be a list of one or more, or a mapping from labels, got {given!r:.100}")
 
 
-def _entry(role: Role, path: str, label: str | None, given: Any, code: bool | None) -> Entry:
+def _entry(role: Role, path: str, label: str | None, given: Any, code: bool) -> Entry:
     if isinstance(given, str):
         try:
             name, options = split(given)
@@ -367,15 +362,13 @@ def _entry(role: Role, path: str, label: str | None, given: Any, code: bool | No
     return Entry(path, label, what, said, as_text=False)
 
 
-def _thing(role: Role, path: str, given: Any, code: bool | None) -> Any:
+def _thing(role: Role, path: str, given: Any, code: bool) -> Any:
     """Return the name or the object that is meant; nothing is imported unless `code` says so."""
     made = given
     if isinstance(given, str) and given not in role.names:
         module, colon, inside = given.partition(":")
         if not colon:
             raise Wrong.at(path, f"unknown {role.word} {given!r}; {role.choice}")
-        if code is None:
-            return given
         if not code:
             how = "code=True in Python, --code on the command line"
             raise Wrong.at(path, f"{given!r} is code, which a file runs only if you say so: {how}")

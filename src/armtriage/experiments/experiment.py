@@ -18,7 +18,7 @@ from armtriage.experiments import engines
 from armtriage.experiments.cells import Cell, Spec
 from armtriage.experiments.folder import Folder
 from armtriage.experiments.manifest import MAX_CELLS, Manifest
-from armtriage.experiments.plan import Plan, PlanRow, make_plan
+from armtriage.experiments.plan import Plan, make_plan
 from armtriage.experiments.results import Results
 from armtriage.simulation.progress import progress_bar
 
@@ -67,11 +67,6 @@ class Experiment:
     max_cells : int
         An experiment of more cells is refused with its size, before any grid is written out.
 
-    Attributes
-    ----------
-    unseen : tuple of str
-        Entries that name code and were not looked at; see `from_file`.
-
     Examples
     --------
     >>> from armtriage import Experiment
@@ -109,10 +104,10 @@ class Experiment:
         given |= {"checkpoints": checkpoints, "block": block, "redraw": redraw, "certificate": certificate}
         given |= {} if max_cells == MAX_CELLS else {"max_cells": max_cells}
         given = {**given, "environments": environments, "policies": policies}
-        self._manifest, self.unseen, self._unseen_rows = _manifest(given, True)
+        self._manifest = _manifest(given, True)
 
     @classmethod
-    def from_file(cls, path: _Path, *, code: bool | None = False, **changes: Any) -> Self:
+    def from_file(cls, path: _Path, *, code: bool = False, **changes: Any) -> Self:
         r"""Return the experiment that a TOML file defines, in the words of the constructor.
 
         Functions and classes of one's own are given as ``"module:name"``, and found beside the file too. A file that
@@ -122,9 +117,9 @@ class Experiment:
         ----------
         path : path
             The file.
-        code : bool or None
+        code : bool
             Whether to import and call what the file names as ``"module:name"``. If not, a file that names any is
-            refused; None leaves such entries out, named in `unseen`, and `plan` says how many cells they make.
+            refused.
         **changes
             What is to be otherwise than the file says, such as ``replications=64``.
 
@@ -148,7 +143,7 @@ class Experiment:
         if code and beside not in sys.path:
             sys.path.append(beside)
         try:
-            made._manifest, made.unseen, made._unseen_rows = _manifest(given, code)
+            made._manifest = _manifest(given, code)
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
         return made
@@ -202,10 +197,10 @@ class Experiment:
         """
         cells = _part(self.cells, shard)
         if folder is None:
-            return make_plan(cells, (), (), self._unseen_rows)
+            return make_plan(cells, (), ())
         there = Folder(folder)
         records = there.records()
-        return make_plan(cells, there.whole(cells, records), records, self._unseen_rows)
+        return make_plan(cells, there.whole(cells, records), records)
 
     def run(
         self,
@@ -238,8 +233,6 @@ class Experiment:
         check_choice("engine", engine, engines.ENGINES)
         if workers is not None:
             check_count("workers", workers, 1)
-        if self.unseen:
-            raise ValueError(f"code must be True in from_file to play {', '.join(self.unseen)}")
         if folder is None:
             with tempfile.TemporaryDirectory(prefix="armtriage-") as temporary:
                 return self.run(temporary, engine=engine, workers=workers, shard=shard, progress=progress)
@@ -275,7 +268,7 @@ def read_file(path: _Path) -> dict[str, Any]:
         raise ValueError(f"{os.fspath(path)} is nested too deeply to be an experiment") from None
 
 
-def _manifest(given: Mapping[str, Any], code: bool | None) -> tuple[Manifest, tuple[str, ...], tuple[PlanRow, ...]]:
+def _manifest(given: Mapping[str, Any], code: bool) -> Manifest:
     try:
         import polars  # noqa: F401 - or every cell would fail for it
 

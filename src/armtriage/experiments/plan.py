@@ -22,18 +22,18 @@ _Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class PlanRow:
-    """What one policy has to do in one environment; of code that was not run, only its cells are known, at most."""
+    """What one policy has to do in one environment."""
 
     environment: str
     policy: str
     cells: int
-    done: int | None
-    seconds: float | None
+    done: int
+    seconds: float
 
     @property
-    def missing(self) -> int | None:
+    def missing(self) -> int:
         """Cells that are still to be played."""
-        return None if self.done is None else self.cells - self.done
+        return self.cells - self.done
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,7 @@ class Plan:
     Attributes
     ----------
     rows : tuple of PlanRow
-        environment, policy, cells, done, missing, and the seconds that the missing ones take; the last three are
-        None for code that was not run.
+        environment, policy, cells, done, missing, and the seconds that the missing ones take.
     """
 
     rows: tuple[PlanRow, ...]
@@ -57,27 +56,21 @@ class Plan:
     @property
     def done(self) -> int:
         """Cells that are there already."""
-        return sum(row.done or 0 for row in self.rows)
-
-    @property
-    def unseen(self) -> int:
-        """Cells of code that was not run, at most; whether they are done is not known."""
-        return sum(row.cells for row in self.rows if row.done is None)
+        return sum(row.done for row in self.rows)
 
     @property
     def missing(self) -> int:
-        """Cells that are still to be played, as far as it is known."""
-        return self.cells - self.done - self.unseen
+        """Cells that are still to be played."""
+        return self.cells - self.done
 
     @property
     def seconds(self) -> float:
         """About how long the missing cells take, one after another."""
-        return sum(row.seconds or 0.0 for row in self.rows)
+        return sum(row.seconds for row in self.rows)
 
     def __str__(self) -> str:
         counts = f"{self.cells} cells, {self.done} done, {self.missing} missing"
-        counts += f", {self.unseen} of code that was not run" if self.unseen else ""
-        return f"{counts}; time on one processor: {duration(self.seconds)}{' without those' if self.unseen else ''}"
+        return f"{counts}; time on one processor: {duration(self.seconds)}"
 
 
 def duration(seconds: float) -> str:
@@ -93,13 +86,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
 
 
-def make_plan(
-    cells: Iterable[Cell], done: Collection[str], records: Iterable[Mapping[str, Any]], unseen: tuple[PlanRow, ...] = ()
-) -> Plan:
-    """Return what is left of the cells, with the time by what earlier plays took, else by short trials.
-
-    Rows of code that was not run, `unseen`, follow as they are.
-    """
+def make_plan(cells: Iterable[Cell], done: Collection[str], records: Iterable[Mapping[str, Any]]) -> Plan:
+    """Return what is left of the cells, with the time by what earlier plays took, else by short trials."""
     pairs: dict[_Pair, list[Cell]] = defaultdict(list)
     for cell in cells:
         pairs[cell.environment.key, cell.policy.key].append(cell)
@@ -116,7 +104,6 @@ def make_plan(
             )
             for pair, those in pairs.items()
         )
-        + unseen
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from armtriage.catalogue import INSTANCES, build_instance, build_policy, kind_of, names, policy_kinds
@@ -20,24 +20,19 @@ from armtriage.experiments.definition import (
     counted,
     entries,
     in_json,
-    short_name,
     specs,
 )
 from armtriage.experiments.identity import code_version
 from armtriage.experiments.manifest import Manifest
-from armtriage.experiments.plan import PlanRow
 from armtriage.kernels.random import check_seed
 from armtriage.policies.policy import Policy
 from armtriage.simulation.simulate import certificate_delta, check_certificate, check_match, check_points
 
 
-def manifest_of(
-    given: Mapping[str, Any], code: bool | None = True
-) -> tuple[Manifest, tuple[str, ...], tuple[PlanRow, ...]]:
+def manifest_of(given: Mapping[str, Any], code: bool = True) -> Manifest:
     """Return the experiment that a definition stands for, or raise all that is wrong with it.
 
-    `code` is that of `Experiment.from_file`; besides the experiment come the entries that were not looked at for it,
-    and the cells that they make.
+    `code` is that of `Experiment.from_file`.
     """
     problems = Problems()
     settings = _settings(given, problems)
@@ -47,9 +42,7 @@ def manifest_of(
     if excess := _excess(settings or check(Settings, {"horizon": 1}, "", ()), places, players):
         problems.found[excess] = None
         raise problems.error()
-    unseen = tuple(f"{one.path} ({one.what})" for one in (*places, *players) if one.unseen)
-    environments = specs(ENVIRONMENT, (one for one in places if not one.unseen), problems)
-    policies = specs(POLICY, (one for one in players if not one.unseen), problems)
+    environments, policies = specs(ENVIRONMENT, places, problems), specs(POLICY, players, problems)
     for those in (environments, policies):
         _check_apart(those, problems)
     if settings is None:
@@ -58,10 +51,10 @@ def manifest_of(
     for one in environments:
         with problems.noting():
             _check_settings(settings, one)
-    pairs = _rehearse(environments, policies, settings, seed, problems, whole=not unseen)
+    pairs = _rehearse(environments, policies, settings, seed, problems)
     if problems.found:
         raise problems.error()
-    manifest = Manifest(
+    return Manifest(
         name=settings.name,
         seed=seed,
         code=code_version(),
@@ -75,31 +68,18 @@ def manifest_of(
         definition={key: in_json(key, value) for key, value in given.items()},
         certificate=certificate_delta(settings.certificate),
     )
-    blocks = -(-settings.replications // settings.block)
-    rows = (
-        PlanRow(one.label or short_name(one.what), other.label or short_name(other.what), many * blocks, None, None)
-        for one, other, many in _playing(places, players)
-        if one.unseen or other.unseen
-    )
-    return manifest, unseen, tuple(rows)
-
-
-def _playing(environments: list[Entry], policies: list[Entry]) -> Iterator[tuple[Entry, Entry, int]]:
-    """Return which policies play where, and how many pairs they make; code is taken to play everywhere."""
-    able = [None if one.unseen else policy_kinds(one.what) for one in policies]
-    many = [counted(one.grid) for one in policies]
-    for one in environments:
-        kind, size = INSTANCES.get(one.what) if isinstance(one.what, str) else None, counted(one.grid)
-        for policy, own, number in zip(policies, able, many, strict=True):
-            if own is None or kind is None or kind in own:
-                yield one, policy, size * number
 
 
 def _excess(settings: Settings, environments: list[Entry], policies: list[Entry]) -> str:
     """Say it if there are too many cells, before any grid is written out."""
     blocks = -(-settings.replications // settings.block)
     sizes = [counted(one.grid) for one in environments], [counted(one.grid) for one in policies]
-    cells = sum(many for *_, many in _playing(environments, policies))
+    cells = sum(
+        size * number
+        for one, size in zip(environments, sizes[0], strict=True)
+        for policy, number in zip(policies, sizes[1], strict=True)
+        if not isinstance(one.what, str) or INSTANCES[one.what] in policy_kinds(policy.what)
+    )
     # Each environment and each policy plays somewhere, or is refused.
     cells = blocks * max(cells, *map(sum, sizes))
     if cells <= settings.max_cells:
@@ -159,26 +139,23 @@ def _check_apart(given: list[Spec], problems: Problems) -> None:
 
 
 def _rehearse(
-    environments: list[Spec], policies: list[Spec], settings: Settings, seed: int, problems: Problems, whole: bool
+    environments: list[Spec], policies: list[Spec], settings: Settings, seed: int, problems: Problems
 ) -> list[tuple[int, int]]:
-    """Return which policies play in which environments, by their positions; each plays in all of its kind.
-
-    Unless the experiment is `whole`, an entry without a match may find one among those that were not looked at.
-    """
+    """Return which policies play in which environments, by their positions; each plays in all of its kind."""
     pairs = []
     for place, one in enumerate(environments):
         with problems.noting():
             environment, budget = _environment(one, seed)
             kind = kind_of(environment)
             fit = [number for number, policy in enumerate(policies) if kind in policy_kinds(policy.what)]
-            if policies and not fit and whole:
+            if policies and not fit:
                 raise Wrong.at(one.path, f"no policy can play it; accepted are {', '.join(names(kind))}")
             for number in fit:
                 pairs.append((place, number))
                 with problems.noting():
                     made = _try_policy(policies[number], one, environment, budget, seed)
                     _try_certificate(settings, made, environment)
-    if whole and not problems.found:
+    if not problems.found:
         idle = set(range(len(policies))) - {number for _, number in pairs}
         for number in sorted(idle):
             with problems.noting():

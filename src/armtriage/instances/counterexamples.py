@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import LARGEST, check_count
 from armtriage.graphs import FeedbackGraph
+from armtriage.kernels.record import Floats
 
 
 def two_hubs(n_arms: int) -> FeedbackGraph:
@@ -51,9 +51,9 @@ class StageState(NamedTuple):
     True
     """
 
-    estimates: NDArray[np.float64]
-    widths: NDArray[np.float64]
-    means: NDArray[np.float64]
+    estimates: Floats
+    widths: Floats
+    means: Floats
     budget: int  # slots that are free
     stage: int  # h, from 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import (
     LARGEST,
@@ -23,6 +23,7 @@ from armtriage._arguments import (
 from armtriage.environments import StochasticEnvironment
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import check_seed
+from armtriage.kernels.record import Floats, Ints
 
 NOISES = ("deterministic", "shared", "independent")
 _BASE = 0.25
@@ -111,13 +112,7 @@ def ucb_failure(
 
 
 def hidden_arm(
-    graph: FeedbackGraph,
-    budget: int,
-    *,
-    independent: ArrayLike,
-    gap: float,
-    hidden: int = 0,
-    seed: int | None = None,
+    graph: FeedbackGraph, budget: int, *, independent: ArrayLike, gap: float, hidden: int = 0, seed: int | None = None
 ) -> StochasticEnvironment:
     """Return a member of the family of bound (L1) of Theorem 2: one arm may be better than it seems.
 
@@ -168,12 +163,7 @@ def hidden_arm(
 
 
 def hidden_pairs(
-    graph: FeedbackGraph,
-    budget: int,
-    *,
-    gap: float,
-    good: ArrayLike | None = None,
-    seed: int | None = None,
+    graph: FeedbackGraph, budget: int, *, gap: float, good: ArrayLike | None = None, seed: int | None = None
 ) -> StochasticEnvironment:
     """Return a member of the family of bound (L2) of Theorem 2: S pairs of arms, of which one each is better.
 
@@ -273,13 +263,7 @@ def hidden_parts(
 
 
 def gap_instance(
-    graph: FeedbackGraph,
-    budget: int,
-    gap: float,
-    *,
-    mean: float = 0.5,
-    spread: bool = False,
-    seed: int | None = None,
+    graph: FeedbackGraph, budget: int, gap: float, *, mean: float = 0.5, spread: bool = False, seed: int | None = None
 ) -> StochasticEnvironment:
     """Return Bernoulli arms of which S are better than all others, by the same gap.
 
@@ -374,7 +358,7 @@ def _check_budget(graph: FeedbackGraph, budget: int) -> int:
     return check_count("budget", budget, 1, check_kind("graph", graph, FeedbackGraph).n_arms)
 
 
-def _independent(graph: FeedbackGraph, budget: int, independent: ArrayLike) -> NDArray[np.int64]:
+def _independent(graph: FeedbackGraph, budget: int, independent: ArrayLike) -> Ints:
     """Return the arms, which must be 2S or more and not reveal each other."""
     arms = check_arms(independent, graph.n_arms, "independent", once=True)
     if arms.size < 2 * budget:
@@ -392,7 +376,7 @@ def _independent(graph: FeedbackGraph, budget: int, independent: ArrayLike) -> N
     return arms
 
 
-def _means(n_arms: int, good: NDArray[np.int64], mean: float, gap: float) -> NDArray[np.float64]:
+def _means(n_arms: int, good: Ints, mean: float, gap: float) -> Floats:
     """Return the means, the good arms being better by the gap."""
     mean = check_between("mean", mean, 1.0)
     gap = check_between("gap", gap, 1.0 - mean)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_choice, check_count, check_number
 from armtriage.environments import LinearEnvironment
 from armtriage.environments.tables import LinearTable
 from armtriage.kernels.random import check_seed
+from armtriage.kernels.record import Floats, Ints
 
 _VARIANTS = ("repaired", "printed")
 _HALF = math.sqrt(0.5)
@@ -206,14 +206,14 @@ def linear_one_dimension(
 class _Blocks(LinearEnvironment):
     """Contexts that change with the block of rounds alone: the rounds of a table are made all at once."""
 
-    def __init__(self, theta: NDArray[np.float64], n_arms: int, size: int, length: int, seed: int) -> None:
+    def __init__(self, theta: Floats, n_arms: int, size: int, length: int, seed: int) -> None:
         self._size, self._length = size, length
         super().__init__(theta, self._contexts_of, n_arms, seed=seed)
 
-    def _contexts_of(self, number: int, replication: int) -> NDArray[np.float64]:
+    def _contexts_of(self, number: int, replication: int) -> Floats:
         return self._stack(number, number + 1).reshape(self.n_arms, self.dimension)
 
-    def _stack(self, first: int, stop: int) -> NDArray[np.float64]:
+    def _stack(self, first: int, stop: int) -> Floats:
         block = np.minimum(np.arange(first, stop) // self._length, (self.dimension - 1) // self._size - 1)
         return _one_hot(block * self._size, self.n_arms, self.dimension, self._size)
 
@@ -221,7 +221,7 @@ class _Blocks(LinearEnvironment):
         return self._table._replace(given=self._stack(first, stop), first=first)
 
 
-def _one_hot(shift: NDArray[np.int64], n_arms: int, dimension: int, size: int) -> NDArray[np.float64]:
+def _one_hot(shift: Ints, n_arms: int, dimension: int, size: int) -> Floats:
     """Return for each shift contexts (K, d): (e_0 + e_(1 + shift + a)) / sqrt(2) for arms a < size, 0 for the rest."""
     contexts, arms = np.zeros((shift.size, n_arms, dimension)), np.arange(size)
     contexts[:, :size, 0] = _HALF
@@ -229,7 +229,7 @@ def _one_hot(shift: NDArray[np.int64], n_arms: int, dimension: int, size: int) -
     return contexts
 
 
-def _theta(gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+def _theta(gaps: Floats) -> Floats:
     """Return the theta that gives arms of `_one_hot` the means 1/4 + gap."""
     return np.append(_BASE, gaps) / _HALF
 

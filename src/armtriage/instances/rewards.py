@@ -5,12 +5,12 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import check_choice, check_kind, check_number
 from armtriage.environments import StochasticEnvironment
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import check_seed
+from armtriage.kernels.record import Floats, Ints
 
 _SIZE = 1024  # equally likely rewards of each arm, the quantiles of its law
 REWARD_LAWS = (
@@ -72,7 +72,7 @@ def random_rewards(
     return StochasticEnvironment.from_outcomes(outcomes, graph, seed=seed)
 
 
-def _with_best(law: str, u: NDArray[np.float64], n: int, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+def _with_best(law: str, u: Floats, n: int, chosen: Ints) -> Floats:
     quiet = 0.02 * (u - 0.5)
     if law == "quiet best":
         outcomes = np.repeat((u < 0.35).astype(np.float64), n, axis=1)

@@ -9,13 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_choice, check_count
 from armtriage.environments import LinearEnvironment
 from armtriage.kernels.random import check_seed
+from armtriage.kernels.record import Floats
 
-Floats = NDArray[np.float64]
 _POOL = 8192  # rows that the arms of a round are drawn from
 _FEW = 40
 _RATE = 0.02  # of clicks, on average

@@ -8,12 +8,9 @@ they do so again. With m rows and n columns that is of order m m n at most, and 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from armtriage.kernels.record import Floats, Ints
 
 
 @kernel

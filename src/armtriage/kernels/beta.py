@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal, point
 from armtriage.kernels.random import bits, uniform
+from armtriage.kernels.record import Floats
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(28)
@@ -398,7 +398,7 @@ def beta_draw(luck: np.uint64, column: int, a: float, b: float) -> float:
 
 
 @kernel
-def beta_draws(luck: np.uint64, a: NDArray[np.float64], b: NDArray[np.float64], draws: NDArray[np.float64]) -> None:
+def beta_draws(luck: np.uint64, a: Floats, b: Floats, draws: Floats) -> None:
     """Write the `beta_draw` of each column: 24 of 25 hold at the first try, in a loop that is made of vectors."""
     for i in range(draws.size):
         start = bits(luck, i)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Floats
 
 BETS = np.geomspace(0.001, 0.95, 24)
 """The bets that are averaged: small ones for long logs, large ones for short."""
@@ -21,7 +21,7 @@ BETS = np.geomspace(0.001, 0.95, 24)
 _STEPS = 12
 
 
-def margin(capital: NDArray[np.float64], rounds: int, scale: float, alpha: float) -> float:
+def margin(capital: Floats, rounds: int, scale: float, alpha: float) -> float:
     """Return what the mean of nu is at least, at all times with probability 1 - `alpha`.
 
     `capital` has the sum of ln(1 + l (X - C) / `scale`) + l C / `scale` for each bet l; each may have its own X and C,
@@ -38,7 +38,7 @@ def margin(capital: NDArray[np.float64], rounds: int, scale: float, alpha: float
 
 
 @kernel
-def _root(capital: NDArray[np.float64], bets: NDArray[np.float64], rate: float, level: float) -> float:
+def _root(capital: Floats, bets: Floats, rate: float, level: float) -> float:
     """Return the z at which the logarithm of the sum of exp(capital - bets rate z) is `level`, or a little less."""
     found = -math.inf
     for j in range(bets.size):

@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import bits, uniform
+from armtriage.kernels.record import Floats
 
 _TAIL = 3.654152885361009  # where the tail begins, such that the 256th layer ends at the top of the curve
 _LAYER, _ONE, _11 = np.uint64(255), np.uint64(1), np.uint64(11)
 _UNIT, _CENTRE = 2.0**-52, 1.0 - 2.0**-53
 
 
-def _layers() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _layers() -> tuple[Floats, Floats]:
     """Return the right end of each layer, and the height of the curve there."""
     height = math.exp(-0.5 * _TAIL * _TAIL)
     area = _TAIL * height + math.sqrt(0.5 * math.pi) * math.erfc(_TAIL / math.sqrt(2.0))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import inlined, kernel
+from armtriage.kernels.record import Floats, Ints
 
 _LEFT = 8  # so few pairs more than are wanted are taken out one by one
 
@@ -16,7 +16,7 @@ def _before(value: float, arm: int, other_value: float, other_arm: int) -> bool:
 
 
 @kernel
-def _order_pair(values: NDArray[np.float64], arms: NDArray[np.int64], i: int, j: int) -> None:
+def _order_pair(values: Floats, arms: Ints, i: int, j: int) -> None:
     if _before(values[j], arms[j], values[i], arms[i]):
         values[i], values[j] = values[j], values[i]
         arms[i], arms[j] = arms[j], arms[i]
@@ -24,7 +24,7 @@ def _order_pair(values: NDArray[np.float64], arms: NDArray[np.int64], i: int, j:
 
 @kernel
 @inlined
-def _last_of(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> int:
+def _last_of(values: Floats, arms: Ints, n: int) -> int:
     """Return the place of the pair that comes last among the first n; no branch here could be predicted."""
     place, value, arm = 0, values[0], arms[0]
     for i in range(1, n):
@@ -34,7 +34,7 @@ def _last_of(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> in
 
 
 @kernel
-def top_first(values: NDArray[np.float64], arms: NDArray[np.int64], n: int, k: int) -> None:
+def top_first(values: Floats, arms: Ints, n: int, k: int) -> None:
     """Reorder the first n pairs so that the k of largest value lead, in any order (quickselect)."""
     low, high = 0, n
     while k < high <= k + _LEFT:
@@ -65,7 +65,7 @@ def top_first(values: NDArray[np.float64], arms: NDArray[np.int64], n: int, k: i
 
 
 @kernel
-def kth_largest(values: NDArray[np.float64], n: int, k: int) -> float:
+def kth_largest(values: Floats, n: int, k: int) -> float:
     """Return the k-th largest of the first n values, which are reordered; -inf if there are fewer than k."""
     if k > n:
         return -np.inf
@@ -92,7 +92,7 @@ def kth_largest(values: NDArray[np.float64], n: int, k: int) -> float:
 
 
 @kernel
-def best_arms(values: NDArray[np.float64], scratch: NDArray[np.float64], arms: NDArray[np.int64]) -> None:
+def best_arms(values: Floats, scratch: Floats, arms: Ints) -> None:
     """Fill `arms` with the arms of largest value, ascending; `scratch` is as long as `values`.
 
     One pass with a level that rises finds the least value among them: few of many arms are looked at twice.
@@ -119,7 +119,7 @@ def best_arms(values: NDArray[np.float64], scratch: NDArray[np.float64], arms: N
 
 
 @kernel
-def best_member(values: NDArray[np.float64], members: NDArray[np.int64]) -> int:
+def best_member(values: Floats, members: Ints) -> int:
     """Return the member of largest value, the first of equals; no branch here could be predicted."""
     best, most = members[0], values[members[0]]
     for arm in members[1:]:
@@ -129,7 +129,7 @@ def best_member(values: NDArray[np.float64], members: NDArray[np.int64]) -> int:
 
 
 @kernel
-def sort_pairs(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> None:
+def sort_pairs(values: Floats, arms: Ints, n: int) -> None:
     """Sort the first n pairs, largest value first (merge sort from runs of eight)."""
     for first in range(0, n, 8):
         for i in range(first + 1, min(first + 8, n)):
@@ -158,7 +158,7 @@ def sort_pairs(values: NDArray[np.float64], arms: NDArray[np.int64], n: int) -> 
 
 
 @kernel
-def sort_arms(arms: NDArray[np.int64]) -> None:
+def sort_arms(arms: Ints) -> None:
     """Sort arms, smallest first (Shell's sort: every ask compiles it, and a merge sort takes half a second)."""
     gap = 1
     while 3 * gap < arms.size:
@@ -174,7 +174,7 @@ def sort_arms(arms: NDArray[np.int64]) -> None:
 
 
 @kernel
-def inner(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+def inner(left: Floats, right: Floats) -> float:
     """Return the inner product of two vectors, in four sums: one alone would wait for each addition."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     fours = left.size - left.size % 4

@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from armtriage.kernels.record import Floats, Ints, Record
 
 FOUND, NONE, GAVE_UP = 1, 0, -1
 _FEASIBLE = 1e-9  # by how much a row, whose largest coefficient is 1, or a variable may be off

@@ -79,7 +79,7 @@ def replication_seed(seed: int, replication: int) -> int:
 
 
 def stream(seed: int, role: str, replication: int = 0) -> np.uint64:
-    """Return the start of a stream; different roles never share luck, whatever their seeds.
+    """Return the start of a stream; different roles never share random numbers, whatever their seeds.
 
     >>> bool(stream(7, "reward") == stream(7, "policy"))
     False

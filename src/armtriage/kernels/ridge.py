@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import apart, kernel
-from armtriage.kernels.record import Record, fact
+from armtriage.kernels.record import Floats, Ints, Record, fact
 
 LANES = 32
 _FOLD = 64
@@ -24,25 +23,25 @@ TOTAL, STALE = 0, 1
 class Ridge(Record):
     """Several regressions over the same dimension d; the first index is the model's number."""
 
-    gram: NDArray[np.float64] = fact()  # (models, d, d) ridge I + sum of x x'
-    carry: NDArray[np.float64] = fact()  # (models, d, d) what rounding kept out of `gram`
-    recent: NDArray[np.float64] = fact()  # (models, d, d) sum of x x' not yet in `gram`
-    inverse: NDArray[np.float64] = fact()  # (models, d, d)
-    moment: NDArray[np.float64] = fact()  # (models, d) sum of r x
-    moment_carry: NDArray[np.float64] = fact()  # (models, d)
-    weights: NDArray[np.float64] = fact()  # (models, d) the estimate of theta
-    log_det: NDArray[np.float64] = fact()  # (models,) of gram / ridge
-    counts: NDArray[np.int64] = fact(0, "counts")  # (models, 2) rewards in TOTAL, and whether `weights` is STALE
-    scratch: NDArray[np.float64]  # (d, d)
-    vector: NDArray[np.float64]  # (d,)
-    block: NDArray[np.float64]  # (d + 8, LANES) contexts of some arms, one arm per column, and their sums
+    gram: Floats = fact()  # (models, d, d) ridge I + sum of x x'
+    carry: Floats = fact()  # (models, d, d) what rounding kept out of `gram`
+    recent: Floats = fact()  # (models, d, d) sum of x x' not yet in `gram`
+    inverse: Floats = fact()  # (models, d, d)
+    moment: Floats = fact()  # (models, d) sum of r x
+    moment_carry: Floats = fact()  # (models, d)
+    weights: Floats = fact()  # (models, d) the estimate of theta
+    log_det: Floats = fact()  # (models,) of gram / ridge
+    counts: Ints = fact(0, "counts")  # (models, 2) rewards in TOTAL, and whether `weights` is STALE
+    scratch: Floats  # (d, d)
+    vector: Floats  # (d,)
+    block: Floats  # (d + 8, LANES) contexts of some arms, one arm per column, and their sums
 
 
 def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
     """Return regressions without rewards."""
     d = dimension
 
-    def zeros() -> NDArray[np.float64]:
+    def zeros() -> Floats:
         return np.zeros((models, d, d))
 
     return Ridge(
@@ -63,7 +62,7 @@ def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
 
 @kernel
 @apart
-def add_multiple(total: NDArray[np.float64], factor: float, terms: NDArray[np.float64]) -> None:
+def add_multiple(total: Floats, factor: float, terms: Floats) -> None:
     """Add a multiple of `terms` to `total`."""
     for j in range(total.size):
         total[j] += factor * terms[j]
@@ -71,7 +70,7 @@ def add_multiple(total: NDArray[np.float64], factor: float, terms: NDArray[np.fl
 
 @kernel
 @apart
-def _add_exactly(total: NDArray[np.float64], carry: NDArray[np.float64], terms: NDArray[np.float64]) -> None:
+def _add_exactly(total: Floats, carry: Floats, terms: Floats) -> None:
     """Add `terms` to `total`, and what rounding loses to `carry` (Knuth's two-sum)."""
     for j in range(total.size):
         term, before = terms[j], total[j]
@@ -82,7 +81,7 @@ def _add_exactly(total: NDArray[np.float64], carry: NDArray[np.float64], terms: 
 
 
 @kernel
-def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -> None:
+def add(ridge: Ridge, model: int, context: Floats, reward: float) -> None:
     """Add a reward to the sums of a model; its inverse and estimate are left as they are."""
     recent, vector, d = ridge.recent[model], ridge.vector, context.size
     for i in range(d):
@@ -99,7 +98,7 @@ def add(ridge: Ridge, model: int, context: NDArray[np.float64], reward: float) -
 
 
 @kernel
-def shrink(ridge: Ridge, model: int, context: NDArray[np.float64], prior: float) -> bool:
+def shrink(ridge: Ridge, model: int, context: Floats, prior: float) -> bool:
     """Update the inverse of a model for a context that was just added (Sherman and Morrison).
 
     Return whether it was computed again; if not, `vector` has v, and v v' was subtracted.
@@ -124,7 +123,7 @@ def is_news(norm: float, total: int) -> bool:
 
 @kernel
 @apart
-def image(inverse: NDArray[np.float64], context: NDArray[np.float64], vector: NDArray[np.float64]) -> float:
+def image(inverse: Floats, context: Floats, vector: Floats) -> float:
     """Write ``inverse x`` into `vector`; return ``x' inverse x``."""
     d = context.size
     for j in range(d):
@@ -149,7 +148,7 @@ def image(inverse: NDArray[np.float64], context: NDArray[np.float64], vector: ND
 
 
 @kernel
-def subtract(inverse: NDArray[np.float64], vector: NDArray[np.float64], norm: float) -> None:
+def subtract(inverse: Floats, vector: Floats, norm: float) -> None:
     """Take the term that a context adds to the Gram matrix out of its inverse, after `image`."""
     d = vector.size
     # The same product above and below the diagonal: the inverse stays symmetric to the last bit.
@@ -170,7 +169,7 @@ def gather(ridge: Ridge, model: int) -> None:
 
 
 @kernel
-def factorise(upper: NDArray[np.float64], prior: float) -> None:
+def factorise(upper: Floats, prior: float) -> None:
     """Replace a Gram matrix with ridge `prior` by its upper Cholesky factor U, gram = U'U."""
     d = upper.shape[0]
     for k in range(d):
@@ -187,7 +186,7 @@ def factorise(upper: NDArray[np.float64], prior: float) -> None:
 
 
 @kernel
-def log_det(upper: NDArray[np.float64], prior: float) -> float:
+def log_det(upper: Floats, prior: float) -> float:
     """Return ln of the determinant of a matrix with Cholesky factor `upper`, in units of its ridge `prior`."""
     total = 0.0
     for k in range(upper.shape[0]):
@@ -203,7 +202,7 @@ def factor(ridge: Ridge, model: int, prior: float) -> None:
 
 
 @kernel
-def invert(upper: NDArray[np.float64], vector: NDArray[np.float64], inverse: NDArray[np.float64]) -> None:
+def invert(upper: Floats, vector: Floats, inverse: Floats) -> None:
     """Write the inverse of the matrix with Cholesky factor `upper`, whose lower triangle is scratch, as is `vector`."""
     d = vector.size
     for i in range(d):
@@ -243,7 +242,7 @@ def refit(ridge: Ridge, model: int) -> None:
 
 
 @kernel
-def weigh(ridge: Ridge, model: int, inverse: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+def weigh(ridge: Ridge, model: int, inverse: Floats, weights: Floats) -> None:
     """Write the estimate of theta with an inverse of the Gram matrix, the model's own or one with another ridge."""
     moment, carry = ridge.moment[model], ridge.moment_carry[model]
     for j in range(weights.size):
@@ -268,7 +267,7 @@ def solve(ridge: Ridge, model: int, prior: float) -> None:
 
 
 @kernel
-def back(upper: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
+def back(upper: Floats, vector: Floats) -> None:
     """Solve ``upper y = vector`` in place."""
     for i in range(vector.size - 1, -1, -1):
         total = vector[i]
@@ -278,29 +277,21 @@ def back(upper: NDArray[np.float64], vector: NDArray[np.float64]) -> None:
 
 
 @kernel
-def forms(
-    ridge: Ridge,
-    model: int,
-    contexts: NDArray[np.float64],
-    arms: NDArray[np.int64],
-    n: int,
-    estimates: NDArray[np.float64],
-    squares: NDArray[np.float64],
-) -> None:
+def forms(ridge: Ridge, model: int, contexts: Floats, arms: Ints, n: int, estimates: Floats, squares: Floats) -> None:
     """For the first n arms, compute the estimate and the square ``x' inverse x`` of the width."""
     forms_with(ridge.inverse[model], ridge.weights[model], ridge.block, contexts, arms, n, estimates, squares)
 
 
 @kernel
 def forms_with(
-    inverse: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    block: NDArray[np.float64],
-    contexts: NDArray[np.float64],
-    arms: NDArray[np.int64],
+    inverse: Floats,
+    weights: Floats,
+    block: Floats,
+    contexts: Floats,
+    arms: Ints,
     n: int,
-    estimates: NDArray[np.float64],
-    squares: NDArray[np.float64],
+    estimates: Floats,
+    squares: Floats,
 ) -> None:
     """Compute the same with any inverse and estimate; `block` is scratch.
 
@@ -334,16 +325,16 @@ def forms_with(
 
 @kernel
 def forms_of_two(
-    inverse: NDArray[np.float64],
-    other_inverse: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    other_weights: NDArray[np.float64],
-    block: NDArray[np.float64],
-    contexts: NDArray[np.float64],
-    estimates: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    other_estimates: NDArray[np.float64],
-    other_squares: NDArray[np.float64],
+    inverse: Floats,
+    other_inverse: Floats,
+    weights: Floats,
+    other_weights: Floats,
+    block: Floats,
+    contexts: Floats,
+    estimates: Floats,
+    squares: Floats,
+    other_estimates: Floats,
+    other_squares: Floats,
 ) -> None:
     """Compute the same with two inverses at once, to the same bits in about 1.5 times the time of one."""
     d, n = weights.size, contexts.shape[0]
@@ -379,14 +370,7 @@ def forms_of_two(
 @kernel
 @apart
 def _gain(
-    square: NDArray[np.float64],
-    estimate: NDArray[np.float64],
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    row: NDArray[np.float64],
-    below: NDArray[np.float64],
-    v: float,
-    w: float,
+    square: Floats, estimate: Floats, x: Floats, y: Floats, row: Floats, below: Floats, v: float, w: float
 ) -> None:
     """Add what two coordinates contribute to squares and estimates."""
     for lane in range(LANES):
@@ -397,14 +381,14 @@ def _gain(
 @kernel
 @apart
 def _four_rows(
-    inverse: NDArray[np.float64],
-    other_inverse: NDArray[np.float64],
-    block: NDArray[np.float64],
+    inverse: Floats,
+    other_inverse: Floats,
+    block: Floats,
     i: int,
-    row: NDArray[np.float64],
-    below: NDArray[np.float64],
-    other_row: NDArray[np.float64],
-    other_below: NDArray[np.float64],
+    row: Floats,
+    below: Floats,
+    other_row: Floats,
+    other_below: Floats,
 ) -> None:
     """Do what `_two_rows` does with two inverses: what is loaded of the block is used twice as often."""
     x, y = block[i], block[i + 1]
@@ -442,12 +426,7 @@ def _four_rows(
 
 @kernel
 def lower_forms(
-    vectors: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    block: NDArray[np.float64],
-    contexts: NDArray[np.float64],
-    estimates: NDArray[np.float64],
-    squares: NDArray[np.float64],
+    vectors: Floats, weights: Floats, block: Floats, contexts: Floats, estimates: Floats, squares: Floats
 ) -> None:
     """Write estimates, and let squares follow an inverse from which v v' was taken for each of `vectors`."""
     d, n = weights.size, contexts.shape[0]
@@ -471,7 +450,7 @@ def lower_forms(
 
 @kernel
 @apart
-def _combine(weights: NDArray[np.float64], block: NDArray[np.float64], row: NDArray[np.float64]) -> None:
+def _combine(weights: Floats, block: Floats, row: Floats) -> None:
     """Write the inner products of the block's columns with a vector."""
     for lane in range(LANES):
         row[lane] = 0.0
@@ -492,13 +471,7 @@ def _combine(weights: NDArray[np.float64], block: NDArray[np.float64], row: NDAr
 
 @kernel
 @apart
-def _two_rows(
-    inverse: NDArray[np.float64],
-    block: NDArray[np.float64],
-    i: int,
-    row: NDArray[np.float64],
-    below: NDArray[np.float64],
-) -> None:
+def _two_rows(inverse: Floats, block: Floats, i: int, row: Floats, below: Floats) -> None:
     """Multiply rows i (even) and i + 1 of the lower triangle, with half the diagonal, with the block."""
     x, y = block[i], block[i + 1]
     a, b, c = 0.5 * inverse[i, i], inverse[i + 1, i], 0.5 * inverse[i + 1, i + 1]
@@ -525,7 +498,7 @@ def _two_rows(
 
 @kernel
 @apart
-def _one_row(inverse: NDArray[np.float64], block: NDArray[np.float64], i: int, row: NDArray[np.float64]) -> None:
+def _one_row(inverse: Floats, block: Floats, i: int, row: Floats) -> None:
     x, a = block[i], 0.5 * inverse[i, i]
     for lane in range(LANES):
         row[lane] = a * x[lane]

@@ -44,13 +44,15 @@ class FadingPolicy(WatchedPolicy):
 
     forget: str | float | None = None
     keeps_intervals: bool
-    throws_coins: bool
-    _stream: np.uint64
     _weight: NDArray[np.float64]  # (K,) rewards of each arm that still count
     _last: dict[int, list[_Told]]  # what was told of the decisions in the window
 
     if TYPE_CHECKING:
 
+        @property
+        def throws_coins(self) -> bool: ...  # noqa: D102
+        @property
+        def _stream(self) -> np.uint64: ...
         def _send(self, number: int, arms: Any, rewards: Any, known: int, missing: Any, mode: int) -> int: ...
 
     def _check_forget(self, forget: str | float | None) -> str | float | None:
@@ -115,7 +117,7 @@ class FadingPolicy(WatchedPolicy):
     def _take_off(self, number: int, told: _Told, share: float) -> None:
         """Let rewards of a decision count for less, by a share of what they were."""
         counts = np.array([not self._roster.is_newer(arm, number) for arm in told.arms.tolist()], np.bool_)
-        arms, rewards, wins = (one[counts] for one in told)
+        arms, rewards, wins = told.arms[counts], told.rewards[counts], told.wins[counts]
         evidence = self._evidence
         self._weight[arms] -= share
         evidence.sums[arms] = np.maximum(evidence.sums[arms] - share * rewards, 0.0)
@@ -155,7 +157,7 @@ class FadingPolicy(WatchedPolicy):
             self._follow_weight(arms)
 
     def _certified(self, **given: Any) -> Certificate:
-        if not self._fades:
+        if not isinstance(self.forget, int | float):
             return super()._certified(**given)
         found = super()._certified(**given | {"contradictions": 1})
         return replace(found, assumptions=found.assumptions._replace(forget=self.forget))

@@ -92,6 +92,9 @@ class WatchedPolicy(Policy):
     def _clear_caches(self, *more: str) -> None:
         raise NotImplementedError
 
+    def _change(self, evidence: Any) -> None:
+        raise NotImplementedError
+
     def _look(self, arms: NDArray[np.int64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the arms of a decision with the one that must be looked at, in place of the one of least mean."""
         arm = self._next_look

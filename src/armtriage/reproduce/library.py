@@ -151,19 +151,6 @@ def _gains(results: Results) -> polars.DataFrame:
     return polars.concat(made)
 
 
-_PLAYERS: dict[str, dict[str, dict[str, Any]]] = {
-    "graphs": POLICIES,
-    "linear": {
-        TIGHT: {"policy": "hierarchical"},
-        PAPER: {"policy": "hierarchical", "variant": "paper"},
-        "C2UCB": {"policy": "c2ucb"},
-        "linear Thompson": {"policy": "linear_thompson"},
-    },
-    "constrained": {TIGHT: {"policy": "constrained"}, **chosen("CombUCB1", "KL-UCB", THOMPSON)},
-}
-_TITLES = {"graphs": "graph feedback", "linear": "linear contexts", "constrained": "sets of decisions"}
-
-
 def ranked(table: polars.DataFrame) -> list[str]:
     """Return the policies of `against_best`, the one that is best on the whole last."""
     means = table.group_by("policy").agg(polars.col("ratio").log().mean())
@@ -171,60 +158,43 @@ def ranked(table: polars.DataFrame) -> list[str]:
 
 
 class Families(Study):
-    """The price of guarantees on ordinary instances."""
+    """The price of guarantees on ordinary instances; `linear` and `guarded-sets` have it for contexts and sets."""
 
     name, title = "families", "Random instances: all policies"
-    # Arms and slots, and for each kind rounds and runs.
     sizes: ClassVar = {
-        "tiny": Scale(n_arms=10, budget=2, graphs=(200, 2), linear=(200, 2), constrained=(40, 2)),
-        "quick": Scale(n_arms=50, budget=5, graphs=(10_000, 8), linear=(5000, 8), constrained=(500, 4)),
-        "full": Scale(n_arms=100, budget=10, graphs=(100_000, 16), linear=(50_000, 16), constrained=(2000, 8)),
+        "tiny": Scale(n_arms=10, budget=2, horizon=200, runs=2),
+        "quick": Scale(n_arms=50, budget=5, horizon=10_000, runs=8),
+        "full": Scale(n_arms=100, budget=10, horizon=100_000, runs=16),
     }
     claims = tuple(
-        Claim(name, f"{policy}: regret on random instances with {title}", "no theorem", ratios(None, _WORST),
-              where=of(policy))
-        for name, title in _TITLES.items() for policy in (TIGHT, PAPER) if policy in _PLAYERS[name]
+        Claim("graphs", f"{policy}: regret on random instances with graph feedback", "no theorem",
+              ratios(None, _WORST), where=of(policy)) for policy in (TIGHT, PAPER)
     )  # fmt: skip
     text = (
-        "Means, graphs and contexts are drawn at random, again for each run. No theorem says which policy is best "
-        "here: a guarantee for the worst case costs something on ordinary instances, and this is how much. Ratios "
-        "are to the policy with the least mean regret of the family, judged by the same runs.",
+        "Means and graphs are drawn at random, again for each run. No theorem says which policy is best here: a "
+        "guarantee for the worst case costs something on ordinary instances, and this is how much. Ratios are to the "
+        "policy with the least mean regret of the family, judged by the same runs.",
     )
 
     def plans(self) -> dict[str, dict[str, Any]]:
-        sizes = {"n_arms": self.scale.n_arms, "budget": self.scale.budget}
-        arms, linear = {"instance": "random", **sizes}, {"instance": "linear", **sizes}
+        scale = self.scale
+        arms = {"instance": "random", "n_arms": scale.n_arms, "budget": scale.budget}
         places: dict[str, dict[str, Any]] = {
-            "graphs": {
-                "semi-bandit": {**arms, "graph": "semi_bandit"},
-                "cliques": {**arms, "graph": "cliques", "size": self.scale.budget},
-                "random digraph": {**arms, "graph": "erdos_renyi", "p": 0.1},
-                "star": {**arms, "graph": "star"},
-                "tournament": {**arms, "graph": "tournament"},
-            },
-            "linear": {"5 dimensions": {**linear, "dimension": 5}, "20 dimensions": {**linear, "dimension": 20}},
-            "constrained": {
-                "assignment": {"instance": "assignment", "left": 4, "right": 4},
-                "routing": {"instance": "routing", "layers": 3, "width": 3},
-                "tree": {"instance": "tree", "nodes": 6, "edges": 10},
-                "categories": {"instance": "categories", "groups": 4, "size": 4},
-            },
+            "semi-bandit": {**arms, "graph": "semi_bandit"},
+            "cliques": {**arms, "graph": "cliques", "size": scale.budget},
+            "random digraph": {**arms, "graph": "erdos_renyi", "p": 0.1},
+            "star": {**arms, "graph": "star"},
+            "tournament": {**arms, "graph": "tournament"},
         }
-        sizes = {name: getattr(self.scale, name) for name in _PLAYERS}
-        return {name: plan(places[name], _PLAYERS[name], *sizes[name], **REDRAWN) for name in _PLAYERS}
+        return {"graphs": plan(places, POLICIES, scale.horizon, scale.runs, **REDRAWN)}
 
     def tables(self, results: Played) -> Tables:
-        return {name: against_best(one) for name, one in results.items()}
+        return {"graphs": against_best(results["graphs"])}
 
     def charts(self, results: Played, tables: Tables) -> list[Chart]:
-        caption = "Regret on random instances with {}, as a multiple of the least of each family."
-        return [
-            heat(
-                f"families-{name}", caption.format(_TITLES[name]), one, "environment", "policy", "times the least", 5.2,
-                ranked(one),
-            )
-            for name, one in tables.items()
-        ]  # fmt: skip
+        caption = "Regret on random instances with graph feedback, as a multiple of the least of each family."
+        table, title = tables["graphs"], "times the least"
+        return [heat("families-graphs", caption, table, "environment", "policy", title, 5.2, ranked(table))]
 
 
 LINEAR = "GuardedLinear"

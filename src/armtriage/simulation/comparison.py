@@ -1,4 +1,4 @@
-"""Play several policies against the same luck: results as a table for people and as facts for programs."""
+"""Play several policies against the same rewards: results as a table for people and as facts for programs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def compare(
     certificate: bool | float = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> list[Result]:
-    """Play every policy against the environment, with the same luck, and take the time without compilation.
+    """Play every policy against the environment, with the same rewards, and take the time without compilation.
 
     Parameters
     ----------

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.certificate import Sets, Slates, Tally, Watch
 from armtriage.decisions.compiled import compiled_oracle, has_compiled_oracle
@@ -22,13 +21,14 @@ from armtriage.environments import (
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import replication_seed, stream
+from armtriage.kernels.record import Ints
 from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import tally_of
 from armtriage.policies.linear import LinearGuard
 from armtriage.policies.policy import Policy
 from armtriage.policies.slate import SlatePolicy
-from armtriage.simulation.loop import Desk, LinearGame, linear_loop
+from armtriage.simulation.loop import LinearGame, Output, linear_loop
 from armtriage.simulation.slates import SlateGame, eligible_loop, given_loop, guarded_loop, heaviest_loop, slate_loop
 from armtriage.triage import TriageLog
 
@@ -36,9 +36,9 @@ from armtriage.triage import TriageLog
 _FIRST_CHUNK = 4096
 _CHUNK_SECONDS = 0.25
 
-Played = tuple[Desk, TriageLog | None]
-Track = Callable[[int, Desk], bool]
-"""Called after each chunk with the replication and its desk; False stops it."""
+Played = tuple[Output, TriageLog | None]
+Track = Callable[[int, Output], bool]
+"""Called after each chunk with the replication and its output; False stops it."""
 Player = Callable[["Run", int, Track], Played]
 
 
@@ -48,16 +48,16 @@ class Run(NamedTuple):
     policy: Policy
     environment: Environment | LinearEnvironment
     horizon: int
-    points: NDArray[np.int64]
+    points: Ints
     seed: int
     record: bool
     delta: float = 0.0  # of the certificates, 0 without
     watcher: Watch | None = None  # certifies the one replication that is played with it, instead of a watch of its own
 
-    def desk(self) -> Desk:
-        """Return an empty desk."""
+    def output(self) -> Output:
+        """Return room for what a replication writes."""
         size = self.points.size
-        return Desk(
+        return Output(
             np.zeros(self.policy.budget, np.int64),
             self.points,
             np.zeros(size),
@@ -86,33 +86,33 @@ class Run(NamedTuple):
         rivals = Slates(policy.budget) if sets is None else Sets(sets, policy.reward_range, policy.direction)
         return Watch(policy.n_arms, rivals, self.delta)
 
-    def certify(self, watch: Watch, desk: Desk, tally: Tally, exposures: NDArray[np.int64] | None = None) -> None:
+    def certify(self, watch: Watch, output: Output, tally: Tally, exposures: Ints | None = None) -> None:
         """Certify the regret if this is a checkpoint."""
         width = self.policy.reward_range[1] - self.policy.reward_range[0]
-        desk.certificate[self.points == desk.round] = width * watch.bound(tally, int(desk.round), exposures)
+        output.certificate[self.points == output.round] = width * watch.bound(tally, int(output.round), exposures)
 
-    def certify_linear(self, desk: Desk, state: Any) -> None:
+    def certify_linear(self, output: Output, state: Any) -> None:
         """Certify the regret with contexts, by the state of the policy, if this is a checkpoint."""
-        here = self.points == desk.round
+        here = self.points == output.round
         if self.delta and here.any():
             assert isinstance(self.policy, LinearGuard)
-            desk.certificate[here] = self.policy.regret_bound(state)
+            output.certificate[here] = self.policy.regret_bound(state)
 
     def in_chunks(
-        self, replication: int, desk: Desk, go: Callable[[int, int], None], track: Track, most: int, effort: int = 1
+        self, replication: int, output: Output, go: Callable[[int, int], None], track: Track, most: int, effort: int = 1
     ) -> None:
         """Play in chunks of a fraction of a second: Ctrl+C and the progress bar work, the overhead is nil.
 
         The first chunk is the smaller, the more `effort` a round is.
         """
         chunk = 1 + _FIRST_CHUNK // effort
-        while (first := int(desk.round)) < self.horizon:
+        while (first := int(output.round)) < self.horizon:
             began = time.perf_counter()
             with compiling_for(self.policy):
                 go(first, min(first + min(chunk, most), self.horizon))
             if time.perf_counter() - began < _CHUNK_SECONDS:
                 chunk *= 2
-            if not track(replication, desk):
+            if not track(replication, output):
                 break
 
 
@@ -145,12 +145,12 @@ def _is_plain(environment: Environment | LinearEnvironment) -> bool:
     return all(getattr(type(environment), name, None) is getattr(LinearEnvironment, name) for name in asked)
 
 
-def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: bool) -> SlateGame:
+def _slate_game(run: Run, replication: int, output: Output, found: Any, counted: bool) -> SlateGame:
     policy, environment = run.policy, run.environment
     assert isinstance(policy, SlatePolicy)
     assert isinstance(environment, StochasticEnvironment | DriftingEnvironment | ReplayEnvironment)
     n_arms, asleep = policy.n_arms, sleeps(environment)
-    luck = environment.availability_luck(replication) if asleep else np.uint64(0)  # type: ignore[union-attr]
+    luck = environment.availability_luck(replication) if asleep else np.uint64(0)
     drifts = isinstance(environment, DriftingEnvironment)
     if isinstance(environment, DriftingEnvironment):
         table = environment.table(policy.budget, 0, replication)
@@ -161,11 +161,11 @@ def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: boo
         policy.params(),
         evidence,
         policy.new_own(evidence),
-        policy.new_request(evidence.counts.size, desk.arms, run.luck(replication)),
+        policy.new_request(evidence.counts.size, output.arms, run.luck(replication)),
         policy.graph.arrays,
         table,
         table if found is None else found,
-        desk,
+        output,
         np.array([environment.luck(replication), luck]),
         np.zeros(n_arms, np.int32),
         np.zeros(n_arms),
@@ -179,21 +179,21 @@ def _slate_game(run: Run, replication: int, desk: Desk, found: Any, counted: boo
 
 def _slates(run: Run, replication: int, track: Track) -> Played:
     """Play a policy with one `choose` and one `learn`: in compiled code, but for oracles that are not."""
-    policy, environment, desk, watch = run.policy, run.environment, run.desk(), run.watch()
+    policy, environment, output, watch = run.policy, run.environment, run.output(), run.watch()
     assert isinstance(policy, SlatePolicy)
     kernels, oracle, effort = policy.kernels, None, 1
     if sleeps(environment):
-        game = _slate_game(run, replication, desk, environment.availability_table(), watch is not None)  # type: ignore[union-attr]
+        game = _slate_game(run, replication, output, environment.availability_table(), watch is not None)  # type: ignore[union-attr]
         play = eligible_loop(kernels, game.layout)
     elif policy.in_loop:
-        game = _slate_game(run, replication, desk, None, watch is not None)
+        game = _slate_game(run, replication, output, None, watch is not None)
         play = slate_loop(kernels, game.layout)
     else:
         assert policy.decisions is not None
         # Where looks are shared, other questions are asked than for a best decision.
         alone = has_compiled_oracle(policy.decisions) and not getattr(policy.params(), "reveal", False)
         oracle = compiled_oracle(policy.decisions, policy._offset) if alone else None
-        game = _slate_game(run, replication, desk, oracle and oracle.record, watch is not None)
+        game = _slate_game(run, replication, output, oracle and oracle.record, watch is not None)
         if oracle is not None:
             loop = guarded_loop if kernels.weigh is None else heaviest_loop
             play, effort = loop(kernels, oracle.best, game.layout), 1 + policy.n_arms // 8
@@ -202,8 +202,8 @@ def _slates(run: Run, replication: int, track: Track) -> Played:
 
     def ask_oracle(number: int) -> None:
         arms = policy.decision_of_set(game.params, game.evidence, game.own, game.request, number)
-        desk.size = arms.size
-        desk.arms[: arms.size], desk.arms[arms.size :] = arms, -1
+        output.size = arms.size
+        output.arms[: arms.size], output.arms[arms.size :] = arms, -1
 
     def go(first: int, stop: int) -> None:
         nonlocal game
@@ -223,18 +223,18 @@ def _slates(run: Run, replication: int, track: Track) -> Played:
     def certify() -> None:
         if watch is not None:
             evidence, n = game.evidence, policy.n_arms
-            always = not sleeps(environment) or evidence.rounds == desk.round
-            run.certify(watch, desk, tally_of(evidence), None if always else evidence.exposures[:n] + evidence.rounds)
+            always = not sleeps(environment) or evidence.rounds == output.round
+            run.certify(watch, output, tally_of(evidence), None if always else evidence.exposures[:n] + evidence.rounds)
 
-    run.in_chunks(replication, desk, go, track, run.horizon, effort)
+    run.in_chunks(replication, output, go, track, run.horizon, effort)
     if policy.in_loop:
-        desk.decisions.sort(axis=-1)
-    return desk, None if sleeps(environment) else policy.triage_log(game.own)
+        output.decisions.sort(axis=-1)
+    return output, None if sleeps(environment) else policy.triage_log(game.own)
 
 
 def _linear(run: Run, replication: int, track: Track) -> Played:
     """Play with contexts, in compiled code."""
-    policy, environment, desk = run.policy, run.environment, run.desk()
+    policy, environment, output = run.policy, run.environment, run.output()
     assert isinstance(policy, CompiledContextualPolicy)
     assert isinstance(environment, LinearEnvironment)
     n_arms, budget, dimension = policy.n_arms, policy.budget, policy.dimension
@@ -243,7 +243,7 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
         policy.params(),
         policy.new_state(),
         environment.table(replication, 0, 1),
-        desk,
+        output,
         np.array(lucks),
         np.zeros(budget, np.int64),
         np.zeros((n_arms, dimension)),
@@ -263,22 +263,24 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
             stop = min(stop, int(run.points[run.points > first].min(initial=stop)))
         part = game._replace(table=environment.table(replication, first, stop), begun=first)
         linear_loop(policy.kernels, part.layout)(part.handle, stop)
-        run.certify_linear(desk, game.state)
+        run.certify_linear(output, game.state)
 
-    run.in_chunks(replication, desk, go, track, environment.rounds_per_table, n_arms)
-    desk.decisions.sort(axis=-1)
-    return desk, None
+    run.in_chunks(replication, output, go, track, environment.rounds_per_table, n_arms)
+    output.decisions.sort(axis=-1)
+    return output, None
 
 
 def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
     """Play as anybody would: ask, look up the rewards, tell."""
-    desk, policy = run.desk(), run.policy.fresh(run.seed, replication)
-    go = _by_hand(run, replication, policy, desk, run.watch())
-    run.in_chunks(replication, desk, go, track, run.horizon, _FIRST_CHUNK)
-    return desk, policy.triage_log() if isinstance(policy, SlatePolicy) and not sleeps(run.environment) else None
+    output, policy = run.output(), run.policy.fresh(run.seed, replication)
+    go = _by_hand(run, replication, policy, output, run.watch())
+    run.in_chunks(replication, output, go, track, run.horizon, _FIRST_CHUNK)
+    return output, policy.triage_log() if isinstance(policy, SlatePolicy) and not sleeps(run.environment) else None
 
 
-def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watch | None) -> Callable[[int, int], None]:
+def _by_hand(
+    run: Run, replication: int, policy: Policy, output: Output, watch: Watch | None
+) -> Callable[[int, int], None]:
     """Return what plays rounds by ask and tell."""
     environment: Any = run.environment
     table, drifts = None, isinstance(run.environment, DriftingEnvironment)
@@ -305,20 +307,20 @@ def _by_hand(run: Run, replication: int, policy: Policy, desk: Desk, watch: Watc
                 decision = policy.ask()
                 here = environment.table(policy.budget, number, replication) if drifts else table
                 lost = environment.regret(decision.arms) if here is None else loss(here, number, decision.arms)
-            desk.total += lost
+            output.total += lost
             if isinstance(environment, PageEnvironment):
                 environment.play(policy, decision, number, replication)
             else:
                 policy.tell_revealed(decision, environment.rewards(number, decision.revealed, replication))
             if run.record:
-                desk.decisions[number, : decision.arms.size] = decision.arms
-            desk.round = number + 1
-            if desk.point < run.points.size and number + 1 == run.points[desk.point]:
-                desk.regret[desk.point] = desk.total
-                desk.point += 1
+                output.decisions[number, : decision.arms.size] = decision.arms
+            output.round = number + 1
+            if output.point < run.points.size and number + 1 == run.points[output.point]:
+                output.regret[output.point] = output.total
+                output.point += 1
                 if watch is not None:
-                    run.certify(watch, desk, policy.tally, policy._exposures)
+                    run.certify(watch, output, policy.tally, policy._exposures)
                 elif isinstance(policy, LinearGuard):
-                    run.certify_linear(desk, policy._state)
+                    run.certify_linear(output, policy._state)
 
     return go

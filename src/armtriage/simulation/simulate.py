@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_count, check_probability
 from armtriage.environments import (
@@ -23,12 +22,13 @@ from armtriage.environments import (
     ReplayEnvironment,
 )
 from armtriage.kernels.random import check_seed
+from armtriage.kernels.record import Ints
 from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.linear import LinearGuard
 from armtriage.policies.policy import Policy
 from armtriage.policies.slate import SlatePolicy
-from armtriage.simulation.loop import Desk
+from armtriage.simulation.loop import Output
 from armtriage.simulation.players import Run, by_ask_and_tell, player_for, sleeps
 from armtriage.simulation.progress import progress_bar
 from armtriage.simulation.trace import Trace
@@ -66,8 +66,8 @@ def simulate(
     replications : int
         Independent repetitions.
     first_replication : int
-        The number of the first one: replications 8 to 11 have the same luck whether they are played alone or after the
-        eight before them.
+        The number of the first one: replications 8 to 11 meet the same rewards whether they are played alone or after
+        the eight before them.
     seed : int, optional
         Fixes the policies' own randomness; by default the policy's seed.
     checkpoints : int or sequence of int
@@ -108,22 +108,22 @@ def simulate(
     run = Run(policy, environment, horizon, points, seed, record_decisions, delta)
     began = time.perf_counter()
     with _bar(progress) as report:
-        desks = _play(run, first_replication, replications, workers, report)
+        outputs = _play(run, first_replication, replications, workers, report)
     spent, name = time.perf_counter() - began, type(policy).__name__
     _LOG.info("simulated %s in %s: %d x %d rounds, %.3g s", name, environment, replications, horizon, spent)
-    regret = np.array([desk.regret for desk, _ in desks])
+    regret = np.array([output.regret for output, _ in outputs])
     return Trace(
         rounds=points,
         regret=regret,
-        committed_at=np.array([desk.committed for desk, _ in desks]),
-        decisions=np.array([desk.decisions for desk, _ in desks]) if record_decisions else None,
-        triage=None if desks[0][1] is None else tuple(log for _, log in desks if log is not None),
+        committed_at=np.array([output.committed for output, _ in outputs]),
+        decisions=np.array([output.decisions for output, _ in outputs]) if record_decisions else None,
+        triage=None if outputs[0][1] is None else tuple(log for _, log in outputs if log is not None),
         policy=type(policy).__name__,
         n_arms=policy.n_arms,
         seed=seed,
         environment_seed=getattr(environment, "seed", None),
         first_replication=first_replication,
-        certificate=np.array([desk.certificate for desk, _ in desks]) if delta else None,
+        certificate=np.array([output.certificate for output, _ in outputs]) if delta else None,
     )
 
 
@@ -172,7 +172,7 @@ def check_match(policy: Policy, environment: Environment | LinearEnvironment, ho
 
 def _play(
     run: Run, first: int, replications: int, workers: int, report: Callable[[float], None]
-) -> list[tuple[Desk, TriageLog | None]]:
+) -> list[tuple[Output, TriageLog | None]]:
     """Play all replications, in threads where compiled code lets several run."""
     one = player_for(run.policy, run.environment)
     if one is by_ask_and_tell:
@@ -183,8 +183,8 @@ def _play(
     played = np.zeros(replications)
     halt = threading.Event()
 
-    def track(replication: int, desk: Desk) -> bool:
-        played[replication - first] = desk.round
+    def track(replication: int, output: Output) -> bool:
+        played[replication - first] = output.round
         report(float(played.sum()) / (replications * run.horizon))
         return not halt.is_set()
 
@@ -228,7 +228,7 @@ def check_certificate(certificate: bool | float, policy: Policy, environment: En
         raise ValueError(f"certificate must be False for means that change, of which none holds, got {certificate!r}")
 
 
-def check_points(checkpoints: int | Sequence[int], horizon: int) -> NDArray[np.int64]:
+def check_points(checkpoints: int | Sequence[int], horizon: int) -> Ints:
     """Return the rounds to look at: those given, or so many on a log scale."""
     if isinstance(checkpoints, int | np.integer):
         count = min(check_count("checkpoints", checkpoints, 1), horizon)

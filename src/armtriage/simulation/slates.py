@@ -17,12 +17,12 @@ from armtriage.environments.tables import RewardTable, draw_all, loss, put_in_ra
 from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import Opener, bind, inlined, kernel, unbound
 from armtriage.kernels.random import row
-from armtriage.kernels.record import Record, RecordLayout
+from armtriage.kernels.record import Floats, Record, RecordLayout
 from armtriage.policies.calls import Kernels, decide, learn, name_of, settle_nothing, settled, weigh
 from armtriage.policies.evidence import TOLD, Evidence, count_played, record
 from armtriage.policies.guard.over_decisions import answer, guarded_choice
 from armtriage.policies.request import ALL, SOME, Request, begin, expose, list_candidates, luck_of
-from armtriage.simulation.loop import Desk, play_rounds
+from armtriage.simulation.loop import Output, play_rounds
 
 _MARKS = 2**31 - 2
 
@@ -36,14 +36,14 @@ class SlateGame(Record):
     params: Record
     evidence: Evidence
     own: Record
-    request: Request  # whose arms are those of the desk
+    request: Request  # whose arms are those of the output
     graph: GraphArrays
     table: RewardTable
     found: Any  # a record by which decisions are found: who is eligible, or an oracle; the table, where it is neither
-    desk: Desk
+    output: Output
     streams: NDArray[np.uint64]  # of the rewards, and of who is eligible
     stamps: NDArray[Any]  # (K,) int32: the last round in which an arm was revealed
-    scratch: NDArray[np.float64]  # (K,)
+    scratch: Floats  # (K,)
     plain: bool  # whether the decision is what it reveals
     sleepers: bool  # whether arms are seen that are not eligible
     counted: bool  # whether pulls and exposures are counted, for a certificate
@@ -95,7 +95,7 @@ def _finish(game: SlateGame, number: int) -> None:
             rewards[i] = min(1.0, max(0.0, (rewards[i] - request.zero) / request.width))
     if game.counted:
         expose(evidence, request)
-    game.desk.lost = judge(game, number)
+    game.output.lost = judge(game, number)
     record(evidence, request.stream, number, seen[:n], rewards[:n])
     if game.counted and not game.plain:
         count_played(evidence, request.arms[: request.size], seen[:n], rewards[:n])
@@ -158,21 +158,21 @@ def _guarded_round(game: SlateGame, number: int) -> bool:
 
 
 def _given_round(game: SlateGame, number: int) -> bool:
-    """Play the decision that is on the desk already."""
+    """Play the decision that was written already."""
     begin(game.request, number, ALL, game.evidence.n_arms)
-    game.request.size = game.desk.size
+    game.request.size = game.output.size
     finish(game, number)
     return False
 
 
 def _loop(
-    name: str, kernels: Kernels, kind: RecordLayout, turn: Callable[..., bool], loss: Any, **names: Any
+    name: str, kernels: Kernels, kind: RecordLayout, one_round: Callable[..., bool], loss: Any, **names: Any
 ) -> Callable[..., None]:
     """Return the loop over rounds that are begun in one way, compiled and kept on disk under the policy's name."""
     name = f"{name}_{name_of(kernels)}"
     rest = bind(_finish, f"finish_{name}", learn=kernels.learn, judge=loss, settled=kernels.settled or settle_nothing)
-    one = bind(turn, f"turn_{name}", finish=rest, **names)
-    return bind(play_rounds, f"play_{name}", open_game=Opener(kind), turn=one)
+    one = bind(one_round, f"round_{name}", finish=rest, **names)
+    return bind(play_rounds, f"play_{name}", open_game=Opener(kind), play_round=one)
 
 
 @cache
@@ -206,5 +206,5 @@ def guarded_loop(kernels: Kernels, best: Any, kind: RecordLayout) -> Callable[..
 
 @cache
 def given_loop(kernels: Kernels, kind: RecordLayout) -> Callable[..., None]:
-    """Return the loop for one round at a time, with a decision that is on the desk already."""
+    """Return the loop for one round at a time, with a decision that was written already."""
     return _loop("given", kernels, kind, _given_round, _among_all)

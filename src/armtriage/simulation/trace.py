@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._tables import html_table, latex_table
+from armtriage.kernels.record import Floats, Ints
 from armtriage.triage import TriageLog
 
 if TYPE_CHECKING:
@@ -55,9 +56,9 @@ class Trace:
              100             0  all runs alike
     """
 
-    rounds: NDArray[np.int64]
-    regret: NDArray[np.float64]
-    committed_at: NDArray[np.int64]
+    rounds: Ints
+    regret: Floats
+    committed_at: Ints
     decisions: NDArray[np.int32] | None
     triage: tuple[TriageLog, ...] | None
     policy: str
@@ -65,7 +66,7 @@ class Trace:
     seed: int
     environment_seed: int | None
     first_replication: int = 0
-    certificate: NDArray[np.float64] | None = None
+    certificate: Floats | None = None
 
     @property
     def origin(self) -> str:
@@ -75,11 +76,11 @@ class Trace:
         return f"{n} run{'s' if n > 1 else ''}, policy seed {self.seed}{luck}"
 
     @property
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> Floats:
         """Mean regret over the replications, at each checkpoint."""
         return np.asarray(self.regret.mean(axis=0))
 
-    def interval(self, level: float = 0.95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return the ends of Student's t interval for the mean at each checkpoint.
 
         One replication tells nothing of the spread: the interval is then infinite.

@@ -368,37 +368,12 @@ def _active_cover(decisions: DecisionSet, graph: FeedbackGraph, limit: int, time
     assert smallest is not None
     # One decision shows itself; each arm that is still missing asks for one more at most.
     upper = min(upper, 1 + members.size - smallest.size, members.size if count is None else count)
-    order = members
-    if inner.n_arms == members.size:
-        order = np.concatenate([members[apart], np.delete(members, apart)])
     if decisions.size == 1 and inner.n_arms == members.size:
         lower = apart.size
     else:
-        lower = _family_cover(decisions, graph, 0.5 * clock.left)[0]
-    lower = max(lower, _indispensable(decisions, graph, order, clock))
+        lower = _family_cover(decisions, graph, clock.left)[0]
     how = say_how(lower == upper, ["a sub-family", "independence number"], "too many sub-families to look at")
     return lower, upper, how
-
-
-def _indispensable(decisions: DecisionSet, graph: FeedbackGraph, order: Ints, clock: Clock) -> int:
-    """Return the size of a family each of whose decisions has an arm that no other one of them reveals."""
-    if graph.n_edges > EDGES:
-        return 1
-    revealing = graph.to_sparse().tocsc()
-    hidden, barred = np.zeros(graph.n_arms, np.bool_), np.zeros(graph.n_arms, np.bool_)
-    hidden[order] = True
-    count = 0
-    for arm in order:
-        if clock.left <= 0:
-            break
-        if not hidden[arm] or barred[arm]:
-            continue
-        one = decisions.maximise(-_gains(graph, hidden), include=[arm], exclude=np.flatnonzero(barred))
-        if one is not None:
-            hidden[graph.revealed_by(one)] = False
-            barred[revealing.indices[revealing.indptr[arm] : revealing.indptr[arm + 1]]] = True
-            count += 1
-    return count
 
 
 def _enumerate(graph: FeedbackGraph, listed: list[Ints]) -> int:

@@ -5,8 +5,8 @@ shows it together with others whose gaps sum to more than twice the guide's. A p
 incumbent is played instead. The price of a look is by how much the arm's draw exceeded its mean: at least its gap, and
 more while little is known. As soon as the prices of the waiting arms that a guide shows reach its own gap it is pulled,
 and none of these waits any longer. An index, unlike a draw, proposes the same look again until it is made. So there
-each proposal that waits adds its price, and else an arm's last one counts: without it the eight looks were soon over,
-and an index lost 1.6 to 2.9 times what draws did behind hubs.
+each proposal that waits pays, while of draws an arm's last one does: with that an index lost 1.6 to 2.9 times what
+draws do behind hubs.
 
 No arm starves, however bad its guide: after eight looks, or a sixteenth of all rounds, an arm is played directly
 whenever it is proposed, until its guide is pulled. And a pull costs no more than the draws that wait for it promised.

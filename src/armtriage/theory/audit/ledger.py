@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from armtriage.kernels.record import Ints
 
-Arms = Sequence[int] | NDArray[np.int64]
+Arms = Sequence[int] | Ints
 HELD, VIOLATED, NOT_APPLICABLE = "held", "violated", "not applicable"
 _SHOWN = 12
 _NEVER = "it never came up in these runs"
