@@ -218,8 +218,8 @@ class CTS3(_Counting):
 
     def _select(self, number: int) -> Ints:
         quantile = self._rng(number).random()
-        drawn: Floats = special.betaincinv(1.0 + self._sums, 1.0 + self._counts - self._sums, quantile)
-        return self._best(drawn)
+        drawn = special.betaincinv(1.0 + self._sums, 1.0 + self._counts - self._sums, quantile)
+        return self._best(np.asarray(drawn, np.float64))
 
 
 class CLSG(_Counting):
