@@ -178,7 +178,7 @@ def _offer(book: Book, sampler: Sampler, looks: Looks, arm: int) -> float:
     waits = looks.waits[arm]
     if waits == 0 or book.status[arm] != ACTIVE or sampler.looked[arm] == sampler.mark:
         return 0.0
-    return looks.price[arm] * waits if looks.each else looks.price[arm]
+    return looks.price[arm] * (waits if looks.each else 1)  # type: ignore[no-any-return]
 
 
 @kernel
