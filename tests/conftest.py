@@ -44,6 +44,7 @@ from armtriage import (
     ThompsonSampling,
     UniformRandom,
 )
+from armtriage.certificate import Tally
 
 # No test may depend on time: a first call compiles, and the machine may be busy. `make test` has the same examples each
 # time; `make test-long` many more, and others each time.
@@ -367,10 +368,16 @@ def used(name: str, **more: Any) -> Any:
     return policy
 
 
+def columns_of(tally: Tally) -> dict[str, Any]:
+    """What a tally has for each arm, of played rewards too."""
+    played = {} if tally.played is None else tally.played.columns
+    return {**tally.columns, **{f"played {name}": array for name, array in played.items()}}
+
+
 def snapshot(policy: Policy) -> dict[str, Any]:
     """Everything that a policy is made of, as plain values."""
     held: dict[str, Any] = {name: array.tolist() for name, array in policy._arrays().items()}
-    held |= {f"tally {name}": array.tolist() for name, array in policy.tally._asdict().items()}
+    held |= {f"tally {name}": array.tolist() for name, array in columns_of(policy.tally).items()}
     for one in policy.open_decisions:
         held[f"open {one.number}"] = one.arms.tolist(), None if one.contexts is None else one.contexts.tolist()
     return held | {"asked": policy._asked}

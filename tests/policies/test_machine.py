@@ -40,7 +40,7 @@ from armtriage import (
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import row_of, stream
 from armtriage.policies.guard.guarded import GuardedPolicy
-from conftest import POLICIES, SIMPLE, Entry
+from conftest import POLICIES, SIMPLE, Entry, columns_of
 from twins import eligible, saved
 from twins.cases import SETS
 
@@ -86,7 +86,7 @@ def make_contexts(kind: str, n_arms: int, d: int, rng: np.random.Generator) -> n
 
 def held(policy: Policy) -> dict[str, Any]:
     """All that a policy is made of, copied."""
-    arrays = {name: array.copy() for name, array in (policy._arrays() | policy.tally._asdict()).items()}
+    arrays = {name: array.copy() for name, array in (policy._arrays() | columns_of(policy.tally)).items()}
     for one in policy.open_decisions:
         arrays |= {f"arms {one.number}": one.arms, f"contexts {one.number}": one.contexts}
     return arrays | {"asked": np.array(policy._asked)}

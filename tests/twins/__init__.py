@@ -87,7 +87,7 @@ def sets_differ(policy: Any, confirmed: set[int], active: set[int], eliminated: 
 
 def saved(policy: Any) -> dict[str, np.ndarray]:
     """What a policy holds, by name: its tally, the facts that a file keeps, and what follows from them."""
-    held = {**policy.tally._asdict(), **policy._arrays()}
+    held = {**policy.tally.columns, **policy._arrays()}
     for name in ("_state", "_own"):
         if hasattr(policy, name):
             held |= arrays_of(getattr(policy, name))
