@@ -252,9 +252,10 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, obj: Any) -> list[pyt
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Leave out long cases in the same way, unless all of a list are long."""
+    """Leave out long cases in the same way, unless all of a list are long, or they have ids beside them."""
     for marker in metafunc.definition.iter_markers("parametrize"):
-        cases = marker.args[1] if len(marker.args) > 1 and isinstance(marker.args[1], list) else []
+        given = marker.args[1] if len(marker.args) > 1 and "ids" not in marker.kwargs else ()
+        cases = given if isinstance(given, list) else []
         if kept := [one for one in cases if not is_unwanted(metafunc.config, getattr(one, "marks", ()))]:
             cases[:] = kept
 
