@@ -292,24 +292,70 @@ def test_a_csv_file_and_a_parquet_file_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"arms": [[0, 0]], "rewards": [[1, 0]]}, "arms must have each arm once, got 0 twice in decision 0"),
-        ({"arms": [[0, 7]], "rewards": [[1, 0]], "n_arms": 3}, r"arms must lie in 0..2, got 7 in decision 0"),
+        ({"arms": 5}, "arms must be a sequence with an entry for each decision, got 5"),
+        ({"arms": "ab"}, "arms must be a sequence with an entry for each decision, got 'ab'"),
+        ({"arms": [], "rewards": []}, "arms must have a decision or more, got none"),
+        ({"arms": [0, 1], "rewards": [1, 0]}, "number must be a column where a row is one arm of a decision"),
+        ({"arms": [[0, 0], [1, 2]]}, "arms must have each arm once, got 0 twice in decision 0"),
+        ({"arms": [[0, 7], [1, 2]]}, r"arms must lie in 0..2, got 7 in decision 0"),
+        ({"arms": [[0, -1], [1, 2]]}, r"arms must lie in 0..2, got -1 in decision 0"),
+        ({"arms": [[0, None], [1, 2]]}, "arms must have no missing arms"),
+        ({"arms": [[0.5, 1], [1, 2]]}, r"arms must be whole numbers, or names, .* got \[0.5, 1.0\] of kind List"),
+        ({"arms": [[10**12, 0], [1, 2]], "n_arms": None}, "arms must be numbers below 2147483647, got 10000"),
+        ({"names": ["a", "b", "c"]}, "names must have every arm of the table, got none for '0'"),
         (
-            {"arms": [[0, 1]], "rewards": [[1, 2]]},
-            r"rewards must lie in \[0, 1\] \(reward_range\), got 2.0 in decision",
+            {"rewards": [{0: 1, 1: 0}, {1: 0, 2: 0}]},
+            r"rewards must be numbers, a list .* got \{0: 1, 1: 0\} of kind",
         ),
-        ({"arms": [[0, 1]], "rewards": [[1]]}, "rewards must have an entry for each of observed, got 1 for 2"),
-        ({"arms": [[0], [1]], "rewards": [[1]]}, "rewards must have an entry for each of the 2 decisions, got 1"),
-        ({"arms": [[0], [1]], "rewards": [[1], [0]], "number": [3, 3]}, "number must be different .* got 3 twice"),
         (
-            {"arms": [["a"]], "rewards": [[1]], "names": ["b"]},
-            "names must have every arm of the table, got none for 'a'",
+            {"rewards": [{"a": 1}, {"b": 0}]},
+            "rewards must be numbers, a list .* got {'a': 1, 'b': None}",
         ),
+        ({"rewards": [1, 0]}, "rewards must be numbers, a list for each decision, got 1 of kind Int64"),
+        ({"rewards": [["x", 1], [0, 0]]}, r"rewards must be numbers, .* got \['x', '1'\] of kind List"),
+        ({"rewards": [[1, 2], [0, 0]]}, r"rewards must lie in \[0, 1\] \(reward_range\), got 2.0 in decision 0"),
+        ({"rewards": [[1, float("inf")], [0, 0]]}, r"rewards must lie in .* got inf in decision 0"),
+        ({"rewards": [[1], [0, 0]]}, "rewards must have an entry for each of observed, got 1 for 2"),
+        ({"rewards": [[1]]}, "rewards must have an entry for each of the 2 decisions, got 1"),
+        ({"inclusion": [0.5, 0.5]}, "inclusion must be numbers, a list for each decision, got 0.5 of kind Float64"),
+        ({"inclusion": [[0.5, 2], [0.5, 0.5]]}, r"inclusion and observation must lie in \(0, 1\], got 2.0 for arm 1"),
+        ({"inclusion": [[0.5], [0.5, 0.5]]}, "inclusion must have an entry for each of arms, got 1 for 2"),
+        ({"eligible": [[0, 2], [1, 2]]}, "arms must be eligible, got 1, which was not in decision 0"),
+        ({"eligible": [[0, 1, 9], None]}, r"eligible must lie in 0..2, got 9 in decision 0"),
+        ({"eligible": [[True, True, False], None]}, "eligible must be whole numbers, or names, .* got .* of kind"),
+        ({"proposal": [[0, 9], [1, 2]], "floor": [0.1, 0.1]}, r"proposal must lie in 0..2, got 9 in decision 0"),
+        (
+            {"proposal": [[0], [1, 2]], "floor": [0.1, 0.1]},
+            "proposal must have as many arms as .*, got 1 for 2",
+        ),
+        ({"floor": [2.0, 0.1]}, r"floor must lie in \[0, 1\), got 2.0 in decision 0"),
+        ({"floor": 0.1}, "floor must be a sequence with an entry for each decision, got 0.1"),
+        ({"number": [3, 3]}, "number must be different for each decision, got 3 twice"),
+        ({"number": [3, None]}, "number must be a whole number for each decision, got None"),
+        ({"number": [3, 0.5]}, "number must be a whole number for each decision, got 0.5"),
+        ({"number": ["x", "y"]}, "number must be numbers, one in a row, got 'x' of kind String"),
     ],
 )
 def test_columns_that_are_refused(columns: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        SlateLog.from_columns(**columns).counts()
+    whole: dict[str, Any] = {"arms": [[0, 1], [1, 2]], "rewards": [[1, 0], [0, 0]], "n_arms": 3}
+    with pytest.raises((ValueError, TypeError), match=message):
+        SlateLog.from_columns(**{**whole, **columns})
+
+
+def test_a_log_of_one_decision_in_any_order_and_with_what_never_came() -> None:
+    one = SlateLog.from_columns(arms=[[0]], rewards=[[1]], inclusion=[[0.5]], n_arms=2)
+    assert (len(one), one.counts().pulls.tolist()) == (1, [1, 0])
+    nan = float("nan")
+    log = SlateLog.from_columns(arms=np.array([[0, 1], [1, 2]]), rewards=[[nan, 1], [0, None]], number=[7, 3])
+    assert next(log.batches()).numbers.tolist() == [3, 7]
+    assert log.counts().counts.tolist() == [0, 2, 0]
+
+
+def test_a_table_by_arm_keeps_the_eligible_arms_of_each_decision() -> None:
+    columns = {"number": [1, 1, 2], "arm": [0, 1, 1], "reward": [1, 0, 1], "eligible": [[0, 1], [0, 1], [1, 2]]}
+    log = SlateLog.from_frame(pl.DataFrame(columns), n_arms=3)
+    assert log.counts().exposures.tolist() == [1, 2, 1]
+    assert not any(one.startswith("eligible") for one in log.missing)
 
 
 def test_a_table_needs_arms() -> None:

@@ -134,6 +134,56 @@ def _sets(rows: DataFrame, pattern: Callable[[int], Ints]) -> tuple[list[Ints | 
     return sets, which
 
 
+def check_batch(batch: Batch, n_arms: int, reward_range: tuple[float, float]) -> None:
+    """Refuse what no decision has: unknown arms, arms twice or not eligible, and numbers out of range."""
+    allowed = _allowed(batch, n_arms)
+    limited = np.array([one is not None for one in batch.sets])[batch.which]
+    for name, rows in (("arms", batch.arms), ("observed", batch.seen), ("proposal", batch.proposal)):
+        owners, arms = rows.owners, rows.values
+        for item in np.flatnonzero((arms < 0) | (arms >= n_arms))[:1]:
+            raise ValueError(f"{name} must lie in 0..{n_arms - 1}, got {arms[item]} {_where(batch, owners[item])}")
+        keys = np.sort(owners * n_arms + arms)
+        for item in np.flatnonzero(keys[1:] == keys[:-1])[:1]:
+            row, arm = divmod(int(keys[item]), n_arms)
+            raise ValueError(f"{name} must have each arm once, got {arm} twice {_where(batch, row)}")
+        if name == "observed" or not allowed.size:  # an arm may show another that was not eligible
+            continue
+        wanted = batch.which[owners] * n_arms + arms
+        places = np.minimum(np.searchsorted(allowed, wanted), allowed.size - 1)
+        for item in np.flatnonzero(limited[owners] & (allowed[places] != wanted))[:1]:
+            raise ValueError(f"{name} must be eligible, got {arms[item]}, which was not {_where(batch, owners[item])}")
+    for row in np.flatnonzero((batch.proposal.sizes > 0) & (batch.proposal.sizes != batch.arms.sizes))[:1]:
+        sizes = f"{batch.proposal.sizes[row]} for {batch.arms.sizes[row]} arms {_where(batch, row)}"
+        raise ValueError(f"proposal must have as many arms as the decision, got {sizes}")
+    low, high = reward_range
+    owners = batch.seen.owners
+    for item in np.flatnonzero(~((batch.rewards >= low) & (batch.rewards <= high)))[:1]:
+        accepted = f"rewards must lie in [{low:g}, {high:g}] (reward_range)"
+        raise ValueError(f"{accepted}, got {batch.rewards[item]} {_where(batch, owners[item])}")
+    for item in np.flatnonzero((batch.chances < 0.0) | (batch.chances > 1.0))[:1]:
+        what = f"{batch.chances[item]} for arm {batch.seen.values[item]} {_where(batch, owners[item])}"
+        raise ValueError(f"inclusion and observation must lie in (0, 1], got {what}")
+    for row in np.flatnonzero((batch.floors < 0.0) | (batch.floors >= 1.0))[:1]:
+        raise ValueError(f"floor must lie in [0, 1), got {batch.floors[row]} {_where(batch, row)}")
+
+
+def _allowed(batch: Batch, n_arms: int) -> Ints:
+    """Return, ascending, set times the number of arms plus arm, for all eligible arms."""
+    keys = [np.zeros(0, np.int64)]
+    for place, arms in enumerate(batch.sets):
+        if arms is None:
+            continue
+        for arm in arms[(arms < 0) | (arms >= n_arms)][:1]:
+            row = int(np.argmax(batch.which == place))
+            raise ValueError(f"eligible must lie in 0..{n_arms - 1}, got {arm} {_where(batch, row)}")
+        keys.append(place * n_arms + arms)
+    return np.concatenate(keys)
+
+
+def _where(batch: Batch, row: int) -> str:
+    return f"in decision {batch.numbers[row]}"
+
+
 class Counts(NamedTuple):
     """How often each arm was eligible, played and observed, the sums of its rewards and of their squares."""
 

@@ -19,7 +19,7 @@ from armtriage._files import write_whole
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Certificate, certify
 from armtriage.decisions import Decision
-from armtriage.logs.batch import Batch, Counts, batch_of, counts_of
+from armtriage.logs.batch import Batch, Counts, batch_of, check_batch, counts_of
 from armtriage.logs.parts import PartWriter, list_column, require_polars
 from armtriage.logs.sources import ABOUT, EXPORTED, About, Folder, Source, Table, schema
 from armtriage.logs.tables import lazy_of, table_of
@@ -187,7 +187,7 @@ class SlateLog:
         arms : sequence of sequences
             The arms of each decision, by number or name.
         rewards : sequence of sequences
-            Their rewards, in the same order; None for one that never came.
+            Their rewards, in the same order; None or nan for one that never came.
         inclusion : sequence of sequences, optional
             The probability with which each of them was chosen, as it was known when they were.
         eligible : sequence of sequences, optional
@@ -221,10 +221,10 @@ class SlateLog:
         given = {"number": number, "arms": arms, "rewards": rewards, "inclusion": inclusion, "eligible": eligible}
         given |= {"observed": observed, "observation": observation, "proposal": proposal, "floor": floor}
         present = {name: values for name, values in given.items() if values is not None}
-        for name, values in present.items():
-            if len(values) != len(arms):
-                raise ValueError(f"{name} must have an entry for each of the {len(arms)} decisions, got {len(values)}")
-        return cls.from_frame(present, n_arms=n_arms, names=names, reward_range=reward_range, direction=direction)
+        log = cls.from_frame(present, n_arms=n_arms, names=names, reward_range=reward_range, direction=direction)
+        for _ in log.batches():  # what is wrong with a decision is said here
+            pass
+        return log
 
     @classmethod
     def from_frame(
@@ -423,7 +423,7 @@ class SlateLog:
             if self._about.n_first < self.n_arms:
                 sets: list[Any] = [np.arange(self._about.n_first) if one is None else one for one in batch.sets]
                 batch = batch._replace(sets=sets)
-            self._check(batch)
+            check_batch(batch, self.n_arms, self.reward_range)
             yield batch
 
     def looks(self) -> Looks:
@@ -501,22 +501,6 @@ class SlateLog:
             assert self._folder is not None
             self._source = Folder(self._folder)
         return self._source
-
-    def _check(self, batch: Batch) -> None:
-        low, high = self.reward_range
-        for name, rows in (("arms", batch.arms), ("observed", batch.seen)):
-            for item in np.flatnonzero((rows.values < 0) | (rows.values >= self.n_arms))[:1]:
-                what = f"in decision {batch.numbers[rows.owners[item]]}"
-                raise ValueError(f"{name} must lie in 0..{self.n_arms - 1}, got {rows.values[item]} {what}")
-            keys = np.sort(rows.owners * self.n_arms + rows.values)
-            for item in np.flatnonzero(keys[1:] == keys[:-1])[:1]:
-                row, arm = divmod(int(keys[item]), self.n_arms)
-                raise ValueError(f"{name} must have each arm once, got {arm} twice in decision {batch.numbers[row]}")
-        for item in np.flatnonzero(~((batch.rewards >= low) & (batch.rewards <= high)))[:1]:
-            what = f"in decision {batch.numbers[batch.seen.owners[item]]}"
-            raise ValueError(
-                f"rewards must lie in [{low:g}, {high:g}] (reward_range), got {batch.rewards[item]} {what}"
-            )
 
     def _writable(self) -> None:
         if self._folder is None:

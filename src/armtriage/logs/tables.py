@@ -20,6 +20,7 @@ COLUMNS = ("number", "arms", "rewards", "inclusion", "eligible", "observed", "ob
 
 _SHORT = {"arm": "arms", "reward": "rewards", "probability": "inclusion", "propensity": "inclusion"}
 _ARMS = ("arms", "eligible", "observed", "proposal")
+_ONCE = ("number", "floor", "time")  # what a decision has one of
 _MISSING = {
     "number": "number: the rows are taken to be in the order in which the decisions were made",
     "rewards": "rewards: nothing can be estimated without them",
@@ -45,19 +46,25 @@ def lazy_of(frame: Any) -> LazyFrame:
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
         frame = pl.DataFrame({str(name): frame[name].to_list() for name in frame.columns}, strict=False)
     elif isinstance(frame, Mapping):
-        frame = pl.DataFrame({name: _plain(values) for name, values in frame.items()}, strict=False)
+        given = {name: _plain(name, values) for name, values in frame.items()}
+        for name, values in given.items():
+            if len(values) != len(given["arms"]):
+                accepted = f"{name} must have an entry for each of the {len(given['arms'])} decisions"
+                raise ValueError(f"{accepted}, got {len(values)}")
+        if not given["arms"]:
+            raise ValueError("arms must have a decision or more, got none")
+        frame = pl.DataFrame(given, strict=False)
     if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
         raise TypeError(f"frame must be a frame of polars or pandas, got {type(frame).__name__}")
     found: LazyFrame = frame.lazy()
     return found
 
 
-def _plain(values: Any) -> Any:
+def _plain(name: str, values: Any) -> list[Any]:
     """Return a column as lists: an array of two dimensions has a row for each decision."""
-    if isinstance(values, np.ndarray):
-        return values.tolist()
-    if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
-        raise TypeError(f"a column must be a sequence with an entry for each decision, got {values!r:.100}")
+    scalar = not hasattr(values, "__iter__") or getattr(values, "ndim", None) == 0
+    if scalar or isinstance(values, str | bytes | Mapping):
+        raise TypeError(f"{name} must be a sequence with an entry for each decision, got {values!r:.100}")
     return [one.tolist() if isinstance(one, np.ndarray) else one for one in values]
 
 
@@ -95,16 +102,19 @@ def table_of(
         rows.select(pl.col(old).is_null().all().alias(new) for new, old in chosen.items()).collect().row(0, named=True)
     )
     chosen = {new: old for new, old in chosen.items() if new == "arms" or not empty[new]}
-    if not isinstance(kinds[chosen["arms"]], pl.List | pl.Array):
-        found = _by_decision(rows, chosen)
-    else:
-        found = rows.select(pl.col(old).alias(new) for new, old in chosen.items())
+    whole = isinstance(kinds[chosen["arms"]], pl.List | pl.Array)
+    _check_kinds(rows, chosen, whole)
+    found = rows.select(_column(kinds, old, new) for new, old in chosen.items())
+    if not whole:
+        found = _by_decision(found, list(chosen))
     if "number" not in chosen:
         found = found.with_row_index("number")
-    numbers = found.select(pl.col("number").cast(pl.Int64)).collect()["number"]
-    if numbers.null_count() or numbers.n_unique() != numbers.len():
-        twice = numbers.filter(numbers.is_duplicated())
-        raise ValueError(f"number must be different for each decision, got {twice[0] if twice.len() else None} twice")
+    given = found.select("number").collect()["number"]
+    numbers = given.cast(pl.Int64, strict=False)
+    for value in given.filter((numbers != given).fill_null(True)).head(1):
+        raise ValueError(f"number must be a whole number for each decision, got {value}")
+    for value in numbers.filter(numbers.is_duplicated()).head(1):
+        raise ValueError(f"number must be different for each decision, got {value} twice")
     if not numbers.is_sorted():
         found = found.sort("number")
     found, called = _numbered(found, names, n_arms)
@@ -137,15 +147,44 @@ def _chosen(kinds: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, s
     return found
 
 
-def _by_decision(rows: LazyFrame, chosen: Mapping[str, str]) -> LazyFrame:
+def _check_kinds(rows: LazyFrame, chosen: Mapping[str, str], whole: bool) -> None:
+    """Refuse columns that do not have what they must; `whole` if a row is a decision, and not one arm of it."""
+    pl = require_polars()
+    kinds = rows.collect_schema()
+    for new, old in chosen.items():
+        if new == "time":
+            continue
+        kind, accepted = kinds[old], "numbers"
+        listed = isinstance(kind, pl.List | pl.Array)
+        inner = kind.inner if listed else kind
+        right = inner.is_numeric() or inner == pl.Null or (inner == pl.Boolean and new == "rewards")
+        if new in _ARMS:
+            accepted = "whole numbers, or names, of arms"
+            right = inner.is_integer() or inner == pl.Null or isinstance(inner, pl.String | pl.Categorical | pl.Enum)
+        many = new == "eligible" or (whole and new not in _ONCE)
+        if right and listed == many:
+            continue
+        accepted = f"{accepted}, a list for each decision" if many else f"{accepted}, one in a row"
+        got = rows.select(pl.col(old).drop_nulls().first()).collect().item()
+        shown = got.to_list() if isinstance(got, pl.Series) else got
+        raise TypeError(f"{new} must be {accepted}, got {shown!r:.100} of kind {kind}")
+
+
+def _column(kinds: Mapping[str, Any], old: str, new: str) -> Any:
+    """Return a column by our name; arrays of one length are lists, too."""
+    pl = require_polars()
+    kind, found = kinds[old], pl.col(old)
+    return (found.cast(pl.List(kind.inner)) if isinstance(kind, pl.Array) else found).alias(new)
+
+
+def _by_decision(rows: LazyFrame, chosen: Sequence[str]) -> LazyFrame:
     """Return one row for each decision of a table that has one for each arm of it."""
     pl = require_polars()
     if "number" not in chosen:
         raise ValueError("number must be a column where a row is one arm of a decision: which rows belong together")
-    each = [pl.col(old).alias(new) for new, old in chosen.items() if new != "eligible"]
-    once = [name for name in ("floor", "time") if name in chosen]
-    lists = [name for name in chosen if name not in ("number", "eligible", *once)]
-    return rows.select(each).group_by("number", maintain_order=True).agg(*lists, *(pl.col(one).first() for one in once))
+    once = [name for name in chosen if name in ("eligible", *_ONCE) and name != "number"]
+    lists = [name for name in chosen if name not in ("number", *once)]
+    return rows.group_by("number", maintain_order=True).agg(*lists, *(pl.col(one).first() for one in once))
 
 
 def _numbered(rows: LazyFrame, names: Sequence[Name] | None, n_arms: int | None) -> tuple[LazyFrame, list[Name] | None]:
@@ -168,8 +207,6 @@ def _numbered(rows: LazyFrame, names: Sequence[Name] | None, n_arms: int | None)
         for name in strange.filter(~strange.is_in(keys.implode())).drop_nulls().head(1):
             raise ValueError(f"names must have every arm of the table, got none for {name!r}")
         return rows.with_columns(pl.col(one).list.eval(numbers) for one in present), called
-    if not inner.is_integer():
-        raise TypeError(f"arms must be whole numbers or names, got {inner}")
     return rows, None
 
 
@@ -180,13 +217,15 @@ def _most(rows: LazyFrame) -> int:
     found = rows.select(pl.max_horizontal(pl.col(one).list.max().max() for one in present)).collect().item()
     if found is None:
         raise ValueError("arms must have an arm or more, got none")
+    if found >= LARGEST:
+        raise ValueError(f"arms must be numbers below {LARGEST}, got {found}")
     return int(found)
 
 
 def _filled(rows: LazyFrame) -> LazyFrame:
     """Return the table with all columns, of the kinds that a log has."""
     pl = require_polars()
-    kinds = {**schema(pl), "eligible": pl.List(pl.Int32)}
+    kinds = {**schema(pl), "eligible": None} | dict.fromkeys(_ARMS, pl.List(pl.Int64))
     del kinds["pattern"]
     present = rows.collect_schema()
     filled = rows.with_columns(
