@@ -1,11 +1,10 @@
-"""Policies that papers compare with, as they are published, in plain Python: for studies, not for a page.
+"""Policies that papers compare with, as they are published, mostly in plain Python: for studies, not for a page.
 
 `simulate` plays them by ask and tell. They take slates and decision sets. An arm that has not been seen comes first.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterator, Mapping
 from itertools import combinations
@@ -18,7 +17,7 @@ from scipy import special
 from armtriage._arguments import check_count, check_number
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.policies import Policy, ThompsonSampling
+from armtriage.policies import CombUCB1, Policy, ThompsonSampling
 from armtriage.policies.options import Options
 
 Floats = NDArray[np.float64]
@@ -267,8 +266,8 @@ class CLSG(_Counting):
         return self._best(self._means() + shared * np.sqrt(self.variance / np.maximum(self._counts, 1)))
 
 
-class WindowCUCB(_Counting):
-    """CUCB on the rewards of the last `window` decisions, where means drift (CUCB-SW).
+class WindowCUCB(CombUCB1):
+    """CUCB on the rewards of the last `window` decisions, where means drift (CUCB-SW): `CombUCB1` that forgets so.
 
     Parameters
     ----------
@@ -283,8 +282,8 @@ class WindowCUCB(_Counting):
 
     Examples
     --------
-    >>> WindowCUCB(5, budget=2, window=1000, seed=7).ask().arms
-    array([0, 1])
+    >>> WindowCUCB(5, budget=2, window=1000, seed=7).forget
+    1000
     """
 
     def __init__(
@@ -296,30 +295,5 @@ class WindowCUCB(_Counting):
         window: int = 2000,
         **options: Unpack[Options],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, **options)
         self.window = check_count("window", window, least=1)
-        self._kept: list[tuple[int, list[int], list[float]]] = []  # a heap: rewards may come late
-
-    def _update(self, number: int, arms: Ints, rewards: Floats) -> None:
-        super()._update(number, arms, rewards)
-        heapq.heappush(self._kept, (number, arms.tolist(), rewards.tolist()))
-
-    def _select(self, number: int) -> Ints:
-        while self._kept and self._kept[0][0] < number - self.window:
-            _, arms, rewards = heapq.heappop(self._kept)
-            self._counts[arms] -= 1
-            self._sums[arms] -= rewards
-        self._sums[self._counts == 0] = 0.0  # nothing is left of what was taken away
-        radius = np.sqrt(1.5 * math.log(min(number, self.window) + 1) / np.maximum(self._counts, 1))
-        return self._best(self._means() + radius)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        kept = sorted(self._kept)
-        flat = [(number, arm, reward) for number, arms, told in kept for arm, reward in zip(arms, told, strict=True)]
-        table = np.array(flat, np.float64).reshape(-1, 3)
-        return super()._arrays() | {"kept": table, "sizes": np.array([len(arms) for _, arms, _ in kept], np.int64)}
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        parts = np.split(arrays["kept"], np.cumsum(arrays["sizes"])[:-1]) if arrays["sizes"].size else []
-        self._kept = [(int(one[0, 0]), one[:, 1].astype(int).tolist(), one[:, 2].tolist()) for one in parts]
+        super().__init__(graph, budget, decisions=decisions, forget=self.window, **options)

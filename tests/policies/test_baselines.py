@@ -118,10 +118,10 @@ def test_a_window_with_rewards_that_come_late_counts_them_by_their_decision() ->
     asked = [policy.ask() for _ in range(4)]
     for decision in reversed(asked):
         policy.tell(decision, [1.0, 1.0])
-    assert policy._counts.sum() == 8
-    for _ in range(3):
+    assert policy._weight.sum() == 8
+    for _ in range(2):
         policy.ask()
-    assert policy._counts.sum() == 6  # decision 6 looks back to decision 1
+    assert policy._weight.sum() == 6  # decision 6 looks back to decision 1
     copy = Policy.from_bytes(policy.to_bytes())
     assert [copy.ask().arms.tolist() for _ in range(9)] == [policy.ask().arms.tolist() for _ in range(9)]
 

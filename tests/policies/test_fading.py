@@ -16,13 +16,12 @@ from armtriage import (
     FeedbackGraph,
     Jump,
     OldLog,
+    Paths,
     Policy,
     StochasticEnvironment,
     ThompsonSampling,
-    TopS,
 )
 from armtriage._files import pack_archive
-from armtriage.baselines import WindowCUCB
 from twins import eligible, harness
 from twins.forgetting import Fading
 
@@ -33,9 +32,9 @@ def world(graph: Any, reward: str = "bernoulli") -> DriftingEnvironment:
     return DriftingEnvironment(StochasticEnvironment(BEFORE, graph, reward=reward, seed=3), Jump({100: AFTER}))
 
 
-def index_twin(graph: FeedbackGraph, index: Any, forget: float) -> Any:
+def index_twin(graph: FeedbackGraph, index: Any, forget: float, size: int = 2) -> Any:
     memory = forget if forget >= 1 else 1.0 / (1.0 - forget)
-    return eligible.Index(graph, 2, index=lambda number, *given: index(min(number, memory), *given), seed=5)
+    return eligible.Index(graph, size, index=lambda number, *given: index(min(number, memory), *given), seed=5)
 
 
 def case_of(kind: Any, forget: float, graph: FeedbackGraph, reward: str = "bernoulli", **options: Any) -> harness.Case:
@@ -118,14 +117,20 @@ def test_a_window_is_what_a_policy_knows_that_was_told_no_more() -> None:
     assert policy.tally.counts.sum() == 100
 
 
-def test_a_window_of_comb_ucb1_is_the_published_one() -> None:
-    policy, published = CombUCB1(6, budget=2, forget=20, seed=5), WindowCUCB(6, budget=2, window=20, seed=5)
-    env = world(6)
-    for t in range(200):
-        one, other = policy.ask(), published.ask()
-        assert one.arms.tolist() == other.arms.tolist()
-        policy.tell(one, env.rewards(t, one.arms))
-        published.tell(other, env.rewards(t, other.arms))
+@pytest.mark.parametrize(("kind", "forget"), [(ThompsonSampling, 0.95), (CombUCB1, 0.95), (KLUCB, 30)])
+def test_it_fades_over_decision_sets_as_its_twin(kind: Any, forget: float) -> None:
+    roads = Paths(5, [(0, 1), (1, 2), (0, 2), (2, 3), (1, 3), (3, 4)], source=0, target=4)
+    graph = FeedbackGraph.erdos_renyi(6, 0.15, seed=6)
+    policy = kind(graph, decisions=roads, forget=forget, seed=5)
+    inner = {
+        ThompsonSampling: lambda: eligible.Thompson(graph, roads.size, seed=5),
+        CombUCB1: lambda: index_twin(graph, eligible.comb_ucb1, forget, roads.size),
+        KLUCB: lambda: index_twin(graph, eligible.kl_ucb, forget, roads.size),
+    }[kind]
+    base = StochasticEnvironment(BEFORE, graph, seed=3, decisions=roads)
+    drifting = DriftingEnvironment(base, Jump({60: AFTER}))
+    case = harness.Case(policy, lambda: Fading(lambda: eligible.OverSet(roads, inner()), forget), drifting, 120)
+    assert harness.play(case).fault is None
 
 
 def test_nothing_is_certified() -> None:
@@ -172,8 +177,6 @@ def test_what_makes_no_sense_is_refused(forget: Any, error: type[Exception], sai
 
 
 def test_it_is_refused_where_it_cannot_be() -> None:
-    with pytest.raises(NotImplementedError, match=r"over a decision set, got 0\.9"):
-        CombUCB1(6, decisions=TopS(6, 2), forget=0.9)
     with pytest.raises(NotImplementedError, match="old_log cannot be used with rewards that fade"):
         ThompsonSampling(3, 2, forget=5, old_log=OldLog([9] * 3, [4] * 3, bias=0.1))
     with pytest.raises(NotImplementedError, match="positions cannot be used with forget"):

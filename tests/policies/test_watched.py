@@ -325,7 +325,7 @@ def test_a_file_of_a_policy_that_is_not_watched_is_as_before() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="forget must be"):
         ThompsonSampling(6, budget=2, forget="always")
-    with pytest.raises(NotImplementedError, match="forget must be None over a decision set, got 'alarm'"):
+    with pytest.raises(NotImplementedError, match=r"forget must be .* None over a decision set, .* got 'alarm'"):
         CombUCB1(6, decisions=TopS(6, 2), forget="alarm")
     policy = ThompsonSampling(6, budget=2, forget="alarm")
     with pytest.raises(

@@ -121,13 +121,13 @@ class Fading(Twin):
             row.gained, row.wins = sum(one * r for one, r, _ in known), sum(one * w for one, _, w in known)
             row.told_between = sum(one * w * (1 - w) for one, _, w in known)
 
-    def select(self, t: int) -> list[int]:
+    def judge(self, t: int, arms: list[int]) -> str | None:
         self.asked = t
         self.refresh()
-        arms: list[int] = self.inner.select(t)
+        fault: str | None = self.inner.judge(t, arms)
         self.asked = t + 1
         self.refresh()
-        return arms
+        return fault
 
     def update(self, t: int, rewards: dict[int, float]) -> None:
         for arm, reward in rewards.items():

@@ -59,10 +59,11 @@ class FadingPolicy(WatchedPolicy):
         """Return the argument, after a check, and begin to watch or to fade if it says so."""
         if forget is None:
             return None
-        if self.decisions is not None:
-            raise NotImplementedError(f"forget must be None over a decision set, got {forget!r}")
         if isinstance(forget, str):
             check_choice("forget", forget, ("alarm",))
+            if self.decisions is not None:
+                accepted = "a discount, a window or None over a decision set, where no arm is looked at by itself"
+                raise NotImplementedError(f"forget must be {accepted}, got {forget!r}")
             self._alarm, self._rising = DriftAlarm(self.n_arms), Rising(self.n_arms)
             return forget
         number = isinstance(forget, int | float | np.integer | np.floating) and not isinstance(forget, bool)
