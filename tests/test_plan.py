@@ -15,6 +15,7 @@ from armtriage.certificate import Log, Slates, Watch
 from armtriage.cli import app
 from armtriage.kernels.random import replication_seed
 from armtriage.plan import Milestone
+from armtriage.simulation import players
 from armtriage.triage import triage_among
 
 EASY = {"n_arms": 4, "budget": 1, "rate": 0.3, "gap": 0.4, "horizon": 3000, "replications": 3, "seed": 7}
@@ -67,6 +68,13 @@ def test_a_horizon_that_is_too_short_is_said() -> None:
     assert hard.to_dict()["strategies"][0]["known"]["decisions"] == {"median": None, "least": None, "most": None}
 
 
+def test_without_a_horizon_runs_go_on_until_every_certificate_speaks() -> None:
+    hard = plan(10, 2, rate=0.01, gap=0.003, replications=2, seed=7)
+    assert 20_000 < hard.horizon == hard.rounds[-1] < 1_000_000
+    assert [one.informative.reached for one in hard.strategies] == [2, 2, 2]
+    assert hard.strategies[2].informative.decisions.max() > 0.7 * hard.horizon
+
+
 def test_some_runs_that_never_get_there_are_counted() -> None:
     made = Milestone(np.array([500, -1, -1]), np.array([1.0, 2.0, 3.0]))
     assert made.reached == 1
@@ -77,6 +85,15 @@ def test_some_runs_that_never_get_there_are_counted() -> None:
 def test_a_seed_fixes_everything_whatever_the_threads(easy: Plan) -> None:
     assert plan(**EASY, workers=1).to_dict() == easy.to_dict()  # type: ignore[arg-type]
     assert json.loads(json.dumps(easy.to_dict())) == easy.to_dict()
+
+
+def test_how_long_the_machine_takes_does_not_matter(easy: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulation goes on in chunks that grow while they are quick, and these end between looks as well."""
+    monkeypatch.setattr(players, "_CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(players, "_FIRST_CHUNK", 32)
+    slow = plan(**EASY)  # type: ignore[arg-type]
+    assert slow.to_dict() == easy.to_dict()
+    assert np.array_equal(slow.strategies[2].bounds, easy.strategies[2].bounds, equal_nan=True)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ from armtriage.simulation.players import Run, player_for
 from armtriage.triage import triage_among
 
 _FIRST = 100  # decisions at the first look
-_STEP = 1.05  # from one look to the next, so that a milestone is found at most 5% too late
+_STEP = 1.1  # from one look to the next, so that a milestone is found at most some 10% too late
+_SHORT, _LONG = 20_000, 1_000_000  # the least and the largest horizon that is found here
 
 
 class Milestone(NamedTuple):
@@ -65,7 +66,7 @@ class Plan:
     Attributes
     ----------
     n_arms, budget, rate, gap, horizon, replications, confidence, seed
-        What was simulated.
+        What was simulated, with the horizon that was found if none was given.
     strategies : tuple of Strategy
         ``"guarded"`` is `GuardedThompson`, ``"thompson"`` is `ThompsonSampling`, and ``"equal shares"`` shows all arms
         equally often, as an A/B/n test does. Each has two milestones: `informative`, when the certificate begins to
@@ -163,8 +164,8 @@ def plan(
     *,
     rate: float,
     gap: float,
-    horizon: int = 1_000_000,
-    replications: int = 8,
+    horizon: int | None = None,
+    replications: int = 6,
     delta: float = 0.01,
     seed: int | None = None,
     workers: int | None = None,
@@ -181,10 +182,12 @@ def plan(
         How many arms there are, and how many a decision has, fewer than there are.
     rate, gap : float
         Mean reward of an ordinary arm, and by how much the best ones are better; their sum is at most 1.
-    horizon : int
-        Decisions after which a run ends, from 100. It ends before, when all is known.
+    horizon : int, optional
+        Decisions after which a run ends, from 100. It ends before, when all is known. By default so many that the
+        certificate of equal shares speaks in every run, but from 20,000 to a million. Certainty about the best arms
+        often takes longer than that.
     replications : int
-        Runs of each strategy. The range of 8 holds the median with probability 0.99.
+        Runs of each strategy. The range of 6 holds the median with probability 0.97, that of 8 with 0.99.
     delta : float
         Probability with which certificates may fail.
     seed : int, optional
@@ -200,16 +203,17 @@ def plan(
     4 arms, 1 in a decision; mean 0.7 for the best 1, 0.3 for all others; 99% confidence; median [range] of 4 runs,
     seed 7
     strategy      certificate speaks after  lost by then      best is known after            lost by then
-    guarded       100 [100 to 105]          9 [4.8 to 12]     14,941 [8,338 to over 20,000]  23.8 [20.8 to 36.8]
-    thompson      102 [100 to 128]          13 [7.2 to 20.8]  14,941 or more in 1 of 4 runs  22.2 [19.6 to 33.6]
-    equal shares  535 [451 to 666]          160 [132 to 202]  528 [291 to 699]               156 [90 to 212]
+    guarded       100 [100 to 110]          9.2 [4.8 to 12]   16,000 [8,800 to over 20,000]  24 [20.8 to 36.8]
+    thompson      105 [100 to 130]          13 [7.2 to 20.8]  16,000 or more in 1 of 4 runs  22.2 [20 to 33.6]
+    equal shares  535 [510 to 670]          161 [150 to 204]  535 [290 to 740]               159 [89.6 to 222]
     """
     n_arms = check_count("n_arms", n_arms, 2)
     budget = check_count("budget", budget, 1, n_arms - 1)
     rate, gap = check_probability("rate", rate), check_number("gap", gap, positive=True)
     if rate + gap > 1.0:
         raise ValueError(f"gap must be at most {1.0 - rate:g}, so that rate + gap is a mean, got {gap!r}")
-    horizon = check_count("horizon", horizon, _FIRST, LONGEST)
+    if horizon is not None:
+        horizon = check_count("horizon", horizon, _FIRST, LONGEST)
     replications, delta = check_count("replications", replications, 1), check_probability("delta", delta)
     seed = check_seed(seed)
     workers = check_count("workers", workers, 1) if workers is not None else os.cpu_count() or 1
@@ -217,19 +221,36 @@ def plan(
     means[:budget] += gap
     graph = FeedbackGraph.semi_bandit(n_arms)
     world = StochasticEnvironment(means, graph, seed=seed)
-    looks = 1 + max(math.ceil(math.log(horizon / _FIRST) / math.log(_STEP)), 0)
-    points = np.unique(np.rint(np.geomspace(_FIRST, horizon, looks)).astype(np.int64))
     policies: dict[str, Policy] = {
         "guarded": GuardedThompson(graph, budget, delta=delta, seed=seed),
         "thompson": ThompsonSampling(graph, budget, seed=seed),
         "equal shares": UniformRandom(graph, budget, seed=seed),
     }
-    found = []
+    equal = Run(policies["equal shares"], world, _LONG, _looks(_LONG)[::3], seed, False, delta)
+    if horizon is None:
+        horizon = _horizon(equal, replications, workers)
+    points, found = _looks(horizon), []
     for name, policy in policies.items():
         report = None if progress is None else _labelled(progress, name)
         run = Run(policy, world, horizon, points, seed, False, delta)
-        found.append(_played(name, run, replications, workers, report))
+        found.append(_strategy(name, run, _played(run, replications, workers, report)))
     return Plan(n_arms, budget, rate, gap, horizon, replications, 1.0 - delta, seed, points, tuple(found))
+
+
+def _looks(horizon: int) -> NDArray[np.int64]:
+    """Return the numbers of decisions at which is looked, of two digits but for the last."""
+    n = 1 + math.ceil(math.log(horizon / _FIRST) / math.log(_STEP))
+    points = _FIRST * _STEP ** np.arange(n)
+    units = 10.0 ** (np.floor(np.log10(points)) - 1.0)
+    rounded = np.rint(points / units) * units
+    return np.unique(np.append(rounded[rounded < horizon], horizon)).astype(np.int64)
+
+
+def _horizon(equal: Run, replications: int, workers: int) -> int:
+    """Return after how many decisions the certificate of equal shares, the last to speak, does so in all runs."""
+    played = _played(equal, replications, workers, None, lambda lookout: lookout.informative >= 0)
+    looks = [lookout.informative for lookout, _ in played]
+    return _LONG if min(looks) < 0 else max(int(equal.points[max(looks)]), _SHORT)
 
 
 class _Lookout(Watch):
@@ -253,33 +274,44 @@ class _Lookout(Watch):
             self.known = look if sure.size == self.rivals.size else -1
         return bound
 
-    @property
-    def done(self) -> bool:
-        return self.informative >= 0 and self.known >= 0
+
+def _done(lookout: _Lookout) -> bool:
+    """Whether both milestones are reached."""
+    return lookout.informative >= 0 and lookout.known >= 0
 
 
-def _played(name: str, run: Run, replications: int, workers: int, report: Callable[[float], None] | None) -> Strategy:
-    """Play all runs of a strategy."""
+def _played(
+    run: Run,
+    replications: int,
+    workers: int,
+    report: Callable[[float], None] | None,
+    done: Callable[[_Lookout], bool] = _done,
+) -> list[tuple[_Lookout, Output]]:
+    """Play all runs of a strategy, each until it is done."""
     play, shares, halt = player_for(run.policy, run.environment), np.zeros(replications), threading.Event()
 
     def one(replication: int) -> tuple[_Lookout, Output]:
         lookout = _Lookout(run)
 
         def track(_: int, output: Output) -> bool:
-            shares[replication] = 1.0 if lookout.done else output.round / run.horizon
+            shares[replication] = 1.0 if done(lookout) else output.round / run.horizon
             if report is not None:
                 report(float(shares.mean()))
-            return not (lookout.done or halt.is_set())
+            return not (done(lookout) or halt.is_set())
 
         return lookout, play(run._replace(watcher=lookout), replication, track)[0]
 
     with ThreadPoolExecutor(min(workers, replications)) as pool:
         try:
-            played = list(pool.map(one, range(replications)))
+            return list(pool.map(one, range(replications)))
         except BaseException:
             halt.set()
             raise
-    bounds, regret = np.full((2, replications, run.points.size), np.nan)
+
+
+def _strategy(name: str, run: Run, played: list[tuple[_Lookout, Output]]) -> Strategy:
+    """Return how a strategy fared in its runs."""
+    bounds, regret = np.full((2, len(played), run.points.size), np.nan)
     for row, (lookout, output) in enumerate(played):
         looks = len(lookout.found)
         bounds[row, :looks], regret[row, :looks] = lookout.found, output.regret[:looks]

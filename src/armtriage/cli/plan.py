@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,8 +19,12 @@ def plan(
     gap: Annotated[float | None, typer.Option(help="By how much the best ones are better.")] = None,
     lift: Annotated[float | None, typer.Option(help="Of a trial: by which part the policy is better, as 0.1.")] = None,
     share: Annotated[float, typer.Option(help="Of a trial: part of the decisions that the control makes.")] = 0.05,
-    horizon: Annotated[int, typer.Option(help="Decisions after which a run ends.")] = 1_000_000,
-    replications: Annotated[int, typer.Option(help="Independent runs of each strategy.")] = 8,
+    horizon: Annotated[
+        int | None, typer.Option(help="Decisions after which a run ends; by default until certificates speak.")
+    ] = None,
+    replications: Annotated[
+        int | None, typer.Option(help="Independent runs of each strategy; by default 6, of a trial 15.")
+    ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of certificates and intervals.")] = 0.99,
     seed: Annotated[int | None, typer.Option(help="Fixes rewards and policies; fresh by default.")] = None,
     workers: Annotated[int | None, typer.Option(help="Threads; by default one for each processor.")] = None,
@@ -42,10 +46,11 @@ def plan(
     with refusing():
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"confidence must be a number strictly between 0 and 1, got {confidence!r}")
+        # What is not given is left to the functions, whose defaults differ.
+        size = {"horizon": horizon, "replications": replications}
+        given = {name: value for name, value in size.items() if value is not None}
         if lift is not None:
-            _plan_trial(
-                rate, slots, lift, share, 1.0 - confidence, horizon, replications, seed, as_json, (arms, gap, out)
-            )
+            _plan_trial(rate, slots, lift, share, 1.0 - confidence, given, seed, as_json, (arms, gap, out))
             return
         if arms is None or gap is None:
             raise ValueError("arms and gap must be given, or a lift in their place")
@@ -59,8 +64,7 @@ def plan(
                 slots,
                 rate=rate,
                 gap=gap,
-                horizon=horizon,
-                replications=replications,
+                **given,
                 delta=1.0 - confidence,
                 seed=seed,
                 workers=workers,
@@ -73,6 +77,8 @@ def plan(
         return
     say(found.title)
     print_rows(found.columns, found.rows())
+    if horizon is None and any(one.known.reached < found.replications for one in found.strategies):
+        say(f"Runs end after {found.horizon:,} decisions; --horizon 1000000 looks further, and takes longer.")
     if out:
         say(f"Picture: {out}")
 
@@ -83,8 +89,7 @@ def _plan_trial(
     lift: float,
     share: float,
     alpha: float,
-    horizon: int,
-    replications: int,
+    size: dict[str, int],
     seed: int | None,
     as_json: bool,
     others: tuple[object, ...],
@@ -92,9 +97,10 @@ def _plan_trial(
     """Say when a trial shows a lift."""
     if any(one is not None for one in others):
         raise ValueError("arms, gap and out must not be given with a lift, which is about a trial")
-    known: dict[str, Any] = {"share": share, "alpha": alpha, "horizon": horizon, "replications": replications}
     with progress_bar() as progress:
-        found = trial_length(rate, budget=slots, lift=lift, seed=seed, progress=progress, **known)
+        found = trial_length(
+            rate, budget=slots, lift=lift, share=share, alpha=alpha, seed=seed, progress=progress, **size
+        )
     if as_json:
         print_json(found.to_dict())
     else:
