@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from armtriage import Greedy, GuardedThompson, Policy, SlateLog, ThompsonSampling, evaluate, resampled_weights
 from armtriage.decisions import TopS, swap
-from armtriage.policies.sampling.marginals import inclusion_by_draws
+from armtriage.policies.sampling.marginals import _find_peaks, _panels, inclusion_by_draws
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -46,6 +46,31 @@ def test_equal_arms_relabelling_and_sharp_beside_unknown() -> None:
     assert wide[0] == pytest.approx(0.5, abs=1e-3)
     ahead = stats.norm.cdf(300 / 2e6 / math.sqrt(2 * 0.25 / 1e6))
     assert wide[2] / (wide[1] + wide[2]) == pytest.approx(ahead, abs=1e-3)
+
+
+def test_panels_are_halved_until_no_density_changes_too_much() -> None:
+    # More arms than ends of panels that wait: what is known of them was once read from there.
+    luck = np.random.default_rng(7)
+    looks = luck.integers(2, 4000, 100)
+    wins = luck.binomial(looks, luck.uniform(0.1, 0.9, 100))
+    a, b, least = 1.0 + wins, 1.0 + looks - wins, np.zeros(100)
+    peaks, tops = np.empty((2, 100))
+    scales = special.betaln(a, b)
+    _find_peaks(least, a, b, scales, peaks, tops)
+
+    def fine(start: float, end: float) -> list[float]:
+        h = end - start
+        points = [np.clip(peaks, start, end), *(start + share * h for share in (0.1, 0.5, 0.9))]
+        heights = np.array([special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - scales for x in points])
+        counts = heights[0] + math.log(h) >= -34.0
+        if (counts & (heights[0] - heights[1:].min(axis=0) > 12.0)).any():
+            return [*fine(start, start + h / 2), *fine(start + h / 2, end)]
+        return [end]
+
+    ends = [0.5 + 0.4 * (i + 1) / 6 for i in range(6)]
+    expected = [0.5, *(end for pair in zip([0.5, *ends], ends, strict=False) for end in fine(*pair))]
+    assert _panels(0.5, 0.9, 12.0, least, a, b, scales, peaks, tops) == pytest.approx(expected, abs=1e-12)
+    assert len(expected) > 30
 
 
 def test_many_arms_against_draws() -> None:

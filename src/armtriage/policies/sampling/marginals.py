@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.beta import beta_cdf, beta_tail_bound, log_beta
-from armtriage.kernels.jit import kernel
+from armtriage.kernels.jit import apart, kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,6 +31,7 @@ _UP_TO = np.array(
         for one in _NODES
     ]
 ).T.copy()
+_SIXTH = 1.0 / 6.0
 _LOG_TINY = 34.0  # probabilities below e^-34 do not count
 _TINY = math.exp(-_LOG_TINY)
 _SMALL = 16.0  # a sum of parameters up to which tails are exact
@@ -43,16 +44,6 @@ _CLOSE = 1e-6  # how far the sum may be off, as a share of S
 def _beyond(x: float, least: float, a: float, b: float) -> float:
     """Return the probability that a draw is above a value."""
     return 1.0 if x <= least else 1.0 - beta_cdf((x - least) / (1.0 - least), a, b)
-
-
-@kernel
-def _weigh(
-    lo: float, hi: float, least: Floats, a: Floats, b: Floats, surely: Floats, ahead: Floats, scales: Floats
-) -> None:
-    """Write with which probability each draw is above two values, and the scale of its density."""
-    for arm in range(a.size):
-        surely[arm], ahead[arm] = _beyond(lo, least[arm], a[arm], b[arm]), _beyond(hi, least[arm], a[arm], b[arm])
-        scales[arm] = log_beta(a[arm], b[arm])
 
 
 @kernel
@@ -110,6 +101,18 @@ def _end(slots: int, few: bool, order: Ints, least: Floats, a: Floats, b: Floats
         else:
             high = middle
     return low if few else high
+
+
+@kernel
+def _bracket(
+    slots: int, order: Ints, least: Floats, a: Floats, b: Floats, surely: Floats, ahead: Floats, scales: Floats
+) -> tuple[float, float]:
+    """Return between what the S-th largest draw is; write with which probabilities draws are above, and scales."""
+    lo, hi = _end(slots, True, order, least, a, b), _end(slots, False, order, least, a, b)
+    for arm in range(a.size):
+        surely[arm], ahead[arm] = _beyond(lo, least[arm], a[arm], b[arm]), _beyond(hi, least[arm], a[arm], b[arm])
+        scales[arm] = log_beta(a[arm], b[arm])
+    return lo, hi
 
 
 @kernel
@@ -195,16 +198,16 @@ def _panels(
 ) -> Floats:
     """Return where panels end, so fine that no density changes too much on any of them."""
     edges, n = np.empty(1 << 14), 0
-    tops, depth, start = np.empty(64), 0, lo
+    ends, depth, start = np.empty(64), 0, lo
     for i in range(5, -1, -1):
-        tops[depth] = hi if i == 5 else lo + (hi - lo) * (i + 1) / 6.0
+        ends[depth] = hi if i == 5 else lo + (hi - lo) * (i + 1) / 6.0
         depth += 1
     edges[n], n = lo, 1
     while depth > 0 and n < edges.size - 64:
-        end = tops[depth - 1]
+        end = ends[depth - 1]
         deep = end - start < 1e-9 or depth >= 60
         if not deep and _too_wide(start, end, fall, least, a, b, scales, peaks, tops):
-            tops[depth] = 0.5 * (start + end)
+            ends[depth] = 0.5 * (start + end)
             depth += 1
             continue
         edges[n], start = end, end
@@ -231,55 +234,72 @@ def _add_up(law: Floats, n: int, up: Floats) -> None:
 
 
 @kernel
+@apart
+def _weigh_at(wins: Floats, losses: Floats, scales: Floats, log: float, rest: float, row: Floats) -> None:
+    """Write all densities at a node: e to a power as (e^y)^1024, which is computed for several arms at once."""
+    for arm in range(row.size):
+        x = wins[arm] * log + losses[arm] * rest - scales[arm]
+        y = (x if x > -700.0 else -700.0) / 1024.0
+        z = 1.0 + y * (1.0 + y * (0.5 + y * (_SIXTH + y * (_SIXTH / 4.0 + y * (_SIXTH / 20.0 + y * _SIXTH / 120.0)))))
+        for _ in range(10):
+            z *= z
+        row[arm] = z
+
+
+@kernel
+@apart
+def _add_to(total: Floats, share: float, row: Floats) -> None:
+    """Add a share of a row to a total."""
+    for arm in range(total.size):
+        total[arm] += share * row[arm]
+
+
+@kernel
+@apart
+def _leave(below: Floats, h: float, total: Floats, row: Floats) -> None:
+    """Write the probabilities to be above a value; `total` times h are those to be between the panel's start and it."""
+    for arm in range(row.size):
+        p = 1.0 - below[arm] - h * total[arm]
+        row[arm] = 1.0 if p > 1.0 else 0.0 if p < 0.0 else p
+
+
+@kernel
 def _follow(
     start: float,
     h: float,
     least: Floats,
-    a: Floats,
-    b: Floats,
+    wins: Floats,
+    losses: Floats,
     scales: Floats,
-    peaks: Floats,
     base: Floats,
+    total: Floats,
     density: Floats,
     above: Floats,
 ) -> None:
     """Write densities at the nodes of a panel, and probabilities to be above them; `base`, to be below, moves on."""
-    logs, rests, part = np.empty(_N), np.empty(_N), np.empty(_N)
-    first, last, width = _logs(start), _logs(start + h), math.log(h)
     for i in range(_N):
-        logs[i], rests[i] = _logs(start + h * _NODES[i])
-    for arm in range(a.size):
-        row, up, top = density[arm], above[arm], 0.0
-        if peaks[arm] < start:
-            top = _log_at(start, first, least[arm], a[arm], b[arm], scales[arm]) + width
-        elif peaks[arm] > start + h:
-            top = _log_at(start + h, last, least[arm], a[arm], b[arm], scales[arm]) + width
-        if top < -_LOG_TINY:
-            row[:], up[:] = 0.0, min(1.0, max(0.0, 1.0 - base[arm]))
-            continue
-        if least[arm] <= 0.0:
-            wins, losses, scale = a[arm] - 1.0, b[arm] - 1.0, scales[arm]
-            for i in range(_N):
-                row[i] = math.exp(wins * logs[i] + losses * rests[i] - scale)
-        else:
-            for i in range(_N):
-                row[i] = math.exp(_log_density(start + h * _NODES[i], least[arm], a[arm], b[arm], scales[arm]))
-                row[i] /= 1.0 - least[arm]
-        whole = 0.0
-        part[:] = 0.0
+        x = start + h * _NODES[i]
+        log, rest = _logs(x)
+        row = density[i]
+        _weigh_at(wins, losses, scales, log, rest, row)
+        for arm in range(least.size):
+            if least[arm] > 0.0:
+                there = _log_density(x, least[arm], wins[arm] + 1.0, losses[arm] + 1.0, scales[arm])
+                row[arm] = math.exp(there) / (1.0 - least[arm])
+    for i in range(_N):
+        total[:] = 0.0
         for j in range(_N):
-            whole += _WEIGHTS[j] * row[j]
-            for i in range(_N):
-                part[i] += _UP_TO[j, i] * row[j]
-        for i in range(_N):
-            up[i] = min(1.0, max(0.0, 1.0 - base[arm] - h * part[i]))
-        base[arm] += h * whole
+            _add_to(total, _UP_TO[j, i], density[j])
+        _leave(base, h, total, above[i])
+    for j in range(_N):
+        _add_to(base, h * _WEIGHTS[j], density[j])
 
 
 @kernel
 def _without(p: float, law: Floats, free: int) -> float:
     """Return P(N < free) without an arm that is above with p <= 1/2; `law` has P(N <= n) with it."""
-    odds, total, power = -p / (1.0 - p), 0.0, 1.0 / (1.0 - p)
+    total, power = 0.0, 1.0 / (1.0 - p)
+    odds = -p * power
     for k in range(free - 1, -1, -1):
         total += power * law[k]
         power *= odds
@@ -296,7 +316,6 @@ def _sum_up(
     a: Floats,
     b: Floats,
     scales: Floats,
-    peaks: Floats,
     below: Floats,
     found: Floats,
 ) -> None:
@@ -305,23 +324,25 @@ def _sum_up(
     `below` are the probabilities to be below the first edge.
     """
     k = a.size
-    base, density, above = below.copy(), np.empty((k, _N)), np.empty((k, _N))
+    base, total, density, above = below.copy(), np.empty(k), np.empty((_N, k)), np.empty((_N, k))
+    wins, losses = a - 1.0, b - 1.0
     rare, often, quotient = np.empty(slots + 1), np.empty(k + 1), np.empty(k + 1)
     up_rare, up_all = np.empty(slots + 1), np.empty(slots + 1)
     for panel in range(edges.size - 1):
         start, h = edges[panel], edges[panel + 1] - edges[panel]
-        _follow(start, h, least, a, b, scales, peaks, base, density, above)
+        _follow(start, h, least, wins, losses, scales, base, total, density, above)
         for i in range(_N):
             rare[:] = 0.0
             rare[0] = often[0] = 1.0
             n, m, free = 0, 0, slots
+            up = above[i]
             for arm in range(k):
-                free -= int(above[arm, i] > _SURE)
+                free -= int(up[arm] > _SURE)
             if free <= 0:
                 continue
             for arm in range(k):
-                p = above[arm, i]
-                if p > _SURE:
+                p = up[arm]
+                if p > _SURE or p < 1.0 - _SURE:
                     continue
                 if p > 0.5:
                     often[n + 1] = often[n] * p
@@ -341,9 +362,11 @@ def _sum_up(
             _add_up(rare, free + 1, up_rare)
             for j in range(free):
                 up_all[j] = _at_most(j + 1, often, n + 1, up_rare, free + 1)
+            share, row = h * _WEIGHTS[i], density[i]
             for arm in range(k):
-                p, weight = above[arm, i], h * _WEIGHTS[i] * density[arm, i]
-                if weight < 1e-18 or p > _SURE:
+                p, weight = up[arm], share * row[arm]
+                # Without an arm that is above with p <= 1/2, fewer than `free` are at most twice as likely.
+                if weight * (1.0 if p > 0.5 else 2.0 * up_all[free - 1]) < 1e-18 or p > _SURE:
                     continue
                 if p > 0.5:
                     quotient[n - 1] = often[n] / p
@@ -352,6 +375,33 @@ def _sum_up(
                     found[arm] += weight * _at_most(free, quotient, n, up_rare, free + 1)
                 else:
                     found[arm] += weight * _without(p, up_all, free)
+
+
+@kernel
+def _integrate(
+    lo: float,
+    hi: float,
+    slots: int,
+    close: float,
+    least: Floats,
+    a: Floats,
+    b: Floats,
+    scales: Floats,
+    below: Floats,
+    found: Floats,
+) -> bool:
+    """Add the integrals to `found`, on finer panels until the sum is close enough to the slots; say whether it is."""
+    peaks, tops = np.empty(a.size), np.empty(a.size)
+    _find_peaks(least, a, b, scales, peaks, tops)
+    ahead = found.copy()
+    for fall in _FALLS:
+        found[:] = ahead
+        _sum_up(_panels(lo, hi, fall, least, a, b, scales, peaks, tops), slots, least, a, b, scales, below, found)
+        if abs(found.sum() - slots) <= close:
+            for arm in range(a.size):
+                found[arm] = min(max(found[arm], 0.0), 1.0)
+            return True
+    return False
 
 
 def inclusion_by_draws(least: Floats, a: Floats, b: Floats, slots: int) -> Floats:
@@ -367,23 +417,17 @@ def inclusion_by_draws(least: Floats, a: Floats, b: Floats, slots: int) -> Float
     if slots >= a.size:
         return np.ones(a.size)
     order = np.argsort(-(least + (1.0 - least) * a / (a + b)))
-    lo, hi = (_end(slots, few, order, least, a, b) for few in (True, False))
     found = np.zeros(a.size)
     surely, ahead, scales = np.empty((3, a.size))
-    _weigh(lo, hi, least, a, b, surely, ahead, scales)
-    certain, out = ahead > _SURE, surely < 1.0 - _SURE
+    lo, hi = _bracket(slots, order, least, a, b, surely, ahead, scales)
+    certain = ahead > _SURE
+    left = ~certain & (surely >= 1.0 - _SURE)
     found[certain] = 1.0
-    left, free = ~(certain | out), slots - int(certain.sum())
+    free = slots - int(certain.sum())
     if not left.any() or free <= 0:
         return found
-    x, a, b, scales, below = least[left], a[left], b[left], scales[left], 1.0 - surely[left]
-    peaks, tops = np.empty((2, a.size))
-    _find_peaks(x, a, b, scales, peaks, tops)
-    for fall in _FALLS:
-        part = ahead[left].copy()
-        edges = _panels(lo, hi, fall, x, a, b, scales, peaks, tops)
-        _sum_up(edges, free, x, a, b, scales, peaks, below, part)
-        if abs(part.sum() - free) <= _CLOSE * slots:
-            found[left] = np.clip(part, 0.0, 1.0)
-            return found
-    raise ArithmeticError(f"probabilities of {left.size} arms sum to {part.sum():.9g} instead of {free}")
+    part = ahead[left]
+    if _integrate(lo, hi, free, _CLOSE * slots, least[left], a[left], b[left], scales[left], 1.0 - surely[left], part):
+        found[left] = part
+        return found
+    raise ArithmeticError(f"probabilities of {part.size} arms sum to {part.sum():.9g} instead of {free}")
