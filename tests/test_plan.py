@@ -72,7 +72,7 @@ def test_without_a_horizon_runs_go_on_until_every_certificate_speaks() -> None:
     hard = plan(10, 2, rate=0.01, gap=0.003, replications=2, seed=7)
     assert 20_000 < hard.horizon == hard.rounds[-1] < 1_000_000
     assert [one.informative.reached for one in hard.strategies] == [2, 2, 2]
-    assert hard.strategies[2].informative.decisions.max() > 0.7 * hard.horizon
+    assert hard.strategies[2].informative.decisions.max() > 0.5 * hard.horizon
 
 
 def test_some_runs_that_never_get_there_are_counted() -> None:

@@ -153,7 +153,7 @@ def _time(one: dict[str, Any]) -> float:
 
 
 def _earned(one: dict[str, Any]) -> str:
-    return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+    return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]" if "mean" in one else "-"
 
 
 def _winners(name: str, found: dict[str, Any]) -> str | None:
@@ -195,11 +195,11 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
     if faster:
         lines += ["", f"Faster than `GuardedThompson` ({quick:,.0f} µs a round): {', '.join(faster)}."]
     for world, one in linear.items():
-        own = one["players"]["`GuardedLinear`"]
+        own = one["players"].get("`GuardedLinear`", {})
         better = [
             f"{player} {_earned(other)}"
             for player, other in sorted(one["players"].items(), key=lambda item: -item[1].get("mean", -math.inf))
-            if not player.startswith("`") and other.get("mean", -math.inf) > own["mean"]
+            if not player.startswith("`") and other.get("mean", -math.inf) > own.get("mean", math.inf)
         ]
         if better:
             told = f"earn more a round than `GuardedLinear` {_earned(own)}"
@@ -232,7 +232,7 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         if any("ask" in one for one in times):
             shown = (f"{one['ask']:,.0f} + {one['tell']:,.0f}" if "ask" in one else "-" for one in times)
             lines.append(f"| {player} | {' | '.join(shown)} |")
-    if linear:
+    if any(one["players"] for one in linear.values()):
         lines += [
             "",
             "## Contexts",
@@ -242,10 +242,9 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         ]
         lines += [f"| | {' | '.join(linear)} |", f"|---|{'---|' * len(linear)}"]
         for player in contexts.PLAYERS:
-            cells = [one["players"][player] for one in linear.values()]
+            cells = [one["players"].get(player, {}) for one in linear.values()]
             if any("mean" in one for one in cells):
-                shown = (_earned(one) if "mean" in one else "-" for one in cells)
-                lines.append(f"| {player} | {' | '.join(shown)} |")
+                lines.append(f"| {player} | {' | '.join(map(_earned, cells))} |")
         lines += [
             "",
             *(
@@ -327,9 +326,10 @@ def main(arguments: Sequence[str]) -> None:
         except Skipped as reason:
             print(f"{name} is skipped: {reason}")
             continue
-        rounds, runs = min(world.rounds, given.rounds // 2), max(2, given.runs // 4)
-        found = once((world.name,), contexts.measure, world, runs, rounds)
-        if found:
-            linear[world.name] = {"about": world.about, "players": found, "runs": runs, "rounds": rounds}
+        rounds, found = min(world.rounds, given.rounds), {}
+        for player in contexts.PLAYERS:
+            found |= once((world.name, player), contexts.measure, world, given.runs, rounds, [player])
+            print(f"{world.name}, {player}: {_earned(found.get(player, {}))}", flush=True)
+        linear[world.name] = {"about": world.about, "players": found, "runs": given.runs, "rounds": rounds}
     given.out.write_text(page(results, able, linear, given.runs, given.rounds), encoding="utf-8")
     print(f"{given.out} is written")
