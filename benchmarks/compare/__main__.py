@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from benchmarks.compare import contexts, drift, everything, logs, many, routes, slates, tables
+from benchmarks.compare import contexts, drift, everything, logs, many, places, routes, slates, tables
 
 CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {
     "contexts": contexts.main,
@@ -13,6 +13,7 @@ CONTESTS: dict[str, Callable[[Sequence[str]], None]] = {
     "everything": everything.main,
     "logs": logs.main,
     "many": many.main,
+    "places": places.main,
     "routes": routes.main,
     "slates": slates.main,
     "tables": tables.main,

@@ -206,7 +206,7 @@ def test_places_are_those_of_the_library(sqlite_address: str, weights: Any) -> N
             lower, upper = twin._bounds(0.05)
             for arm, name in enumerate(NAMES):
                 assert (arms[name]["low"], arms[name]["high"]) == (lower[arm], upper[arm])
-                assert arms[name]["mean"] == pytest.approx(twin.tally.sums[arm] / twin._own.exposure[arm])
+                assert arms[name]["mean"] == pytest.approx(twin.tally.sums[arm] / twin._page().told[arm])
             text = found["certificate"]["text"]
             assert ("nothing can be certified" in text.lower()) == (weights == "learn")
             await call.is_its_log()

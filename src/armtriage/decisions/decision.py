@@ -108,8 +108,8 @@ class Decision:
         >>> CombUCB1(FeedbackGraph.cliques([2, 2]), budget=2).record([2, 1]).revealed
         array([2, 1, 0, 3])
         """
-        if self.order is None:
-            return self.shown
+        if self.order is None or self.order.size == self.shown.size:
+            return self.shown if self.order is None else self.order
         found = np.concatenate([self.order, np.setdiff1d(self.shown, self.order, assume_unique=True)])
         found.flags.writeable = False
         return found

@@ -32,7 +32,7 @@ from armtriage.policies.sampling.places import (
 )
 from armtriage.policies.slate import SlatePolicy
 
-_SWAPS = 0.2  # a page in five: swaps cost nothing that was measured, see docs/positions.md
+_SWAPS = 0.2, 1.0  # to check weights, and to learn them: swaps cost nothing that was measured, see docs/positions.md
 _DELTA = 0.05
 
 
@@ -67,7 +67,7 @@ class PlacedPolicy(SlatePolicy):
             self._weights = positions
         else:
             self._weights = check_weights("positions", positions, self.budget)
-        self.position_swaps = _SWAPS if swaps is None else check_number("position_swaps", swaps)
+        self.position_swaps = _SWAPS[self._learnt] if swaps is None else check_number("position_swaps", swaps)
         if self.position_swaps > 1.0:
             raise ValueError(f"position_swaps must lie in [0, 1], got {swaps!r}")
         # Weights of places count for what is told and settled alike.
@@ -130,14 +130,14 @@ class PlacedPolicy(SlatePolicy):
         """Return the caches after arms were added, or have begun again."""
         new = super().renewed_own(old)
         if self._weights is not None:
-            n = old.exposure.size
-            new.shown[:n], new.told[:n], new.exposure[:n] = old.shown, old.told, old.exposure
+            n = len(old.shown)
+            new.shown[:n], new.told[:n] = old.shown, old.told
             new.pairs[:], new.weights[:], new.closed = old.pairs, old.weights, old.closed
         return new
 
     def _forget(self, arms: list[int]) -> None:
         if self._weights is not None:
-            self._own.shown[arms], self._own.told[arms], self._own.exposure[arms] = 0, 0, 0.0
+            self._own.shown[arms], self._own.told[arms] = 0, 0
         super()._forget(arms)
 
     @cached_property
@@ -221,7 +221,6 @@ class PlacedPolicy(SlatePolicy):
         order = decision.ranked_arms.tolist()
         places = np.array([order.index(arm) for arm in arms.tolist()])
         own.told[arms, places] += 1
-        own.exposure[arms] += own.weights[places]
         pair, found = vars(decision)["pair"], dict(zip(arms.tolist(), rewards.tolist(), strict=True))
         if pair >= 0 and order[pair] in found and order[pair + 1] in found:
             # A reward between 0 and 1 counts as a click with its own probability.
@@ -233,7 +232,6 @@ class PlacedPolicy(SlatePolicy):
         own.closed += 1
         if self._learnt and own.closed % RENEWED == 0:
             own.weights[:] = learnt_weights(own.pairs)
-            own.exposure[:] = own.told @ own.weights
 
     def tell_cascade(  # noqa: D102 - as in every policy
         self, decision: Decision | int, first: Any, *, order: Any = None, in_turn: bool = False
@@ -339,4 +337,3 @@ class PlacedPolicy(SlatePolicy):
             require(own.weights[0] == 1.0 and (np.diff(own.weights) <= 0.0).all(), "weights must fall from 1")
         else:
             require(np.array_equal(own.weights, self._weights), "weights must be those given")
-        own.exposure[:] = own.told @ own.weights

@@ -100,7 +100,7 @@ class ThompsonSampling(PlacedPolicy):
         For slates of arms that reveal themselves alone; see ``docs/positions.md``.
     position_swaps : float, optional
         With `positions`, the probability with which a coin decides the order of two neighbours, from which weights are
-        learnt, or those given are checked; by default 0.2.
+        learnt, by default always, or those given are checked, by default on a page in five.
 
     References
     ----------
