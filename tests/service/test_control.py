@@ -437,6 +437,7 @@ def test_the_key_is_in_no_answer(sqlite_address: str) -> None:
         ({"control": {"most": -1}, "reward": REWARD}, "most must be above the least total, 0, got -1"),
         ({"control": {"key": "short"}, "reward": REWARD}, "length >= 16"),
         ({"control": {"on_worse": "pause"}, "reward": REWARD}, "accepted are control, tell"),
+        ({"control": {"incumbent": ["a", "b", "a"]}, "reward": REWARD}, 'must have different names, got "a" twice'),
         ({"control": {}, "reward": REWARD, "arms": ["tea", "total"], "budget": 1}, "must not be called total"),
     ],
 )
@@ -463,6 +464,10 @@ def test_requests_that_fit_no_control(sqlite_address: str) -> None:
             await call.make(name="tried", control=CONTROL, reward=REWARD)
             answer = await call.post("/v1/policies/tried/decisions", json={"unit": "x"})
             assert "groups are by decision" in answer.json()["detail"]
+            for number in range(9):  # in either group
+                body = {"id": f"v{number}", "incumbent": ["tea", "tea"]}
+                answer = await call.post("/v1/policies/tried/decisions", json=body)
+                assert 'incumbent must have different names, got "tea" twice' in answer.json()["detail"]
             answer = await call.patch("/v1/policies/slate", json={"window": "new"})
             assert answer.status_code == 422
             answer = await call.patch("/v1/policies/tried/arms", json={"add": ["total"]})

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_contexts
 from armtriage.service.messages import ODD, Decide
-from armtriage.service.refusal import Refused, quoted, said, some_of
+from armtriage.service.refusal import Refused, quoted, refuse_repeated, said, some_of
 from armtriage.service.state import PLAIN, PolicyState
 from armtriage.service.told import arms_of
 
@@ -124,11 +124,13 @@ def group_of(
         if unit is None:
             raise Refused("unit_missing")
         raise Refused("invalid", "unit must be left out: groups are by decision")
+    own = request.incumbent if request.shown is UNSET else request.shown
+    if own is not UNSET:
+        refuse_repeated("incumbent" if request.shown is UNSET else "shown", own)
     drawn, known_as = trial.group(key, unit, now)
     if not drawn:
         return False, known_as, None
     assert control is not None
-    own = request.incumbent if request.shown is UNSET else request.shown
     incumbent = own if own is not UNSET else control.incumbent
     return True, known_as, None if incumbent is UNSET else incumbent
 

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 _FEW = 5  # names that are listed
 _LONGEST = 60  # characters of a value that are repeated
@@ -113,6 +113,12 @@ def repeated(names: Iterable[str]) -> list[str]:
     ['tea']
     """
     return [name for name, times in Counter(names).items() if times > 1]
+
+
+def refuse_repeated(argument: str, names: Sequence[str]) -> None:
+    """Refuse names of which one is there more than once: what it earned could not be told apart."""
+    if len(set(names)) < len(names):
+        raise Refused("invalid", f"{argument} must have different names, got {some_of(repeated(names))} twice")
 
 
 def said(error: Exception) -> str:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from armtriage.service import events as log
 from armtriage.service.messages import Control, ControlChange, Metric
-from armtriage.service.refusal import Refused, said
+from armtriage.service.refusal import Refused, refuse_repeated, said
 from armtriage.service.timeline import finite
 from armtriage.trials import Contrast, Guardrail, LiftInterval
 from armtriage.trials.lift import Coin, lift_of
@@ -134,6 +134,8 @@ class Trial:
             raise Refused("invalid", "control needs reward.default: a decision without rewards must count as something")
         if control is not None and not 0.0 < control.share < 1.0:
             raise Refused("invalid", f"share must lie strictly between 0 and 1, got {control.share!r}")
+        if control is not None and control.incumbent is not UNSET:
+            refuse_repeated("incumbent", control.incumbent)
         names = [one.name for one in metrics]
         if len(set(names)) < len(names):
             raise Refused("invalid", f"metrics must have different names, got {', '.join(names)}")

@@ -232,6 +232,11 @@ def _observed(watch: WatchView, names: Sequence[str]) -> str:
             f"If means are constant, and what was shown did not depend on who saw it, always showing {arms} gains"
             f" {short(watch.bracket.low)} or more in each, {sure}."
         )
+    if watch.takeover is not None and watch.switch is None:
+        which = "by the probabilities" if watch.takeover.by == "dr" else "of one slate"
+        found.append(
+            f"The policy takes over once the gain {which} is above {short(watch.takeover.margin)} for certain."
+        )
     if watch.switch is not None:
         found.append(f"Since event {watch.switch.seq:,} the policy decides.")
     return " ".join(found)

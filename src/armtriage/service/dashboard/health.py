@@ -118,7 +118,7 @@ def _trial(view: PolicyView | None) -> list[Check]:
             found.append(Check("bad", "Groups are not drawn by the coin", said))
         elif lift.worse:
             found.append(Check("bad", "Worse than the control", f"{lift}{then}"))
-        else:
+        elif lift.decisions:
             share = trial.control.share if trial.control is not None else 0.0
             said = f"{lift.controls:,} of {lift.decisions:,} decisions that count; {share:.3g} of them should be."
             found.append(Check("ok", "Control group", said))

@@ -323,21 +323,26 @@ function liftPart(p) {
     const found = now.lift;
     if (!found || figure.matches(":hover")) return; // somebody reads it
     const points = found.points.slice(),
-      band = `in the band with ${sureness(1 - found.alpha)} confidence at all times`;
+      band = `in the band with ${sureness(1 - found.alpha)} confidence at all times`,
+      watching = now.observing && !now.observing.switched;
     if (found.controls && found.share_ok && found.decisions > (points.at(-1)?.[0] ?? 0))
       points.push([found.decisions, 0, found.lift, found.low, found.high]);
     show(
       sub,
-      found.in_force
+      watching
+        ? "Another system decides: nothing is compared yet"
+        : found.in_force
         ? "An alarm went off: every decision is the control's until the policy is resumed"
         : `${sureness(found.share)} of decisions, by ${found.by}; ${band}`,
     );
-    show(words, h("p", null, found.text));
+    show(words, watching ? null : h("p", null, found.text));
     made = points.length ? liftChart(points) : { empty: true };
     if (made.empty)
       show(
         figure,
-        empty("No history yet", "Decisions count when all older ones have their rewards, or their time has passed."),
+        watching
+          ? empty("No groups yet", "They are drawn once the policy decides.")
+          : empty("No history yet", "Decisions count when all older ones have their rewards, or their time has passed."),
       );
     else show(figure, made.host, h("div", { class: "under" }, h("span"), made.table));
     show(
