@@ -292,6 +292,30 @@ def sizes() -> Iterator[Figure]:
             yield at_most(one.what, one.most, one.limit, "ms", detail)
 
 
+def certificates() -> Iterator[Figure]:
+    """Measure what a certificate costs after 10,000 rounds, by the size of the problem."""
+    for law in ("bernoulli", "beta"):
+        for n_arms, budget in ((100, 10), (300, 10), (1_000, 10), (1_000, 20)):
+            means = np.random.default_rng(7).uniform(0.3, 0.7, n_arms)
+            env = StochasticEnvironment(means, n_arms, law, concentration=10.0, seed=7)
+            policy = ThompsonSampling(n_arms, budget, seed=7)
+            for t in range(10_000):
+                decision = policy.ask()
+                policy.tell(decision, env.rewards(t, decision.revealed))
+            for independent in (False, True):
+                spent = []
+                for _ in range(21):
+                    before = time.thread_time()
+                    policy.certificate(independent=independent)
+                    spent.append(1e3 * (time.thread_time() - before))
+                name = f"certificate, {law}, K={n_arms:,} S={budget}{', independent' if independent else ''}"
+                detail = f"of {len(spent) - 1}, from {min(spent[1:]):.1f} ms"
+                if n_arms == 100:
+                    yield at_most(name, statistics.median(spent[1:]), 5.0, "ms", detail)
+                else:
+                    yield known(name, statistics.median(spent[1:]), "ms", detail)
+
+
 def starting() -> Iterator[Figure]:
     """Measure the CPU seconds of fresh processes, with and without machine code on disk."""
     bare = min(starts.cpu_seconds([sys.executable, "-c", "pass"]) for _ in range(5))
@@ -586,6 +610,7 @@ PARTS = {
         asking,
         calling,
         requests,
+        certificates,
         sizes,
         starting,
         service,

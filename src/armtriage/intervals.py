@@ -28,6 +28,8 @@ _IN_BETS = (
 )  # of the capital; the rest is in the mixture, which is best for few rewards, and loses 0.4 nats by it
 _KEPT = np.log1p(-_BETS)
 _CLOSE = 5e-4  # nats by which one end alone may be wider than it need be
+_NEXT = 0.01  # of the way to the next base: what the end of one of many may be wider
+_LITTLE = 1e-4  # of all capital: what a bet that is no longer looked at may have had
 _NEAR = 1e-10  # how far above the level an end of the mixture interval may stand: a share of 1e-11 of its width
 
 
@@ -222,11 +224,49 @@ def _mixture_upper(count: int, total: float, between: float, base: float) -> flo
 
 
 @kernel
-def ends_above(count: int, total: float, between: float, bases: NDArray[np.float64], ends: NDArray[np.float64]) -> None:
+def _reach(
+    n: float, mean: float, least: float, wins: float, excess: tuple[float, float], good: float, last: int, p: float
+) -> tuple[float, float, int]:
+    """Return the log of the capital of bets on means below `p`, its slope, and how many of the bets are worth a look.
+
+    Means above `good` are excluded already. Bets beyond the `last` are left out, as one of them is from then on that
+    has less than a ten-thousandth of the whole. The other arguments are what `ends_above` makes of the rewards.
+    """
+    rest = 1.0 - p
+    capital, slope = n * kl(mean, p) - excess[0], n * (p - mean) / (p * rest)
+    if p > least > 0.0:
+        other, steep = _capital(n, wins / n, least, (p - least) / (1.0 - least))
+        if other - excess[1] > capital:
+            capital, slope = other - excess[1], steep / (1.0 - least)
+    # Bets on means smaller than p have this share of the mixture at most, all others have lost. Where the mixture has
+    # lost itself, what they have would be too much with a larger share.
+    share, top = 2.0 * math.asin(math.sqrt(good if capital >= 0.0 else p)) / math.pi, max(capital, 0.0)
+    gone = math.exp(capital - top) * (1.0 - _IN_BETS) / share
+    reached, rise = gone - math.exp(-top) * (1.0 - _IN_BETS) / share * (1.0 - share), gone * slope
+    if reached <= 0.0:
+        reached = rise = 0.0
+    odds, losses = (p - least) / rest, n - wins
+    for i in range(last):
+        won = 1.0 + _BETS[i] * odds
+        gone = math.exp(min(wins * _KEPT[i] + losses * math.log(won) - top, 600.0)) * (_IN_BETS / _BETS.size)
+        reached += gone
+        rise += gone * losses * _BETS[i] * (1.0 - least) / (rest * rest * won)
+    if last > 1 and gone < _LITTLE * reached:
+        last -= 1
+    if reached <= 0.0:
+        return -math.inf, 0.0, last
+    return top + math.log(reached), rise / reached, last
+
+
+@kernel
+def ends_above(
+    count: int, total: float, between: float, bases: NDArray[np.float64], enough: float, ends: NDArray[np.float64]
+) -> None:
     """Write an upper end that fails with probability exp(-base) for each base; nothing is said of the other end.
 
     Only bets on smaller means count then. Most of the capital is in those of the mixture, the rest in a few bets, which
-    pay less for being right at large counts. See `docs/intervals.md`. Bases must not be negative, nor descend.
+    pay less for being right at large counts. See `docs/intervals.md`. Bases must not be negative, nor descend. Once an
+    end is no more than `enough`, those of smaller bases are taken to be the same, which is valid.
     Newton steps come from the right, and only a point where the capital has been seen to be large enough is written.
     """
     n = float(count)
@@ -239,39 +279,37 @@ def ends_above(count: int, total: float, between: float, bases: NDArray[np.float
         ends[:] = good
         return
     least, wins = two_points(n, total, between)
-    loud, quiet = mixture_excess(count, total), mixture_excess(count, wins)
+    excess = mixture_excess(count, total), mixture_excess(count, wins)
+    # The last three ends (y), the last one first, and the logs of the capital there (x). Ends are a smooth curve of
+    # these as long as the mixture's share lags behind by one base.
+    x0, x1, x2, y0, y1, y2, rise, last = math.inf, math.inf, math.inf, good, good, good, 0.0, _BETS.size
     for k in range(bases.size - 1, -1, -1):
-        p, bad, level = good if good < 1.0 else 0.5 * (mean + 1.0), mean, bases[k]
-        for _ in range(16):
-            capital, slope = n * kl(mean, p) - loud, n * (p - mean) / (p * (1.0 - p))
-            if p > least > 0.0:
-                other, steep = _capital(n, wins / n, least, (p - least) / (1.0 - least))
-                if other - quiet > capital:
-                    capital, slope = other - quiet, steep / (1.0 - least)
-            # Bets on means smaller than p have this share of the mixture at most, all others have lost.
-            share = 2.0 * math.asin(math.sqrt(good)) / math.pi
-            lost, gone = (1.0 - share) * math.exp(-level), math.exp(min(capital - level, 600.0))
-            lost, gone = (1.0 - _IN_BETS) / share * lost, (1.0 - _IN_BETS) / share * gone
-            reached, slope, rest = gone - lost, gone * slope, 1.0 - p
-            if reached <= 0.0:
-                reached = slope = 0.0
-            for i in range(_BETS.size):
-                won = 1.0 + _BETS[i] * (p - least) / rest
-                gone = math.exp(min(wins * _KEPT[i] + (n - wins) * math.log(won) - level, 600.0)) * (
-                    _IN_BETS / _BETS.size
-                )
-                reached += gone
-                slope += gone * (n - wins) * _BETS[i] * (1.0 - least) / (rest * rest * won)
-            if reached >= 1.0:
-                good = p
-                if reached < 1.0 + _CLOSE:
-                    break
-            else:
-                bad = p
-            # In logarithms the way is nearly straight.
-            p -= (math.log(max(reached, 1e-300)) - 0.5 * _CLOSE) * reached / max(slope, 1e-300)
-            if not bad < p < good:
+        close = _CLOSE if k + 1 == bases.size else max(_CLOSE, _NEXT * (bases[k + 1] - bases[k]))
+        level, aim, bad = bases[k], bases[k] + 0.5 * close, mean
+        if good > enough and x0 >= level + close:
+            p = good if good < 1.0 else 0.5 * (mean + 1.0)
+            if x2 < math.inf:
+                turn = (y0 - y1) / (x0 - x1)
+                p = y0 + (aim - x0) * (turn + (aim - x1) * (turn - (y1 - y2) / (x1 - x2)) / (x0 - x2))
+            elif x0 < math.inf:
+                p = y0 - (x0 - aim) / rise
+            if x0 < math.inf and not bad < p < good:
                 p = 0.5 * (bad + good)
+            height = math.inf
+            for _ in range(16):
+                value, slope, last = _reach(n, mean, least, wins, excess, y0 if x2 < math.inf else good, last, p)
+                slope = max(slope, 1e-300)
+                if value >= level:
+                    good, height, rise = p, value, slope
+                    if value < level + close:
+                        break
+                else:
+                    bad = p
+                p -= (value - aim) / slope  # in logarithms the way is nearly straight
+                if not bad < p < good:
+                    p = 0.5 * (bad + good)
+            if height < x0:
+                x0, x1, x2, y0, y1, y2 = height, x0, x1, good, y0, y1
         ends[k] = good
 
 
@@ -286,9 +324,9 @@ def _one_sided_ends(
 ) -> None:
     bases = np.array([below, above])
     for i in range(counts.size):
-        ends_above(counts[i], counts[i] - totals[i], between[i], bases[:1], bounds[0, i : i + 1])
+        ends_above(counts[i], counts[i] - totals[i], between[i], bases[:1], 0.0, bounds[0, i : i + 1])
         bounds[0, i] = 1.0 - bounds[0, i]
-        ends_above(counts[i], totals[i], between[i], bases[1:], bounds[1, i : i + 1])
+        ends_above(counts[i], totals[i], between[i], bases[1:], 0.0, bounds[1, i : i + 1])
 
 
 def one_sided_ends(

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import betainc, betaln, logsumexp
 
 from armtriage import FeedbackGraph, GuardedThompson, Policy, StochasticEnvironment, ThompsonSampling
 from armtriage.certificate import Slates, Tally, log_bound
-from armtriage.certificate.averages import _bases, _ends_at, gains_at, kept_on_average, lost_on_average
+from armtriage.certificate.averages import _PRICES, _bases, _ends_at, kept_on_average, lost_on_average
+from armtriage.certificate.bounds import ends_of, shares_of
+from armtriage.certificate.independent import _CELL, _cells, _hedge
+from armtriage.certificate.totals import PART, kept_by
 from conftest import most_failures
 
 WORLDS: dict[str, list[float]] = {
@@ -85,7 +89,8 @@ def test_capital_is_divided_among_the_arms_of_a_slate_as_badly_as_it_can_be() ->
     for _ in range(5):
         tally, rounds, kept, upper = a_log(rng), 500, 0.1 * np.arange(5), rng.random(5) * 0.3 + 0.7
         bases, paid = _bases(2 / 0.2)
-        gains = gains_at(tally, rounds, upper, 2, kept, bases)
+        ends = np.minimum(_ends_at(tally.pulls, tally.sums, np.zeros(5), bases), upper[:, None])
+        gains = (rounds - tally.pulls)[:, None] * ends + kept[:, None]
         ways = [
             gains[a, i] + gains[b, j]
             for a, b in itertools.combinations(range(gains.shape[0]), 2)
@@ -114,6 +119,77 @@ def test_lower_ends_share_capital_whatever_it_costs() -> None:
             for values, less in kept_on_average(tally, lower, 3, 0.1):
                 assert values[list(outside)].sum() - less <= least + 1e-9
     assert kept_on_average(tally, lower, 1, 0.1) == []
+
+
+def exact_ends(counts: np.ndarray, sums: np.ndarray, bases: np.ndarray) -> np.ndarray:
+    """Where the capital of bets on smaller means reaches each base, by the integral, rounded down on a fine grid."""
+    ends = np.ones((counts.size, bases.size))
+    for a, (n, s) in enumerate(zip(counts.tolist(), sums.tolist(), strict=True)):
+        if s == n:
+            continue
+        p = np.linspace(s / n, 1.0, 10_001)[1:-1]
+        whole = betaln(s + 0.5, n - s + 0.5) + np.log(betainc(s + 0.5, n - s + 0.5, p))
+        coin = s * np.log(p) + (n - s) * np.log1p(-p)
+        bets = np.geomspace(0.01, 0.9, 8)[:, None] * -p + p
+        few = logsumexp(s * np.log(bets) + (n - s) * np.log1p(-bets), axis=0) - np.log(8) - coin
+        mixed = np.logaddexp(whole - np.log(2 * np.arcsin(np.sqrt(p))) - coin + np.log(2 / 3), few - np.log(3))
+        reached = np.searchsorted(np.maximum.accumulate(mixed), bases)
+        ends[a] = np.append(p, 1.0)[np.maximum(reached - 1, 0)]
+    return ends
+
+
+def slow_bound(tally: Tally, rounds: int, size: int, delta: float, *, shared: bool) -> float:
+    """What `lost_of_all` looks for, with no arm and no base left out, and every slate tried."""
+    n, (above, below) = tally.counts.size, shares_of(size, tally.counts.size - size, delta)
+    others, half = n - size, 0.5 if shared else 1.0
+    ones = exact_ends(tally.counts, tally.sums, np.array([np.log(size / (half * above))]))[:, 0]
+    ends = ends_of(tally, size, others, delta, part=(half, PART[1]))
+    assert (ends.upper >= ones).all()
+    kept = kept_by(tally, ends.lower, size, others, delta, independent=shared)
+    bases, paid = _bases(others / (PART[1] * below))
+    lower = np.maximum(1.0 - exact_ends(tally.counts, tally.counts - tally.sums, bases), ends.lower[:, None])
+    worth = tally.pulls[:, None] * lower
+    for price in _PRICES * (worth[:, 0] - worth[:, -1]).sum() * PART[1] * below / others:
+        kept.append(((worth + price * paid).min(1), price * others / (PART[1] * below)))
+    slates, left = list(itertools.combinations(range(n), size)), rounds - tally.pulls
+
+    def most(gains: np.ndarray, values: np.ndarray) -> float:
+        return max(gains[list(arms)].sum() for arms in slates) - values.sum()
+
+    values, less = min(kept, key=lambda one: most(left * ones + one[0], one[0]) + one[1])
+    bounds = [most(left * ones + values, values)]
+    capital = size / (half * above)
+    bases, paid = _bases(capital)
+    grid = exact_ends(tally.counts, tally.sums, bases)
+    gains = left[:, None] * np.minimum(grid, ones[:, None]) + values[:, None]
+    widest = np.sort(gains[:, -1] - gains[:, 0])[-size:].sum()
+    bounds += [most((gains - x * paid).max(1), values) + x * capital for x in _PRICES * widest / capital]
+    if shared:
+        share, cells = _hedge(size), _cells(size, half * above)
+        bases = np.maximum(np.log(np.expm1(_CELL * np.arange(1, cells + 2)) * (1 - share) / share), 0.0)
+        gains = left[:, None] * np.minimum(exact_ends(tally.counts, tally.sums, bases), ones[:, None]) + values[:, None]
+        best = np.full((size + 1, cells + 1), -np.inf)
+        best[0] = 0.0
+        for row, k in itertools.product(gains, range(size, 0, -1)):
+            for b in range(cells, -1, -1):
+                best[k, b] = max(best[k, b], (best[k - 1, b::-1] + row[: b + 1]).max())
+        bounds.append(best[size, cells] - values.sum())
+    return min(bounds) + less
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_bound_leaves_nothing_out_that_would_make_it_larger(shared: bool) -> None:
+    """Ends that are sought from base to base, arms and bases that are left out, and prices that are not tried."""
+    rng = np.random.default_rng(7)
+    for n, rounds in ((5, 40), (8, 3000), (8, 300)):
+        others = rng.multinomial(rounds - n + 1, rng.dirichlet(np.full(n - 1, 0.5)))
+        pulls = np.append(rounds, others + 1)
+        tally = Tally(pulls, pulls, rng.binomial(pulls, np.append(0.6, np.full(n - 1, 0.4))) + 0.0, np.zeros(n))
+        slates = Slates(2, independent=shared)
+        found = slates.lost_of_all(tally, rounds, slates.ends_of(tally, 0.2), 0.2)
+        slow = slow_bound(tally, rounds, 2, 0.2, shared=shared)
+        print(slow, found, found / slow)
+        assert slow <= found <= 1.01 * slow
 
 
 def in_cliques(policy: Policy, rounds: int, seed: int = 7) -> Tally:

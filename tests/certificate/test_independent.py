@@ -10,7 +10,7 @@ import pytest
 from armtriage import GuardedThompson, Matchings, ThompsonSampling, certify
 from armtriage.certificate import Slates, Tally
 from armtriage.certificate.bounds import shares_of
-from armtriage.certificate.independent import is_feasible, lost_together
+from armtriage.certificate.independent import _CELL, is_feasible, lost_together
 from armtriage.certificate.totals import kept_by
 from armtriage.intervals import one_sided_ends
 from conftest import most_failures
@@ -71,8 +71,8 @@ def test_the_knapsack_finds_the_most_that_a_budget_of_nats_allows() -> None:
         tally = Tally(pulls, pulls, pulls * rng.random(4), np.zeros(4))
         rounds, kept, upper = 80, pulls * 0.1, rng.random(4) * 0.5 + 0.5
         found = lost_together(tally, rounds, upper, 2, kept, 0.5)
-        share, cells = 0.5, int((np.log(2.0) + 2 * np.log(2.0)) / 0.1)
-        bases = np.maximum(np.log(np.expm1(0.1 * np.arange(1, cells + 2)) * (1 - share) / share), 0.0)
+        share, cells = 0.5, int((np.log(2.0) + 2 * np.log(2.0)) / _CELL)
+        bases = np.maximum(np.log(np.expm1(_CELL * np.arange(1, cells + 2)) * (1 - share) / share), 0.0)
         chances = np.exp(-bases)
         ends = np.array(
             [

@@ -8,6 +8,7 @@ as large as the sum. Few arms can then be far from their means at once: see `doc
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 from armtriage.certificate.bounds import Tally, sums_of
 from armtriage.intervals import ends_above
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.order import kth_largest
 
-_CELL = 0.3  # nats: an arm may have one more than it pays for
+_CELL = 0.1  # nats: an arm may have one more than it pays for; three times that was 3% wider
 _PRICES = np.geomspace(0.003, 1.0, 16)  # of a unit of capital, as shares of what is to be divided
 _MOST = 64  # arms whose lower ends are divided; others have theirs for nothing
 
@@ -31,8 +33,42 @@ def _ends_at(
     """Return the upper end of each arm (rows) for each base (columns), which ascend."""
     ends = np.empty((counts.size, bases.size))
     for a in range(counts.size):
-        ends_above(counts[a], sums[a], between[a], bases, ends[a])
+        ends_above(counts[a], sums[a], between[a], bases, 0.0, ends[a])
     return ends
+
+
+@kernel
+def _fill_gains(
+    counts: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    between: NDArray[np.float64],
+    left: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    size: int,
+    kept: NDArray[np.float64],
+    bases: NDArray[np.float64],
+    first: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return what `gains_at` does, and fill in the `first` column of each row."""
+    few = _ends_at(counts, sums, between, np.array([bases[0], bases[bases.size - 1]]))
+    none, most = left * np.minimum(few[:, 0], upper) + kept, left * np.minimum(few[:, 1], upper) + kept
+    bar = kth_largest(none.copy(), none.size, size)
+    gains, n = np.empty((counts.size, bases.size)), 0
+    for a in range(counts.size):
+        if most[a] < bar:
+            continue
+        enough = 0.0 if none[a] >= bar or left[a] <= 0.0 else (bar - kept[a]) / left[a]
+        row, start = gains[n], 0
+        ends_above(counts[a], sums[a], between[a], bases, enough, row)
+        for k in range(bases.size):
+            row[k] = left[a] * min(row[k], upper[a]) + kept[a]
+        row[0] = none[a]
+        while none[a] < bar and start < bases.size and row[start] <= bar:
+            start += 1
+        if start < bases.size:
+            first[n] = start
+            n += 1
+    return gains[:n]
 
 
 def gains_at(
@@ -42,20 +78,18 @@ def gains_at(
     size: int,
     kept: NDArray[np.float64],
     bases: NDArray[np.float64],
-) -> NDArray[np.float64]:
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return what arms (rows) gain if they are in the best slate and their ends have these bases, which ascend.
 
-    `upper` are ends that hold anyway, and `kept` is what pulls were worth at least. Arms that are in no best slate,
-    whatever their bases, are left out.
+    `upper` are ends that hold anyway, and `kept` is what pulls were worth at least. There are arms enough for a slate
+    that gain something with the first base already. An arm that gains no more than these with any base is in no best
+    slate, and left out; with smaller bases than that in the column returned with its row it is in none either, and the
+    entries before are rough.
     """
     sums, between = sums_of(tally)
-    left = (rounds - tally.pulls)[:, None]
-    few = np.minimum(_ends_at(tally.counts, sums, between, bases[[0, -1]]), upper[:, None])
-    # An arm that gains less by its largest end than enough others by their least is in no best slate.
-    none, most = (left * few + kept[:, None]).T
-    some = np.flatnonzero(most >= np.partition(none, none.size - size)[none.size - size])
-    ends = np.minimum(_ends_at(tally.counts[some], sums[some], between[some], bases), upper[some, None])
-    return left[some] * ends + kept[some, None]
+    first = np.zeros(tally.counts.size, np.int64)
+    gains = _fill_gains(tally.counts, sums, between, rounds - tally.pulls, upper, size, kept, bases, first)
+    return gains, first[: gains.shape[0]]
 
 
 def _bases(capital: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -64,13 +98,29 @@ def _bases(capital: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return bases, np.append(0.0, np.exp(bases[:-1]))
 
 
+def _alike(capital: float, arms: int) -> NDArray[np.float64]:
+    """Return the largest base that all of so many arms can pay for together.
+
+    Whatever the price of capital is, a bound is no better than with this base for each of them, since they pay no more
+    for it than there is. So where others are better already, capital need not be divided.
+    """
+    bases, paid = _bases(capital)
+    return bases[paid <= capital / arms][-1:]
+
+
 def lost_on_average(
-    tally: Tally, rounds: float, upper: NDArray[np.float64], size: int, kept: NDArray[np.float64], delta: float
+    tally: Tally,
+    rounds: float,
+    upper: NDArray[np.float64],
+    size: int,
+    kept: NDArray[np.float64],
+    delta: float,
+    known: float = np.inf,
 ) -> float:
     """Return what slates lost at most, where the average capital of the best one is large with probability `delta`.
 
     `upper` are the ends that its arms have by themselves with the same delta, and `kept` is what pulls of other arms
-    were worth at least.
+    were worth at least. Where nothing below `known` can be found, that is returned.
 
     Examples
     --------
@@ -79,29 +129,43 @@ def lost_on_average(
     >>> round(lost_on_average(tally, 1000, np.ones(7), 2, np.zeros(7), 0.05))
     1040
     """
-    capital = size / delta
+    capital, (sums, between) = size / delta, sums_of(tally)
+    alike = _ends_at(tally.counts, sums, between, _alike(capital, size))[:, 0]
+    if best_sum((rounds - tally.pulls) * np.minimum(alike, upper) + kept, size) - float(kept.sum()) >= known:
+        return known
     bases, paid = _bases(capital)
-    gains = gains_at(tally, rounds, upper, size, kept, bases)
+    gains, _ = gains_at(tally, rounds, upper, size, kept, bases)
     # Whatever a unit of capital costs, the best slate pays for no more than there is: each price gives a bound.
-    rest, most = gains.shape[0] - size, np.inf
-    widest = float(np.partition(gains[:, -1] - gains[:, 0], rest)[rest:].sum())
+    most, widest = np.inf, best_sum(gains[:, -1] - gains[:, 0], size)
     for price in (_PRICES * widest / capital).tolist():
-        values = (gains - price * paid).max(1)
-        most = min(most, float(np.partition(values, rest)[rest:].sum()) + price * capital)
-    return most - float(kept.sum())
+        most = min(most, best_sum((gains - price * paid).max(1), size) + price * capital)
+    return min(most - float(kept.sum()), known)
+
+
+def best_sum(values: NDArray[np.float64], size: int) -> float:
+    """Return the sum of the largest values."""
+    return float(np.partition(values, values.size - size)[values.size - size :].sum())
 
 
 def kept_on_average(
-    tally: Tally, lower: NDArray[np.float64], outside: int, delta: float
+    tally: Tally,
+    lower: NDArray[np.float64],
+    outside: int,
+    delta: float,
+    helps: Callable[[NDArray[np.float64]], bool] = lambda _: True,
 ) -> list[tuple[NDArray[np.float64], float]]:
     """Return what pulls of the `outside` arms were worth at least, as `totals` does, for several prices of capital.
 
-    `lower` are the ends that these arms have by themselves with the same delta.
+    `lower` are the ends that these arms have by themselves with the same delta. None if it does not help to have values
+    that are better than all that could be found.
     """
     values = tally.pulls * lower
     if outside < 2:
         return []
     capital, (sums, between) = outside / delta, sums_of(tally)
+    alike = 1.0 - _ends_at(tally.counts, tally.counts - sums, between, _alike(capital, outside))[:, 0]
+    if not helps(tally.pulls * np.maximum(alike, lower)):
+        return []
     bases, paid = _bases(capital)
     wide = sums / np.maximum(tally.counts, 1) * tally.pulls - values
     some = np.argpartition(-wide, min(_MOST, wide.size) - 1)[:_MOST]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
 from armtriage.arms import Name
-from armtriage.certificate.averages import kept_on_average, lost_on_average
+from armtriage.certificate.averages import best_sum, kept_on_average, lost_on_average
 from armtriage.certificate.bounds import Bounds, Tally, ends_of, shares_of
 from armtriage.certificate.independent import is_feasible, lost_together
 from armtriage.certificate.totals import PART, kept_by
@@ -82,8 +82,7 @@ def log_bound(pulls: NDArray[Any], rounds: float, budget: int, bounds: Bounds) -
 def _most(pulls: NDArray[Any], rounds: float, budget: int, upper: Floats, kept: Floats) -> float:
     """Return the largest sum over V' of (R - m) U inside, less what arms outside have kept."""
     gains = (rounds - pulls) * upper + kept
-    best = np.partition(gains, gains.size - budget)[gains.size - budget :]
-    return float(best.sum() - kept.sum())
+    return best_sum(gains, budget) - float(kept.sum())
 
 
 def by_exposure(bounds: Bounds, pulls: NDArray[Any], exposures: NDArray[Any], slots: float) -> float:
@@ -145,15 +144,20 @@ class Slates:
         others, size = tally.counts.size - self.size, self.size
         above, below = shares_of(size, others, delta)
         kept = kept_by(tally, ends.lower, size, others, delta, independent=self.independent)
-        kept += kept_on_average(tally, ends.lower, others, PART[1] * below)
-        found = [_most(tally.pulls, rounds, size, ends.upper, values) + less for values, less in kept]
-        values, less = kept[int(np.argmin(found))]
-        shared = self._shares(tally, delta)
-        part = _PART if shared else PART[0]
-        most = min(*found, lost_on_average(tally, rounds, ends.upper, size, values, part * above) + less)
-        if shared:
+
+        def lost(values: Floats) -> float:
+            return _most(tally.pulls, rounds, size, ends.upper, values)
+
+        found = [lost(values) + less for values, less in kept]
+        by_totals = min(found)
+        average = kept_on_average(tally, ends.lower, others, PART[1] * below, lambda values: lost(values) < by_totals)
+        found += [lost(values) + less for values, less in average]
+        values, less = (kept + average)[int(np.argmin(found))]
+        most, part = min(found), PART[0]
+        if self._shares(tally, delta):
+            part = _PART
             most = min(most, lost_together(tally, rounds, ends.upper, size, values, (1.0 - _PART) * above) + less)
-        return float(most)
+        return lost_on_average(tally, rounds, ends.upper, size, values, part * above, most - less) + less
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float

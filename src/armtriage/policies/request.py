@@ -43,6 +43,15 @@ class Request(Record):
     zero: float  # the reward that is 0 on the unit scale
     width: float  # from there to 1, below 0 for costs
 
+    def hold(self, arms: NDArray[np.int64]) -> None:
+        """Put in the arms of a decision that was made before."""
+        n = arms.size
+        self.whole[_SIZE] = n  # a third of what `self.size = n` takes
+        self.arms[:n] = arms
+
+
+_SIZE = Request._numbers["size"].place
+
 
 def new_request(room: int, arms: NDArray[np.int64], stream: Any, rows: int, scale: tuple[float, ...]) -> Request:
     """Return an empty request; `scale` is its last four numbers."""

@@ -447,9 +447,8 @@ class SlatePolicy(WarmPolicy):
             request.seen[m:n] = missing
         if m and mode <= PASS and not self._plain:
             # A policy inside a guard is told of decisions that are closed; it certifies nothing.
-            chosen = self._open[number].arms if number in self._open else _NONE
-            request.size = chosen.size
-            request.arms[: chosen.size] = chosen
+            decision = self._open.get(number)
+            request.hold(_NONE if decision is None else decision.arms)
         bad = self._entries.tell(self._post.handle, number, known, m, n, mode)
         if (self._alarm is not None or self._sees) and bad < 0 and mode <= PASS:
             self._watch(number, arms, request.rewards[:m])
