@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +89,8 @@ def gains_at(
     """
     sums, between = sums_of(tally)
     first = np.zeros(tally.counts.size, np.int64)
-    gains = _fill_gains(tally.counts, sums, between, rounds - tally.pulls, upper, size, kept, bases, first)
+    left = np.asarray(rounds - tally.pulls, np.float64)
+    gains = _fill_gains(tally.counts, sums, between, left, upper, size, kept, bases, first)
     return gains, first[: gains.shape[0]]
 
 
@@ -152,7 +154,7 @@ def kept_on_average(
     lower: NDArray[np.float64],
     outside: int,
     delta: float,
-    helps: Callable[[NDArray[np.float64]], bool] = lambda _: True,
+    helps: Callable[[NDArray[Any]], bool] = lambda _: True,
 ) -> list[tuple[NDArray[np.float64], float]]:
     """Return what pulls of the `outside` arms were worth at least, as `totals` does, for several prices of capital.
 
