@@ -219,23 +219,36 @@ each_kind = pytest.mark.parametrize("name", SIMPLE)
 # The files that take longest come first: a process plays whole files, and one that got one last would be waited for.
 # The browser comes when most kernels are compiled, which leaves it little time.
 LONGEST = (
-    "reproduce/test_reproduce", "policies/test_contract", "kernels/test_jit", "experiments/test_engines",
-    "twins/test_guard", "twins/test_eligible", "service/test_dashboard", "service/test_postgres",
-    "experiments/test_resume", "twins/test_index", "twins/test_constrained", "twins/test_guard_decisions",
-    "twins/test_linear", "twins/test_elimination", "service/test_faults", "service/test_dashboard_live",
-    "service/test_machine",
+    "policies/test_contract", "reproduce/test_reproduce", "twins/test_index", "experiments/test_engines",
+    "kernels/test_jit", "simulation/test_simulate", "simulation/test_eligible", "test_examples",
+    "twins/test_guard", "experiments/test_resume", "theory/test_audit", "twins/test_linear",
+    "service/test_observing", "service/test_postgres", "service/test_pages", "service/test_control",
+    "service/test_faults", "service/test_dashboard", "service/test_groups", "service/test_dashboard_live",
+    "service/test_guardrails", "service/test_machine",
 )  # fmt: skip
+
+
+def turns(files: list[Path]) -> dict[Path, float]:
+    """Return when each file has its turn: tests of the service, which wait for servers, beside others that compute."""
+    here = Path(__file__).parent
+    ranks = {here / f"{name}.py": rank for rank, name in enumerate(LONGEST)}
+    found = {}
+    for waits in (False, True):
+        kind = [file for file in files if (file.parent == here / "service") is waits]
+        kind.sort(key=lambda file: ranks.get(file, len(ranks)))
+        found |= {file: (place + 0.5) / len(kind) for place, file in enumerate(kind)}
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files; of other options than the usual, `make test` has the contract alone."""
-    here = Path(__file__).parent
-    ranks = {here / f"{name}.py": rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    place = turns(list(dict.fromkeys(item.path for item in items)))
+    items.sort(key=lambda item: place[item.path])
+    contract = Path(__file__).parent / "policies" / "test_contract.py"
     for item in items:
         name = getattr(item, "callspec", None) and item.callspec.params.get("name")
         if name in POLICIES and name not in SIMPLE:
-            item.add_marker("thorough" if item.path == here / "policies" / "test_contract.py" else "long")
+            item.add_marker("thorough" if item.path == contract else "long")
 
 
 def is_unwanted(config: pytest.Config, marks: Any) -> bool:

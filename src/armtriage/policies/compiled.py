@@ -21,8 +21,8 @@ from armtriage.policies.rewards import Told
 
 _NONE = np.empty(0, np.int64)
 
-open_seat = select = update = schedule = release = unbound
-"""What `bind` replaces: how a seat is found by its address, and the kernels of a policy."""
+open_post = select = update = schedule = release = unbound
+"""What `bind` replaces: how a post is found by its address, and the kernels of a policy."""
 
 
 class Kernels(NamedTuple):
@@ -45,7 +45,7 @@ class _Compiled(Policy):
     kernels: ClassVar[Kernels]
     _cached_state: Any = None
     # Records hold addresses, and views of one array that a copy would part: they are made again, and filled.
-    _of_this_process = Policy._of_this_process | {"_cached_state", "_params", "_seat", "_entries"}
+    _of_this_process = Policy._of_this_process | {"_cached_state", "_params", "_post", "_entries"}
 
     @abstractmethod
     def params(self) -> Any:
@@ -96,7 +96,7 @@ class _Compiled(Policy):
         """Check the facts of a state that was loaded, and compute from them what follows."""
 
 
-class LinearSeat(Record):
+class Post(Record):
     """Everything that a contextual policy works on between two calls from Python."""
 
     params: Record
@@ -109,23 +109,23 @@ class LinearSeat(Record):
 
 def _ask_linear(address: int, contexts: NDArray[np.float64], number: int) -> None:
     """Choose the arms of a round."""
-    seat = open_seat(address)
-    size = min(seat.arms.size, contexts.shape[0])
-    luck = row(seat.streams[0], number)
-    select(seat.params, seat.state, contexts, number, luck, seat.arms[:size], seat.notes[:size])
+    post = open_post(address)
+    size = min(post.arms.size, contexts.shape[0])
+    luck = row(post.streams[0], number)
+    select(post.params, post.state, contexts, number, luck, post.arms[:size], post.notes[:size])
 
 
 def _note_linear(address: int, contexts: NDArray[np.float64]) -> None:
     """Schedule the pulls of arms with these contexts."""
-    seat = open_seat(address)
-    schedule(seat.params, seat.state, contexts, seat.notes)
+    post = open_post(address)
+    schedule(post.params, post.state, contexts, post.notes)
 
 
 def _tell_linear(address: int, contexts: NDArray[np.float64], told: int) -> None:
     """Learn the rewards of the first arms with these contexts, and release them all."""
-    seat = open_seat(address)
-    release(seat.params, seat.state, contexts, seat.notes, told)
-    update(seat.params, seat.state, contexts, seat.notes, seat.rewards, told)
+    post = open_post(address)
+    release(post.params, post.state, contexts, post.notes, told)
+    update(post.params, post.state, contexts, post.notes, post.rewards, told)
 
 
 @kernel
@@ -136,7 +136,7 @@ def _nothing_released(
 
 
 class _LinearEntries(NamedTuple):
-    """What Python calls: kernels that take the address of a seat."""
+    """What Python calls: kernels that take the address of a post."""
 
     ask: Callable[..., None]
     note: Callable[..., None] | None
@@ -148,12 +148,12 @@ def _linear_entries(kernels: Kernels, kind: RecordLayout) -> _LinearEntries:
     """Return the entries for a policy's kernels, compiled: no call compiles anything later."""
     name, open_one = name_of(kernels), Opener(kind)
     schedule, release, contexts = kernels.schedule, kernels.release or _nothing_released, np.zeros((1, 1))
-    ask = bind(_ask_linear, f"ask_{name}", open_seat=open_one, select=kernels.select)
+    ask = bind(_ask_linear, f"ask_{name}", open_post=open_one, select=kernels.select)
     compile_now(ask, int, contexts, int)
-    note = schedule and bind(_note_linear, f"note_{name}", open_seat=open_one, schedule=schedule)
+    note = schedule and bind(_note_linear, f"note_{name}", open_post=open_one, schedule=schedule)
     if note is not None:
         compile_now(note, int, contexts)
-    tell = bind(_tell_linear, f"tell_{name}", open_seat=open_one, update=kernels.update, release=release)
+    tell = bind(_tell_linear, f"tell_{name}", open_post=open_one, update=kernels.update, release=release)
     compile_now(tell, int, contexts, int)
     return _LinearEntries(ask, note, tell)
 
@@ -173,9 +173,9 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         return {}
 
     @cached_property
-    def _seat(self) -> LinearSeat:
+    def _post(self) -> Post:
         arms, notes = np.zeros((2, self.budget), np.int64)
-        return LinearSeat(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
+        return Post(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
 
     in_loop: ClassVar[bool] = True
     """Whether the kernels choose decisions without asking anybody."""
@@ -191,35 +191,35 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
         own = arrays_of(self._state)
         for name, array in facts.items():
             own[name][tuple(map(slice, array.shape))] = array
-        vars(self).pop("_seat", None)
+        vars(self).pop("_post", None)
 
     @cached_property
     def _entries(self) -> _LinearEntries:
         with compiling_for(self):
-            return _linear_entries(self.kernels, self._seat.layout)
+            return _linear_entries(self.kernels, self._post.layout)
 
     def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
         size = min(self.budget, contexts.shape[0])
-        self._entries.ask(self._seat.handle, contexts, number)
-        self._notes[number] = self._seat.notes[:size].copy()
-        return self._seat.arms[:size].copy()
+        self._entries.ask(self._post.handle, contexts, number)
+        self._notes[number] = self._post.notes[:size].copy()
+        return self._post.arms[:size].copy()
 
     def _update(  # type: ignore[override]
         self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
     ) -> None:
-        notes, seat, n = self._notes[number], self._seat, arms.size
+        notes, post, n = self._notes[number], self._post, arms.size
         # Of a decision told in part, the notes of the arms that were told.
-        seat.notes[:n] = notes if n == notes.size else notes[np.searchsorted(self._open[number].arms, arms)]
-        seat.rewards[:n] = rewards
-        self._entries.tell(seat.handle, contexts, n)
+        post.notes[:n] = notes if n == notes.size else notes[np.searchsorted(self._open[number].arms, arms)]
+        post.rewards[:n] = rewards
+        self._entries.tell(post.handle, contexts, n)
 
     def _schedule(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
         if (note := self._entries.note) is not None:
-            note(self._seat.handle, contexts)
+            note(self._post.handle, contexts)
 
     def _release(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
         if self.kernels.release is not None:
-            self._entries.tell(self._seat.handle, contexts, 0)
+            self._entries.tell(self._post.handle, contexts, 0)
 
     def _settle(self, told: Told) -> None:
         super()._settle(told)

@@ -283,7 +283,7 @@ def _draw(params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uin
 
 
 @kernel
-def _seat(draws: Draws, graph: GraphArrays, arms: Ints, n: int) -> None:
+def _keep_incumbent(draws: Draws, graph: GraphArrays, arms: Ints, n: int) -> None:
     """Make a decision the incumbent."""
     copy_arms(arms, n, draws.incumbent)
     draws.n_incumbent = n
@@ -412,7 +412,7 @@ def propose(
         return ASK_BEST
     if stage == RENEWED:
         draws.made = number
-        _seat(draws, graph, query.answer, query.n_answer)
+        _keep_incumbent(draws, graph, query.answer, query.n_answer)
         if params.reveal:
             draws.questions += 1
             query.stage = VALUED
@@ -444,7 +444,7 @@ def keep_better(params: DecisionParams, book: DecisionBook, draws: Draws, query:
         return
     ahead = _worth(params, book, draws, draws.incumbent, draws.n_incumbent)
     if _worth(params, book, draws, query.chosen, query.n_chosen) > ahead:
-        _seat(draws, graph, query.chosen, query.n_chosen)
+        _keep_incumbent(draws, graph, query.chosen, query.n_chosen)
 
 
 @kernel

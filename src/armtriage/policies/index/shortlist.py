@@ -32,20 +32,20 @@ KNOWN, FRESH, WAITING = 0, 1, 2  # whether an arm was seen; if not, whether a re
 
 
 class Shortlist(Record):
-    """Caches of an index policy, all of which follow from the evidence; `seats` says where an arm is listed, or -1."""
+    """Caches of an index policy, all of which follow from the evidence; `places` says where an arm is listed, or -1."""
 
     facts = ()
     means: NDArray[np.float64]  # -inf until observed; both with what lost rewards count for, see `policies.lost`
     radii: NDArray[np.float64]  # 1 / sqrt(count), 0 until observed
     status: NDArray[np.uint8]
     words: NDArray[np.uint64]  # the same memory, eight arms a word
-    seats: NDArray[np.int64]
+    places: NDArray[np.int64]
     listed: NDArray[np.int64]
     listed_means: NDArray[np.float64]
     listed_radii: NDArray[np.float64]
     kept: NDArray[np.int64]  # scratch
     kept_values: NDArray[np.float64]  # scratch
-    flags: NDArray[np.uint64]  # scratch: a byte for each seat
+    flags: NDArray[np.uint64]  # scratch: a byte for each listed arm
     levels: NDArray[np.float64]  # (2,) of the S-th index: among all arms, and among others
     margins: NDArray[np.float64]  # (2,) how far below it arms are collected
     length: int  # of the list
@@ -154,7 +154,7 @@ def _flag(
     scale: float,
     level: float,
 ) -> None:
-    """Set the byte of each seat from `first`, a multiple of 8, to `last` whose index reaches `level`."""
+    """Set the byte of each listed arm from `first`, a multiple of 8, to `last` whose index reaches `level`."""
     flags, x, y = words.view(np.uint8)[first:], means[first:last], radii[first:last]
     for i in range(x.size):
         # Slices from 0 let the compiler see that no index is negative, and vectorise.
@@ -171,7 +171,7 @@ def shorten(evidence: Evidence, own: Shortlist, request: Request, k: int, end: f
     """
     n_arms, level = evidence.n_arms, own.levels[int(request.epoch != ALL)]
     for i in range(own.length):
-        own.seats[own.listed[i]] = -1
+        own.places[own.listed[i]] = -1
     threshold = level - own.reach
     while True:
         if not threshold < np.inf or own.reach > 1e3:
@@ -192,7 +192,7 @@ def shorten(evidence: Evidence, own: Shortlist, request: Request, k: int, end: f
         own.reach = max(1e-9, 0.7 * own.reach)
     for i in range(n):
         arm = own.listed[i]
-        own.seats[arm] = i
+        own.places[arm] = i
         own.listed_means[i] = own.means[arm]
         own.listed_radii[i] = own.radii[arm]
     own.length, own.ordered, own.outside, own.end = n, 1, threshold, end
@@ -338,7 +338,7 @@ def rate(
     if event != TOLD or own.n_fresh + own.n_waiting > 0:
         place(params, evidence, own, seen)
     whole = event == TOLD and evidence.mute + evidence.weighed == 0  # neither lost rewards nor open decisions count
-    counts, sums, means, radii, seats = evidence.counts, evidence.sums, own.means, own.radii, own.seats
+    counts, sums, means, radii, places = evidence.counts, evidence.sums, own.means, own.radii, own.places
     listed_means, listed_radii, end, outside = own.listed_means, own.listed_radii, own.end, own.outside
     for i in range(seen.size):
         arm = seen[i]
@@ -347,13 +347,13 @@ def rate(
         if count > 0.0:
             mean, radius = sums[arm] / count, 1.0 / math.sqrt(count)
         means[arm], radii[arm] = mean, radius
-        seat = seats[arm]
-        if seat < 0 and mean + end * radius >= outside:
-            seat = own.length
-            own.length = seat + 1
-            seats[arm], own.listed[seat], own.ordered = seat, arm, 0
-        if seat >= 0:
-            listed_means[seat], listed_radii[seat] = mean, radius
+        spot = places[arm]
+        if spot < 0 and mean + end * radius >= outside:
+            spot = own.length
+            own.length = spot + 1
+            places[arm], own.listed[spot], own.ordered = spot, arm, 0
+        if spot >= 0:
+            listed_means[spot], listed_radii[spot] = mean, radius
 
 
 @kernel

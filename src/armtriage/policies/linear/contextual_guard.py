@@ -89,7 +89,7 @@ class ContextualGuard(Proposed, LinearGuard):
 
     def _choose(self, number: int, contexts: Floats, candidates: Ints) -> Ints:
         rows, size = np.arange(len(contexts)), min(self.budget, len(contexts))
-        self._seat.arms[:size] = rows if size == rows.size else self._proposal(number, contexts, candidates)
+        self._post.arms[:size] = rows if size == rows.size else self._proposal(number, contexts, candidates)
         return super()._choose(number, contexts, candidates)
 
     def _proposal(self, number: int, contexts: Floats, candidates: Ints) -> Ints:

@@ -131,7 +131,7 @@ class LinearGuard(RidgePolicy):
         return super()._request(contexts, eligible)
 
     def _choose(self, number: int, contexts: Floats, candidates: Ints) -> Ints:
-        self._thetas.take_seats(self._state, candidates, self.n_arms)
+        self._thetas.note_candidates(self._state, candidates, self.n_arms)
         return super()._choose(number, contexts, candidates)
 
     def _overrule(self, number: int, contexts: Floats, candidates: Ints, given: Ints) -> None:
@@ -146,11 +146,11 @@ class LinearGuard(RidgePolicy):
 
     def _schedule(self, arms: Ints, contexts: Floats) -> None:  # type: ignore[override]
         # Somebody else may have chosen them.
-        self._notes[self._asked - 1] = self._seat.notes[: arms.size] = self._thetas.of(arms)
+        self._notes[self._asked - 1] = self._post.notes[: arms.size] = self._thetas.of(arms)
         super()._schedule(arms, contexts)
 
     def _release(self, arms: Ints, contexts: Floats) -> None:  # type: ignore[override]
-        self._seat.notes[: arms.size] = self._thetas.of(arms)
+        self._post.notes[: arms.size] = self._thetas.of(arms)
         super()._release(arms, contexts)
 
     def _quantities(self) -> dict[str, Any]:

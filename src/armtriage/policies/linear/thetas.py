@@ -168,7 +168,7 @@ class OneTheta:
         """Return ln of 1 / the share of delta that each theta has."""
         return np.zeros(models)
 
-    def take_seats(self, state: State, candidates: Ints, n_arms: int) -> None:
+    def note_candidates(self, state: State, candidates: Ints, n_arms: int) -> None:
         """Note the arms that the rows of a request belong to, and how many there are."""
 
     def mend(self, arrays: dict[str, NDArray[Any]]) -> None:
@@ -219,7 +219,7 @@ class ThetaByArm:
         arms = np.arange(1.0, models + 1.0)
         return np.log(arms * (arms + 1.0)) if self.needs_names else np.full(models, math.log(models))
 
-    def take_seats(self, state: State, candidates: Ints, n_arms: int) -> None:
+    def note_candidates(self, state: State, candidates: Ints, n_arms: int) -> None:
         """Note the arms that the rows of a request belong to, and how many there are."""
         state.models[: candidates.size], state.known = candidates, n_arms
 
