@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -73,10 +74,13 @@ def test_the_policy_is_that_of_a_log_without_the_control(address: str) -> None:
         async with served(address) as call:
             await call.make(reward=REWARD, control=CONTROL, join_window="1h")
             for number in range(60):
-                made = await call.decide(id=f"visit-{number}")
+                # A slate that the policy could have made is not learned from either, without "learn".
+                own = {"incumbent": ["tea", "jam"]} if number % 2 else {}
+                made = await call.decide(id=f"visit-{number}", **own)
                 if made["group"] == "control":
-                    assert (made["number"], made["arms"], made["show"]) == (None, None, [])
-                    await call.reward(made["id"], total=1.5, id="x")
+                    shown = own.get("incumbent")
+                    assert (made["number"], made["arms"], made["show"]) == (None, shown, shown or [])
+                    await call.reward(made["id"], **({"hits": ["jam"]} if shown else {"total": 1.5}), id="x")
                 elif number % 3:
                     await call.reward(made["id"], hits=made["arms"][:1])
             loop = call.service.loops["slate"]
@@ -193,6 +197,13 @@ def test_groups_by_unit_count_first_decisions(sqlite_address: str) -> None:
             found = (await call.document())["lift"]
             assert (found["decisions"], found["waiting"]) == (40, 0)
             assert found["controls"] == sum(of == {"control"} for of in groups.values())
+            # In another period the coin is thrown again.
+            trial, now = call.service.loops["slate"].state.trial, time.time_ns() // 1000
+            now_and_then = [
+                [trial.group("", f"visitor-{unit}", now + days * 86_400_000_000)[0] for unit in range(40)]
+                for days in (0, 31)
+            ]
+            assert now_and_then[0] == [groups[str(unit)] == {"control"} for unit in range(40)] != now_and_then[1]
             missing = await call.post("/v1/policies/slate/decisions", json={})
             assert (missing.status_code, missing.json()["error"]) == (422, "unit_missing")
             lines = (await call.get("/v1/policies/slate/events")).text

@@ -153,7 +153,8 @@ def test_it_takes_over_once_by_its_rule_into_a_trial(address: str, rule: str) ->
                 made += await _watch(call, slates[len(made) : len(made) + 200], first=len(made))
             found = await call.document()
             assert found["status"] == "running"
-            switched = found["observing"]["switched"]
+            known, switched = found["observing"], found["observing"]["switched"]
+            assert (known["weighted"]["gain_low"] if rule == "dr" else known["bracket"]["low"]) > 0.1
             assert (switched["by"], switched["rule"]) == ("", rule)
             assert found["lift"]["share"] == 0.9
             lines = await call.get(f"/v1/policies/slate/events?after={switched['seq'] - 1}&limit=2")

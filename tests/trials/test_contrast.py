@@ -102,6 +102,28 @@ def test_without_cuts_a_bet_could_lose_more_than_it_has() -> None:
     assert twin.least < -1.0
 
 
+def test_it_is_less_than_twice_as_wide_as_a_single_look_and_never_wider_than_by_bernstein() -> None:
+    share, most, rounds = 0.05, 1.0, 2500
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        groups = rng.random(rounds) < share
+        values = (rng.random(rounds) < np.where(groups, 0.21, 0.28)).astype(float)
+        contrast, twin = Contrast(share, most), Plain(share, most, 1.0)
+        contrast.add(groups, values)
+        bernstein = np.zeros((2, BETS.size))
+        for control, value in zip(groups.tolist(), values.tolist(), strict=True):
+            *gains, below, above = twin.step(control, value)
+            for side, (gain, centre) in enumerate(zip(gains, (below, above), strict=True)):
+                bernstein[side] += BETS * (gain + centre) - (-np.log1p(-BETS) - BETS) * gain**2
+            (twin.control if control else twin.policy).append(value)
+        scales = most / share, most / (1 - share)
+        low, high = (margin(one, rounds, scale, 0.025) for one, scale in zip(bernstein, scales, strict=True))
+        assert low <= contrast.low < contrast.high <= -high
+        mine, theirs = values[~groups], values[groups]
+        wald = 1.96 * math.sqrt(mine.var() / mine.size + theirs.var() / theirs.size)
+        assert (contrast.high - contrast.low) / 2 <= 2 * wald
+
+
 def _misses(runs: int, share: float, seed: int) -> int:
     """Count runs in which the interval misses at one of 40 looks, while the policy learns and the world has a wave."""
     rng, misses, rounds = np.random.default_rng(seed), 0, 4000

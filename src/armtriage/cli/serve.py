@@ -26,6 +26,7 @@ StoreOption = Annotated[
 ]
 CreateOption = Annotated[bool, typer.Option("--create", help="Make the store, if its file is not there.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+PolicyArgument = Annotated[str, typer.Argument(help="The policy.", metavar="POLICY")]
 Found = TypeVar("Found")
 
 _PLAIN: Any = {
@@ -208,7 +209,7 @@ def store_backup(
 
 @store.command("replay")
 def store_replay(
-    name: Annotated[str, typer.Argument(help="The policy.", metavar="POLICY")],
+    name: PolicyArgument,
     address: StoreOption = _DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
@@ -224,7 +225,7 @@ def store_replay(
 
 @store.command("lift")
 def store_lift(
-    name: Annotated[str, typer.Argument(help="The policy.", metavar="POLICY")],
+    name: PolicyArgument,
     address: StoreOption = _DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
@@ -273,7 +274,7 @@ def store_import(
 
 @store.command("drop")
 def store_drop(
-    name: Annotated[str, typer.Argument(help="The policy.", metavar="POLICY")],
+    name: PolicyArgument,
     address: StoreOption = _DEFAULT,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
