@@ -20,8 +20,9 @@ from logs.worlds import World, learned
 BEST = [2, 5, 7]
 
 
-def twin(world: World, weights: np.ndarray, alpha: float, floored: bool) -> dict[str, float]:
+def twin(world: World, weights: np.ndarray, alpha: float, lacks: tuple[str, ...]) -> dict[str, float]:
     """The estimates and the anytime interval, straight from their definitions."""
+    floored = "floor" not in lacks
     rewards = np.array(world.log.frame().collect()["rewards"].to_list())
     n_arms, slots = world.means.size, world.arms.shape[1]
     scale = np.sort(weights)[::-1][:slots].sum() if floored else weights.sum()
@@ -33,7 +34,8 @@ def twin(world: World, weights: np.ndarray, alpha: float, floored: bool) -> dict
         robust.append(weights @ mean + (weights[played] * (came - mean[played]) / q).sum())
         plain.append((weights[played] * came / q).sum())
         before = np.full(n_arms, floor * slots / (n_arms - slots))
-        before[proposed] = 1 - floor
+        if "proposal" not in lacks:
+            before[proposed] = 1 - floor
         for side, (good, expected) in enumerate(((came, mean), (1 - came, 1 - mean))):
             for j, (bet, cut) in enumerate(zip(BETS / scale, _CUTS, strict=True)):
                 if floored:
@@ -59,19 +61,19 @@ def twin(world: World, weights: np.ndarray, alpha: float, floored: bool) -> dict
     return {"dr": float(np.mean(robust)), "ips": float(np.mean(plain)), "low": low, "high": high}
 
 
-@pytest.mark.parametrize("floored", [True, False])
+LACKING = [(), ("proposal",), ("proposal", "floor")]
+
+
+@pytest.mark.parametrize("lacks", LACKING)
 @pytest.mark.parametrize("kind", ["slate", "weights"])
-def test_estimates_are_those_of_the_twin(floored: bool, kind: str) -> None:
+def test_estimates_are_those_of_the_twin(lacks: tuple[str, ...], kind: str) -> None:
     world = learned(1, 150)
     weights = np.zeros(12)
     weights[BEST] = 1.0
     if kind == "weights":
         weights = np.full(12, 0.25)
-    log = world.log
-    if not floored:
-        rows = world.log.frame().collect()
-        log = SlateLog.from_frame(rows.drop("proposal", "floor"), n_arms=12)
-    expected = twin(world, weights, 0.05, floored)
+    log = SlateLog.from_frame(world.log.frame().drop(*lacks), n_arms=12)
+    expected = twin(world, weights, 0.05, lacks)
     target: Any = BEST if kind == "slate" else weights
     found = evaluate(log, target)
     assert found.value == pytest.approx(expected["dr"], abs=1e-12)
@@ -145,8 +147,8 @@ def long_worlds() -> list[World]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("floored", "wider"), [(True, 2.0), (False, 2.5)])
-def test_anytime_intervals_hold_for_500_logs(floored: bool, wider: float) -> None:
+@pytest.mark.parametrize(("lacks", "wider"), zip(LACKING, (2.0, 2.0, 2.5), strict=True))
+def test_anytime_intervals_hold_for_500_logs(lacks: tuple[str, ...], wider: float) -> None:
     # The promise itself: of 500 logs 25 may miss at any of five looks; with none expected, that allows for no luck.
     missed, widths = 0, np.zeros(2)
     for seed in range(500):
@@ -156,7 +158,7 @@ def test_anytime_intervals_hold_for_500_logs(floored: bool, wider: float) -> Non
         truth, rows = world.means[target].sum(), world.log.frame().collect()
         looks = []
         for n in (25, 100, 400, 800, 1600):
-            some = rows.head(n) if floored else rows.head(n).drop("proposal", "floor")
+            some = rows.head(n).drop(*lacks)
             looks.append(evaluate(SlateLog.from_frame(some, n_arms=12), target))
         missed += any(not one.low <= truth <= one.high for one in looks)
         once = evaluate(SlateLog.from_frame(some, n_arms=12), target, anytime=False)
@@ -350,6 +352,17 @@ def test_a_policy_is_asked_as_it_stands() -> None:
 def test_what_is_refused(target: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         evaluate(learned(1, 20).log, target, **options)
+
+
+def test_a_floor_alone_tightens_intervals_and_no_probability_is_below_it() -> None:
+    rows = learned(5, 800).log.frame()
+    whole, floor, none = (evaluate(SlateLog.from_frame(rows.drop(*one), n_arms=12), BEST) for one in LACKING)
+    assert whole.value == floor.value == none.value
+    assert whole.high - whole.low <= floor.high - floor.low < 0.9 * (none.high - none.low)
+    assert floor.calibration_z == none.calibration_z
+    assert SlateLog.from_frame(rows.drop("proposal"), n_arms=12).missing[-1].startswith("proposal: there is no")
+    with pytest.raises(ValueError, match=r"inclusion must be at least 0\.2, which follows from the floor, got 0\.19"):
+        evaluate(SlateLog.from_columns(arms=[[0]], rewards=[[1]], inclusion=[[0.19]], floor=[0.2], n_arms=2), [0])
 
 
 def test_totals_need_proposals() -> None:

@@ -253,7 +253,7 @@ def test_columns_say_what_is_missing() -> None:
     log = SlateLog.from_columns(
         arms=[[0], [1]], rewards=[[1], [0]], inclusion=[[0.5], [0.5]], eligible=[[0, 1], None], number=[4, 9], n_arms=3
     )
-    assert [one.split(":")[0] for one in log.missing] == ["proposal and floor"]
+    assert [one.split(":")[0] for one in log.missing] == ["floor, which no probability is below"]
     assert log.counts().exposures.tolist() == [2, 2, 1]
     with pytest.raises(ValueError, match="cannot be added to"):
         log.append(UniformRandom(3, budget=1).ask())

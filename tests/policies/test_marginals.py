@@ -137,6 +137,8 @@ def test_a_log_with_marginals_is_right_and_has_less_variance(tmp_path) -> None: 
         assert found[-1].calibration_z is not None
         assert abs(found[-1].calibration_z) < 4
     assert found[1].high - found[1].low < 0.9 * (found[0].high - found[0].low)
+    first, second = (evaluate(log, [5, 6]) for log in (given, marginal))  # the floor is below both
+    assert second.high - second.low < 1.1 * (first.high - first.low)
 
 
 @pytest.mark.parametrize("kind", [ThompsonSampling, GuardedThompson])

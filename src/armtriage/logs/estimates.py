@@ -60,11 +60,11 @@ def _follow(
 
     A row of `found` gets the doubly robust and the plain estimate, the sum of weights, and its variance where the
     logged probabilities are right. `counts` and `sums` are those of earlier decisions: what is expected of an arm must
-    not know the decision's own rewards. Where the probability q of an arm is known beforehand, a bet expects q times
-    its cut at most, so that no look costs it more than a share of its capital.
+    not know the decision's own rewards. Where it is known beforehand that the probability of an arm is q or more, a bet
+    expects q times its cut at most, so that no look costs it more than a share of its capital.
     """
     for t in range(starts.size - 1):
-        known = not math.isnan(inside[t])
+        known, proposal = not math.isnan(inside[t]), proposal_starts[t + 1] > proposal_starts[t]
         for k in range(proposal_starts[t], proposal_starts[t + 1]):
             marked[proposed[k]] = 1
         robust = plain = match = variance = 0.0
@@ -79,7 +79,7 @@ def _follow(
             q = math.inf
             if known:
                 q = inside[t] if marked[arm] == 1 else outside[t]
-                if q > 0.0:
+                if proposal and q > 0.0:
                     variance += e * e * (1.0 - q) / q
             _expect(abs(e), mean, q, cuts, centre, 1.0, 1 if e < 0.0 else 0)
         if not known:
@@ -99,7 +99,7 @@ def _follow(
                 if known:
                     before = inside[t] if marked[arm] == 1 else outside[t]
                     _expect(share, mean, before, cuts, gain, -1.0, side)
-                else:
+                if not (known and proposal):
                     variance += share * share * (1.0 - q)
         for side in range(2):
             for j in range(bets.size):
@@ -263,7 +263,8 @@ class Running:
             self._marked,
             overlap,
         )
-        slots, outsiders = batch.proposal.sizes, _outsiders(batch, self.mass.size)
+        slots = batch.proposal.sizes
+        outsiders = _outsiders(batch, slots, self.mass.size)
         earned = np.bincount(batch.seen.owners, rewards, minlength=n)
         factor, known = np.empty(n), dict[tuple[int, int, float], tuple[Floats, float, float]]()
         for t in range(n):
@@ -309,35 +310,48 @@ class Running:
         return off / error if error > 1e-12 else math.copysign(math.inf, off)
 
 
-def _outsiders(batch: Batch, n_arms: int) -> Ints:
-    """Return how many eligible arms were not in the proposal of each decision."""
+def _outsiders(batch: Batch, slots: Ints, n_arms: int) -> Ints:
+    """Return how many eligible arms there are beside the slots of each decision."""
     sizes = np.array([n_arms if one is None else one.size for one in batch.sets], np.int64)
-    return np.asarray(sizes[batch.which] - batch.proposal.sizes)
+    return np.asarray(sizes[batch.which] - slots)
 
 
 def _chances_of(batch: Batch, n_arms: int) -> tuple[Floats, Floats, Floats]:
     """Return the probability of each look, and those of playing an arm inside the proposal and one outside it.
 
-    The latter two are nan where no proposal is known.
+    Where there is a floor without a proposal, the latter two are the less of them, which every arm has; nan where there
+    is no floor.
     """
-    slots, outsiders = batch.proposal.sizes, _outsiders(batch, n_arms)
+    proposals, owners = batch.proposal.sizes > 0, batch.seen.owners
+    slots = np.where(proposals, batch.proposal.sizes, batch.arms.sizes)
+    outsiders = _outsiders(batch, slots, n_arms)
     inside, outside = np.full((2, slots.size), np.nan)
     known = (slots > 0) & ~np.isnan(batch.floors)
     many, few = known & (outsiders >= slots), np.flatnonzero(known & (outsiders < slots))
     inside[many], outside[many] = 1.0 - batch.floors[many], (slots * batch.floors)[many] / outsiders[many]
     for row, size, others, floor in zip(few, slots[few], outsiders[few], batch.floors[few], strict=True):
         mean = swaps_of(int(size), int(others), float(floor)).mean
-        inside[row], outside[row] = 1.0 - mean / size, mean / others if others else 0.0
-    chances, owners = batch.chances, batch.seen.owners
-    unknown = np.isnan(chances) & ~np.isnan(inside[owners])
-    if unknown.any():
-        proposed = np.isin(owners * n_arms + batch.seen.values, batch.proposal.owners * n_arms + batch.proposal.values)
-        derived = np.where(proposed, inside[owners], outside[owners])
-        chances = np.where(unknown, derived, chances)
+        inside[row], outside[row] = 1.0 - mean / size, mean / others if others else 1.0
+    inside[~proposals] = outside[~proposals] = np.minimum(inside, outside)[~proposals]
+    chances = batch.chances
+    proposed = np.isin(owners * n_arms + batch.seen.values, batch.proposal.owners * n_arms + batch.proposal.values)
+    derived = np.where(proposed, inside[owners], outside[owners])
+    unknown = np.isnan(chances) & proposals[owners]
+    chances = np.where(unknown, derived, chances)
     for item in np.flatnonzero(~((chances > 0.0) & (chances <= 1.0)))[:1]:
-        what = f"{chances[item]} for arm {batch.seen.values[item]} of decision {batch.numbers[owners[item]]}"
-        raise ValueError(f"inclusion must lie in (0, 1], got {what}: log with a floor, or use estimator='bracket'")
+        raise ValueError(
+            f"inclusion must lie in (0, 1], got {_look(batch, chances, item)}: log with a floor, or use "
+            "estimator='bracket'"
+        )
+    for item in np.flatnonzero(chances < derived * (1.0 - 1e-9))[:1]:
+        least = f"{derived[item]:g}, which follows from the floor"
+        raise ValueError(f"inclusion must be at least {least}, got {_look(batch, chances, item)}")
     return chances, inside, outside
+
+
+def _look(batch: Batch, chances: Floats, item: int) -> str:
+    number = batch.numbers[batch.seen.owners[item]]
+    return f"{chances[item]} for arm {batch.seen.values[item]} of decision {number}"
 
 
 def _inverse(slots: int, outsiders: int, floor: float) -> tuple[Floats, float, float]:

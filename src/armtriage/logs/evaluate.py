@@ -147,7 +147,7 @@ class Known(NamedTuple):
 def followed(log: SlateLog, targets: Sequence[Target], estimator: str) -> Known:
     """Go through a log once for some targets."""
     said = log.looks()
-    looks = said.most if said.proposals else None
+    looks = said.most if said.floors else None
     options = {"totals": estimator == "total", "weighted": estimator != "bracket"}
     runs = [Running(one, log.n_arms, looks, **options) for one in targets]
     low, high = log.reward_range

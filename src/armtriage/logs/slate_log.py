@@ -22,7 +22,7 @@ from armtriage.decisions import Decision
 from armtriage.logs.batch import Batch, Counts, batch_of, check_batch, counts_of
 from armtriage.logs.parts import PartWriter, list_column, require_polars
 from armtriage.logs.sources import ABOUT, EXPORTED, About, Folder, Source, Table, schema
-from armtriage.logs.tables import lazy_of, table_of
+from armtriage.logs.tables import MISSING, lazy_of, table_of
 from armtriage.policies import OldLog
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ _PATTERNS = 65_536  # sets of eligible arms that are remembered as written; one 
 class Looks(NamedTuple):
     """What can be seen of a log before its rewards."""
 
-    most: int
-    proposals: bool
+    most: int  # rewards of a decision
+    floors: bool  # whether all decisions have one
 
 
 class SlateLog:
@@ -195,7 +195,8 @@ class SlateLog:
         observed, observation : sequence of sequences, optional
             The arms whose rewards were seen, if not those of the decision, and with which probability they were.
         proposal, floor : sequence, optional
-            What was proposed, and the share of its slots that were given to others at random.
+            What was proposed, and the share of its slots that were given to others at random. The floor alone, beside
+            `inclusion`, says that no probability is below it times S / (K - S).
         number : sequence of int, optional
             The number of each decision; by default they are in their order.
         n_arms : int, optional
@@ -215,7 +216,7 @@ class SlateLog:
         number: the rows are taken to be in the order in which the decisions were made
         inclusion, the probability with which each arm was chosen: only estimator='bracket' needs none
         eligible: all arms are taken to have been eligible in every decision
-        proposal and floor: intervals are wider without them, and there is no estimator='total'
+        floor, which no probability is below: intervals are wider without it, and there is no estimator='total'
         n_arms: there are taken to be no other arms than those that occur
         """
         given = {"number": number, "arms": arms, "rewards": rewards, "inclusion": inclusion, "eligible": eligible}
@@ -293,14 +294,13 @@ class SlateLog:
         if self._missing is not None:
             return self._missing
         pl, said = require_polars(), self.frame()
-        null = said.select(pl.col(one).is_null().all() for one in ("inclusion", "proposal", "observation")).collect()
-        inclusion, proposal, observation = null.row(0)
-        found: tuple[str, ...] = ()
-        if inclusion and observation:
-            found += ("inclusion, the probability with which each arm was chosen: only estimator='bracket' needs none",)
-        if proposal:
-            found += ("proposal and floor: intervals are wider without them, and there is no estimator='total'",)
-        return found
+        names = ("inclusion", "proposal", "observation", "floor")
+        inclusion, proposal, observation, floor = (
+            said.select(pl.col(one).is_null().all() for one in names).collect().row(0)
+        )
+        found = ["inclusion"] if inclusion and observation else []
+        found += ["floor"] if floor else ["proposal"] if proposal else []
+        return tuple(MISSING[one] for one in found)
 
     def __len__(self) -> int:
         pl = require_polars()
@@ -342,10 +342,11 @@ class SlateLog:
             raise TypeError(f"decision must be a Decision, got {type(decision).__name__}")
         about, new = self._of(decision), self._new
         arms, revealed = decision.arms.tolist(), decision.revealed.tolist()
-        # Probabilities that are given are not those that follow from the proposal, which is then no use; nor do those
-        # of a floor that exchanges open arms alone.
+        # Probabilities that are given are not those that follow from the proposal, which is then no use, but the floor
+        # is below them; neither holds where open arms alone are exchanged.
+        floor = None if decision.proposal is None or decision.floors_open else decision.floor
         known = inclusion is None and observation is None and decision.proposal is not None
-        proposal = decision.proposal if known and not decision.floors_open else None
+        proposal = decision.proposal if known and floor is not None else None
         if known:
             inclusion = decision.inclusion
             observation = decision.observation if arms != revealed else None
@@ -359,7 +360,7 @@ class SlateLog:
         all_first = decision.among is None and self._about.n_arms == self._about.n_first
         new.patterns.append(None if all_first else self._pattern(decision))
         new.proposal.add([] if proposal is None else proposal.tolist())
-        new.floors.append(None if proposal is None else decision.floor)
+        new.floors.append(floor)
         new.arms.add(arms)
         new.inclusion.add(chances)
         new.observed.add(revealed)
@@ -427,11 +428,11 @@ class SlateLog:
             yield batch
 
     def looks(self) -> Looks:
-        """Return how many rewards a decision shows at most, and whether all have a proposal and a floor."""
+        """Return how many rewards a decision shows at most, and whether all have a floor."""
         pl = require_polars()
-        known = pl.col("proposal").is_not_null() & pl.col("floor").is_not_null()
-        most, proposals = self.frame().select(pl.col("observed").list.len().max(), known.all()).collect().row(0)
-        return Looks(int(most or 0), bool(proposals))
+        known = pl.col("floor").is_not_null().all()
+        most, floors = self.frame().select(pl.col("observed").list.len().max(), known).collect().row(0)
+        return Looks(int(most or 0), bool(floors))
 
     def counts(self) -> Counts:
         """Return how often each arm was eligible, played and observed, and the sums of its rewards."""

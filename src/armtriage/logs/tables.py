@@ -21,14 +21,16 @@ COLUMNS = ("number", "arms", "rewards", "inclusion", "eligible", "observed", "ob
 _SHORT = {"arm": "arms", "reward": "rewards", "probability": "inclusion", "propensity": "inclusion"}
 _ARMS = ("arms", "eligible", "observed", "proposal")
 _ONCE = ("number", "floor", "time")  # what a decision has one of
-_MISSING = {
+MISSING = {
     "number": "number: the rows are taken to be in the order in which the decisions were made",
     "rewards": "rewards: nothing can be estimated without them",
     "inclusion": "inclusion, the probability with which each arm was chosen: only estimator='bracket' needs none",
     "eligible": "eligible: all arms are taken to have been eligible in every decision",
-    "proposal": "proposal and floor: intervals are wider without them, and there is no estimator='total'",
+    "floor": "floor, which no probability is below: intervals are wider without it, and there is no estimator='total'",
+    "proposal": "proposal: there is no estimator='total' without it",
     "n_arms": "n_arms: there are taken to be no other arms than those that occur",
 }
+"""What a log may lack, and what follows from that."""
 
 
 class Taken(NamedTuple):
@@ -119,8 +121,8 @@ def table_of(
         found = found.sort("number")
     found, called = _numbered(found, names, n_arms)
     missing = [name for name in ("number", "rewards", "inclusion", "eligible") if name not in chosen]
-    missing += [] if {"proposal", "floor"} <= set(chosen) else ["proposal"]
-    if "inclusion" in missing and ("observation" in chosen or "proposal" not in missing):
+    missing += ["floor"] if "floor" not in chosen else ["proposal"] if "proposal" not in chosen else []
+    if "inclusion" in missing and ("observation" in chosen or {"proposal", "floor"} <= set(chosen)):
         missing.remove("inclusion")
     if n_arms is None:
         n_arms = len(called) if called is not None else _most(found) + 1
@@ -129,7 +131,7 @@ def table_of(
         check_count("n_arms", n_arms, 1, LARGEST)
         if called is not None and len(called) != n_arms:
             raise ValueError(f"n_arms must be the {len(called)} arms that have names, got {n_arms}")
-    return Taken(_filled(found), n_arms, called, tuple(_MISSING[name] for name in missing))
+    return Taken(_filled(found), n_arms, called, tuple(MISSING[name] for name in missing))
 
 
 def _chosen(kinds: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, str]:
