@@ -216,7 +216,8 @@ class SlatePolicy(WarmPolicy):
             As for every policy.
         proposal : array_like, optional
             Where the decision was made with the same `logging_floor`: `Decision.proposal`, from which its probabilities
-            follow. Without it they are not known.
+            follow. Without it they are not known. With `positions`, the same arms again: the page was made by a policy
+            with the same seed and swaps, whose coin then counts for the weights of places; no other does.
 
         Examples
         --------
@@ -226,20 +227,23 @@ class SlatePolicy(WarmPolicy):
         >>> other.record(decision.arms, proposal=decision.proposal).inclusion
         array([0.8, 0.1])
         """
+        if proposal is None:
+            return super().record(arms, contexts, eligible)
+        arms = list(arms)  # type: ignore[arg-type]
         # What is open is found before the decision counts, as in ask.
-        floored = None if proposal is None else self._floored(self._asked, *self._checked_proposal(proposal, eligible))
+        known = self._as_proposed(arms, proposal, eligible)
         decision = super().record(arms, contexts, eligible)
-        if floored is not None:
-            vars(decision)["floored"] = floored
+        vars(decision).update(known)
         return decision
 
-    def _checked_proposal(self, proposal: Any, eligible: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _as_proposed(self, arms: list[Any], proposal: Any, eligible: Any) -> dict[str, Any]:
+        """Return what is known of a decision by what was proposed."""
         if not self.logging_floor:
             raise ValueError(f"proposal must be left out without a logging_floor, got {proposal!r:.100}")
         found = np.sort(self._roster.numbers(proposal, "proposal"))
         among = self._eligible(eligible)
         self._check_decision(found, among, "proposal")
-        return found, np.arange(self.n_arms) if among is None else among
+        return {"floored": self._floored(self._asked, found, np.arange(self.n_arms) if among is None else among)}
 
     def triage_log(self, own: Any = None) -> TriageLog | None:
         """Return when arms were decided, for policies that decide arms."""

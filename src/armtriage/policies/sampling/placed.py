@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -167,42 +167,12 @@ class PlacedPolicy(SlatePolicy):
         order = decision.ranked_arms
         self._own.shown[order, np.arange(order.size)] += sign
 
-    @locked
-    def record(
-        self,
-        arms: ArrayLike | Iterable[Any],
-        contexts: Any = None,
-        eligible: ArrayLike | Iterable[Any] | None = None,
-        proposal: ArrayLike | Iterable[Any] | None = None,
-    ) -> Decision:
-        """Adopt a decision that was made elsewhere as the next one, and return it; see `armtriage.Policy.record`.
-
-        Parameters
-        ----------
-        arms : array_like
-            What was played, with `positions` from the top.
-        contexts, eligible
-            As for every policy.
-        proposal : array_like, optional
-            As for every policy with a `logging_floor`. With `positions`, the same arms again say that the page was made
-            by a policy with the same seed and swaps, whose coin then counts for the weights of places; no other does.
-
-        Examples
-        --------
-        >>> from armtriage import ThompsonSampling
-        >>> one, other = (ThompsonSampling(5, budget=2, positions=[1.0, 0.5], seed=7) for _ in range(2))
-        >>> page = one.ask().ranked
-        >>> other.record(page, proposal=page).ranked == page, one.digest() == other.digest()
-        (True, True)
-        """
-        if self._weights is None or proposal is None:
-            return super().record(arms, contexts, eligible, proposal)
-        arms = list(arms)  # type: ignore[arg-type]
-        if set(proposal) != set(arms):  # type: ignore[arg-type]
+    def _as_proposed(self, arms: list[Any], proposal: Any, eligible: Any) -> dict[str, Any]:
+        if self._weights is None:
+            return super()._as_proposed(arms, proposal, eligible)
+        if set(proposal) != set(arms):
             raise ValueError(f"proposal must have the arms of the decision with positions, got {proposal!r:.100}")
-        decision = super().record(arms, contexts, eligible)
-        vars(decision)["pair"] = self._pair(decision.number, decision.arms.size)
-        return decision
+        return {"pair": self._pair(self._asked, len(arms))}
 
     def _recorded(self, decision: Decision, order: NDArray[np.int64]) -> Decision:
         if self._weights is None:
