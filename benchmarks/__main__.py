@@ -40,7 +40,7 @@ from benchmarks import calling as calls
 from benchmarks import constrained as families
 from benchmarks import experiments as sweeps
 from benchmarks import linear as contextual
-from benchmarks import numpy_loops, touch_floor, yardstick
+from benchmarks import numpy_loops, page, touch_floor, yardstick
 from benchmarks import service as services
 from benchmarks import sizes as growing
 from benchmarks import starting as starts
@@ -623,6 +623,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(PARTS)}; all by default")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--page", action="store_true", help="write the tables of these parts into docs/speed.md")
     given = parser.parse_args()
     unknown = [part for part in given.parts if part not in PARTS]
     if unknown:
@@ -630,10 +631,15 @@ def main() -> None:
     figures = []
     for name in given.parts or PARTS:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        by, of_part = page.machine(), []
         for figure in PARTS[name]():
             figures.append(figure)
+            of_part.append(figure)
             # One by one: what has been measured is not lost with what fails later.
             print(f"  {figure.value:.2f} {figure.unit} ({figure.target}): {figure.name}", file=sys.stderr, flush=True)
+        if given.page:
+            text = page.PAGE.read_text(encoding="utf-8")
+            page.PAGE.write_text(page.renewed(text, {name: page.table(of_part, by)}, list(PARTS)), encoding="utf-8")
     if given.json:
         about = {"version": armtriage.__version__, "python": platform.python_version(), "processors": os.cpu_count()}
         print(json.dumps({**about, "figures": [figure._asdict() for figure in figures]}, indent=2))

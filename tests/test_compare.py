@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import __main__ as bench
+from benchmarks import page
 from benchmarks.compare import __main__ as compare
 from benchmarks.compare import adapters, contexts, drift, everything, many, peers, routes, slates, tables
 
@@ -300,3 +302,16 @@ def test_a_peer_that_loses_less_is_said_first() -> None:
     said = everything._winners("clicks", found)
     assert said == "- **clicks**: River UCB 9 ± 2, where `GuardedThompson` lost 10 ± 1."
     assert everything._winners("clicks", found | {"River UCB": {"mean": 11.0, "half": 2.0}}) is None
+
+
+def test_the_speed_page_has_a_table_for_each_part_and_keeps_what_is_not_measured_again() -> None:
+    text, parts = page.PAGE.read_text(encoding="utf-8"), list(bench.PARTS)
+    assert page.renewed(text, {}, parts) == text
+    assert all(f"\n| `{part}` |" in text and text.count(f"### `{part}`\n") == 1 for part in parts)
+    lines = [bench.at_most("one", 1.5, 1.0, "times", "a | b"), bench.known("  two", 2.0, "ms", "")]
+    first = page.renewed(text, {"calling": page.table(lines, "some machine")}, parts)
+    assert (
+        "| one | 1.50 times | <= 1 | **missed** | a / b |\n| &emsp;two | 2.00 ms |  |  |  |\n\nsome machine.\n" in first
+    )
+    assert "some machine" in page.renewed(first, {"asking": page.table(lines, "another")}, parts)
+    assert "some machine" not in page.renewed(first, {"calling": page.table(lines, "another")}, parts)
