@@ -28,7 +28,7 @@ OWN_POLICY = """
 import numba, numpy as np
 from armtriage import FeedbackGraph, StochasticEnvironment, simulate
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels
+from armtriage.policies.request import Kernels
 from armtriage.policies.slate import SlatePolicy
 
 class Params(Record, frozen=True):
@@ -167,7 +167,7 @@ EDITS = [
     ("kernels/jit.py", "        return self.outer(*arguments)\n", "        return self.outer(*arguments[:])\n", set()),
     ("policies/index/comb_ucb1.py", SCALE, "        taken += 0\n" + SCALE, {"CombUCB1"}),
     ("policies/index/shortlist.py", "    taken, size = 0, r", "    taken, size = 0 + 0, r", {"CombUCB1", "KLUCB"}),
-    ("policies/sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),
+    ("policies/beliefs.py", "_MEMORY = 0.02", "_MEMORY = 0.03", {"ThompsonSampling", "GuardedThompson"}),
     ("policies/guard/account.py", "_REFUND = 64", "_REFUND = 65", {"GuardedThompson"}),
     ("kernels/order.py", "    low, high = 0, n\n", "    low, high = 0, n + 0\n", EVERYBODY),
 ]
@@ -224,7 +224,7 @@ def test_only_an_edit_of_the_syntax_compiles_again(
     where = {"PYTHONPATH": str(edited.parent), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     policy = edited / "policies" / "uniform_random.py"
     edit(policy, "    if request.epoch == ALL:\n", "    # A comment.\n    if request.epoch == ALL:\n")
-    edit(edited / "policies" / "sampler.py", "_MEMORY = 0.02", "_MEMORY = 0.03")
+    edit(edited / "policies" / "beliefs.py", "_MEMORY = 0.02", "_MEMORY = 0.03")
     assert run(COMPILED, tmp_path, **where) == f"0 {arms}"
     edit(policy, "            request.arms[i] = own.order[i]\n", "            request.arms[i] = i\n")
     assert run(COMPILED, tmp_path, **where) == "1 [0, 1]"

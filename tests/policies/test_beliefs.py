@@ -25,9 +25,8 @@ from armtriage import (
 from armtriage.intervals import kl
 from armtriage.kernels.beta import digamma_trigamma
 from armtriage.kernels.jit import JIT
+from armtriage.policies.beliefs import as_coins, fitted, luck_needed, mean_of, posterior
 from armtriage.policies.facts import without_squares
-from armtriage.policies.prior import as_coins, fitted
-from armtriage.policies.sampler import luck_needed, mean_of, posterior
 
 compiled = pytest.mark.skipif(not JIT, reason="thousands of rounds need compilation")
 

@@ -24,7 +24,7 @@ from armtriage import (
 )
 from armtriage._files import pack_archive, unpack_archive
 from armtriage.kernels.beta import digamma_trigamma
-from armtriage.policies.prior import centred, fitted, fitted_around
+from armtriage.policies.beliefs import centred, fitted, fitted_around
 
 RANGE = (0.0, 60.0)
 LEGS = Paths.from_edges([(str(i), str(j)) for i in range(4) for j in range(i + 1, 4)] + [("0", "3", "ferry")], "0", "3")

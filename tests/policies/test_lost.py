@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from armtriage import FeedbackGraph, PartitionMatroid, Policy, StochasticEnvironment
-from armtriage.policies.lost import PATIENCE, as_least, as_tries
+from armtriage.policies.evidence import PATIENCE, as_least, as_tries
 from conftest import POLICIES, score, with_face
 
 MEANS = [0.9, 0.5, 0.1, 0.4, 0.3]

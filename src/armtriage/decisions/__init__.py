@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from armtriage.decisions.arm_set import ArmSet, pack_sets, unpack_sets
 from armtriage.decisions.constraints import Constraints, Knapsack
-from armtriage.decisions.decision import Decision
+from armtriage.decisions.decision import ArmSet, Decision, pack_sets, unpack_sets
 from armtriage.decisions.explicit import Explicit
 from armtriage.decisions.floor import Falling, Floored, as_floor, check_floor, floor_at, swap, swaps_of
 from armtriage.decisions.matchings import Matchings

@@ -26,8 +26,8 @@ from armtriage.certificate import (
     within_old,
 )
 from armtriage.decisions import DecisionSet, TopS
+from armtriage.policies.evidence import PATIENCE
 from armtriage.policies.lock import locked
-from armtriage.policies.lost import PATIENCE
 from armtriage.policies.rewards import AboveCap
 from armtriage.triage import Triage, triage_among
 

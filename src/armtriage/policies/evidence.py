@@ -3,12 +3,17 @@
 The frame writes it, in `schedule`, `record`, `settle` and `lose`, and only then calls the policy's `learn`: no policy
 counts a reward. Choosing reads the rewards that were *told*, certificates the *settled* ones, of closed decisions.
 These are the same numbers until a reward of an open decision is told; from then on they are kept apart (`part`).
+
+A reward that never comes, such as that of a broken sensor, says nothing about its arm, so intervals and certificates
+ignore it. But a policy that waits for it would play the arm for ever. From the eighth in a row on, and until one comes,
+lost rewards count for the choice of arms: as the least reward in an index or a posterior, and as ever more tries in the
+schedule of elimination.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +23,56 @@ from armtriage.intervals import interval
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Record
+from armtriage.policies.beliefs import gain
 from armtriage.policies.facts import require, restore_arrays, within
-from armtriage.policies.lost import as_least, as_tries
-from armtriage.policies.sampler import gain
+
+PATIENCE = 8  # in a row: with half of all rewards lost at random, an arm seldom gets there
+
+
+@kernel
+def as_least(missed: int) -> int:
+    """Return how many least rewards stand for those that were lost in a row: one for every four of them.
+
+    Were it one for each, a posterior would as good as never try the arm again where others are good.
+    """
+    return missed // 4 if missed >= PATIENCE else 0
+
+
+def all_as_least(missed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the same for every arm, where a state is computed again in NumPy."""
+    return np.where(missed >= PATIENCE, missed // 4, 0)
+
+
+@kernel
+def as_tries(missed: int) -> int:
+    """Return for how many tries the last of the rewards counts that were lost in a row.
+
+    They grow, so that in t rounds an arm that never answers is tried some 2 sqrt(t) times.
+    """
+    return 1 + (missed - PATIENCE) // 2 if missed >= PATIENCE else 0
+
+
+class Losing(Protocol):
+    """What keeps count, in NumPy, of the rewards that it awaits and misses."""
+
+    pending: NDArray[np.int64]
+    missed: NDArray[np.int64]
+    credit: NDArray[np.int64]
+
+
+def note_lost(core: Losing, arms: NDArray[np.int64]) -> None:
+    """Count lost rewards as tries, the more of them in a row the more."""
+    core.pending[arms] -= 1
+    core.missed[arms] += 1
+    late = core.missed[arms] - PATIENCE
+    core.credit[arms] += np.where(late >= 0, 1 + late // 2, 0)
+
+
+def check_lost(core: Losing) -> None:
+    """Refuse numbers that were loaded and cannot be."""
+    within("missed", core.missed, 0, 2**31)
+    within("credit", core.credit, 0, 2**62)
+
 
 TOLD, LOST, WEIGHED, UNSEEN = range(4)
 """What has happened to the arms that `learn` is called for: rewards were told, will never come, what open decisions
@@ -38,7 +90,7 @@ class Evidence(Record):
     unheard: NDArray[np.float64]  # least rewards that open decisions count for, see `policies.delays`
     pending: NDArray[np.int64]  # rewards of open decisions
     missed: NDArray[np.int64]  # rewards in a row that did not come
-    credit: NDArray[np.int64]  # tries that lost rewards count for, see `policies.lost`
+    credit: NDArray[np.int64]  # tries that lost rewards count for, see `as_tries`
     pulls: NDArray[np.int64]
     exposures: NDArray[np.int64]  # rounds as a candidate, but for the `rounds` in which all arms were
     settled_counts: NDArray[np.int64]  # rewards of closed decisions, once they are kept apart

@@ -19,11 +19,11 @@ from armtriage.alarm import DriftAlarm
 from armtriage.certificate import Bounds, Certificate
 from armtriage.decisions import Decision
 from armtriage.kernels.random import row_of
-from armtriage.policies.calls import WEIGH
+from armtriage.policies.beliefs import gain
 from armtriage.policies.evidence import Evidence, part
 from armtriage.policies.facts import require, within
+from armtriage.policies.request import WEIGH
 from armtriage.policies.rising import Rising
-from armtriage.policies.sampler import gain
 from armtriage.policies.watched import WatchedPolicy
 
 _LEAST = 1e-6  # rewards: an arm of which less counts is as one that was never seen

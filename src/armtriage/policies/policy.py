@@ -21,10 +21,10 @@ from armtriage.decisions import ArmSet, Decision, DecisionSet, Falling, check_fl
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
-from armtriage.policies.ageing import AgeingPolicy
 from armtriage.policies.cascade import CascadePolicy
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.changing import ChangingPolicy
+from armtriage.policies.delays import AgeingPolicy
 from armtriage.policies.facts import is_inside
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out

@@ -14,10 +14,10 @@ from armtriage.certificate import Bounds, Tally
 from armtriage.decisions import ArmSet, Decision, Floored, TopS, floor_at
 from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import stream
-from armtriage.policies.calls import CLOSE, PASS, RAW, TEACH, WEIGH, Entries, Kernels, Post, entries_for
 from armtriage.policies.changing import is_mask
 from armtriage.policies.earlier import evidence_before, is_before, with_ends
 from armtriage.policies.evidence import (
+    PATIENCE,
     Evidence,
     bounds_of,
     evidence_from,
@@ -29,11 +29,19 @@ from armtriage.policies.evidence import (
 )
 from armtriage.policies.facts import facts_of, require, restore_arrays, take_facts, within
 from armtriage.policies.lock import locked
-from armtriage.policies.lost import PATIENCE
 from armtriage.policies.request import (
     ALL,
+    CLOSE,
+    PASS,
+    RAW,
     SOME,
+    TEACH,
+    WEIGH,
+    Entries,
+    Kernels,
+    Post,
     Request,
+    entries_for,
     new_request,
 )
 from armtriage.policies.rewards import Told

@@ -11,10 +11,9 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels, learn_nothing
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
-from armtriage.policies.request import ALL, Request, list_candidates, luck_of
+from armtriage.policies.request import ALL, Kernels, Request, learn_nothing, list_candidates, luck_of
 from armtriage.policies.slate import SlatePolicy
 
 

@@ -18,10 +18,24 @@ from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import Opener, bind, inlined, kernel, unbound
 from armtriage.kernels.random import row
 from armtriage.kernels.record import Floats, Record, RecordLayout
-from armtriage.policies.calls import Kernels, decide, learn, name_of, settle_nothing, settled, weigh
 from armtriage.policies.evidence import TOLD, Evidence, count_played, record
 from armtriage.policies.guard.over_decisions import answer, guarded_choice
-from armtriage.policies.request import ALL, SOME, Request, begin, expose, list_candidates, luck_of
+from armtriage.policies.request import (
+    ALL,
+    SOME,
+    Kernels,
+    Request,
+    begin,
+    decide,
+    expose,
+    learn,
+    list_candidates,
+    luck_of,
+    name_of,
+    settle_nothing,
+    settled,
+    weigh,
+)
 from armtriage.simulation.loop import Output, play_rounds
 
 _MARKS = 2**31 - 2

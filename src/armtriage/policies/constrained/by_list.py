@@ -14,8 +14,8 @@ from armtriage.intervals import half_width
 from armtriage.kernels.jit import kernel
 from armtriage.policies.constrained.by_oracle import CONFIRMED, ELIMINATED, UNDECIDED, Limits, Status
 from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
+from armtriage.policies.evidence import check_lost, note_lost
 from armtriage.policies.facts import require, restore_arrays, with_later, within
-from armtriage.policies.lost import check_lost, note_lost
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -15,8 +15,8 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import BERNSTEIN, MIXTURE, interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
+from armtriage.policies.evidence import check_lost, note_lost
 from armtriage.policies.facts import require, restore_arrays, with_later, within
-from armtriage.policies.lost import check_lost, note_lost
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

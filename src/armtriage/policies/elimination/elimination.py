@@ -15,7 +15,6 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels, believe_means
 from armtriage.policies.elimination.layers import (
     close_layer,
     cover,
@@ -36,12 +35,11 @@ from armtriage.policies.elimination.sets import (
     sort_printed,
     sort_reduced,
 )
-from armtriage.policies.evidence import LOST, TOLD, UNSEEN, Evidence, Intervals, new_intervals, refresh, tries
+from armtriage.policies.evidence import LOST, TOLD, UNSEEN, Evidence, Intervals, as_tries, new_intervals, refresh, tries
 from armtriage.policies.facts import require, within
 from armtriage.policies.lock import locked
-from armtriage.policies.lost import as_tries
 from armtriage.policies.options import Options
-from armtriage.policies.request import ALL, Request, list_candidates, luck_of
+from armtriage.policies.request import ALL, Kernels, Request, believe_means, list_candidates, luck_of
 from armtriage.policies.slate import SlatePolicy
 from armtriage.policies.views import Scratch, View, explore, new_scratch, new_view, sort_view, take_certain
 from armtriage.triage import Triage, TriageLog

@@ -25,6 +25,8 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
+from armtriage.policies.beliefs import LARGEST, LEAST_NOISE, fitted_around, gain, mean_of, next_fit, noise_of, posterior
+from armtriage.policies.evidence import as_least
 from armtriage.policies.facts import require, within
 from armtriage.policies.guard.decision_account import (
     ADMIT,
@@ -38,9 +40,6 @@ from armtriage.policies.guard.decision_account import (
     check_decision,
     copy_arms,
 )
-from armtriage.policies.lost import as_least
-from armtriage.policies.prior import LARGEST, LEAST_NOISE, fitted_around, next_fit, noise_of
-from armtriage.policies.sampler import gain, mean_of, posterior
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -22,9 +22,8 @@ from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveals
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.evidence import Evidence, Intervals, new_intervals, refresh
+from armtriage.policies.evidence import PATIENCE, Evidence, Intervals, as_least, new_intervals, refresh
 from armtriage.policies.facts import require, within
-from armtriage.policies.lost import PATIENCE, as_least
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -23,14 +23,24 @@ from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
+from armtriage.policies.beliefs import (
+    BELOW,
+    STALE,
+    as_coins,
+    believed,
+    draw,
+    fitted,
+    follow,
+    gain,
+    luck_needed,
+    mean_of,
+    next_fit,
+)
 from armtriage.policies.elimination.sets import ACTIVE
-from armtriage.policies.evidence import TOLD, Evidence, losses_of, wins_of
+from armtriage.policies.evidence import PATIENCE, TOLD, Evidence, losses_of, wins_of
 from armtriage.policies.facts import within
 from armtriage.policies.guard.account import Book
-from armtriage.policies.lost import PATIENCE
-from armtriage.policies.prior import as_coins, believed, fitted, next_fit
 from armtriage.policies.request import ALL, Request, luck_of
-from armtriage.policies.sampler import BELOW, STALE, draw, follow, gain, luck_needed, mean_of
 from armtriage.policies.views import View
 
 

@@ -15,7 +15,6 @@ from armtriage.decisions import Decision, DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels, believe_means, learn_nothing
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
@@ -30,7 +29,7 @@ from armtriage.policies.linear import ContextualGuard
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of
 from armtriage.policies.proposals import Proposed, check_takes
-from armtriage.policies.request import ALL, Request
+from armtriage.policies.request import ALL, Kernels, Request, believe_means, learn_nothing
 from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
 from armtriage.policies.slate import SlatePolicy

@@ -13,7 +13,6 @@ from armtriage._arguments import check_choice, check_count, check_number, check_
 from armtriage.certificate import Account, Certificate, PatternBook, cert_among
 from armtriage.decisions import ArmSet, Decision, DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
-from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import within
 from armtriage.policies.guard.account import most_lost, sort_all
@@ -24,7 +23,7 @@ from armtriage.policies.guard.problem import Chosen, Problem
 from armtriage.policies.lock import locked
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
-from armtriage.policies.request import Request
+from armtriage.policies.request import Kernels, Request
 from armtriage.policies.slate import SlatePolicy
 from armtriage.triage import Triage, TriageLog
 

@@ -11,7 +11,7 @@ from armtriage._arguments import check_choice
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels
+from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, mean_of, starts_at
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
 from armtriage.policies.guard.free_look import Sampler, new_sampler, posterior_of, refit, renewed_sampler
@@ -23,9 +23,7 @@ from armtriage.policies.guard.over_slates import ByBeliefs, first_book, guard_pa
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
-from armtriage.policies.prior import Prior, check_prior, starts_at
-from armtriage.policies.request import ALL, Request
-from armtriage.policies.sampler import FRACTIONAL, mean_of
+from armtriage.policies.request import ALL, Kernels, Request
 from armtriage.policies.views import take_confirmed
 
 

@@ -21,11 +21,11 @@ from armtriage.intervals import kl, kl_upper
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.record import Record
+from armtriage.policies.beliefs import scaled
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book
 from armtriage.policies.guard.free_look import Sampler, find_means, posterior_of, rank_all, rank_some
 from armtriage.policies.request import ALL, Request
-from armtriage.policies.sampler import scaled
 from armtriage.policies.views import View
 
 # Both were chosen on other families than those of docs/guard.md: 0.5 loses less where there are many arms, and ten

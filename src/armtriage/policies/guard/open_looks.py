@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import reveals
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
-from armtriage.policies.evidence import Evidence
+from armtriage.policies.evidence import PATIENCE, Evidence
 from armtriage.policies.guard.account import Book, GuardParams, admit
-from armtriage.policies.lost import PATIENCE
 from armtriage.policies.request import ALL, Request
 from armtriage.policies.views import View
 

@@ -21,7 +21,6 @@ from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel, unbound
 from armtriage.kernels.random import row_of
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels, learn_nothing
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require, within
 from armtriage.policies.guard.coupled_draws import PROPOSE, Draws, check_draws, keep_better, learn, new_draws, propose
@@ -41,7 +40,7 @@ from armtriage.policies.guard.decision_account import (
 )
 from armtriage.policies.guard.pages import Pages
 from armtriage.policies.guard.problem import Arrays, Chosen, P, Problem
-from armtriage.policies.request import Request, luck_of
+from armtriage.policies.request import Kernels, Request, learn_nothing, luck_of
 from armtriage.policies.saved import part_of
 from armtriage.triage import Triage
 

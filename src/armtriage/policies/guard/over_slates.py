@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from armtriage.certificate import Certificate, PatternBook, cert_among
 from armtriage.decisions import ArmSet, Decision
+from armtriage.policies.beliefs import check_prior_of
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
@@ -17,7 +18,6 @@ from armtriage.policies.guard.account import Book, Ghosts, GuardParams, add_patt
 from armtriage.policies.guard.free_look import check_sampler
 from armtriage.policies.guard.problem import Arrays, Chosen, P, Problem
 from armtriage.policies.guard.shared_looks import check_looks
-from armtriage.policies.prior import check_prior_of
 from armtriage.policies.saved import part_of
 from armtriage.policies.views import cover_of
 from armtriage.triage import Triage, TriageLog

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from armtriage.certificate import Bounds, Certificate, narrowed
 from armtriage.decisions import ArmSet, Decision
-from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence
-from armtriage.policies.request import Request
+from armtriage.policies.request import Kernels, Request
 from armtriage.triage import Triage, TriageLog
 
 if TYPE_CHECKING:

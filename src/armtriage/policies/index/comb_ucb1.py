@@ -13,7 +13,6 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
@@ -28,7 +27,7 @@ from armtriage.policies.index.shortlist import (
     write_indices,
 )
 from armtriage.policies.options import Options
-from armtriage.policies.request import Request
+from armtriage.policies.request import Kernels, Request
 
 
 class Params(Record, frozen=True):

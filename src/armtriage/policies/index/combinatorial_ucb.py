@@ -9,7 +9,6 @@ from armtriage._arguments import check_horizon, check_number, check_probability
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
@@ -22,7 +21,7 @@ from armtriage.policies.index.shortlist import (
     write_indices,
 )
 from armtriage.policies.options import Options
-from armtriage.policies.request import Request
+from armtriage.policies.request import Kernels, Request
 
 
 class Params(Record, frozen=True):

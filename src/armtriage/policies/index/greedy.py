@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from armtriage.policies.calls import Kernels
 from armtriage.policies.index.combinatorial_ucb import Params, believe, choose
 from armtriage.policies.index.shortlist import IndexPolicy, place, rate
+from armtriage.policies.request import Kernels
 
 
 class Greedy(IndexPolicy):

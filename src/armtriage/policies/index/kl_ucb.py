@@ -14,11 +14,10 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import kl_index
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels
 from armtriage.policies.evidence import Evidence, counted
 from armtriage.policies.index.shortlist import IndexPolicy, Shortlist, lift_unseen, place, rate, take_top, take_unseen
 from armtriage.policies.options import Options
-from armtriage.policies.request import ALL, Request, list_candidates
+from armtriage.policies.request import ALL, Kernels, Request, list_candidates
 
 
 class Params(Record, frozen=True):

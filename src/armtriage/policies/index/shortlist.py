@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import inlined, kernel, lowest_bit
 from armtriage.kernels.order import top_first
 from armtriage.kernels.record import Record
-from armtriage.policies.evidence import TOLD, Evidence, counted
-from armtriage.policies.lost import all_as_least
+from armtriage.policies.evidence import TOLD, Evidence, all_as_least, counted
 from armtriage.policies.request import ALL, Request, is_candidate, list_candidates
 from armtriage.policies.slate import SlatePolicy
 
@@ -35,7 +34,7 @@ class Shortlist(Record):
     """Caches of an index policy, all of which follow from the evidence; `places` says where an arm is listed, or -1."""
 
     facts = ()
-    means: NDArray[np.float64]  # -inf until observed; both with what lost rewards count for, see `policies.lost`
+    means: NDArray[np.float64]  # -inf until observed; both with what lost rewards count for, see `policies.evidence`
     radii: NDArray[np.float64]  # 1 / sqrt(count), 0 until observed
     status: NDArray[np.uint8]
     words: NDArray[np.uint64]  # the same memory, eight arms a word

@@ -16,10 +16,9 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Record
-from armtriage.policies.evidence import TOLD, WEIGHED, Evidence, losses_of, wins_of
-from armtriage.policies.lost import PATIENCE
+from armtriage.policies.beliefs import BELOW, FAR, STALE, band, draw, follow, gain, posterior, scaled
+from armtriage.policies.evidence import PATIENCE, TOLD, WEIGHED, Evidence, losses_of, wins_of
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
-from armtriage.policies.sampler import BELOW, FAR, STALE, band, draw, follow, gain, posterior, scaled
 
 _ABOVE = 2.0  # spreads up to the upper level: an arm above it is in without a draw, too many have all drawn again
 

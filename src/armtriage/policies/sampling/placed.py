@@ -14,11 +14,11 @@ from armtriage.certificate import Bounds, Certificate, Page, place_bounds, place
 from armtriage.decisions import Decision
 from armtriage.environments import check_weights
 from armtriage.kernels.random import row_of, stream, uniform
+from armtriage.policies.beliefs import Prior, starts_at
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require, within
 from armtriage.policies.lock import locked
 from armtriage.policies.policy import in_order
-from armtriage.policies.prior import Prior, starts_at
 from armtriage.policies.sampling.places import (
     RENEWED,
     PlaceParams,

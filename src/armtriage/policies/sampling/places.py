@@ -21,10 +21,8 @@ from armtriage.kernels.beta import gamma_draw
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.record import Record
-from armtriage.policies.calls import Kernels, learn_nothing
-from armtriage.policies.evidence import Evidence
-from armtriage.policies.lost import as_least
-from armtriage.policies.request import Request, list_candidates, luck_of
+from armtriage.policies.evidence import Evidence, as_least
+from armtriage.policies.request import Kernels, Request, learn_nothing, list_candidates, luck_of
 
 Floats = NDArray[np.float64]
 

@@ -13,14 +13,12 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.beta import beta_draws
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
-from armtriage.policies.calls import Kernels
+from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, starts_at
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.lock import locked
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options
-from armtriage.policies.prior import Prior, check_prior, starts_at
-from armtriage.policies.request import Request, luck_of
-from armtriage.policies.sampler import FRACTIONAL
+from armtriage.policies.request import Kernels, Request, luck_of
 from armtriage.policies.sampling.cutoffs import Cutoffs, Params, bring_in_line, draw_best, new_cutoffs, posterior_of
 from armtriage.policies.sampling.placed import PlacedPolicy
 from armtriage.policies.sampling.places import KERNELS as PLACED
