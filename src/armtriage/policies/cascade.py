@@ -9,38 +9,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage.errors import AlreadyTold, UnknownArm
+from armtriage.policies.certified import CertifiedPolicy
+from armtriage.policies.delays import AgeingPolicy
 from armtriage.policies.lock import locked
 from armtriage.policies.rewards import Told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from armtriage.alarm import DriftAlarm
-    from armtriage.arms import Name, Roster
-    from armtriage.decisions import Decision, DecisionSet
-    from armtriage.policies.delays import Delays
+    from armtriage.arms import Name
+    from armtriage.decisions import Decision
 
 
-class CascadePolicy:
+class CascadePolicy(AgeingPolicy, CertifiedPolicy):
     """The part of every `armtriage.Policy` that learns from the first click on a page."""
-
-    decisions: DecisionSet | None
-    learns_at_once: bool
-    _alarm: DriftAlarm | None
-    _complete: set[int]
-    _delays: Delays | None
-    _lock: Any
-    _open: dict[int, Decision]
-    _parts: dict[int, dict[int, float]]
-    _plain: bool
-    _roster: Roster
-    _trusted: Any
 
     if TYPE_CHECKING:
 
-        def _heed(self) -> None: ...
         def _find(self, decision: Decision | int) -> int: ...
-        def _follow_delays(self) -> None: ...
         def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None: ...
         def _settle(self, told: Told) -> None: ...
         def _settle_complete(self) -> None: ...

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_probability
 from armtriage.alarm import DriftAlarm, Health
-from armtriage.arms import Roster
 from armtriage.certificate import (
     Account,
     Bounds,
@@ -25,41 +24,21 @@ from armtriage.certificate import (
     intervals_of,
     within_old,
 )
-from armtriage.decisions import DecisionSet, TopS
+from armtriage.decisions import TopS
+from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.evidence import PATIENCE
 from armtriage.policies.lock import locked
 from armtriage.policies.rewards import AboveCap
 from armtriage.triage import Triage, triage_among
 
 if TYPE_CHECKING:
-    from armtriage.graphs.feedback import FeedbackGraph
+    pass
 
 
-class CertifiedPolicy(ABC):
+class CertifiedPolicy(ChangingPolicy, ABC):
     """The part of every `armtriage.Policy` that says what is certain."""
 
-    budget: int
-    decisions: DecisionSet | None
-    reward_range: tuple[float, float]
-    direction: str
-    cap: float | None
-    _above: AboveCap
-    _asked: int
-    _before: Tally | None
-    _exposed_before: NDArray[np.int64]
-    _graph: FeedbackGraph
-    _lock: Any
-    _missed: NDArray[np.int64] | None
-    _roster: Roster
-    _since: int
-    _alarm: DriftAlarm | None = None
-    _began: int = 0  # the decision from which on anything is known
-    _trusted: Any = None  # what an old log says of the arms
     _watchable: ClassVar[bool] = False
-
-    if TYPE_CHECKING:
-
-        def _eligible(self, eligible: Any) -> NDArray[np.int64] | None: ...
 
     @property
     def tally(self) -> Tally:

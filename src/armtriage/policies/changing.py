@@ -15,32 +15,45 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.policies.lock import locked
 
 if TYPE_CHECKING:
+    from armtriage.alarm import DriftAlarm
     from armtriage.certificate import Tally
-    from armtriage.decisions import DecisionSet
+    from armtriage.decisions import Decision, DecisionSet, Falling
     from armtriage.policies.delays import Delays
+    from armtriage.policies.rewards import AboveCap
 
 
 class ChangingPolicy:
-    """The part of every `armtriage.Policy` that knows which arms there are."""
+    """The part of every `armtriage.Policy` that knows which arms there are, and the fields that all parts share."""
 
+    budget: int
+    cap: float | None
     decisions: DecisionSet | None
+    direction: str
+    floor_arms: str
     learns_at_once: bool
+    logging_floor: float | Falling
+    reward_range: tuple[float, float]
+    _above: AboveCap
+    _alarm: DriftAlarm | None = None
     _asked: int
     _before: Tally | None
-    _since: int
-    _delays: Delays | None
+    _began: int = 0  # the decision from which on anything is known
+    _clock: int | None  # milliseconds
+    _complete: set[int]  # open decisions of which all was told in parts, and older ones are open
+    _delays: Delays | None  # of rewards, once they have been told in parts
+    _exposed_before: NDArray[np.int64]
     _graph: FeedbackGraph
+    _id: str
     _lock: Any
-    _missed: NDArray[np.int64] | None
+    _missed: NDArray[np.int64] | None  # rewards in a row that did not come, once one did not
     _new_edges: list[tuple[int, int]]
-    _own_tally: Tally
-    _parts: dict[int, dict[int, float]]
+    _oldest: int  # no decision before it is open
+    _open: dict[int, Decision]
+    _parts: dict[int, dict[int, float]]  # unit rewards that were told of decisions still open
     _plain: bool
     _roster: Roster
-
-    if TYPE_CHECKING:
-
-        def _awaited(self) -> NDArray[np.int64]: ...
+    _since: int
+    _trusted: Any = None  # what an old log says of the arms
 
     @property
     def graph(self) -> FeedbackGraph:

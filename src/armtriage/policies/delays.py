@@ -18,17 +18,15 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_number
+from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lock import locked
-
-if TYPE_CHECKING:
-    from armtriage.decisions import Decision, DecisionSet
 
 AGES = tuple(4**k for k in range(20))
 """Where one class of ages ends and the next begins, in decisions or milliseconds."""
@@ -279,23 +277,8 @@ def weights_of(came: NDArray[np.float64], by: NDArray[np.float64]) -> list[float
     return (np.round(np.minimum(weights, 1.0) * _GRAIN) / _GRAIN).tolist()  # type: ignore[no-any-return]
 
 
-class AgeingPolicy:
+class AgeingPolicy(ChangingPolicy):
     """The part of every `armtriage.Policy` that knows how old its open decisions are."""
-
-    decisions: DecisionSet | None
-    learns_at_once: bool
-    _asked: int
-    _clock: int | None  # milliseconds
-    _delays: Delays | None  # of rewards, once they have been told in parts
-    _lock: Any
-    _open: dict[int, Decision]
-
-    if TYPE_CHECKING:
-
-        @property
-        def _may_change(self) -> bool: ...
-        def _take_in_arms(self) -> None: ...
-        def _waiting(self, number: int) -> list[int]: ...
 
     @property
     @locked
@@ -368,3 +351,15 @@ class AgeingPolicy:
 
     def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
         """Let arms count so many least rewards beside those that were told."""
+
+    def _still_shown(self, number: int) -> list[int]:
+        """Return the arms that an open decision shows, but for those that have begun again since."""
+        newer = self._roster.is_newer
+        return [arm for arm in self._open[number].shown.tolist() if not newer(arm, number)]
+
+    def _waiting(self, number: int) -> list[int]:
+        """Return those of them of which nothing has been told, and something still may be."""
+        if number in self._complete:
+            return []
+        told = self._parts.get(number, {})
+        return [arm for arm in self._still_shown(number) if arm not in told]

@@ -22,9 +22,6 @@ from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.policies.cascade import CascadePolicy
-from armtriage.policies.certified import CertifiedPolicy
-from armtriage.policies.changing import ChangingPolicy
-from armtriage.policies.delays import AgeingPolicy
 from armtriage.policies.facts import is_inside
 from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out
@@ -38,7 +35,7 @@ _NONE = np.empty(0, np.int64)
 Rewards = Mapping[Any, float] | ArrayLike
 
 
-class Policy(ChangingPolicy, AgeingPolicy, CascadePolicy, SavedPolicy, CertifiedPolicy):
+class Policy(CascadePolicy, SavedPolicy):
     """Chooses some arms each round, `budget` of them or a decision of a set, and learns from what they reveal.
 
     Any number of decisions may be open. Rewards come late, in any order, in parts, or never: exploration goes by

@@ -30,11 +30,11 @@ from armtriage.decisions import (
 )
 from armtriage.errors import DamagedFile
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
-from armtriage.policies.delays import Delays
+from armtriage.policies.certified import CertifiedPolicy
+from armtriage.policies.delays import AgeingPolicy, Delays
 from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
 from armtriage.policies.lock import locked
 from armtriage.policies.old_log import old_log_from
-from armtriage.policies.rewards import AboveCap
 
 _LOG = logging.getLogger("armtriage")
 _FORMATS = (2, 3, 4)
@@ -60,46 +60,13 @@ _PARTS = (
 )
 
 
-class SavedPolicy:
+class SavedPolicy(AgeingPolicy, CertifiedPolicy):
     """The part of every `armtriage.Policy` that saves, loads and compares."""
-
-    budget: int
-    cap: float | None
-    decisions: DecisionSet | None
-    learns_at_once: bool
-    logging_floor: float | Falling
-    floor_arms: str
-    _above: AboveCap
-    _asked: int
-    _complete: set[int]
-    _before: Tally | None
-    _exposed_before: NDArray[np.int64]
-    _delays: Delays | None
-    _id: str
-    _lock: Any
-    _missed: NDArray[np.int64] | None
-    _oldest: int
-    _open: dict[int, Decision]
-    _parts: dict[int, dict[int, float]]
-    _plain: bool
-    _roster: Roster
-    _since: int
 
     if TYPE_CHECKING:
 
         @property
         def config(self) -> dict[str, Any]: ...  # noqa: D102
-        @property
-        def graph(self) -> FeedbackGraph: ...  # noqa: D102
-        @property
-        def n_arms(self) -> int: ...  # noqa: D102
-        @property
-        def tally(self) -> Tally: ...  # noqa: D102
-        @property
-        def _exposures(self) -> NDArray[np.int64] | None: ...
-        @property
-        def _may_change(self) -> bool: ...
-        def start_window(self) -> int: ...  # noqa: D102
         def __getstate__(self) -> dict[str, Any]: ...
         def __setstate__(self, state: dict[str, Any]) -> None: ...
 
@@ -496,18 +463,6 @@ class SavedPolicy:
         told = [*self._parts[number].values()]
         plain = self.decisions is None and self._plain
         return plain and len(told) > 0 and set(told) <= {0.0, 1.0} and sum(told) <= 1.0
-
-    def _still_shown(self, number: int) -> list[int]:
-        """Return the arms that an open decision shows, but for those that have begun again since."""
-        newer = self._roster.is_newer
-        return [arm for arm in self._open[number].shown.tolist() if not newer(arm, number)]
-
-    def _waiting(self, number: int) -> list[int]:
-        """Return those of them of which nothing has been told, and something still may be."""
-        if number in self._complete:
-            return []
-        told = self._parts.get(number, {})
-        return [arm for arm in self._still_shown(number) if arm not in told]
 
     _signed = False
     """Whether unit rewards may be negative."""
