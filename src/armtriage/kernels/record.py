@@ -11,7 +11,7 @@ import hashlib
 import inspect
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,10 @@ from armtriage.kernels.jit import JIT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+R = TypeVar("R", bound="Record")
+_ARRAYS = {"Floats": np.float64, "Ints": np.int64} | {
+    f"NDArray[np.{one}]": np.dtype(one) for one in ("int32", "int64", "uint8", "uint64", "float64")
+}
 _NUMBERS: dict[str, tuple[str, type]] = {"int": ("whole", int), "bool": ("whole", bool), "float": ("real", float)}
 
 
@@ -180,6 +184,23 @@ class Record:
 
     def _replace(self, **values: Any) -> Self:
         return type(self)(**(self._asdict() | values))
+
+
+def blank(kind: type[R], size: int, /, **given: Any) -> R:
+    """Return a record in which what is not given is 0: numbers, and arrays of `size` numbers.
+
+    Examples
+    --------
+    >>> class Count(Record):
+    ...     seen: NDArray[np.uint8]
+    ...     total: int
+    ...     least: float
+    >>> blank(Count, 3, least=0.5)._asdict()
+    {'seen': array([0, 0, 0], dtype=uint8), 'total': np.int64(0), 'least': np.float64(0.5)}
+    """
+    fields = {name: str(one) for name, one in inspect.get_annotations(kind).items() if name not in given}
+    empty = {name: 0 if one in _NUMBERS else np.zeros(size, _ARRAYS[one]) for name, one in fields.items()}
+    return kind(**empty, **given)
 
 
 def _words_of(value: Any) -> int:

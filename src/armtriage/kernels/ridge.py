@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from armtriage.kernels.jit import apart, kernel
-from armtriage.kernels.record import Floats, Ints, Record, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 
 LANES = 32
 _FOLD = 64
@@ -41,22 +41,17 @@ def new_ridge(models: int, dimension: int, ridge: float) -> Ridge:
     """Return regressions without rewards."""
     d = dimension
 
-    def zeros() -> Floats:
-        return np.zeros((models, d, d))
-
-    return Ridge(
-        np.tile(ridge * np.eye(d), (models, 1, 1)),
-        zeros(),
-        zeros(),
-        np.tile(np.eye(d) / ridge, (models, 1, 1)),
-        np.zeros((models, d)),
-        np.zeros((models, d)),
-        np.zeros((models, d)),
-        np.zeros(models),
-        np.zeros((models, 2), np.int64),
-        np.zeros((d, d)),
-        np.zeros(d),
-        np.zeros((d + 8, LANES)),
+    return blank(
+        Ridge,
+        d,
+        gram=np.tile(ridge * np.eye(d), (models, 1, 1)),
+        inverse=np.tile(np.eye(d) / ridge, (models, 1, 1)),
+        **{name: np.zeros((models, d, d)) for name in ("carry", "recent")},
+        **{name: np.zeros((models, d)) for name in ("moment", "moment_carry", "weights")},
+        log_det=np.zeros(models),
+        counts=np.zeros((models, 2), np.int64),
+        scratch=np.zeros((d, d)),
+        block=np.zeros((d + 8, LANES)),
     )
 
 

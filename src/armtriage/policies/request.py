@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import Opener, bind, compile_now, inlined, kernel, lowest_bit, unbound
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import row
-from armtriage.kernels.record import Record, RecordLayout
+from armtriage.kernels.record import Record, RecordLayout, blank
 from armtriage.policies.evidence import (
     LOST,
     TOLD,
@@ -78,23 +78,17 @@ _SIZE = Request._numbers["size"].place
 def new_request(room: int, arms: NDArray[np.int64], stream: Any, rows: int, scale: tuple[float, ...]) -> Request:
     """Return an empty request; `scale` is its last four numbers."""
     mask = np.zeros(room, np.uint8)
-    return Request(
-        mask,
-        mask.view(np.uint64),
-        np.zeros(room // 8, np.uint8),
-        np.zeros(room, np.int64),
-        arms,
-        np.zeros((rows, arms.size)),
-        np.zeros(room, np.int64),
-        np.zeros(room),
-        np.array([stream], np.uint64),
-        0,
-        ALL,
-        0,
-        arms.size,
-        0,
-        0,
-        *scale,
+    return blank(
+        Request,
+        room,
+        mask=mask,
+        words=mask.view(np.uint64),
+        bits=np.zeros(room // 8, np.uint8),
+        arms=arms,
+        beliefs=np.zeros((rows, arms.size)),
+        stream=np.array([stream], np.uint64),
+        size=arms.size,
+        **dict(zip(("low", "high", "zero", "width"), scale, strict=True)),
     )
 
 

@@ -7,15 +7,13 @@ keeps the upper ends by which it was sorted, since an arm outside of an old list
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, sort_pairs, top_first
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.elimination.layers import Layer, cover, new_layer, next_pick, open_layer
 from armtriage.policies.evidence import Evidence, tries
 
@@ -53,24 +51,13 @@ class View(Record):
 
 def new_scratch(room: int) -> Scratch:
     """Return room for so many arms."""
-    keys, values = np.zeros((2, room))
-    best, chosen, degrees = np.zeros((3, room), np.int64)
-    return Scratch(np.arange(room), keys, values, best, chosen, degrees, np.zeros(room, np.uint8), clock=0)
+    return blank(Scratch, room, everybody=np.arange(room))
 
 
 def new_view(room: int, budget: int) -> View:
     """Return a view of no arms."""
-    numbers: dict[str, Any] = dict.fromkeys(("n_confirmed", "n_open", "n_ceiling"), 0)
-    levels: dict[str, Any] = dict.fromkeys(("lower_level", "upper_level", "pick_level"), 0.0)
-    return View(
-        np.zeros(budget, np.int64),
-        np.zeros(room, np.int64),
-        np.zeros(2 * budget, np.int64),
-        np.zeros(2 * budget),
-        **numbers,
-        gap=1.0,
-        **levels,
-    )
+    ceiling, ends = np.zeros(2 * budget, np.int64), np.zeros(2 * budget)
+    return blank(View, room, confirmed=np.zeros(budget, np.int64), ceiling=ceiling, ends=ends, gap=1.0)
 
 
 @kernel

@@ -14,7 +14,7 @@ from armtriage.intervals import INTERVALS
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.elimination.layers import (
     close_layer,
     cover,
@@ -418,25 +418,15 @@ class CombinatorialElimination(SlatePolicy):
         kind, horizon = INTERVALS.index(self.interval), float(self.horizon or 0)
         first = self._roster.n_first
         return Own(
-            Sets(
-                np.zeros(n, np.uint8),
-                np.arange(n, dtype=np.int64),
-                np.zeros(n, np.int64),
-                np.zeros(n if self.tie_break == "random" else 0),
-                new_layer(self.graph),
-                np.zeros(n),
-                np.zeros(n, np.int64),
-                np.zeros(n, np.int64),
-                np.zeros(n, np.int64),
-                least=0,
+            blank(
+                Sets,
+                n,
+                active=np.arange(n),
+                preference=np.zeros(n if self.tie_break == "random" else 0),
+                layer=new_layer(self.graph),
                 n_active=n,
-                n_confirmed=0,
                 n_lagging=n,
                 dirty=1,
-                advanced=0,
-                clock=0,
-                n_logged=0,
-                underway=0,
             ),
             new_intervals(kind, horizon, self.delta, first, intersect=self.intersect),
             new_view(room, self.budget),

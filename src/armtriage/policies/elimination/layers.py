@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.order import sort_pairs
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.facts import require, within
 
 _SHIFT = 8  # blocks of 256 arms: their counters stay in the fastest cache up to a million arms
@@ -55,20 +55,15 @@ def new_layer(graph: FeedbackGraph) -> Layer:
     in_start = np.zeros(n + 1 if targets.size else 0, np.int64)
     if targets.size:
         np.cumsum(np.bincount(targets, minlength=n), out=in_start[1:])
-    return Layer(
-        np.zeros(n, np.uint8),
-        np.zeros((n >> _SHIFT) + 1, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n if targets.size else 0, np.int32),
-        in_start,
-        np.ascontiguousarray(sources[np.argsort(targets, kind="stable")]),
-        np.zeros(n, np.uint8),
-        np.zeros(n, np.int64),
-        np.zeros(n + 2, np.int64),
-        np.full(n + 2, -1, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        *(0, 0, 0, 0, 0),
+    return blank(
+        Layer,
+        n,
+        crowd=np.zeros((n >> _SHIFT) + 1, np.int64),
+        degrees=np.zeros(n if targets.size else 0, np.int32),
+        in_start=in_start,
+        in_arms=np.ascontiguousarray(sources[np.argsort(targets, kind="stable")]),
+        bucket=np.zeros(n + 2, np.int64),
+        late=np.full(n + 2, -1, np.int64),
     )
 
 

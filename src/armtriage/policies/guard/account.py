@@ -9,7 +9,6 @@ there is always a sort. Other candidates are sorted in each round.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from armtriage.intervals import MIXTURE
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs, top_first
 from armtriage.kernels.random import bits
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence, Intervals, new_intervals, refresh, settled_count
 from armtriage.policies.facts import require, within
@@ -135,25 +134,22 @@ def new_book(evidence: Evidence, budget: int, delta: float, n_first: int, ghosts
     view_size = min(n, 2 * budget)
     everyone.ceiling[:view_size], everyone.ends[:view_size] = np.arange(view_size), 1.0
     everyone.open[:n], everyone.n_open, everyone.n_ceiling = np.arange(n), n, view_size
-    admitted, offered, log_arms, log_rounds = np.zeros((4, n), np.int64)
-    numbers: dict[str, Any] = {
-        name: 0.0 if kind == "float" else 0 for name, kind in Book.__annotations__.items() if kind in ("int", "float")
-    }
-    return Book(
-        admitted,
-        offered,
-        np.zeros(n, np.uint8),
-        log_arms,
-        log_rounds,
-        everyone.ceiling,
-        everyone.ends,
-        np.zeros(_PATTERNS, np.uint64),
-        everyone,
-        new_view(room, budget),
-        new_scratch(room + ghosts.pulls.size),
-        new_intervals(MIXTURE, 0.0, delta, n_first),
-        ghosts,
-        **{**numbers, "layer": -1, "of_all": 1, "is_new": 1, "gap": 1.0, "spread": 1.0},
+    return blank(
+        Book,
+        n,
+        ceiling=everyone.ceiling,
+        ends=everyone.ends,
+        patterns=np.zeros(_PATTERNS, np.uint64),
+        everyone=everyone,
+        some=new_view(room, budget),
+        scratch=new_scratch(room + ghosts.pulls.size),
+        intervals=new_intervals(MIXTURE, 0.0, delta, n_first),
+        ghosts=ghosts,
+        layer=-1,
+        of_all=1,
+        is_new=1,
+        gap=1.0,
+        spread=1.0,
     )
 
 

@@ -24,7 +24,7 @@ from armtriage.kernels.beta import beta_near
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.beliefs import LARGEST, LEAST_NOISE, fitted_around, gain, mean_of, next_fit, noise_of, posterior
 from armtriage.policies.evidence import as_least
 from armtriage.policies.facts import require, within
@@ -91,33 +91,9 @@ class Draws(Record):
 
 def new_draws(n_arms: int, size: int, prior: tuple[float, float]) -> Draws:
     """Return posteriors of this prior and no incumbent."""
-    wins, owed, prices = np.zeros((3, n_arms))
-    inside, looked = np.zeros((2, n_arms), np.uint8)
-    stamps, shown = np.zeros((2, n_arms), np.int64)
-    return Draws(
-        wins,
-        np.zeros(size, np.int64),
-        owed,
-        prices,
-        inside,
-        looked,
-        stamps,
-        shown,
-        n_incumbent=-1,
-        made=0,
-        compared=0,
-        shared=0,
-        questions=0,
-        mark=0,
-        next_fit=1,
-        exchange=1.0,
-        together=0.0,
-        alike=0.0,
-        coupling=0.0,
-        prior_wins=prior[0],
-        prior_losses=prior[1],
-        noise=1.0,
-    )
+    start = {"n_incumbent": -1, "next_fit": 1, "exchange": 1.0, "noise": 1.0}
+    incumbent = np.zeros(size, np.int64)
+    return blank(Draws, n_arms, incumbent=incumbent, prior_wins=prior[0], prior_losses=prior[1], **start)
 
 
 def check_draws(

@@ -21,7 +21,7 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveals
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.evidence import PATIENCE, Evidence, Intervals, as_least, new_intervals, refresh
 from armtriage.policies.facts import require, within
 
@@ -211,41 +211,28 @@ def _cliques(graph: GraphArrays) -> int:
 
 def new_query(n_arms: int, size: int) -> Query:
     """Return an empty desk."""
-    weights, values = np.zeros((2, n_arms))
     answer, chosen, other = np.zeros((3, size), np.int64)
-    marks = np.zeros(n_arms, np.uint8)
-    return Query(weights, values, answer, chosen, other, marks, n_answer=0, n_chosen=0, n_other=0, stage=0, include=-1)
+    return blank(Query, n_arms, answer=answer, chosen=chosen, other=other, include=-1)
 
 
 def new_decision_book(params: DecisionParams, evidence: Evidence) -> DecisionBook:
     """Return the book before the first round."""
     n, size = params.n_arms, params.size
     reference, committed = np.zeros((2, size), np.int64)
-    return DecisionBook(
-        evidence.counts[:n],
-        evidence.sums[:n],
-        evidence.between[:n],
-        evidence.missed[:n],
-        evidence.lower[:n] + params.offset,
-        evidence.upper[:n] + params.offset,
-        new_intervals(MIXTURE, 0.0, params.delta, n),
-        np.zeros(n, np.int64),
-        reference,
-        committed,
+    return blank(
+        DecisionBook,
+        n,
+        **{name: getattr(evidence, name)[:n] for name in ("counts", "sums", "between", "missed")},
+        lower=evidence.lower[:n] + params.offset,
+        upper=evidence.upper[:n] + params.offset,
+        intervals=new_intervals(MIXTURE, 0.0, params.delta, n),
+        reference=reference,
+        committed=committed,
         n_reference=-1,
         n_committed=-1,
-        n_admitted=0,
-        seen_at=0,
         refunded=-_REFUND,
-        forced=0,
-        questions=0,
-        spent=0.0,
-        allowed=0.0,
         price=params.worst,
         gap=params.worst,
-        paid=0.0,
-        cost=0.0,
-        elsewhere=0.0,
     )
 
 

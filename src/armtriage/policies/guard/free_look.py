@@ -22,7 +22,7 @@ from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.beliefs import (
     BELOW,
     STALE,
@@ -89,38 +89,19 @@ def new_sampler(n_arms: int, budget: int, prior: tuple[float, float], *, found: 
     If all arms are not alike, their means are not `found` yet, but in the first round.
     """
     mean = prior[0] / (prior[0] + prior[1])
-    looked, pool, glanced, others, shown, lucky = np.zeros((6, n_arms), np.int64)
-    return Sampler(
-        np.full(n_arms, mean),
-        np.zeros(n_arms),
-        np.zeros(n_arms, np.uint8),
-        np.zeros(budget, np.int64),
-        np.zeros(n_arms, np.uint8),
-        looked,
-        pool,
-        glanced,
-        others,
-        shown,
-        lucky,
-        np.zeros(budget),
-        np.zeros(n_arms + budget),
-        np.zeros(n_arms + budget, np.int64),
-        mark=1,
-        stamp=1,
-        size=0,
-        n_pool=0,
+    start = {"mark": 1, "stamp": 1, "next_fit": 1, "centre": 1.0, "least_mean": mean, "best_outside": mean}
+    return blank(
+        Sampler,
+        n_arms,
+        means=np.full(n_arms, mean),
+        incumbents=np.zeros(budget, np.int64),
+        drawn=np.zeros(budget),
+        values=np.zeros(n_arms + budget),
+        chosen=np.zeros(n_arms + budget, np.int64),
         decided=-1 if found else -2,
-        best_arm=0,
-        fractional=0,
-        next_fit=1,
-        level=0.0,
-        centre=1.0,
-        spread=0.0,
-        waste=0.0,
-        least_mean=mean,
-        best_outside=mean,
         prior_wins=prior[0],
         prior_losses=prior[1],
+        **start,
     )
 
 

@@ -23,7 +23,7 @@ from armtriage._arguments import LONGEST
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED
 from armtriage.policies.evidence import Evidence, settled_count
 from armtriage.policies.facts import within
@@ -59,20 +59,8 @@ class Looks(Record):
 def new_looks(n_arms: int, budget: int, *, each: bool = False) -> Looks:
     """Return no looks; `each` of those to come will pay, or one of each arm."""
     pause = 1 + n_arms // (_CHOICE_PAUSE * budget)
-    return Looks(
-        np.full(n_arms, _NOBODY, np.int64),
-        np.zeros(n_arms, np.uint8),
-        np.zeros(n_arms, np.int64),
-        np.zeros(n_arms),
-        np.zeros(n_arms, np.uint8),
-        np.zeros(n_arms, np.uint8),
-        np.zeros((2, n_arms + 1)),
-        np.zeros(budget, np.int64),
-        pause=pause,
-        resume=0,
-        shared=0,
-        each=each,
-    )
+    room = {"sums": np.zeros((2, n_arms + 1)), "outside": np.zeros(budget, np.int64)}
+    return blank(Looks, n_arms, guide=np.full(n_arms, _NOBODY, np.int64), pause=pause, each=each, **room)
 
 
 def renewed_looks(old: Looks, n_arms: int, budget: int) -> Looks:

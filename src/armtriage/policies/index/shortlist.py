@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import inlined, kernel, lowest_bit
 from armtriage.kernels.order import top_first
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.evidence import TOLD, Evidence, all_as_least, counted
 from armtriage.policies.request import ALL, Request, is_candidate, list_candidates
 from armtriage.policies.slate import SlatePolicy
@@ -68,27 +68,25 @@ def _new_shortlist(evidence: Evidence, budget: int, *, listing: bool) -> Shortli
     means, radii, status = np.full(room, -np.inf), np.zeros(room), np.zeros(room, np.uint8)
     means[seen], radii[seen] = evidence.sums[seen] / count[seen], 1.0 / np.sqrt(count[seen])
     status[:n] = np.where(seen, KNOWN, np.where(evidence.pending > 0, WAITING, FRESH))[:n]
-    return Shortlist(
-        means,
-        radii,
-        status,
-        status.view(np.uint64),
-        np.where(np.arange(room) < n, np.arange(room), -1) if everything else np.full(room, -1, np.int64),
-        np.arange(room, dtype=np.int64),
-        means.copy(),
-        radii.copy(),
-        np.zeros(room, np.int64),
-        np.zeros(room),
-        np.zeros(room // 8, np.uint64),
-        np.full(2, np.inf),
-        np.full(2, 0.05),
+    return blank(
+        Shortlist,
+        room,
+        means=means,
+        radii=radii,
+        status=status,
+        words=status.view(np.uint64),
+        seats=np.where(np.arange(room) < (n if everything else 0), np.arange(room), -1),
+        listed=np.arange(room),
+        listed_means=means.copy(),
+        listed_radii=radii.copy(),
+        flags=np.zeros(room // 8, np.uint64),
+        levels=np.full(2, np.inf),
+        margins=np.full(2, 0.05),
         length=n if everything else 0,
         n_fresh=int(np.count_nonzero(status == FRESH)),
         n_waiting=int(np.count_nonzero(status == WAITING)),
-        cursor=0,
         aim=2 * budget + int(math.sqrt(n * budget)),
         ordered=1,
-        hits=0,
         outside=-np.inf if listing else np.inf,
         end=np.inf if everything else -1.0,
         reach=0.1,

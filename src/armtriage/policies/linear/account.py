@@ -13,7 +13,7 @@ import numpy as np
 
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, sort_pairs
-from armtriage.kernels.record import Floats, Ints, Record, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.policies.linear.regression import Params
 
 _INVERSE_LOG_2 = 1.0 / math.log(2.0)
@@ -49,10 +49,7 @@ class Boxes(Record):
 
 def new_boxes(n_arms: int, budget: int) -> Boxes:
     """Return room for a round."""
-    lower, upper, estimates, squares, reaches, values, outside = np.zeros((7, n_arms))
-    order, chosen = np.zeros((2, n_arms), np.int64)
-    ends, places = np.zeros(budget), np.zeros(budget, np.int64)
-    return Boxes(lower, upper, estimates, squares, reaches, values, outside, order, chosen, ends, places)
+    return blank(Boxes, n_arms, ends=np.zeros(budget), places=np.zeros(budget, np.int64))
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 from armtriage._arguments import LONGEST, check_choice, check_count, check_optional, check_probability
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, inner, kth_largest, top_first
-from armtriage.kernels.record import Floats, Ints, Record, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink, solve
 from armtriage.policies.compiled import Kernels
 from armtriage.policies.linear.ridge_policy import RidgePolicy
@@ -331,7 +331,4 @@ class HierarchicalElimination(RidgePolicy):
     def new_state(self) -> State:
         """Return the state of a policy that has learned nothing."""
         ridge = new_ridge(self.stages + (self.variant == "tight"), self.dimension, 1.0)
-        fate, stage, home, active, order = np.zeros((5, self.n_arms), np.int64)
-        estimate, width, low, high, values, scratch = np.zeros((6, self.n_arms))
-        places = np.zeros(self.budget, np.int64)
-        return State(ridge, fate, stage, home, active, estimate, width, low, high, values, order, places, scratch)
+        return blank(State, self.n_arms, ridge=ridge, places=np.zeros(self.budget, np.int64))

@@ -18,7 +18,7 @@ import numpy as np
 
 from armtriage.kernels.jit import apart, bind, kernel
 from armtriage.kernels.order import inner
-from armtriage.kernels.record import Floats, Ints, Record, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.kernels.ridge import Ridge, add_multiple, image
 from armtriage.policies.linear.account import Book, Boxes
 
@@ -56,19 +56,10 @@ class Joint(Record):
 def new_joint(dimension: int, kept: bool, blocks: int = 1) -> Joint:
     """Return sums over no round, for one theta or so many, or no room for them."""
     slots, d = _SLOTS if kept else 0, dimension
-    middle, cross = np.zeros((2, d))
-    constants, prices = np.zeros((2, slots))
-    return Joint(
-        np.zeros((slots, blocks * d, d)),
-        np.zeros((slots, blocks * d)),
-        constants,
-        prices,
-        middle,
-        cross,
-        np.zeros((_LANES, d)),
-        np.zeros(_LANES),
-        used=0,
-    )
+    matrices, vectors = np.zeros((slots, blocks * d, d)), np.zeros((slots, blocks * d))
+    lanes = {"lanes": np.zeros((_LANES, d)), "weights": np.zeros(_LANES)}
+    sums = {"constants": np.zeros(slots), "prices": np.zeros(slots)}
+    return blank(Joint, d, matrices=matrices, vectors=vectors, **sums, **lanes)
 
 
 @kernel

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Floats, Ints, Record, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.kernels.ridge import (
     Ridge,
     add,
@@ -93,24 +93,19 @@ def new_fit(models: int, dimension: int, noise: float, ridge: float, open_rows: 
     """Return regressions without rewards; with `open_rows` of 1, and not 0, open pulls have an inverse."""
     d = dimension
     open_inverse, open_gram = np.zeros((2, open_rows * d, d))
-    moment, shared, theta = np.zeros((3, d))
-    return Fit(
-        np.tile(np.eye(d) / ridge, (models, 1, 1)),
-        np.zeros((models, d)),
-        open_inverse,
-        open_gram,
-        np.eye(d) / ridge if shares else np.zeros((d, d)),
-        moment,
-        shared,
-        theta,
-        np.zeros(models, np.int64),
+    return blank(
+        Fit,
+        d,
+        inverse=np.tile(np.eye(d) / ridge, (models, 1, 1)),
+        base=np.zeros((models, d)),
+        open_inverse=open_inverse,
+        open_gram=open_gram,
+        shared_inverse=np.eye(d) / ridge if shares else np.zeros((d, d)),
+        pending=np.zeros(models, np.int64),
         noise=noise,
         ridge=ridge,
-        squares=0.0,
         shared_ridge=ridge,
         next_fit=1,
-        rewards=0,
-        stale=False,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
 from armtriage.kernels.random import bits
-from armtriage.kernels.record import Floats, Ints, Record, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.kernels.ridge import TOTAL, forms_of_two, forms_with, image, lower_forms, refit
 from armtriage.policies.linear.account import radius
 from armtriage.policies.linear.regression import Params, prepare
@@ -70,9 +70,7 @@ def new_widths(n_arms: int, dimension: int) -> Widths:
 
 def new_rows(n_arms: int, dimension: int) -> Rows:
     """Return room for the widths of a theta for each arm."""
-    squares, bases = np.zeros((2, n_arms))
-    seats, images = np.zeros(n_arms, np.int64), np.zeros((n_arms, dimension))
-    return Rows(seats, np.ones(n_arms, np.int64), images, squares, bases)
+    return blank(Rows, n_arms, changed=np.ones(n_arms, np.int64), images=np.zeros((n_arms, dimension)))
 
 
 @kernel

@@ -15,7 +15,7 @@ from armtriage.kernels.beta import beta_cdf, beta_tail_bound
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.beliefs import BELOW, FAR, STALE, band, draw, follow, gain, posterior, scaled
 from armtriage.policies.evidence import PATIENCE, TOLD, WEIGHED, Evidence, losses_of, wins_of
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
@@ -50,8 +50,7 @@ class Cutoffs(Record):
 def new_cutoffs(evidence: Evidence) -> Cutoffs:
     """Return levels that rule no arm in or out."""
     room = evidence.counts.size
-    skipped, chosen, (values, luck) = np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros((2, room))
-    return Cutoffs(np.zeros(room), np.ones(room), skipped, chosen, values, luck, 0.0, 1.0, 1.0, 0.0, 0.0)
+    return blank(Cutoffs, room, sure=np.ones(room), high=1.0, centre=1.0)
 
 
 @kernel

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from armtriage.kernels.beta import gamma_draw
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Record, blank
 from armtriage.policies.evidence import Evidence, as_least
 from armtriage.policies.request import Kernels, Request, learn_nothing, list_candidates, luck_of
 
@@ -69,7 +69,7 @@ def new_places(n_arms: int, weights: Floats) -> Places:
     """Return places in which nothing was shown."""
     shown, told = np.zeros((2, n_arms, weights.size), np.int64)
     pairs = np.zeros((weights.size - 1, 3), np.int64)
-    return Places(shown, told, pairs, weights.copy(), np.zeros(n_arms), np.zeros(n_arms, np.int64), 0)
+    return blank(Places, n_arms, shown=shown, told=told, pairs=pairs, weights=weights.copy())
 
 
 def first_weights(size: int) -> Floats:
