@@ -19,10 +19,10 @@ from armtriage.intervals import MIXTURE
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs, top_first
 from armtriage.kernels.random import bits
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Record, blank, fact
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence, Intervals, new_intervals, refresh, settled_count
-from armtriage.policies.facts import require, within
+from armtriage.policies.facts import check_facts, require, within
 from armtriage.policies.request import ALL, Request, list_candidates
 from armtriage.policies.views import (
     Scratch,
@@ -75,56 +75,49 @@ class Ghosts(Record):
 class Book(Record):
     """The guard's account, in units of the reward range, and the views by which it prices decisions."""
 
-    facts = (
-        *("admitted", "offered", "status", "log_arms", "log_rounds", "ceiling", "ends"),
-        *("n_admitted", "offered_rounds", "forced", "layer", "layer_size", "layer_pulls", "resume", "n_logged"),
-        *("renewed", "rest", "of_all", "clock", "wholes", "is_new", "inspected", "bar_due"),
-        *("spent", "allowed", "layer_price", "gap", "spread", "total", "forced_cost", "floor"),
-        *("estimated", "inspected_loss", "bar"),
-    )
-    admitted: NDArray[np.int64]  # (K,) pulls in admitted proposals
-    offered: NDArray[np.int64]  # (K,) rounds of those as a candidate, but for the `offered_rounds` of all arms
-    status: NDArray[np.uint8]  # (K,) among all arms, when those were last sorted
-    log_arms: NDArray[np.int64]  # (K,) arms in the order in which they were decided
-    log_rounds: NDArray[np.int64]
-    ceiling: NDArray[np.int64]  # (2 S,) of the view of all arms
-    ends: NDArray[np.float64]
+    admitted: NDArray[np.int64] = fact(0, "asked")  # (K,) pulls in admitted proposals
+    offered: NDArray[np.int64] = fact()  # (K,) rounds of those as a candidate, but for the `offered_rounds` of all arms
+    status: NDArray[np.uint8] = fact(ACTIVE, ELIMINATED)  # (K,) among all arms, when those were last sorted
+    log_arms: NDArray[np.int64] = fact()  # (K,) arms in the order in which they were decided
+    log_rounds: NDArray[np.int64] = fact()
+    ceiling: NDArray[np.int64] = fact(0, "last")  # (2 S,) of the view of all arms
+    ends: NDArray[np.float64] = fact(0.0, 1.0)
     patterns: NDArray[np.uint64]  # hashes of the eligible sets so far
     everyone: View  # of all arms
     some: View  # of the candidates of this round
     scratch: Scratch
     intervals: Intervals
     ghosts: Ghosts
-    n_admitted: int
-    offered_rounds: int
-    forced: int  # rounds of elimination
-    layer: int  # of elimination that the budget pays for, -1 for none
-    layer_size: int  # pulls in it
-    layer_pulls: int  # of which so many are paid
-    resume: int  # the round before which no refund is sought
-    n_logged: int
-    renewed: int  # intervals that have changed since all arms were sorted
-    rest: int  # the round before which they are not sorted again
-    of_all: int  # whether the last decision was one of all arms
-    clock: int  # its round
-    wholes: int  # how many sets of all arms decisions were made among, since arms may be added
-    is_new: int  # whether there was none yet among those of today
+    n_admitted: int = fact(0, "asked")
+    offered_rounds: int = fact(0, "asked")
+    forced: int = fact(0, "asked")  # rounds of elimination
+    layer: int = fact(-1, "longest")  # of elimination that the budget pays for, -1 for none
+    layer_size: int = fact(0, "longest")  # pulls in it
+    layer_pulls: int = fact(0, "longest")  # of which so many are paid
+    resume: int = fact(0, "longest")  # the round before which no refund is sought
+    n_logged: int = fact(0, "arms")
+    renewed: int = fact(0, "longest")  # intervals that have changed since all arms were sorted
+    rest: int = fact(0, "longest")  # the round before which they are not sorted again
+    of_all: int = fact(0, 1)  # whether the last decision was one of all arms
+    clock: int = fact(0, "asked")  # its round
+    wholes: int = fact(0, "asked")  # how many sets of all arms decisions were made among, since arms may be added
+    is_new: int = fact(0, 1)  # whether there was none yet among those of today
     n_patterns: int
     cover: int  # pulls that show all arms
     cover_among: int  # and those that are candidates, whichever others are not
-    inspected: int  # looks for the certificate
-    bar_due: int  # the round in which the bar is found again
-    spent: float
-    allowed: float
-    layer_price: float  # of a pull in the layer
-    gap: float  # at most so large in any set so far
-    spread: float  # of the open arms' intervals, when all arms were last sorted
-    total: float  # certified loss of all decisions
-    forced_cost: float  # and of the rounds of elimination among them
-    floor: float  # what the shadow budget was before requests differed, less what it adds since for forced rounds
-    estimated: float  # loss of all decisions, by the means
-    inspected_loss: float  # of the looks among them, by the means of their time
-    bar: float  # the least mean of the best decision among all arms, by the means
+    inspected: int = fact(0, "asked")  # looks for the certificate
+    bar_due: int = fact(0, "longest")  # the round in which the bar is found again
+    spent: float = fact(0.0)
+    allowed: float = fact(0.0)
+    layer_price: float = fact(0.0, 1.0)  # of a pull in the layer
+    gap: float = fact(0.0, 1.0)  # at most so large in any set so far
+    spread: float = fact(0.0, 1.0)  # of the open arms' intervals, when all arms were last sorted
+    total: float = fact(0.0)  # certified loss of all decisions
+    forced_cost: float = fact(0.0)  # and of the rounds of elimination among them
+    floor: float = fact()  # the shadow budget before requests differed, less what forced rounds have added since
+    estimated: float = fact(0.0)  # loss of all decisions, by the means
+    inspected_loss: float = fact(0.0)  # of the looks among them, by the means of their time
+    bar: float = fact(0.0, 1.0)  # the least mean of the best decision among all arms, by the means
 
 
 def new_book(evidence: Evidence, budget: int, delta: float, n_first: int, ghosts: Ghosts) -> Book:
@@ -155,28 +148,12 @@ def new_book(evidence: Evidence, budget: int, delta: float, n_first: int, ghosts
 
 def check_book(book: Book, n: int, budget: int, asked: int) -> None:
     """Check the facts of a book that was loaded, and compute what follows."""
-    most, whole = float(np.finfo(np.float64).max), LONGEST
-    within("admitted pulls", book.admitted, 0, asked)
-    within("offered_rounds", book.offered_rounds, 0, asked)
+    check_facts(book, {"arms": n, "last": n - 1, "asked": asked, "longest": LONGEST})
     within("offered rounds", book.offered + book.offered_rounds, book.admitted, asked)
-    within("status", book.status, ACTIVE, ELIMINATED)
     size = min(n, 2 * budget)
-    within("ceiling", book.ceiling, 0, n - 1)
     require(np.unique(book.ceiling[:size]).size == size, "ceiling must have different arms")
-    within("ends of the ceiling", book.ends, 0.0, 1.0)
     require(np.diff(book.ends[:size]) <= 0.0, "ends of the ceiling must not rise")
-    limits = {"layer": (-1, whole), "n_logged": (0, n), "of_all": (0, 1), "clock": (0, asked), "forced": (0, asked)}
-    limits |= {"n_admitted": (0, asked), "renewed": (0, whole), "wholes": (0, asked), "is_new": (0, 1)}
-    limits |= dict.fromkeys(("layer_size", "layer_pulls", "resume", "rest", "bar_due"), (0, whole))
-    limits["inspected"] = (0, asked)
-    for name, (low, high) in limits.items():
-        within(name, getattr(book, name), low, high)
     require(book.layer_pulls <= book.layer_size, "no more pulls of a layer can be paid than it has")
-    for name in ("gap", "layer_price", "spread", "bar"):
-        within(name, getattr(book, name), 0.0, 1.0)
-    for name in ("spent", "allowed", "total", "forced_cost", "estimated", "inspected_loss"):
-        within(name, getattr(book, name), 0.0, most)
-    within("floor", book.floor, -most, most)
     arms, rounds = book.log_arms[: book.n_logged], book.log_rounds[: book.n_logged]
     decided = np.flatnonzero(book.status != ACTIVE)
     require(np.array_equal(np.sort(arms), decided), "log_arms must be the decided arms")

@@ -24,10 +24,10 @@ from armtriage.kernels.beta import beta_near
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Record, blank, fact
 from armtriage.policies.beliefs import LARGEST, LEAST_NOISE, fitted_around, gain, mean_of, next_fit, noise_of, posterior
 from armtriage.policies.evidence import as_least
-from armtriage.policies.facts import require, within
+from armtriage.policies.facts import check_facts, within
 from armtriage.policies.guard.decision_account import (
     ADMIT,
     ASK_BEST,
@@ -61,32 +61,28 @@ _CHEAP = 1e-9  # what a look costs at least, so that it can be divided by
 class Draws(Record):
     """Posteriors, the incumbent, what is known of shared luck, and the looks that wait."""
 
-    facts = (
-        *("wins", "incumbent", "owed", "prices", "n_incumbent", "made", "compared", "shared", "questions"),
-        *("exchange", "together", "alike", "coupling", "next_fit", "prior_wins", "prior_losses", "noise"),
-    )
-    wins: Floats  # (K,) sums of rewards, or of what a coin made of them
-    incumbent: Ints  # (S,)
-    owed: Floats  # (K,) what waiting for looks at an arm has saved
-    prices: Floats  # (K,) what the best decision with an arm loses against the incumbent, by posterior means
+    wins: Floats = fact(0.0, "counts")  # (K,) sums of rewards, or of what a coin made of them
+    incumbent: Ints = fact()  # (S,)
+    owed: Floats = fact(0.0)  # (K,) what waiting for looks at an arm has saved
+    prices: Floats = fact(None, math.inf)  # (K,) what the best decision with an arm loses against the incumbent
     inside: NDArray[np.uint8]  # (K,) whether the incumbent has the arm
     looked: NDArray[np.uint8]  # (K,) whether it reveals the arm
     stamps: Ints  # (K,) scratch
     shown: Ints  # (K,) scratch
-    n_incumbent: int  # -1 for none
-    made: int  # the round in which it was found
-    compared: int  # decisions whose rewards told something of shared luck
-    shared: int  # decisions for what an arm of them reveals
-    questions: int
+    n_incumbent: int = fact(-1, "size")  # -1 for none
+    made: int = fact(0, "asked")  # the round in which it was found
+    compared: int = fact(0, "longest")  # decisions whose rewards told something of shared luck
+    shared: int = fact(0, "asked")  # decisions for what an arm of them reveals
+    questions: int = fact(0, "longest")
     mark: int
-    next_fit: int  # the round in which the prior is fitted again
-    exchange: float  # usual number of arms that a draw has and the incumbent has not, from 1
-    together: float  # sum over pairs of arms of products of deviations from their means
-    alike: float  # what it would be with one luck for all
-    coupling: float  # how much luck arms share
-    prior_wins: float
-    prior_losses: float
-    noise: float  # variance of rewards over that of coins of the same means; 1 where it is not learned
+    next_fit: int = fact(0, "longest")  # the round in which the prior is fitted again
+    exchange: float = fact(1.0, "arms")  # usual number of arms that a draw has and the incumbent has not, from 1
+    together: float = fact()  # sum over pairs of arms of products of deviations from their means
+    alike: float = fact(0.0)  # what it would be with one luck for all
+    coupling: float = fact(0.0, 1.0)  # how much luck arms share
+    prior_wins: float = fact()
+    prior_losses: float = fact()
+    noise: float = fact(LEAST_NOISE, 1.0)  # variance of rewards over that of coins; 1 where it is not learned
 
 
 def new_draws(n_arms: int, size: int, prior: tuple[float, float]) -> Draws:
@@ -100,24 +96,9 @@ def check_draws(
     params: DecisionParams, draws: Draws, counts: Ints, decisions: DecisionSet, graph: FeedbackGraph, asked: int
 ) -> None:
     """Check the facts of draws that were loaded, and compute what follows."""
-    most = float(np.finfo(np.float64).max)
-    within("wins", draws.wins, 0.0, counts)
-    within("owed", draws.owed, 0.0, most)
-    require((draws.prices >= -most) | (draws.prices == math.inf), "prices must be numbers, or infinite")
+    known = {"arms": decisions.n_arms, "asked": asked, "counts": counts, "longest": LONGEST, "size": decisions.size}
+    check_facts(draws, known)
     check_decision("incumbent", draws.incumbent, int(draws.n_incumbent), decisions)
-    for name, least, largest in (
-        ("made", 0, asked),
-        ("compared", 0, LONGEST),
-        ("shared", 0, asked),
-        ("questions", 0, LONGEST),
-        ("exchange", 1.0, float(decisions.n_arms)),
-        ("together", -most, most),
-        ("alike", 0.0, most),
-        ("coupling", 0.0, 1.0),
-        ("next_fit", 0, LONGEST),
-        ("noise", LEAST_NOISE, 1.0),
-    ):
-        within(name, getattr(draws, name), least, largest)
     for value, start in ((draws.prior_wins, params.prior_wins), (draws.prior_losses, params.prior_losses)):
         fits = params.learned and not params.stated
         within("the prior", value, *((1.0, LARGEST) if fits else (start, start)))

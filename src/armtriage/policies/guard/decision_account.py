@@ -21,9 +21,9 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveals
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Record, blank, fact
 from armtriage.policies.evidence import PATIENCE, Evidence, Intervals, as_least, new_intervals, refresh
-from armtriage.policies.facts import require, within
+from armtriage.policies.facts import check_facts, require, within
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -89,10 +89,6 @@ class DecisionBook(Record):
     Only closed decisions are learned from over a set, so that what was told is what is settled.
     """
 
-    facts = (
-        *("admitted", "reference", "committed", "n_reference", "n_committed", "n_admitted", "seen_at", "refunded"),
-        *("forced", "questions", "spent", "allowed", "price", "gap", "paid", "cost", "elsewhere"),
-    )
     counts: Ints  # (K,) of the evidence
     sums: Floats
     between: Floats
@@ -100,23 +96,24 @@ class DecisionBook(Record):
     lower: Floats  # (K,) the ends of its intervals, counted from a reward of 0
     upper: Floats
     intervals: Intervals
-    admitted: Ints  # (K,) pulls in admitted proposals
-    reference: Ints  # (S,) a decision with a certificate
-    committed: Ints  # (S,) a best decision for certain
-    n_reference: int  # -1 for none
-    n_committed: int  # -1 for none
-    n_admitted: int
-    seen_at: int  # the round of the reference's certificate, from 1
-    refunded: int  # the round of the last refund
-    forced: int
-    questions: int
-    spent: float
-    allowed: float
-    price: float  # of the reference
-    gap: float  # at most so large
-    paid: float  # widths that forced rounds have played, in shadow mode
-    cost: float  # scratch: what the proposal can lose
-    elsewhere: float  # what was booked among other eligible arms than those of this page
+    # Not at most the pulls: where decisions are recorded, what was admitted is not what was played.
+    admitted: Ints = fact(0, "asked")  # (K,) pulls in admitted proposals
+    reference: Ints = fact()  # (S,) a decision with a certificate
+    committed: Ints = fact()  # (S,) a best decision for certain
+    n_reference: int = fact(-1, "size")  # -1 for none
+    n_committed: int = fact(-1, "size")  # -1 for none
+    n_admitted: int = fact(0, "asked")
+    seen_at: int = fact(0, "asked")  # the round of the reference's certificate, from 1
+    refunded: int = fact(-_REFUND, "asked")  # the round of the last refund
+    forced: int = fact(0, "asked")
+    questions: int = fact(0, "longest")
+    spent: float = fact(0.0)
+    allowed: float = fact(0.0)
+    price: float = fact(0.0, "worst")  # of the reference
+    gap: float = fact(0.0, "worst")  # at most so large
+    paid: float = fact(0.0)  # widths that forced rounds have played, in shadow mode
+    cost: float = fact(0.0)  # scratch: what the proposal can lose
+    elsewhere: float = fact(0.0)  # what was booked among other eligible arms than those of this page
 
 
 def params_of(
@@ -238,26 +235,10 @@ def new_decision_book(params: DecisionParams, evidence: Evidence) -> DecisionBoo
 
 def check_book(params: DecisionParams, book: DecisionBook, decisions: DecisionSet, asked: int) -> None:
     """Check the facts of a book that was loaded."""
-    most = float(np.finfo(np.float64).max)
-    # Not at most the pulls: where decisions are recorded, what was admitted is not what was played.
-    within("admitted pulls", book.admitted, 0, asked)
+    worst = params.worst * _SLACK
+    check_facts(book, {"asked": asked, "longest": LONGEST, "size": params.size, "worst": worst})
     check_decision("reference", book.reference, int(book.n_reference), decisions)
     check_decision("committed", book.committed, int(book.n_committed), decisions)
-    for name, least, largest in (
-        ("n_admitted", 0, asked),
-        ("seen_at", 0, asked),
-        ("refunded", -_REFUND, asked),
-        ("forced", 0, asked),
-        ("questions", 0, LONGEST),
-        ("spent", 0.0, most),
-        ("allowed", 0.0, most),
-        ("price", 0.0, params.worst * _SLACK),
-        ("gap", 0.0, params.worst * _SLACK),
-        ("paid", 0.0, most),
-        ("cost", 0.0, most),
-        ("elsewhere", 0.0, most),
-    ):
-        within(name, getattr(book, name), least, largest)
 
 
 def check_decision(name: str, arms: Ints, n: int, decisions: DecisionSet) -> None:

@@ -23,10 +23,10 @@ from armtriage._arguments import LONGEST
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Record, blank, fact
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED
 from armtriage.policies.evidence import Evidence, settled_count
-from armtriage.policies.facts import within
+from armtriage.policies.facts import check_facts
 from armtriage.policies.guard.account import Book
 from armtriage.policies.guard.free_look import Sampler
 
@@ -41,18 +41,17 @@ _NOBODY = -1
 class Looks(Record):
     """Which looks wait, and for whom; scratch for what a pull would show."""
 
-    facts = ("guide", "waits", "since", "price", "resume", "shared")
-    guide: NDArray[np.int64]  # (K,) the arm that a look at this one waits for, or -1
-    waits: NDArray[np.uint8]  # (K,) how many looks wait
-    since: NDArray[np.int64]  # (K,) the round of the first of them
-    price: NDArray[np.float64]  # (K,) by how much the last draw that was proposed exceeded the mean
+    guide: NDArray[np.int64] = fact(_NOBODY, "last")  # (K,) the arm that a look at this one waits for, or -1
+    waits: NDArray[np.uint8] = fact(0, _MOST)  # (K,) how many looks wait
+    since: NDArray[np.int64] = fact(0, "asked")  # (K,) the round of the first of them
+    price: NDArray[np.float64] = fact(-1.0, 1.0)  # (K,) by how much the last draw that was proposed exceeded the mean
     sought: NDArray[np.uint8]  # (K,) scratch: seen, active, not revealed by the incumbents, and without a guide
     inside: NDArray[np.uint8]  # (K,) scratch: in the decision
     sums: NDArray[np.float64]  # (2, K + 1) scratch: gaps and numbers of the sought arms before each
     outside: NDArray[np.int64]  # (S,) scratch: proposed arms that the incumbents do not reveal
     pause: int  # rounds between two choices of guides
-    resume: int  # the round of the next choice
-    shared: int  # pulls of guides so far
+    resume: int = fact(0, "longest")  # the round of the next choice
+    shared: int = fact(0, "pulls")  # pulls of guides so far
     each: bool  # whether every look that waits pays for the guide, or one of each arm
 
 
@@ -72,12 +71,8 @@ def renewed_looks(old: Looks, n_arms: int, budget: int) -> Looks:
 
 def check_looks(looks: Looks, asked: int) -> None:
     """Check looks that were loaded."""
-    within("guide", looks.guide, _NOBODY, looks.guide.size - 1)
-    within("waits", looks.waits, 0, _MOST)
-    within("since", looks.since, 0, asked)
-    within("price", looks.price, -1.0, 1.0)
-    within("resume", looks.resume, 0, LONGEST)
-    within("shared", looks.shared, 0, looks.outside.size * asked)
+    last, pulls = looks.guide.size - 1, looks.outside.size * asked
+    check_facts(looks, {"asked": asked, "last": last, "longest": LONGEST, "pulls": pulls})
 
 
 @kernel
