@@ -18,13 +18,11 @@ from armtriage.kernels.record import Record
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
-from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
+from armtriage.policies.guard.account import Book, GuardParams, look, look_and_admit, renew_intervals, take_or_pay
 from armtriage.policies.guard.decision_account import DecisionParams
 from armtriage.policies.guard.guarded import GuardedPolicy
-from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.over_decisions import KERNELS_OF_GUARD, DecisionGuard, OverDecisions, judge, new_guard
-from armtriage.policies.guard.over_slates import OverSlates, first_book, guard_params, renewed_book
-from armtriage.policies.guard.problem import Chosen
+from armtriage.policies.guard.problem import Chosen, OverSlates, first_book, guard_params, renewed_book
 from armtriage.policies.linear import ContextualGuard
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, kinds_of

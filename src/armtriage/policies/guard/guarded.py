@@ -17,9 +17,8 @@ from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import within
 from armtriage.policies.guard.account import most_lost, sort_all
 from armtriage.policies.guard.decision_account import DecisionParams, params_of
-from armtriage.policies.guard.over_slates import count_cover, guard_params
 from armtriage.policies.guard.pages import Pages
-from armtriage.policies.guard.problem import Chosen, Problem
+from armtriage.policies.guard.problem import Chosen, Problem, count_cover, guard_params
 from armtriage.policies.lock import locked
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options

@@ -13,13 +13,12 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, mean_of, starts_at
 from armtriage.policies.evidence import Evidence
-from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
+from armtriage.policies.guard.account import Book, GuardParams, look, look_and_admit, renew_intervals, take_or_pay
 from armtriage.policies.guard.free_look import Sampler, new_sampler, posterior_of, refit, renewed_sampler
 from armtriage.policies.guard.free_look import learn as follow
 from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_reach, propose_by_index
-from armtriage.policies.guard.open_looks import look_and_admit
-from armtriage.policies.guard.over_slates import ByBeliefs, first_book, guard_params, renewed_book
+from armtriage.policies.guard.problem import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options

@@ -15,7 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Record
 from armtriage.policies.beliefs import FRACTIONAL, Prior, centred, check_prior, drawn_share, starts_at
 from armtriage.policies.evidence import Evidence
-from armtriage.policies.guard.account import Book, GuardParams, look, renew_intervals, take_or_pay
+from armtriage.policies.guard.account import Book, GuardParams, look, look_and_admit, renew_intervals, take_or_pay
 from armtriage.policies.guard.free_look import (
     Sampler,
     believe_of,
@@ -26,9 +26,8 @@ from armtriage.policies.guard.free_look import (
 )
 from armtriage.policies.guard.free_look import learn as follow
 from armtriage.policies.guard.guarded import GuardedPolicy
-from armtriage.policies.guard.open_looks import look_and_admit
 from armtriage.policies.guard.over_decisions import CoupledDecisions
-from armtriage.policies.guard.over_slates import ByBeliefs, first_book, guard_params, renewed_book
+from armtriage.policies.guard.problem import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import Options

@@ -194,8 +194,6 @@ def judge(
 class OverDecisions(Problem[P]):
     """The guard over a decision set, whose oracle is asked; the book has the intervals, counted from a reward of 0."""
 
-    over_slates = False
-
     def params(self, policy: P) -> DecisionParams:
         """Return the parameters of the kernels."""
         return policy._decision_params
