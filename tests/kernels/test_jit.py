@@ -111,7 +111,7 @@ def edit(path: Path, old: str, new: str) -> None:
 DIGESTS = """
 import json, sys
 from pathlib import Path
-from armtriage.policies import calls, compiled, slate
+from armtriage.policies import compiled, request, slate
 from armtriage.kernels import jit, sources
 from armtriage import *
 sources._BEGAN = float("inf")  # as if a process began after each edit: what it has loaded is never called
@@ -129,9 +129,9 @@ def digests():
         for one in policy.kernels:
             vars(one).pop("digest", None) if one is not None else None
         if isinstance(policy, slate.SlatePolicy):
-            chosen = calls.bind(calls.decide, "decide", choose=policy.kernels.choose)
-            one = calls.bind(calls._ask, "ask", decide=chosen)
-            two = calls.bind(calls._tell, "tell", learn=policy.kernels.learn)
+            chosen = request.bind(request.decide, "decide", choose=policy.kernels.choose)
+            one = request.bind(request._ask, "ask", decide=chosen)
+            two = request.bind(request._tell, "tell", learn=policy.kernels.learn)
         else:
             one = compiled.bind(compiled._ask, "ask", select=policy.kernels.select)
             two = compiled.bind(compiled._tell, "tell", update=policy.kernels.update)
