@@ -1,4 +1,4 @@
-"""SlatePolicy: a policy of one `choose` and one `learn`, whichever arms may be chosen; see `policies.calls`."""
+"""SlatePolicy: a policy of one `choose` and one `learn`, whichever arms may be chosen; see `policies.request`."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def renewed_sampler(old: Sampler, n_arms: int, budget: int) -> Sampler:
 @kernel
 @inlined
 def posterior_of(evidence: Evidence, sampler: Sampler, arm: int) -> tuple[float, float, float]:
-    """Return what is believed of an arm, as `policies.sampler.posterior` does."""
+    """Return what is believed of an arm, as `policies.beliefs.posterior` does."""
     weak = sampler.fractional > 0 and sampler.next_fit > 1  # once the prior has been fitted
     wins, losses = wins_of(evidence, arm), losses_of(evidence, arm)
     return believed(wins, losses, evidence.doubts[arm], sampler.prior_wins, sampler.prior_losses, weak)
@@ -322,7 +322,7 @@ def _take(
     share: float,
     arms: NDArray[np.int64],
 ) -> None:
-    """Fill `arms` with the arms of largest value; few of them are really drawn: see `policies.sampler`."""
+    """Fill `arms` with the arms of largest value; few of them are really drawn: see `policies.beliefs`."""
     k = arms.size
     n = _list_values(evidence, sampler, luck, pool, incumbents, share, False)
     least = -np.inf

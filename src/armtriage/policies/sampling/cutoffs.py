@@ -1,6 +1,6 @@
 """Draws that few arms need: bounds on each arm's distribution function at two levels, whichever arms may be chosen.
 
-An arm's draw is the quantile of its posterior at a uniform number u of (round, arm); see `policies.sampler`. With u up
+An arm's draw is the quantile of its posterior at a uniform number u of (round, arm); see `policies.beliefs`. With u up
 to `out` it stays below the level `low`, with u above `sure` it is above `high`. Neither depends on the candidates; only
 where the levels should be does, and levels that do not suit a request cost draws, never the decision. A bound that is
 unknown is -1: every u passes it, and it is computed when the arm is looked at.
