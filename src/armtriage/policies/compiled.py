@@ -39,63 +39,6 @@ def name_of(kernels: Kernels) -> str:
     return kernels.select.__module__.replace(".", "_")
 
 
-class _Compiled(Policy):
-    """`Params`, `State` and kernels, however the policy is asked."""
-
-    kernels: ClassVar[Kernels]
-    _cached_state: Any = None
-    # Records hold addresses, and views of one array that a copy would part: they are made again, and filled.
-    _of_this_process = Policy._of_this_process | {"_cached_state", "_params", "_post", "_entries"}
-
-    @abstractmethod
-    def params(self) -> Any:
-        """Return the `Params` for the kernels."""
-
-    @abstractmethod
-    def new_state(self) -> Any:
-        """Return the `State` of a policy that has learned nothing."""
-
-    @property
-    def _state(self) -> Any:
-        # Made when first needed: a policy that is only simulated never fills a million arms of its own.
-        if self._cached_state is None:
-            self._cached_state = self.new_state()
-        return self._cached_state
-
-    @cached_property
-    def _params(self) -> Any:
-        return self.params()
-
-    @cached_property
-    def _stream(self) -> np.uint64:
-        return stream(self.seed, "policy")
-
-    @locked
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        if self._cached_state is not None:
-            state["_kept"] = {name: array.copy() for name, array in arrays_of(self._state).items()}
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        kept = state.pop("_kept", None)
-        super().__setstate__(state)
-        if kept is not None:
-            restore_arrays(arrays_of(self._state), kept)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return facts_of(self._state)
-
-    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name in self._of_this_process - Policy._of_this_process:
-            vars(self).pop(name, None)
-        take_facts(self._state, arrays)
-        self._rebuild()
-
-    def _rebuild(self) -> None:
-        """Check the facts of a state that was loaded, and compute from them what follows."""
-
-
 class Post(Record):
     """Everything that a contextual policy works on between two calls from Python."""
 
@@ -158,7 +101,7 @@ def _linear_entries(kernels: Kernels, kind: RecordLayout) -> _LinearEntries:
     return _LinearEntries(ask, note, tell)
 
 
-class CompiledContextualPolicy(ContextualPolicy, _Compiled):
+class CompiledContextualPolicy(ContextualPolicy):
     """A contextual policy whose kernels also run inside the compiled simulation loop.
 
     ``select(params, state, contexts, number, luck, arms, notes)`` also writes a whole number for each chosen arm, which
@@ -166,6 +109,59 @@ class CompiledContextualPolicy(ContextualPolicy, _Compiled):
     Where pulls count before their rewards come, ``schedule(params, state, contexts, notes)`` is told of them, and
     ``release(params, state, contexts, notes, told)`` that the first `told` rewards have come and the others will not.
     """
+
+    kernels: ClassVar[Kernels]
+    _cached_state: Any = None
+    # Records hold addresses, and views of one array that a copy would part: they are made again, and filled.
+    _of_this_process = Policy._of_this_process | {"_cached_state", "_params", "_post", "_entries"}
+
+    @abstractmethod
+    def params(self) -> Any:
+        """Return the `Params` for the kernels."""
+
+    @abstractmethod
+    def new_state(self) -> Any:
+        """Return the `State` of a policy that has learned nothing."""
+
+    @property
+    def _state(self) -> Any:
+        # Made when first needed: a policy that is only simulated never fills a million arms of its own.
+        if self._cached_state is None:
+            self._cached_state = self.new_state()
+        return self._cached_state
+
+    @cached_property
+    def _params(self) -> Any:
+        return self.params()
+
+    @cached_property
+    def _stream(self) -> np.uint64:
+        return stream(self.seed, "policy")
+
+    @locked
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        if self._cached_state is not None:
+            state["_kept"] = {name: array.copy() for name, array in arrays_of(self._state).items()}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kept = state.pop("_kept", None)
+        super().__setstate__(state)
+        if kept is not None:
+            restore_arrays(arrays_of(self._state), kept)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return facts_of(self._state)
+
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name in self._of_this_process - Policy._of_this_process:
+            vars(self).pop(name, None)
+        take_facts(self._state, arrays)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Check the facts of a state that was loaded, and compute from them what follows."""
 
     @cached_property
     def _notes(self) -> dict[int, NDArray[np.int64]]:

@@ -21,7 +21,7 @@ from armtriage.environments import (
 from armtriage.environments.tables import REPLAY, loss
 from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import replication_seed, stream
-from armtriage.kernels.record import Ints
+from armtriage.kernels.record import Ints, blank
 from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import tally_of
@@ -57,19 +57,16 @@ class Run(NamedTuple):
     def output(self) -> Output:
         """Return room for what a replication writes."""
         size = self.points.size
-        return Output(
-            np.zeros(self.policy.budget, np.int64),
-            self.points,
-            np.zeros(size),
-            np.zeros(size if self.delta else 0),
-            np.full((self.horizon if self.record else 0, self.policy.budget), -1, np.int32),
+        return blank(
+            Output,
+            size,
+            arms=np.zeros(self.policy.budget, np.int64),
+            points=self.points,
+            certificate=np.zeros(size if self.delta else 0),
+            decisions=np.full((self.horizon if self.record else 0, self.policy.budget), -1, np.int32),
             size=self.policy.budget,
-            round=0,
-            point=0,
             committed=-1,
             horizon=self.horizon,
-            total=0.0,
-            lost=0.0,
         )
 
     def luck(self, replication: int) -> np.uint64:

@@ -75,7 +75,7 @@ def _new_shortlist(evidence: Evidence, budget: int, *, listing: bool) -> Shortli
         radii=radii,
         status=status,
         words=status.view(np.uint64),
-        seats=np.where(np.arange(room) < (n if everything else 0), np.arange(room), -1),
+        places=np.where(np.arange(room) < (n if everything else 0), np.arange(room), -1),
         listed=np.arange(room),
         listed_means=means.copy(),
         listed_radii=radii.copy(),
