@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import inner
+from armtriage.kernels.record import Floats, Ints
 
 LARGEST = 2**31 - 1
 """The most arms, or nodes: they are numbered in 32 bits."""
@@ -191,7 +192,7 @@ def whole_numbers(name: str, values: object) -> NDArray[Any]:
     return array
 
 
-def check_within(name: str, array: NDArray[Any], least: int, most: int) -> NDArray[np.int64]:
+def check_within(name: str, array: NDArray[Any], least: int, most: int) -> Ints:
     """Return the whole numbers of an array as int64, all from `least` to `most`."""
     if array.size and not (array.min() >= least and array.max() <= most):
         wrong = array[(array < least) | (array > most)][0]
@@ -218,7 +219,7 @@ def check_per_arm(name: str, values: object, n_arms: int, whole: bool = False) -
     return array.astype(np.int64 if whole else np.float64)
 
 
-def check_arms(arms: ArrayLike, n_arms: int, name: str = "arms", once: bool = False) -> NDArray[np.int64]:
+def check_arms(arms: ArrayLike, n_arms: int, name: str = "arms", once: bool = False) -> Ints:
     """Return `arms` as an int64 array of arms in range, with `once` all different."""
     array = np.atleast_1d(np.asarray(arms))
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -230,7 +231,7 @@ def check_arms(arms: ArrayLike, n_arms: int, name: str = "arms", once: bool = Fa
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def check_edges(n_arms: int, edges: Any) -> NDArray[np.int64]:
+def check_edges(n_arms: int, edges: Any) -> Ints:
     """Return the edges of a feedback graph, none or more, as pairs of arms of shape (m, 2)."""
     if not isinstance(edges, np.ndarray):
         if isinstance(edges, str) or not isinstance(edges, Iterable):
@@ -244,7 +245,7 @@ def check_edges(n_arms: int, edges: Any) -> NDArray[np.int64]:
     return check_within("edges", pairs, 0, n_arms - 1)
 
 
-def check_pairs(edges: Any, first: int, second: int) -> NDArray[np.int64]:
+def check_pairs(edges: Any, first: int, second: int) -> Ints:
     """Return the edges that are arms, one or more, as pairs of shape (m, 2) from 0 to below `first` and `second`."""
     try:
         pairs = np.asarray(edges if isinstance(edges, np.ndarray) else list(edges))
@@ -262,7 +263,7 @@ def check_pairs(edges: Any, first: int, second: int) -> NDArray[np.int64]:
 
 
 @kernel
-def _first_longer(contexts: NDArray[np.float64], bound: float) -> int:
+def _first_longer(contexts: Floats, bound: float) -> int:
     """Return the first row whose norm is not at most `bound`; the number of rows if there is none."""
     most = bound * (1.0 + 1e-6)  # room for vectors that were normalised in single precision
     for row in range(contexts.shape[0]):
@@ -271,7 +272,7 @@ def _first_longer(contexts: NDArray[np.float64], bound: float) -> int:
     return int(contexts.shape[0])
 
 
-def check_contexts(contexts: ArrayLike, n_arms: int, dimension: int, bound: float) -> NDArray[np.float64]:
+def check_contexts(contexts: ArrayLike, n_arms: int, dimension: int, bound: float) -> Floats:
     """Return `contexts` as an array (n_arms, dimension) of finite numbers, with rows of norm at most `bound`."""
     array = as_numbers("contexts", contexts)
     if array.shape != (n_arms, dimension):

@@ -22,7 +22,7 @@ from armtriage.arms import later_divisor
 from armtriage.errors import DamagedFile
 from armtriage.intervals import kl, mixture_excess
 from armtriage.kernels.jit import Opener, bind, kernel, unbound
-from armtriage.kernels.record import Record, RecordLayout
+from armtriage.kernels.record import Floats, Ints, Record, RecordLayout
 
 KEPT = 40
 """Moments that are remembered of an arm: their ages grow by a quarter from one to the next up to a million rewards."""
@@ -80,8 +80,8 @@ class Health(NamedTuple):
     """
 
     alarms: tuple[Alarm, ...]
-    evidence: NDArray[np.float64] | None
-    prices: NDArray[np.float64] | None
+    evidence: Floats | None
+    prices: Floats | None
     contradictions: int
     false_alarm: float | None
     since: int
@@ -106,16 +106,16 @@ class Health(NamedTuple):
 class Moments(Record):
     """What is remembered of each arm: rewards so far, and at some earlier moments."""
 
-    counts: NDArray[np.int64]  # (room,) rewards since the arm was last begun
-    sums: NDArray[np.float64]
-    due: NDArray[np.int64]  # rewards at which an arm is looked at again
-    prices: NDArray[np.float64]  # ln(1/share): as much evidence is an alarm
-    kept: NDArray[np.int64]  # moments that are remembered, and that have ever been
-    taken: NDArray[np.int64]
-    at: NDArray[np.int64]  # (room, KEPT) rewards at a moment, their sum, the decision, and which moment it was
-    total: NDArray[np.float64]
-    number: NDArray[np.int64]
-    order: NDArray[np.int64]
+    counts: Ints  # (room,) rewards since the arm was last begun
+    sums: Floats
+    due: Ints  # rewards at which an arm is looked at again
+    prices: Floats  # ln(1/share): as much evidence is an alarm
+    kept: Ints  # moments that are remembered, and that have ever been
+    taken: Ints
+    at: Ints  # (room, KEPT) rewards at a moment, their sum, the decision, and which moment it was
+    total: Floats
+    number: Ints
+    order: Ints
     likeliest: int  # the moment that the last look found most likely to be that of a change
 
 
@@ -175,7 +175,7 @@ def log_evidence(moments: Moments, arm: int) -> float:
 
 
 @kernel
-def _all_evidence(moments: Moments, out: NDArray[np.float64]) -> None:
+def _all_evidence(moments: Moments, out: Floats) -> None:
     for arm in range(out.size):
         out[arm] = log_evidence(moments, arm)
 
@@ -209,7 +209,7 @@ open_moments = unbound
 """What `bind` replaces: how moments are found by their address."""
 
 
-def _take(address: int, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], first: int) -> int:
+def _take(address: int, number: int, arms: Ints, rewards: Floats, first: int) -> int:
     """Take unit rewards from place `first` on; stop at one that raises an alarm and return its place, or -1."""
     moments = open_moments(address)
     for i in range(first, arms.size):
@@ -287,14 +287,14 @@ class DriftAlarm:
         return tuple(self._alarms)
 
     @property
-    def evidence(self) -> NDArray[np.float64]:
+    def evidence(self) -> Floats:
         """The natural logarithm of the evidence that each arm has changed; minus infinity if there can be none."""
         found = np.empty(self.n_arms)
         _all_evidence(self._moments, found)
         return found
 
     @property
-    def prices(self) -> NDArray[np.float64]:
+    def prices(self) -> Floats:
         """How much of that evidence is an alarm, for each arm."""
         return self._moments.prices.copy()
 
@@ -320,7 +320,7 @@ class DriftAlarm:
         self.take(self._updates, seen, np.clip((given - low) / (high - low), 0.0, 1.0))
         return tuple(self._alarms[before:])
 
-    def take(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], every: bool = False) -> bool:
+    def take(self, number: int, arms: Ints, rewards: Floats, every: bool = False) -> bool:
         """Take rewards on the unit scale, which are not checked; return whether there was an alarm.
 
         The arm of an alarm begins again, or with `every` all arms do, and the rewards after it are left out.
@@ -337,11 +337,11 @@ class DriftAlarm:
         return raised
 
     @property
-    def known(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def known(self) -> tuple[Ints, Floats]:
         """How many unit rewards each arm has had since it last began, and their sums; not to be changed."""
         return self._moments.counts, self._moments.sums
 
-    def begin_again(self, arms: NDArray[np.int64]) -> None:
+    def begin_again(self, arms: Ints) -> None:
         """Forget what is known of arms, and give each a new share of delta."""
         moments = self._moments
         for name in ("counts", "sums", "kept", "taken"):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.errors import UnknownArm
+from armtriage.kernels.record import Floats, Ints
 
 Name: TypeAlias = str | int | tuple[Any, ...]
 """What an arm may be called: text, a whole number, or a tuple of such, all of which JSON can bring back."""
@@ -28,9 +29,9 @@ class Arms(NamedTuple):
     """
 
     names: tuple[Name, ...]
-    added: NDArray[np.int64]  # the number of the first decision that could have had it
+    added: Ints  # the number of the first decision that could have had it
     retired: NDArray[np.bool_]
-    share: NDArray[np.float64]  # of delta: the part of the error probability that its interval may use
+    share: Floats  # of delta: the part of the error probability that its interval may use
 
 
 class Roster:
@@ -44,7 +45,7 @@ class Roster:
         self.extra = 0  # arms that were added or began again: each has a share of a second delta
         self.names: list[Name] | None = None
         self._numbers: dict[Name, int] = {}
-        self._live: NDArray[np.int64] | None = None
+        self._live: Ints | None = None
         if names is not None:
             if isinstance(names, str | bytes | Mapping) or not isinstance(names, Iterable):
                 raise TypeError(f"names must be a sequence of names, got {names!r}")
@@ -55,7 +56,7 @@ class Roster:
             self.names = given
 
     @property
-    def live(self) -> NDArray[np.int64]:
+    def live(self) -> Ints:
         """The arms that are not retired, ascending."""
         if self._live is None:
             playable = np.ones(self.n_arms, np.bool_)
@@ -87,7 +88,7 @@ class Roster:
             found[name] = number
         return found
 
-    def add(self, names: Sequence[Name] | int, now: int) -> NDArray[np.int64]:
+    def add(self, names: Sequence[Name] | int, now: int) -> Ints:
         """Take up new arms from decision `now` on, and return their numbers."""
         numbers: dict[Name, int] = {}
         if isinstance(names, int | np.integer) and not isinstance(names, bool):
@@ -141,7 +142,7 @@ class Roster:
         """Return 1 / share of an arm."""
         return self.later[arm][1] if arm in self.later else float(self.n_first)
 
-    def divisors(self) -> NDArray[np.float64]:
+    def divisors(self) -> Floats:
         """Return 1 / share of every arm."""
         found = np.full(self.n_arms, float(self.n_first))
         for arm, (_, divisor) in self.later.items():
@@ -164,7 +165,7 @@ class Roster:
             raise UnknownArm(f"{argument} has {name!r}, which is no arm's name")
         return found
 
-    def numbers(self, arms: Any, argument: str) -> NDArray[np.int64]:
+    def numbers(self, arms: Any, argument: str) -> Ints:
         """Return the numbers of different arms, in the order given."""
         if isinstance(arms, str | bytes | Mapping) or not isinstance(arms, Iterable):
             raise TypeError(f"{argument} must be a sequence of arms, got {arms!r}")
@@ -186,7 +187,7 @@ class Roster:
         """Return an arm's name, its number if it has none."""
         return int(arm) if self.names is None else self.names[arm]
 
-    def named(self, arms: NDArray[np.int64]) -> NDArray[Any]:
+    def named(self, arms: Ints) -> NDArray[Any]:
         """Return the names of arms, or the arms themselves where there are none."""
         if self.names is None:
             return arms

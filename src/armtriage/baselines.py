@@ -17,11 +17,9 @@ from scipy import special
 from armtriage._arguments import check_count, check_number
 from armtriage.decisions import DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies import CombUCB1, Policy, ThompsonSampling
 from armtriage.policies.options import Options
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _LISTED = 5000  # decisions up to which ESCB looks at each
 _SLOPES = 12  # linear questions that it asks otherwise

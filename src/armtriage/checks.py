@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.decisions import Decision, DecisionSet, Explicit, PartitionMatroid, Paths, TopS
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs import FeedbackGraph
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies import ContextualPolicy, Policy
 from armtriage.simulation import simulate
 
@@ -274,7 +274,7 @@ class _Stretch(NamedTuple):
 
     argument: str
     arguments: dict[str, Any]
-    rewards: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    rewards: Callable[[Floats], Floats]
     of_contexts: float = 1.0
 
 
@@ -312,7 +312,7 @@ class _Case(ABC):
     def stretches(self, policy: Policy) -> Iterator[_Stretch]:
         """Yield the problem in other units, as far as the policy has them."""
 
-    def rewards(self, arms: NDArray[np.int64], number: int) -> NDArray[np.float64]:
+    def rewards(self, arms: Ints, number: int) -> Floats:
         """Return the rewards of a round."""
         return self.environment.rewards(number, arms)
 
@@ -387,7 +387,7 @@ class _LinearCase(_Case):
             raise AssertionError(f"{policy!r}: a policy with a dimension must be a ContextualPolicy")
         return policy
 
-    def contexts(self, number: int) -> NDArray[np.float64]:
+    def contexts(self, number: int) -> Floats:
         """Return the contexts of a round."""
         return self.environment.contexts(number)
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.kernels.record import Floats, Ints
+
 
 class Triage(NamedTuple):
     """The arms, or their names, sorted into three sets; in each they stand in the order of their numbers.
@@ -23,9 +25,7 @@ class Triage(NamedTuple):
     eliminated: NDArray[Any]
 
 
-def triage_among(
-    lower: NDArray[np.float64], upper: NDArray[np.float64], arms: NDArray[np.int64], budget: int
-) -> Triage:
+def triage_among(lower: Floats, upper: Floats, arms: Ints, budget: int) -> Triage:
     """Return which of `arms`, ascending, certainly belong to the best `budget` of them, are open, and certainly do not.
 
     The bounds are those of all arms, by number. One look suffices: what it decides makes room for no other.
@@ -56,8 +56,8 @@ class TriageLog(NamedTuple):
     (0, 2, 1)
     """
 
-    arms: NDArray[np.int64]
-    rounds: NDArray[np.int64]  # rounds played when the arm was decided
+    arms: Ints
+    rounds: Ints  # rounds played when the arm was decided
     confirmed: NDArray[np.bool_]  # confirmed, else eliminated
 
     def counts(self, rounds: int, n_arms: int) -> tuple[int, int, int]:

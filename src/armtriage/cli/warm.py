@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from armtriage.catalogue import POLICIES, make_instance, make_policy, policy_kinds, unknown
 from armtriage.cli.terminal import offering, print_json, refusing, say
 from armtriage.environments import LinearEnvironment
 from armtriage.kernels.disk import cache_folder
+from armtriage.kernels.record import Ints
 from armtriage.policies import Policy
 from armtriage.simulation import simulate
 
@@ -76,7 +76,7 @@ def _compile(name: str) -> None:
         _serve(policy, contexts, decision.arms)
 
 
-def _serve(policy: Policy, contexts: tuple[Any, ...], arms: NDArray[np.int64]) -> None:
+def _serve(policy: Policy, contexts: tuple[Any, ...], arms: Ints) -> None:
     """Do what a service does beside: choose among some arms, decide several at once, certify, close, load, add arms."""
     refusals = (ValueError, TypeError, NotImplementedError)  # of what a policy cannot do
     mask = np.arange(policy.n_arms) > 0

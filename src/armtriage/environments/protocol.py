@@ -6,10 +6,10 @@ from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.graphs import FeedbackGraph
 from armtriage.kernels.random import stream
+from armtriage.kernels.record import Floats, Ints
 
 
 @runtime_checkable
@@ -36,10 +36,10 @@ class Environment(Protocol):
     def graph(self) -> FeedbackGraph:
         """Which arms a decision reveals."""
 
-    def rewards(self, round: int, arms: NDArray[np.int64], replication: int = 0) -> NDArray[np.float64]:
+    def rewards(self, round: int, arms: Ints, replication: int = 0) -> Floats:
         """Return the reward of each of `arms` in that round of that replication."""
 
-    def regret(self, arms: NDArray[np.int64]) -> float:
+    def regret(self, arms: Ints) -> float:
         """Return the expected loss of one decision against the best one that is allowed."""
 
 

@@ -16,11 +16,11 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.catalogue import build_instance, build_policy, instance_parameters, policy_parameters
 from armtriage.environments import Environment, LinearEnvironment
 from armtriage.experiments.identity import canonical, code_version, digest, identity, named_seed, versions
+from armtriage.kernels.record import Ints
 from armtriage.simulation.simulate import check_points, simulate
 from armtriage.simulation.trace import Trace
 
@@ -168,7 +168,7 @@ class Cell:
         return (*COLUMNS, "certificate") if self.certificate else COLUMNS
 
     @property
-    def rounds(self) -> NDArray[np.int64]:
+    def rounds(self) -> Ints:
         """The rounds after which its regret is kept."""
         return check_points(self.checkpoints, self.environment.horizon)
 

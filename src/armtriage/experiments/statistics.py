@@ -7,7 +7,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from armtriage.kernels.record import Floats
 
 INTERVALS = ("t", "bootstrap")
 
@@ -18,7 +20,7 @@ _BATCH = 2**20  # numbers drawn at once
 _Ends = tuple[float, float]
 
 
-def critical_values(values: NDArray[np.float64], level: float, interval: str) -> _Ends:
+def critical_values(values: Floats, level: float, interval: str) -> _Ends:
     """Return between which values (mean - truth) / error lies with probability `level`: Student's, or resampled.
 
     The bootstrap is the studentised one: of the usual kinds it alone keeps its level for the means of few and skewed
@@ -46,7 +48,7 @@ def critical_values(values: NDArray[np.float64], level: float, interval: str) ->
     return float(pivots[below - 1]), float(pivots[_RESAMPLES - below])
 
 
-def _resamples(n: int) -> Iterator[NDArray[np.float64]]:
+def _resamples(n: int) -> Iterator[Floats]:
     """Return how often each of n values is drawn, one row for each resample."""
     batch = min(_RESAMPLES, max(1, _BATCH // n))
     return (
@@ -55,7 +57,7 @@ def _resamples(n: int) -> Iterator[NDArray[np.float64]]:
 
 
 @lru_cache(maxsize=2)
-def _drawn(n: int, batch: int, rows: int) -> NDArray[np.float64]:
+def _drawn(n: int, batch: int, rows: int) -> Floats:
     places = np.random.default_rng([_SEED, batch]).integers(0, n, (rows, n)) + n * np.arange(rows)[:, None]
     return np.bincount(places.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
 

@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.errors import DamagedFile
 from armtriage.experiments.cells import Cell
 from armtriage.experiments.folder import Folder
 from armtriage.experiments.manifest import Manifest
 from armtriage.experiments.statistics import mean_interval, ratio_interval
+from armtriage.kernels.record import Floats, Ints
 
 if TYPE_CHECKING:
     import polars
@@ -37,12 +37,12 @@ class Runs(NamedTuple):
     Their columns are the checkpoints, `rounds`.
     """
 
-    rounds: NDArray[np.int64]
-    replications: NDArray[np.int64]
-    regret: NDArray[np.float64]
-    committed_at: NDArray[np.int64]
+    rounds: Ints
+    replications: Ints
+    regret: Floats
+    committed_at: Ints
     n_arms: int
-    certificate: NDArray[np.float64] | None = None
+    certificate: Floats | None = None
 
     def at(self, rounds: int | None, environment: str) -> Runs:
         """Return the runs at one checkpoint, by default the last."""

@@ -21,10 +21,10 @@ from armtriage._arguments import (
 from armtriage._numbers import short
 from armtriage._tables import html_facts
 from armtriage.graphs import layout
-from armtriage.graphs.layout import Ints, SmallInts
+from armtriage.graphs.layout import SmallInts
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import check_seed
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Ints, Record
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

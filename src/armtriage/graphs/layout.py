@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from armtriage._arguments import LARGEST, as_matrix, as_numbers, check_between, check_whole, check_within
+from armtriage.kernels.record import Ints
 
 _DENSE = 0.1  # from here on a coin for each pair is faster than drawing places and sorting them
 _CHUNK = 1 << 22  # coins thrown at once: 32 MB
 
-Ints = npt.NDArray[np.int64]
 SmallInts = npt.NDArray[np.int32]
 Layout = tuple[SmallInts, SmallInts, Ints, SmallInts]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from armtriage.kernels.record import Floats
 from armtriage.plots.labels import End, label_ends
 from armtriage.plots.style import dress, labelled, looks, new_axes, number_ticks, origin, sign
 from armtriage.simulation import Trace
@@ -97,7 +97,7 @@ def regret_curves(
     return ax
 
 
-def _certificates(traces: Mapping[str, Trace]) -> dict[str, NDArray[np.float64]]:
+def _certificates(traces: Mapping[str, Trace]) -> dict[str, Floats]:
     """Return the mean certificate of each trace at its checkpoints."""
     means = {}
     for label, trace in traces.items():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from armtriage.kernels.record import Floats
 from armtriage.plots.labels import fold, shorten
 from armtriage.plots.style import (
     INK,
@@ -132,7 +132,7 @@ def _named(values: list[Any], limit: int) -> tuple[list[str], bool]:
     return [short(one, 6 if abs(one) < 1e6 else 3) for one in values], False
 
 
-def _cells(ax: Axes, grid: NDArray[np.float64], log: bool) -> QuadMesh:
+def _cells(ax: Axes, grid: Floats, log: bool) -> QuadMesh:
     from matplotlib.colors import LogNorm, Normalize
 
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
@@ -144,7 +144,7 @@ def _cells(ax: Axes, grid: NDArray[np.float64], log: bool) -> QuadMesh:
     return ax.pcolormesh(*edges, np.ma.masked_invalid(grid), cmap=_MAP, norm=norm, edgecolors="white", linewidth=lines)
 
 
-def _write(ax: Axes, mesh: QuadMesh, grid: NDArray[np.float64]) -> None:
+def _write(ax: Axes, mesh: QuadMesh, grid: Floats) -> None:
     """Write the numbers in the cells if all of them fit."""
     box, dpi = ax.get_window_extent(), figure_of(ax).dpi
     wide, tall = 72 / dpi * box.width / grid.shape[1], 72 / dpi * box.height / grid.shape[0]

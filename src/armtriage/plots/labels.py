@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from armtriage.kernels.record import Floats
 from armtriage.plots.style import figure_of, font
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _folded(texts: Sequence[str], letters: int) -> list[str]:
     return ["\n".join(fold(head, letters)) + gap + tail for head, (_, gap, tail) in zip(heads, parts, strict=True)]
 
 
-def apart(places: NDArray[np.float64], tall: NDArray[np.float64]) -> NDArray[np.float64]:
+def apart(places: Floats, tall: Floats) -> Floats:
     """Return ascending middles in [0, 1], moved as little as possible, in squares, so that boxes `tall` are apart.
 
     Boxes that are too many for [0, 1] fill it from the bottom and go beyond its top.

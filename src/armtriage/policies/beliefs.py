@@ -22,13 +22,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import check_number
 from armtriage.intervals import two_points
 from armtriage.kernels.beta import beta_cdf, beta_quantile, beta_tail_bound, digamma_trigamma
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.random import uniform
+from armtriage.kernels.record import Floats
 from armtriage.policies.facts import within
 
 _ROUNDING = 1e-10  # room for the error of `beta_cdf`: too little would lose an arm, more costs a draw in 1e10
@@ -151,10 +151,10 @@ class Centred(NamedTuple):
     prior_wins: float
     prior_losses: float
     even: float
-    likely: NDArray[np.float64]
+    likely: Floats
 
 
-def centred(means: NDArray[np.float64], spread: float | None) -> Centred:
+def centred(means: Floats, spread: float | None) -> Centred:
     """Return priors around these means, with this standard deviation; without one, as they are before a fit."""
     means = np.clip(means, _EDGE, 1.0 - _EDGE)
     both = np.stack([means, 1.0 - means])
@@ -220,20 +220,14 @@ def noise_of(wins: float, losses: float, between: float, usual: float) -> float:
 
 
 @kernel
-def fitted(counts: NDArray[np.float64], wins: NDArray[np.float64], n: int, a: float, b: float) -> tuple[float, float]:
+def fitted(counts: Floats, wins: Floats, n: int, a: float, b: float) -> tuple[float, float]:
     """Return the parameters that fit the first n arms, by Newton steps of their logarithms from the last ones."""
     return fitted_around(counts, wins, _ALIKE, n, a, b, 1.0)
 
 
 @kernel
 def fitted_around(
-    counts: NDArray[np.float64],
-    wins: NDArray[np.float64],
-    likely: NDArray[np.float64],
-    n: int,
-    a: float,
-    b: float,
-    even: float,
+    counts: Floats, wins: Floats, likely: Floats, n: int, a: float, b: float, even: float
 ) -> tuple[float, float]:
     """Return the same where the law of arm i is Beta(a u, b v), with u and v in column i of `likely`; none for 1.
 

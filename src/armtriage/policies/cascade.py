@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage.errors import AlreadyTold, UnknownArm
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.delays import AgeingPolicy
 from armtriage.policies.lock import locked
 from armtriage.policies.rewards import Told
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from armtriage.arms import Name
     from armtriage.decisions import Decision
 
@@ -27,7 +26,7 @@ class CascadePolicy(AgeingPolicy, CertifiedPolicy):
     if TYPE_CHECKING:
 
         def _find(self, decision: Decision | int) -> int: ...
-        def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None: ...
+        def _teach(self, number: int, arms: Ints, rewards: Floats) -> None: ...
         def _settle(self, told: Told) -> None: ...
         def _settle_complete(self) -> None: ...
 
@@ -112,7 +111,7 @@ class CascadePolicy(AgeingPolicy, CertifiedPolicy):
             self._complete.add(number)
             self._settle_complete()
             return
-        passed: NDArray[np.int64] = np.array([arm for arm in sorted(unseen) if not newer(arm, number)], np.int64)
+        passed: Ints = np.array([arm for arm in sorted(unseen) if not newer(arm, number)], np.int64)
         if self._delays is not None:
             self._delays.tell(number, known)
             self._delays.close(number)

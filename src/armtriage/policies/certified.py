@@ -25,6 +25,7 @@ from armtriage.certificate import (
     within_old,
 )
 from armtriage.decisions import TopS
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.evidence import PATIENCE
 from armtriage.policies.lock import locked
@@ -46,7 +47,7 @@ class CertifiedPolicy(ChangingPolicy, ABC):
         return self._own_tally
 
     @property
-    def _exposures(self) -> NDArray[np.int64] | None:
+    def _exposures(self) -> Ints | None:
         """How often each arm was eligible; None if every arm always was."""
         return None
 
@@ -151,7 +152,7 @@ class CertifiedPolicy(ChangingPolicy, ABC):
         sorted_ = triage_among(lower, upper, self._roster.live if among is None else among, self.budget)
         return Triage(*(self._roster.named(arms) for arms in sorted_))
 
-    def _ends(self, among: NDArray[np.int64] | None) -> Bounds:
+    def _ends(self, among: Ints | None) -> Bounds:
         """Return the bounds that arms are sorted by; one end for each arm is enough if all are, now and before."""
         fixed = among is None and self._exposures is None and not self._roster.retired
         if not fixed:
@@ -186,7 +187,7 @@ class CertifiedPolicy(ChangingPolicy, ABC):
         return {}
 
     @property
-    def _divisors(self) -> NDArray[np.float64]:
+    def _divisors(self) -> Floats:
         """What delta is divided by for each arm, once arms have come or requests have differed."""
         return self._roster.divisors()
 

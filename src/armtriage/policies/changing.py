@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import check_flag
 from armtriage.arms import Arms, Name, Roster
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.record import Ints
 from armtriage.policies.lock import locked
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ class ChangingPolicy:
     _clock: int | None  # milliseconds
     _complete: set[int]  # open decisions of which all was told in parts, and older ones are open
     _delays: Delays | None  # of rewards, once they have been told in parts
-    _exposed_before: NDArray[np.int64]
+    _exposed_before: Ints
     _graph: FeedbackGraph
     _id: str
     _lock: Any
-    _missed: NDArray[np.int64] | None  # rewards in a row that did not come, once one did not
+    _missed: Ints | None  # rewards in a row that did not come, once one did not
     _new_edges: list[tuple[int, int]]
     _oldest: int  # no decision before it is open
     _open: dict[int, Decision]
@@ -76,7 +76,7 @@ class ChangingPolicy:
         """What is known of each arm beside its rewards: name, first decision, whether it is retired, share of delta."""
         return self._roster.view()
 
-    def _eligible(self, eligible: Any) -> NDArray[np.int64] | None:
+    def _eligible(self, eligible: Any) -> Ints | None:
         """Return the eligible arms, ascending; None if those are all there are, and it has never been otherwise."""
         roster = self._roster
         if eligible is None:
@@ -104,7 +104,7 @@ class ChangingPolicy:
         shows: Mapping[Any, Iterable[Any]] | None = None,
         shown_by: Mapping[Any, Iterable[Any]] | None = None,
         like: Any = None,
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Take up new arms, about which nothing is known, and return their numbers.
 
         Intervals of the arms that were there from the beginning share `delta`, and those of all that come later share

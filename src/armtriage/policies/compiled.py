@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import Opener, bind, compile_now, compiling_for, kernel, unbound
 from armtriage.kernels.random import row, stream
-from armtriage.kernels.record import Record, RecordLayout
+from armtriage.kernels.record import Floats, Ints, Record, RecordLayout
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.facts import arrays_of, facts_of, restore_arrays, take_facts
 from armtriage.policies.lock import locked
@@ -45,12 +45,12 @@ class Post(Record):
     params: Record
     state: Record
     streams: NDArray[np.uint64]  # (1,) where the policy's random numbers come from
-    arms: NDArray[np.int64]  # (S,) the decision
-    notes: NDArray[np.int64]  # (S,) what `select` writes for each chosen arm
-    rewards: NDArray[np.float64]  # (S,)
+    arms: Ints  # (S,) the decision
+    notes: Ints  # (S,) what `select` writes for each chosen arm
+    rewards: Floats  # (S,)
 
 
-def _ask_linear(address: int, contexts: NDArray[np.float64], number: int) -> None:
+def _ask_linear(address: int, contexts: Floats, number: int) -> None:
     """Choose the arms of a round."""
     post = open_post(address)
     size = min(post.arms.size, contexts.shape[0])
@@ -58,13 +58,13 @@ def _ask_linear(address: int, contexts: NDArray[np.float64], number: int) -> Non
     select(post.params, post.state, contexts, number, luck, post.arms[:size], post.notes[:size])
 
 
-def _note_linear(address: int, contexts: NDArray[np.float64]) -> None:
+def _note_linear(address: int, contexts: Floats) -> None:
     """Schedule the pulls of arms with these contexts."""
     post = open_post(address)
     schedule(post.params, post.state, contexts, post.notes)
 
 
-def _tell_linear(address: int, contexts: NDArray[np.float64], told: int) -> None:
+def _tell_linear(address: int, contexts: Floats, told: int) -> None:
     """Learn the rewards of the first arms with these contexts, and release them all."""
     post = open_post(address)
     release(post.params, post.state, contexts, post.notes, told)
@@ -72,9 +72,7 @@ def _tell_linear(address: int, contexts: NDArray[np.float64], told: int) -> None
 
 
 @kernel
-def _nothing_released(
-    params: Any, state: Any, contexts: NDArray[np.float64], notes: NDArray[np.int64], told: int
-) -> None:
+def _nothing_released(params: Any, state: Any, contexts: Floats, notes: Ints, told: int) -> None:
     pass
 
 
@@ -164,7 +162,7 @@ class CompiledContextualPolicy(ContextualPolicy):
         """Check the facts of a state that was loaded, and compute from them what follows."""
 
     @cached_property
-    def _notes(self) -> dict[int, NDArray[np.int64]]:
+    def _notes(self) -> dict[int, Ints]:
         """What `select` wrote for the arms of each open decision."""
         return {}
 
@@ -194,14 +192,14 @@ class CompiledContextualPolicy(ContextualPolicy):
         with compiling_for(self):
             return _linear_entries(self.kernels, self._post.layout)
 
-    def _select(self, number: int, contexts: NDArray[np.float64]) -> NDArray[np.int64]:  # type: ignore[override]
+    def _select(self, number: int, contexts: Floats) -> Ints:  # type: ignore[override]
         size = min(self.budget, contexts.shape[0])
         self._entries.ask(self._post.handle, contexts, number)
         self._notes[number] = self._post.notes[:size].copy()
         return self._post.arms[:size].copy()
 
     def _update(  # type: ignore[override]
-        self, number: int, arms: NDArray[np.int64], contexts: NDArray[np.float64], rewards: NDArray[np.float64]
+        self, number: int, arms: Ints, contexts: Floats, rewards: Floats
     ) -> None:
         notes, post, n = self._notes[number], self._post, arms.size
         # Of a decision told in part, the notes of the arms that were told.
@@ -209,11 +207,11 @@ class CompiledContextualPolicy(ContextualPolicy):
         post.rewards[:n] = rewards
         self._entries.tell(post.handle, contexts, n)
 
-    def _schedule(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+    def _schedule(self, arms: Ints, contexts: Floats) -> None:  # type: ignore[override]
         if (note := self._entries.note) is not None:
             note(self._post.handle, contexts)
 
-    def _release(self, arms: NDArray[np.int64], contexts: NDArray[np.float64]) -> None:  # type: ignore[override]
+    def _release(self, arms: Ints, contexts: Floats) -> None:  # type: ignore[override]
         if self.kernels.release is not None:
             self._entries.tell(self._post.handle, contexts, 0)
 

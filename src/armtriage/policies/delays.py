@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_number
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.changing import ChangingPolicy
 from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.lock import locked
@@ -258,7 +259,7 @@ class Delays:
         return new
 
 
-def weights_of(came: NDArray[np.float64], by: NDArray[np.float64]) -> list[float]:
+def weights_of(came: Floats, by: Floats) -> list[float]:
     """Return what an arm counts for of which nothing was told, by how many ages its decision has passed.
 
     `came` are the gains that came between an age and the one before; `by` has gains, losses and arms shown up to it.
@@ -349,7 +350,7 @@ class AgeingPolicy(ChangingPolicy):
         """Whether open decisions have been counted by their age."""
         return False
 
-    def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def _weigh(self, arms: Ints, weights: Floats) -> None:
         """Let arms count so many least rewards beside those that were told."""
 
     def _still_shown(self, number: int) -> list[int]:

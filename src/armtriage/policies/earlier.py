@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.certificate import Tally
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.facts import facts_of, require, within
 from armtriage.policies.saved import part_of
 
@@ -218,7 +218,7 @@ def _told_to(state: Arrays, closed: Tally, policy: SlatePolicy) -> dict[str, NDA
     return {"wins": told["sums"], **told}
 
 
-def _early(policy: SlatePolicy) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+def _early(policy: SlatePolicy) -> tuple[Ints, Floats, Floats]:
     """Return count, sum and sum of r (1 - r) of the rewards that were learned of open decisions."""
     n = policy.n_arms
     counts, sums, between = np.zeros(n, np.int64), np.zeros(n), np.zeros(n)
@@ -240,7 +240,7 @@ def _ghosts(rows: Arrays, n: int, policy: SlatePolicy) -> dict[str, NDArray[Any]
     return {**found, "between": _or_zeros(rows, "between", rows["pulls"].size)[n:], "divisors": rows["ghost_divisors"]}
 
 
-def _or_zeros(arrays: Arrays, name: str, size: int) -> NDArray[np.float64]:
+def _or_zeros(arrays: Arrays, name: str, size: int) -> Floats:
     return arrays[name] if name in arrays else np.zeros(size)
 
 

@@ -22,7 +22,7 @@ from armtriage.certificate import Bounds, Tally
 from armtriage.intervals import interval
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.random import row
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.beliefs import gain
 from armtriage.policies.facts import require, restore_arrays, within
 
@@ -38,7 +38,7 @@ def as_least(missed: int) -> int:
     return missed // 4 if missed >= PATIENCE else 0
 
 
-def all_as_least(missed: NDArray[np.int64]) -> NDArray[np.int64]:
+def all_as_least(missed: Ints) -> Ints:
     """Return the same for every arm, where a state is computed again in NumPy."""
     return np.where(missed >= PATIENCE, missed // 4, 0)
 
@@ -55,12 +55,12 @@ def as_tries(missed: int) -> int:
 class Losing(Protocol):
     """What keeps count, in NumPy, of the rewards that it awaits and misses."""
 
-    pending: NDArray[np.int64]
-    missed: NDArray[np.int64]
-    credit: NDArray[np.int64]
+    pending: Ints
+    missed: Ints
+    credit: Ints
 
 
-def note_lost(core: Losing, arms: NDArray[np.int64]) -> None:
+def note_lost(core: Losing, arms: Ints) -> None:
     """Count lost rewards as tries, the more of them in a row the more."""
     core.pending[arms] -= 1
     core.missed[arms] += 1
@@ -82,29 +82,29 @@ count for until then has changed, or the arm was not looked at."""
 class Evidence(Record):
     """A row for each arm, with room for more; rows of arms that do not exist yet are all 0."""
 
-    counts: NDArray[np.int64]  # rewards told, their sum on the unit scale, and that of r (1 - r)
-    sums: NDArray[np.float64]
-    between: NDArray[np.float64]
-    wins: NDArray[np.float64]  # what these count for in draws: `sums` and `between` themselves, unless `coin`
-    doubts: NDArray[np.float64]
-    unheard: NDArray[np.float64]  # least rewards that open decisions count for, see `policies.delays`
-    pending: NDArray[np.int64]  # rewards of open decisions
-    missed: NDArray[np.int64]  # rewards in a row that did not come
-    credit: NDArray[np.int64]  # tries that lost rewards count for, see `as_tries`
-    pulls: NDArray[np.int64]
-    exposures: NDArray[np.int64]  # rounds as a candidate, but for the `rounds` in which all arms were
-    settled_counts: NDArray[np.int64]  # rewards of closed decisions, once they are kept apart
-    settled_sums: NDArray[np.float64]
-    settled_between: NDArray[np.float64]
-    played_counts: NDArray[np.int64]  # settled rewards of arms that were chosen, not only revealed: see `totals`;
-    played_sums: NDArray[np.float64]  # all three are empty where nothing is revealed but what is chosen
-    played_between: NDArray[np.float64]
-    lower: NDArray[np.float64]  # an interval for the mean; empty, like the next three, where no policy keeps any
-    upper: NDArray[np.float64]
-    due: NDArray[np.int64]  # settled rewards at which it is computed again
-    divisors: NDArray[np.float64]  # delta divided by this is what it may miss with
-    old_wins: NDArray[np.float64]  # what an old log counts for in draws; both empty where there is none
-    old_losses: NDArray[np.float64]
+    counts: Ints  # rewards told, their sum on the unit scale, and that of r (1 - r)
+    sums: Floats
+    between: Floats
+    wins: Floats  # what these count for in draws: `sums` and `between` themselves, unless `coin`
+    doubts: Floats
+    unheard: Floats  # least rewards that open decisions count for, see `policies.delays`
+    pending: Ints  # rewards of open decisions
+    missed: Ints  # rewards in a row that did not come
+    credit: Ints  # tries that lost rewards count for, see `as_tries`
+    pulls: Ints
+    exposures: Ints  # rounds as a candidate, but for the `rounds` in which all arms were
+    settled_counts: Ints  # rewards of closed decisions, once they are kept apart
+    settled_sums: Floats
+    settled_between: Floats
+    played_counts: Ints  # settled rewards of arms that were chosen, not only revealed: see `totals`;
+    played_sums: Floats  # all three are empty where nothing is revealed but what is chosen
+    played_between: Floats
+    lower: Floats  # an interval for the mean; empty, like the next three, where no policy keeps any
+    upper: Floats
+    due: Ints  # settled rewards at which it is computed again
+    divisors: Floats  # delta divided by this is what it may miss with
+    old_wins: Floats  # what an old log counts for in draws; both empty where there is none
+    old_losses: Floats
     n_arms: int
     rounds: int  # in which every arm was a candidate
     mute: int  # whether any reward has been lost
@@ -119,7 +119,7 @@ class Intervals(Record):
     """How intervals are computed, and those of few rewards of 0 and 1, which many arms share."""
 
     facts = ()
-    known: NDArray[np.float64]  # (_FEW, _FEW, 2) by count and sum, -1 until computed
+    known: Floats  # (_FEW, _FEW, 2) by count and sum, -1 until computed
     kind: int
     intersect: bool  # whether an interval is cut by those before it
     horizon: float  # 0 for intervals that hold at all times
@@ -225,7 +225,7 @@ def evidence_from(
     arrays: Mapping[str, NDArray[Any]],
     n_arms: int,
     asked: int,
-    awaited: NDArray[np.int64],
+    awaited: Ints,
     *,
     coin: bool,
     ends: bool,
@@ -295,7 +295,7 @@ def losses_of(evidence: Evidence, arm: int) -> float:
 
 @kernel
 @inlined
-def schedule(evidence: Evidence, arms: NDArray[np.int64]) -> None:
+def schedule(evidence: Evidence, arms: Ints) -> None:
     """Count rewards that are on their way."""
     for i in range(arms.size):
         evidence.pending[arms[i]] += 1
@@ -303,13 +303,7 @@ def schedule(evidence: Evidence, arms: NDArray[np.int64]) -> None:
 
 @kernel
 @inlined
-def record(
-    evidence: Evidence,
-    stream: NDArray[np.uint64],
-    number: int,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-) -> None:
+def record(evidence: Evidence, stream: NDArray[np.uint64], number: int, seen: Ints, rewards: Floats) -> None:
     """Take rewards of decision `number` on the unit scale, as soon as they are told; coins come from the stream."""
     counts, sums, between = evidence.counts, evidence.sums, evidence.between
     for i in range(seen.size):
@@ -340,7 +334,7 @@ def part(evidence: Evidence) -> None:
 
 @kernel
 @inlined
-def settle(evidence: Evidence, seen: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+def settle(evidence: Evidence, seen: Ints, rewards: Floats) -> None:
     """Close a decision with its rewards, all of which have been told."""
     for i in range(seen.size):
         evidence.pending[seen[i]] -= 1
@@ -353,9 +347,7 @@ def settle(evidence: Evidence, seen: NDArray[np.int64], rewards: NDArray[np.floa
 
 
 @kernel
-def count_played(
-    evidence: Evidence, arms: NDArray[np.int64], seen: NDArray[np.int64], rewards: NDArray[np.float64]
-) -> None:
+def count_played(evidence: Evidence, arms: Ints, seen: Ints, rewards: Floats) -> None:
     """Count the rewards of arms that were chosen, of all that a decision has shown."""
     counts = evidence.played_counts
     for i in range(arms.size):
@@ -371,7 +363,7 @@ def count_played(
 
 
 @kernel
-def lose(evidence: Evidence, arms: NDArray[np.int64]) -> None:
+def lose(evidence: Evidence, arms: Ints) -> None:
     """Note rewards that will never come, as tries: the more of them in a row the more."""
     for i in range(arms.size):
         arm = arms[i]
@@ -382,7 +374,7 @@ def lose(evidence: Evidence, arms: NDArray[np.int64]) -> None:
 
 
 @kernel
-def unsee(evidence: Evidence, arms: NDArray[np.int64]) -> None:
+def unsee(evidence: Evidence, arms: Ints) -> None:
     """Note arms that were shown and not looked at: nothing is wrong with them, and they are scheduled again."""
     for i in range(arms.size):
         evidence.pending[arms[i]] -= 1

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Ints, Record
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -130,7 +130,7 @@ def require(right: Any, fact: str) -> None:
         raise ValueError(fact)
 
 
-def is_inside(some: NDArray[np.int64], arms: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_inside(some: Ints, arms: Ints) -> NDArray[np.bool_]:
     """Return which numbers are among others, one or more of them, that ascend: `isin`, at the cost of a search each."""
     return np.asarray(arms[np.minimum(arms.searchsorted(some), arms.size - 1)] == some)
 

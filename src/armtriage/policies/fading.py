@@ -19,6 +19,7 @@ from armtriage.alarm import DriftAlarm
 from armtriage.certificate import Bounds, Certificate
 from armtriage.decisions import Decision
 from armtriage.kernels.random import row_of
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.beliefs import gain
 from armtriage.policies.evidence import Evidence, part
 from armtriage.policies.facts import require, within
@@ -34,9 +35,9 @@ _SAVED = ("weight", "numbers", "arms", "rewards", "wins")
 class _Told(NamedTuple):
     """Rewards of a decision, with what they count for in draws."""
 
-    arms: NDArray[np.int64]
-    rewards: NDArray[np.float64]
-    wins: NDArray[np.float64]
+    arms: Ints
+    rewards: Floats
+    wins: Floats
 
 
 class FadingPolicy(WatchedPolicy):
@@ -44,7 +45,7 @@ class FadingPolicy(WatchedPolicy):
 
     forget: str | float | None = None
     keeps_intervals: bool
-    _weight: NDArray[np.float64]  # (K,) rewards of each arm that still count
+    _weight: Floats  # (K,) rewards of each arm that still count
     _last: dict[int, list[_Told]]  # what was told of the decisions in the window
 
     if TYPE_CHECKING:
@@ -128,18 +129,18 @@ class FadingPolicy(WatchedPolicy):
         self._clear(arms[self._weight[arms] < _LEAST])
         self._follow_weight(arms)
 
-    def _clear(self, arms: NDArray[np.int64]) -> None:
+    def _clear(self, arms: Ints) -> None:
         """Leave nothing of arms that hardly count, not even what was rounded."""
         for column in (self._weight, self._evidence.sums, self._evidence.between, self._evidence.wins):
             column[arms] = 0.0
 
-    def _follow_weight(self, arms: NDArray[np.int64]) -> None:
+    def _follow_weight(self, arms: Ints) -> None:
         """Bring the evidence of arms, and the caches, in line with what counts."""
         evidence = self._evidence
         evidence.unheard[arms] = self._weight[arms] - evidence.counts[arms]
         self._send(0, arms, evidence.unheard[arms], 0, _NONE, WEIGH)
 
-    def _weigh_told(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _weigh_told(self, number: int, arms: Ints, rewards: Floats) -> None:
         """Let new unit rewards count by the age of their decision."""
         if not self._fades:
             return
@@ -166,7 +167,7 @@ class FadingPolicy(WatchedPolicy):
     def _bounds(self, delta: float = 0.05) -> Bounds:
         return Bounds(np.zeros(self.n_arms), np.ones(self.n_arms)) if self._fades else super()._bounds(delta)
 
-    def _ends(self, among: NDArray[np.int64] | None) -> Bounds:
+    def _ends(self, among: Ints | None) -> Bounds:
         return self._bounds() if self._fades else super()._ends(among)
 
     def _drop(self, arms: list[int]) -> None:

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import as_numbers
 from armtriage.arms import Name, Roster
 from armtriage.certificate import Bounds, Tally, intervals_of
-
-Floats = NDArray[np.float64]
+from armtriage.kernels.record import Floats, Ints
 
 SHARE = 0.1
 """What the intervals of an old log have of delta; those of live rewards have the rest."""
@@ -22,7 +21,7 @@ SHARE = 0.1
 class Trusted(NamedTuple):
     """An old log in the order of the arms and on the unit scale of rewards."""
 
-    counts: NDArray[np.int64]
+    counts: Ints
     sums: Floats
     between: Floats
     bias: Floats

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import DIRECTIONS, as_numbers, check_choice, check_count, check_flag, check_range
 from armtriage.arms import Name, Roster
@@ -21,6 +21,7 @@ from armtriage.decisions import ArmSet, Decision, DecisionSet, Falling, check_fl
 from armtriage.errors import AlreadyTold, UnknownDecision
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.cascade import CascadePolicy
 from armtriage.policies.facts import is_inside
 from armtriage.policies.lock import locked, new_lock
@@ -146,7 +147,7 @@ class Policy(CascadePolicy, SavedPolicy):
         self._complete: set[int] = set()  # open decisions of which all was told in parts, and older ones are open
         self._since = 0
         self._before: Tally | None = None
-        self._missed: NDArray[np.int64] | None = None  # rewards in a row that did not come, once one did not
+        self._missed: Ints | None = None  # rewards in a row that did not come, once one did not
         self._delays = None
         self._clock = None
         self._lock = new_lock()
@@ -176,26 +177,24 @@ class Policy(CascadePolicy, SavedPolicy):
     _books_sets = False  # whether `_book_set` is called for each decision
 
     @abstractmethod
-    def _select(self, number: int) -> NDArray[np.int64]:
+    def _select(self, number: int) -> Ints:
         """Return the arms of round `number`, ascending."""
 
     @abstractmethod
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _update(self, number: int, arms: Ints, rewards: Floats) -> None:
         """Learn the rewards, mapped to [0, 1], of arms that decision `number` revealed."""
 
-    def _select_among(
-        self, number: int, among: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    def _select_among(self, number: int, among: Ints) -> tuple[Ints, Floats | None]:
         """Return the arms of round `number` among those that are eligible, ascending, and what was believed of them."""
         raise NotImplementedError
 
-    def _schedule(self, arms: NDArray[np.int64]) -> None:
+    def _schedule(self, arms: Ints) -> None:
         """Note that rewards of these arms are on their way."""
 
-    def _release(self, arms: NDArray[np.int64]) -> None:
+    def _release(self, arms: Ints) -> None:
         """Note that rewards of these arms will never come."""
 
-    def _adopt(self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: Any) -> None:
+    def _adopt(self, number: int, own: Ints, arms: Ints, among: Any) -> None:
         """Note that `arms` are played instead of one's own choice."""
 
     @property
@@ -303,16 +302,16 @@ class Policy(CascadePolicy, SavedPolicy):
             among = self._eligible(eligible)
         return self._recorded(self._ask_all(given) if among is None else self._ask_among(among, given), order)
 
-    def _recorded(self, decision: Decision, order: NDArray[np.int64]) -> Decision:
+    def _recorded(self, decision: Decision, order: Ints) -> Decision:
         """Return a decision in the order in which it was recorded."""
         return in_order(decision, order)
 
-    def _check_some(self, among: NDArray[np.int64] | None) -> None:
+    def _check_some(self, among: Ints | None) -> None:
         """Refuse a request where there is no arm that could be chosen."""
         if among is not None and not among.size:
             raise ValueError(f"all {self.n_arms} arms are retired: restore or add some before the next decision")
 
-    def _check_decision(self, arms: NDArray[np.int64], among: NDArray[np.int64] | None, name: str = "arms") -> None:
+    def _check_decision(self, arms: Ints, among: Ints | None, name: str = "arms") -> None:
         """Refuse arms, an argument of this name, that are no decision."""
         live = self._roster.live if among is None else among
         for arm in arms[~is_inside(arms, live)][:1] if among is not None else ():
@@ -323,7 +322,7 @@ class Policy(CascadePolicy, SavedPolicy):
         elif arms.size != min(self.budget, live.size):
             raise ValueError(f"{name} must be {min(self.budget, live.size)} different arms, got {arms.tolist()}")
 
-    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+    def _ask_all(self, given: Ints | None = None) -> Decision:
         """Return the next decision where all arms are eligible, and always were."""
         number = self._asked
         arms = self._select(number)
@@ -335,7 +334,7 @@ class Policy(CascadePolicy, SavedPolicy):
         self._schedule(decision.shown)
         return decision
 
-    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+    def _ask_among(self, among: Ints, given: Ints | None = None) -> Decision:
         """Return the next decision among eligible arms."""
         number = self._asked
         self._check_eligible_allowed()
@@ -351,12 +350,12 @@ class Policy(CascadePolicy, SavedPolicy):
         self._count_among(among, arms, decision.shown)
         return decision
 
-    def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+    def _count_among(self, among: Ints, arms: Ints, shown: Ints) -> None:
         """Count a decision among eligible arms, and the rewards that it shows as on their way."""
         self.tally.pulls[arms] += 1
         self._schedule(shown)
 
-    def _shown_among(self, arms: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _shown_among(self, arms: Ints, among: Ints) -> Ints:
         """Return the arms that a decision reveals: no retired ones, and no others asleep unless they are seen."""
         if self._plain:
             return arms
@@ -364,18 +363,18 @@ class Policy(CascadePolicy, SavedPolicy):
         awake = self._roster.live if self.sleepers_seen else among
         return shown if awake.size == self.n_arms else np.intersect1d(shown, awake, assume_unique=True)
 
-    def _beliefs(self, number: int, arms: NDArray[np.int64]) -> NDArray[np.float64] | None:
+    def _beliefs(self, number: int, arms: Ints) -> Floats | None:
         """Return what the policy believes of the arms that it has just chosen; see `Decision`."""
         return None
 
     def _begin(
         self,
-        arms: NDArray[np.int64],
+        arms: Ints,
         *,
-        contexts: NDArray[np.float64] | None = None,
+        contexts: Floats | None = None,
         among: ArmSet | None = None,
-        shown: NDArray[np.int64] | None = None,
-        beliefs: NDArray[np.float64] | None = None,
+        shown: Ints | None = None,
+        beliefs: Floats | None = None,
     ) -> Decision:
         """Open the next decision."""
         number = self._asked
@@ -458,14 +457,7 @@ class Policy(CascadePolicy, SavedPolicy):
         one = self._open[number]
         self._tell(number, one.shown, from_array(rewards, one), _NONE, True)
 
-    def _tell(
-        self,
-        number: int,
-        seen: NDArray[np.int64],
-        values: NDArray[np.float64],
-        missing: NDArray[np.int64],
-        last: bool,
-    ) -> None:
+    def _tell(self, number: int, seen: Ints, values: Floats, missing: Ints, last: bool) -> None:
         """Learn rewards of arms, ascending."""
         above = None
         if self.cap is not None:
@@ -488,7 +480,7 @@ class Policy(CascadePolicy, SavedPolicy):
         if self._alarm is not None or self._trusted is not None:
             self._heed()
 
-    def _count_missed(self, seen: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
+    def _count_missed(self, seen: Ints, missing: Ints) -> None:
         """Count rewards in a row that did not come."""
         if missing.size and self._missed is None:
             self._missed = np.zeros(self.n_arms, np.int64)
@@ -496,7 +488,7 @@ class Policy(CascadePolicy, SavedPolicy):
             self._missed[seen] = 0
             self._missed[missing] += 1
 
-    def _tell_part(self, number: int, seen: NDArray[np.int64], values: NDArray[np.float64], last: bool) -> None:
+    def _tell_part(self, number: int, seen: Ints, values: Floats, last: bool) -> None:
         """Learn some rewards of a decision, and close it if there are no more."""
         told = self._parts.get(number, {})
         for arm in seen.tolist():
@@ -533,7 +525,7 @@ class Policy(CascadePolicy, SavedPolicy):
                 return
             self._close_with(self._oldest, {})
 
-    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _teach(self, number: int, arms: Ints, rewards: Floats) -> None:
         """Learn unit rewards of a decision that stays open."""
         self._update(number, arms, rewards)
 
@@ -574,7 +566,7 @@ class Policy(CascadePolicy, SavedPolicy):
             arms, rewards = arms[order], rewards[order]
         self._update(told.number, arms[first:], rewards[first:])
 
-    def _count_before(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _count_before(self, number: int, arms: Ints, rewards: Floats) -> None:
         """Leave unit rewards of decisions before the window out of it."""
         if number < self._since and self._before is not None:
             self._before.counts[arms] += 1
@@ -650,9 +642,7 @@ class Policy(CascadePolicy, SavedPolicy):
             self._close(one, rest)
         return len(old)
 
-    def _learn(
-        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
-    ) -> None:
+    def _learn(self, number: int, arms: Ints, rewards: Floats, missing: Ints) -> None:
         """Close a decision with the rewards that came, all at once, and without those that did not."""
         scaled = self._to_unit(self._check_rewards(rewards, arms))
         self._settle(Told(number, arms, scaled, 0, missing))
@@ -682,9 +672,7 @@ class Policy(CascadePolicy, SavedPolicy):
             raise UnknownDecision(f"decision {number} is unknown; this policy has made {self._asked}, from number 0")
         return number
 
-    def _check_rewards(
-        self, values: NDArray[np.float64], arms: NDArray[np.int64], argument: str = "rewards"
-    ) -> NDArray[np.float64]:
+    def _check_rewards(self, values: Floats, arms: Ints, argument: str = "rewards") -> Floats:
         low, high = self.reward_range
         good = (values >= low) & (values <= high)
         if not good.all():
@@ -705,7 +693,7 @@ class Policy(CascadePolicy, SavedPolicy):
         low, high = self.reward_range
         return (low, high - low) if self.direction == "maximize" else (high, low - high)
 
-    def _to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _to_unit(self, values: Floats) -> Floats:
         """Return the rewards in the units of `_update`."""
         zero, width = self._scale
         if (zero, width) == (0.0, 1.0):
@@ -751,7 +739,7 @@ _own = inspect.signature(Policy.__init__)
 vars(Policy.__init__)["__signature__"] = _own.replace(parameters=list(_own.parameters.values())[:-1])
 
 
-def in_order(decision: Decision, order: NDArray[np.int64]) -> Decision:
+def in_order(decision: Decision, order: Ints) -> Decision:
     """Return a decision, of which lists of rewards have the order in which it was recorded."""
     vars(decision)["_beliefs"] = None  # what it would have been ranked by
     order.setflags(write=False)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from armtriage.kernels.jit import Opener, bind, compile_now, inlined, kernel, lowest_bit, unbound
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.random import row
-from armtriage.kernels.record import Record, RecordLayout, blank
+from armtriage.kernels.record import Floats, Ints, Record, RecordLayout, blank
 from armtriage.policies.evidence import (
     LOST,
     TOLD,
@@ -48,11 +48,11 @@ class Request(Record):
     mask: NDArray[np.uint8]  # (room,) 1 for candidates, if the epoch is not `ALL`
     words: NDArray[np.uint64]  # the same memory, eight arms a word
     bits: NDArray[np.uint8]  # (room / 8,) the same as bits, the first arm in the highest
-    among: NDArray[np.int64]  # (room,) the candidates ascending, once they are `listed`
-    arms: NDArray[np.int64]  # (S,) the decision
-    beliefs: NDArray[np.float64]  # (4, S) or (1, S), see `Decision.ranked`
-    seen: NDArray[np.int64]  # (room,) arms whose rewards are told, then those whose rewards will not come
-    rewards: NDArray[np.float64]  # (room,)
+    among: Ints  # (room,) the candidates ascending, once they are `listed`
+    arms: Ints  # (S,) the decision
+    beliefs: Floats  # (4, S) or (1, S), see `Decision.ranked`
+    seen: Ints  # (room,) arms whose rewards are told, then those whose rewards will not come
+    rewards: Floats  # (room,)
     stream: NDArray[np.uint64]  # (1,) where the policy's random numbers come from, see `luck_of`
     number: int
     epoch: int
@@ -65,7 +65,7 @@ class Request(Record):
     zero: float  # the reward that is 0 on the unit scale
     width: float  # from there to 1, below 0 for costs
 
-    def hold(self, arms: NDArray[np.int64]) -> None:
+    def hold(self, arms: Ints) -> None:
         """Put in the arms of a decision that was made before."""
         n = arms.size
         self.whole[_SIZE] = n  # a third of what `self.size = n` takes
@@ -75,7 +75,7 @@ class Request(Record):
 _SIZE = Request._numbers["size"].place
 
 
-def new_request(room: int, arms: NDArray[np.int64], stream: Any, rows: int, scale: tuple[float, ...]) -> Request:
+def new_request(room: int, arms: Ints, stream: Any, rows: int, scale: tuple[float, ...]) -> Request:
     """Return an empty request; `scale` is its last four numbers."""
     mask = np.zeros(room, np.uint8)
     return blank(
@@ -201,13 +201,7 @@ def name_of(kernels: Kernels) -> str:
 
 @kernel
 def learn_nothing(
-    params: Any,
-    evidence: Evidence,
-    own: Any,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
+    params: Any, evidence: Evidence, own: Any, request: Request, seen: Ints, rewards: Floats, event: int
 ) -> None:
     """Keep no caches that would have to follow the evidence: `learn` of some policies."""
 
@@ -221,12 +215,12 @@ def believe_means(params: Any, evidence: Evidence, own: Any, request: Request) -
 
 
 @kernel
-def _expect_nothing(params: Any, evidence: Evidence, own: Any, arms: NDArray[np.int64]) -> None:
+def _expect_nothing(params: Any, evidence: Evidence, own: Any, arms: Ints) -> None:
     pass
 
 
 @kernel
-def settle_nothing(params: Any, evidence: Evidence, own: Any, request: Request, seen: NDArray[np.int64]) -> None:
+def settle_nothing(params: Any, evidence: Evidence, own: Any, request: Request, seen: Ints) -> None:
     """Do nothing when rewards are settled."""
 
 
@@ -290,7 +284,7 @@ def _to_unit(request: Request, n: int) -> int:
 
 
 @kernel
-def _weigh(evidence: Evidence, seen: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+def _weigh(evidence: Evidence, seen: Ints, weights: Floats) -> None:
     """Let arms count so many least rewards beside those told, and put in their place by how much that is more."""
     evidence.weighed = 1
     for i in range(seen.size):

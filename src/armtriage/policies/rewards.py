@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import as_number, as_numbers, check_range, is_masked
 from armtriage.arms import Roster
 from armtriage.decisions import Decision
+from armtriage.kernels.record import Floats, Ints
 
 
 class AboveCap(NamedTuple):
@@ -30,7 +31,7 @@ def capped(reward_range: tuple[float, float], cap: float) -> tuple[float, float]
     return low, top
 
 
-def cut(values: NDArray[np.float64], cap: float) -> tuple[NDArray[np.float64], AboveCap]:
+def cut(values: Floats, cap: float) -> tuple[Floats, AboveCap]:
     """Return rewards as they count, and what of them lies above the cap."""
     excess = values[values > cap] - cap
     return np.minimum(values, cap), AboveCap(excess.size, float(excess.sum()))
@@ -40,14 +41,14 @@ class Told(NamedTuple):
     """What a decision is closed with."""
 
     number: int
-    arms: NDArray[np.int64]
-    rewards: NDArray[np.float64]  # on the unit scale
+    arms: Ints
+    rewards: Floats  # on the unit scale
     known: int = 0  # how many, the first, were told before
-    missing: NDArray[np.int64] = np.zeros(0, np.int64)  # the arms whose rewards are lost
+    missing: Ints = np.zeros(0, np.int64)  # the arms whose rewards are lost
     unseen: bool = False  # whether these are not lost: the arms were not looked at
 
 
-def from_array(rewards: ArrayLike, decision: Decision) -> NDArray[np.float64]:
+def from_array(rewards: ArrayLike, decision: Decision) -> Floats:
     """Return the rewards of all arms that a decision reveals, ascending by arm."""
     revealed = decision.revealed
     if type(rewards) is np.ndarray and rewards.dtype == np.float64 and rewards.shape == revealed.shape:
@@ -75,9 +76,7 @@ def paired(arms: Any, rewards: Any, roster: Roster) -> dict[Any, float]:
     return dict(zip(roster.named(found).tolist(), values.tolist(), strict=True))
 
 
-def from_mapping(
-    rewards: Mapping[Any, float], revealed: NDArray[np.int64], roster: Roster
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+def from_mapping(rewards: Mapping[Any, float], revealed: Ints, roster: Roster) -> tuple[Ints, Floats, Ints]:
     """Return the arms that are told, ascending, their rewards, and the revealed arms that are not."""
     if roster.names is not None:
         rewards = {roster.number(name, "rewards"): reward for name, reward in rewards.items()}

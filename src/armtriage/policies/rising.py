@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.facts import FAR, require, within
 
 _ENOUGH = math.log(20.0)
@@ -26,14 +27,14 @@ _SAVED = ("recent_counts", "recent_sums", "ratios")
 
 @kernel
 def _compare(
-    arms: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    counts: NDArray[np.int64],
-    sums: NDArray[np.float64],
+    arms: Ints,
+    rewards: Floats,
+    counts: Ints,
+    sums: Floats,
     level: float,
-    recent_counts: NDArray[np.int64],
-    recent_sums: NDArray[np.float64],
-    ratios: NDArray[np.float64],
+    recent_counts: Ints,
+    recent_sums: Floats,
+    ratios: Floats,
     arm_now: int,
 ) -> int:
     """Take new rewards, which `counts` and `sums` have already; return the arm to look at, -1 if there is none."""
@@ -78,16 +79,7 @@ class Rising:
         self.recent_sums, self.ratios = np.zeros((2, n_arms))  # of likelihoods, as logarithms
         self.arm, self.due, self.level = -1, 0, 0.0
 
-    def take(
-        self,
-        asked: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        counts: NDArray[np.int64],
-        sums: NDArray[np.float64],
-        live: NDArray[np.int64],
-        slots: int,
-    ) -> None:
+    def take(self, asked: int, arms: Ints, rewards: Floats, counts: Ints, sums: Floats, live: Ints, slots: int) -> None:
         """Take unit rewards of a decision; `counts` and `sums` are those of all arms, with them."""
         if asked >= self.due:
             self.due, self.level = asked + max(_PAUSE, live.size // _PAUSE), 0.0
@@ -114,7 +106,7 @@ class Rising:
         return known | {"followed": np.array([self.arm, self.due]), "level": np.array([self.level])}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], counts: NDArray[np.int64], asked: int) -> Rising:
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], counts: Ints, asked: int) -> Rising:
         """Return what `to_arrays` gave, if all of it can be."""
         one = cls(counts.size)
         for name, own in one.to_arrays().items():

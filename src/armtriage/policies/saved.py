@@ -30,6 +30,7 @@ from armtriage.decisions import (
 )
 from armtriage.errors import DamagedFile
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.certified import CertifiedPolicy
 from armtriage.policies.delays import AgeingPolicy, Delays
 from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
@@ -385,7 +386,7 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
         listed = self._lists(given, "eligible_sizes", "eligible", count) if "eligible" in given else [_NONE] * count
         return [ArmSet.of(one) if one.size else None for one in listed]
 
-    def _reopen_orders(self, numbers: NDArray[np.int64], members: NDArray[np.int64]) -> None:
+    def _reopen_orders(self, numbers: Ints, members: Ints) -> None:
         """Take back the orders in which decisions were recorded."""
         require(np.diff(numbers) > 0, "numbers of recorded decisions must rise")
         require(all(number in self._open for number in numbers.tolist()), "orders are of open decisions only")
@@ -396,9 +397,7 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
             require(np.array_equal(np.sort(order), one.arms), "orders must be of the arms of their decisions")
             vars(one)["order"] = order
 
-    def _reopen_floors(
-        self, numbers: NDArray[np.int64], outsiders: NDArray[np.int64], members: NDArray[np.int64], swapped: list[Any]
-    ) -> None:
+    def _reopen_floors(self, numbers: Ints, outsiders: Ints, members: Ints, swapped: list[Any]) -> None:
         """Take back what was proposed before slots were given to others."""
         require(np.diff(numbers) > 0, "numbers of proposals must rise")
         require(all(number in self._open for number in numbers.tolist()), "proposals are of open decisions only")
@@ -415,7 +414,7 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
             require(others == outside, "other arms of proposals must be those that are exchanged")
             vars(one)["floored"] = Floored(proposal, floor_at(self.logging_floor, one.number), others, some)
 
-    def _lists(self, given: dict[str, NDArray[Any]], sizes: str, name: str, count: int) -> list[NDArray[np.int64]]:
+    def _lists(self, given: dict[str, NDArray[Any]], sizes: str, name: str, count: int) -> list[Ints]:
         """Return lists of arms, each ascending, that stand one behind the other."""
         each, members = given.pop(sizes), given.pop(name)
         within(f"{sizes} of open decisions", each, 0, self.n_arms)
@@ -467,7 +466,7 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
     _signed = False
     """Whether unit rewards may be negative."""
 
-    def _awaited(self) -> NDArray[np.int64]:
+    def _awaited(self) -> Ints:
         """Return how many rewards of each arm open decisions have still to bring, by what is kept of the arms."""
         shown = [one.shown for one in self._open.values()]
         found = np.bincount(np.concatenate([_NONE, *shown]), minlength=self.n_arms)
@@ -481,7 +480,7 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
         """Whether a reward that is told in part is no longer on its way, before its decision is closed."""
         return self.learns_at_once
 
-    def _early(self) -> NDArray[np.int64]:
+    def _early(self) -> Ints:
         """Return how many rewards of each arm were told of decisions that are still open."""
         newer = self._roster.is_newer
         told = [arm for number, part in self._parts.items() for arm in part if not newer(arm, number)]
@@ -502,7 +501,7 @@ class SavedPolicy(AgeingPolicy, CertifiedPolicy):
         if self.decisions is None and pulls.any():
             require(pulls.sum() == self.budget * self._asked, "pulls must be those of all decisions")
 
-    def _check_tallied(self, counts: NDArray[np.int64], sums: NDArray[np.float64] | None = None) -> None:
+    def _check_tallied(self, counts: Ints, sums: Floats | None = None) -> None:
         """Refuse counts and sums of rewards that are not those of the tally, and of what was told in parts."""
         early = self._early() if self._settles_at_once else 0
         require(np.array_equal(counts, self.tally.counts + early), "counts must be those of the tally")
@@ -638,7 +637,7 @@ def kinds_of(kind: type[Any]) -> dict[str, type[Any]]:
     return kinds
 
 
-def _joined(arrays: Sequence[NDArray[np.int64]], size: int = 500) -> NDArray[np.int64]:
+def _joined(arrays: Sequence[Ints], size: int = 500) -> Ints:
     """Return arrays one after another; in pieces, so that other threads run in between."""
     pieces = [np.concatenate(arrays[at : at + size]) for at in range(0, len(arrays), size)]
     return np.concatenate([_NONE, *pieces])

@@ -14,6 +14,7 @@ from armtriage.certificate import Bounds, Tally
 from armtriage.decisions import ArmSet, Decision, Floored, TopS, floor_at
 from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import stream
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.changing import is_mask
 from armtriage.policies.earlier import evidence_before, is_before, with_ends
 from armtriage.policies.evidence import (
@@ -53,9 +54,7 @@ _NONE = np.empty(0, np.int64)
 _NO_REWARDS = np.empty(0)
 
 
-def _in_slots(
-    beliefs: NDArray[np.float64], proposal: NDArray[np.int64], arms: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _in_slots(beliefs: Floats, proposal: Ints, arms: Ints) -> Floats:
     """Return what ranks arms, of which those that are not in the proposal have got the slots of others."""
     found, stay, kept = np.empty_like(beliefs), np.isin(arms, proposal), np.isin(proposal, arms)
     found[:, stay], found[:, ~stay] = beliefs[:, kept], beliefs[:, ~kept]
@@ -165,7 +164,7 @@ class SlatePolicy(WarmPolicy):
     def _has_caches(self) -> bool:
         return not vars(self).keys().isdisjoint(("_own", "_old_own"))
 
-    def new_request(self, room: int, arms: NDArray[np.int64], stream: np.uint64) -> Request:
+    def new_request(self, room: int, arms: Ints, stream: np.uint64) -> Request:
         """Return a request that fills `arms`, for so many rows of evidence."""
         return new_request(room, arms, stream, 4 if self.draws else 1, (*self.reward_range, *self._scale))
 
@@ -278,7 +277,7 @@ class SlatePolicy(WarmPolicy):
             self._check_some(_NONE if live else None)
             raise ValueError("eligible must name an arm or more, got none")
 
-    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+    def _ask_all(self, given: Ints | None = None) -> Decision:
         if (
             given is not None
             or not self._plain
@@ -291,7 +290,7 @@ class SlatePolicy(WarmPolicy):
         self._entries.ask(self._post.handle, self._asked, ALL, True)
         return self._begin(request.arms.copy(), beliefs=request.beliefs.copy())
 
-    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+    def _ask_among(self, among: Ints, given: Ints | None = None) -> Decision:
         if among.size == self.n_arms:
             return self._ask_all(given)
         self._check_eligible_allowed()
@@ -323,7 +322,7 @@ class SlatePolicy(WarmPolicy):
         few = mask.size > 32 * n
         return ArmSet.of(np.flatnonzero(mask)) if few else ArmSet.of_bits(self._request.bits.tobytes(), n)
 
-    def _ask_slowly(self, among: NDArray[np.int64] | None, given: NDArray[np.int64] | None) -> Decision:
+    def _ask_slowly(self, among: Ints | None, given: Ints | None) -> Decision:
         """Return the next decision where arms reveal others, an oracle is asked, or another decision is recorded."""
         number = self._asked
         arms, beliefs = self._chosen(number, among)
@@ -348,7 +347,7 @@ class SlatePolicy(WarmPolicy):
             vars(decision)["floored"] = floored
         return decision
 
-    def _floored(self, number: int, proposal: NDArray[np.int64], eligible: NDArray[np.int64]) -> Floored:
+    def _floored(self, number: int, proposal: Ints, eligible: Ints) -> Floored:
         """Return with which probabilities slots of a proposal are given to others."""
         floor = floor_at(self.logging_floor, number)
         if self.floor_arms == "all":
@@ -357,15 +356,13 @@ class SlatePolicy(WarmPolicy):
         found = triage_among(*self._ends(among), eligible, self.budget).active
         return Floored(proposal, floor, int((~np.isin(found, proposal)).sum()), found)
 
-    def _chosen(
-        self, number: int, among: NDArray[np.int64] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    def _chosen(self, number: int, among: Ints | None) -> tuple[Ints, Floats | None]:
         """Return the arms of round `number` among those given, or all, ascending, and what is believed of them."""
         if self.decisions is not None and (among is not None or not self.in_loop):
             return self._heaviest(number, among)
         return self._by_kernel(number, among)
 
-    def _by_kernel(self, number: int, among: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _by_kernel(self, number: int, among: Ints | None) -> tuple[Ints, Floats]:
         request = self._request
         self._set_mask(among)
         n = self.n_arms if among is None else among.size
@@ -373,23 +370,19 @@ class SlatePolicy(WarmPolicy):
         size = min(n, self.budget)
         return request.arms[:size].copy(), request.beliefs[:, :size].copy()
 
-    def _set_mask(self, among: NDArray[np.int64] | None) -> None:
+    def _set_mask(self, among: Ints | None) -> None:
         if among is not None:
             self._request.mask[:] = 0
             self._request.mask[among] = 1
 
-    def decision_of_set(
-        self, params: Any, evidence: Evidence, own: Any, request: Request, number: int
-    ) -> NDArray[np.int64]:
+    def decision_of_set(self, params: Any, evidence: Evidence, own: Any, request: Request, number: int) -> Ints:
         """Return the decision of round `number` of a set, as `simulate` asks for it."""
         assert self.decisions is not None
         arms = self.decisions.maximise(self.weights(params, evidence, own, request, number), (), _NONE)
         assert arms is not None, "a set has a decision"
         return arms
 
-    def _heaviest(
-        self, number: int, among: NDArray[np.int64] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    def _heaviest(self, number: int, among: Ints | None) -> tuple[Ints, Floats | None]:
         assert self.decisions is not None
         weights = self.weights(self._params, self._evidence, self._own, self._request, number)
         asleep = _NONE if among is None else np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True)
@@ -400,7 +393,7 @@ class SlatePolicy(WarmPolicy):
             )
         return arms, weights[None, arms]
 
-    def weights(self, params: Any, evidence: Evidence, own: Any, request: Request, number: int) -> NDArray[np.float64]:
+    def weights(self, params: Any, evidence: Evidence, own: Any, request: Request, number: int) -> Floats:
         """Return the weights of round `number` for the oracle of a decision set."""
         assert self.kernels.weigh is not None
         weights = np.empty(self.n_arms)
@@ -411,30 +404,26 @@ class SlatePolicy(WarmPolicy):
             np.minimum(weights, 1.0 + self._offset, out=weights)
         return weights
 
-    def _note(self, among: NDArray[np.int64] | None, arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+    def _note(self, among: Ints | None, arms: Ints, shown: Ints) -> None:
         """Count a decision, and the rewards that it shows as on their way."""
         request, size = self._request, arms.size
         self._set_mask(among)
         request.arms[:size], request.seen[: shown.size] = arms, shown
         self._entries.note(self._post.handle, ALL if among is None else SOME, size, shown.size)
 
-    def _select(self, number: int) -> NDArray[np.int64]:
+    def _select(self, number: int) -> Ints:
         return self._chosen(number, None)[0]
 
-    def _select_among(
-        self, number: int, among: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    def _select_among(self, number: int, among: Ints) -> tuple[Ints, Floats | None]:
         return self._chosen(number, None if among.size == self.n_arms else among)
 
-    def _schedule(self, arms: NDArray[np.int64]) -> None:
+    def _schedule(self, arms: Ints) -> None:
         self._note(None, _NONE, arms)
 
-    def _count_among(self, among: NDArray[np.int64], arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+    def _count_among(self, among: Ints, arms: Ints, shown: Ints) -> None:
         self._note(None if among.size == self.n_arms else among, arms, shown)
 
-    def _learn(
-        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
-    ) -> None:
+    def _learn(self, number: int, arms: Ints, rewards: Floats, missing: Ints) -> None:
         bad = self._send(number, arms, rewards, 0, missing, RAW)
         if bad >= 0:
             raise self._out_of_range(rewards[bad], arms[bad])
@@ -442,15 +431,7 @@ class SlatePolicy(WarmPolicy):
             self._count_before(number, arms, self._to_unit(rewards))
         del self._open[number]
 
-    def _send(
-        self,
-        number: int,
-        arms: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        known: int,
-        missing: NDArray[np.int64],
-        mode: int,
-    ) -> int:
+    def _send(self, number: int, arms: Ints, rewards: Floats, known: int, missing: Ints, mode: int) -> int:
         """Hand over what was told, as `Told` has it."""
         request, m = self._request, arms.size
         n = m + missing.size
@@ -468,13 +449,13 @@ class SlatePolicy(WarmPolicy):
             self._weigh_told(number, arms[known:], request.rewards[known:m].copy())
         return bad
 
-    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _teach(self, number: int, arms: Ints, rewards: Floats) -> None:
         self._send(number, arms, rewards, 0, _NONE, TEACH)
 
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _update(self, number: int, arms: Ints, rewards: Floats) -> None:
         self._send(number, arms, rewards, 0, _NONE, CLOSE)
 
-    def _release(self, arms: NDArray[np.int64]) -> None:
+    def _release(self, arms: Ints) -> None:
         self._send(0, _NONE, _NO_REWARDS, 0, arms, CLOSE)
 
     def _catch_up(self, told: Told) -> None:
@@ -490,14 +471,14 @@ class SlatePolicy(WarmPolicy):
         self._close_among(told)
         del self._open[told.number]
 
-    def _count_missed(self, seen: NDArray[np.int64], missing: NDArray[np.int64]) -> None:
+    def _count_missed(self, seen: Ints, missing: Ints) -> None:
         pass  # the evidence has it
 
     @property
     def _weighed(self) -> bool:
         return bool(self._evidence.weighed)
 
-    def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def _weigh(self, arms: Ints, weights: Floats) -> None:
         changed = weights != self._evidence.unheard[arms]
         if changed.any():
             self._send(0, arms[changed], weights[changed], 0, _NONE, WEIGH)
@@ -555,16 +536,16 @@ class SlatePolicy(WarmPolicy):
         return tally_of(self._evidence)
 
     @property
-    def _exposures(self) -> NDArray[np.int64] | None:
+    def _exposures(self) -> Ints | None:
         evidence, n = self._evidence, self.n_arms
         always = self.decisions is not None or (evidence.rounds == self._asked and not self._roster.extra)
         return None if always else evidence.exposures[:n] + evidence.rounds
 
     @property
-    def _divisors(self) -> NDArray[np.float64]:
+    def _divisors(self) -> Floats:
         return self._roster.divisors()
 
-    def _ends(self, among: NDArray[np.int64] | None) -> Bounds:
+    def _ends(self, among: Ints | None) -> Bounds:
         return self._bounds() if self.keeps_intervals else super()._ends(among)
 
     def _bounds(self, delta: float = 0.05) -> Bounds:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
 from armtriage.policies.request import ALL, Kernels, Request, learn_nothing, list_candidates, luck_of
@@ -27,8 +26,8 @@ class Order(Record):
     """All arms in some order, whose first part is shuffled in each round of all arms."""
 
     facts = ("order",)
-    order: NDArray[np.int64]
-    keys: NDArray[np.float64]  # scratch
+    order: Ints
+    keys: Floats  # scratch
 
 
 @kernel

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, sort_pairs, top_first
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Floats, Ints, Record, blank
 from armtriage.policies.elimination.layers import Layer, cover, new_layer, next_pick, open_layer
 from armtriage.policies.evidence import Evidence, tries
 
@@ -22,12 +22,12 @@ class Scratch(Record):
     """Room to work in; nothing in it outlasts a call."""
 
     facts = ()
-    everybody: NDArray[np.int64]  # (room,) the numbers of all arms, which stay
-    keys: NDArray[np.float64]  # (room,)
-    values: NDArray[np.float64]
-    best: NDArray[np.int64]
-    chosen: NDArray[np.int64]
-    degrees: NDArray[np.int64]
+    everybody: Ints  # (room,) the numbers of all arms, which stay
+    keys: Floats  # (room,)
+    values: Floats
+    best: Ints
+    chosen: Ints
+    degrees: Ints
     flags: NDArray[np.uint8]  # always left at 0
     clock: int  # the round
 
@@ -36,10 +36,10 @@ class View(Record):
     """Candidates as their intervals sort them."""
 
     facts = ()
-    confirmed: NDArray[np.int64]  # (S,)
-    open: NDArray[np.int64]  # (room,) ascending
-    ceiling: NDArray[np.int64]  # (2 S,) the arms of largest upper end, largest first: enough to exchange a decision
-    ends: NDArray[np.float64]  # (2 S,) those upper ends
+    confirmed: Ints  # (S,)
+    open: Ints  # (room,) ascending
+    ceiling: Ints  # (2 S,) the arms of largest upper end, largest first: enough to exchange a decision
+    ends: Floats  # (2 S,) those upper ends
     n_confirmed: int
     n_open: int
     n_ceiling: int
@@ -61,7 +61,7 @@ def new_view(room: int, budget: int) -> View:
 
 
 @kernel
-def largest(scratch: Scratch, column: NDArray[np.float64], among: NDArray[np.int64], k: int, level: float) -> float:
+def largest(scratch: Scratch, column: Floats, among: Ints, k: int, level: float) -> float:
     """Put the k arms that are largest in a column into `best`, in any order; of equals those of smaller number.
 
     Return the level to look for them above next time. First only arms that are not below the level are listed, which
@@ -85,7 +85,7 @@ def largest(scratch: Scratch, column: NDArray[np.float64], among: NDArray[np.int
 
 
 @kernel
-def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: NDArray[np.int64], size: int) -> None:
+def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: Ints, size: int) -> None:
     """Sort candidates, more of them than the decision's `size`.
 
     One pass finds what a repeated one would: see `docs/certificate.md`.
@@ -115,14 +115,14 @@ def sort_view(evidence: Evidence, scratch: Scratch, view: View, among: NDArray[n
 
 
 @kernel
-def take_confirmed(view: View, arms: NDArray[np.int64]) -> None:
+def take_confirmed(view: View, arms: Ints) -> None:
     """Put the confirmed arms first."""
     for i in range(view.n_confirmed):
         arms[i] = view.confirmed[i]
 
 
 @kernel
-def take_certain(view: View, arms: NDArray[np.int64]) -> bool:
+def take_certain(view: View, arms: Ints) -> bool:
     """Fill `arms` and return True, if no more arms are confirmed or open than there are slots."""
     if view.n_confirmed + view.n_open > arms.size:
         return False
@@ -133,7 +133,7 @@ def take_certain(view: View, arms: NDArray[np.int64]) -> bool:
 
 
 @kernel
-def price(evidence: Evidence, scratch: Scratch, view: View, arms: NDArray[np.int64]) -> float:
+def price(evidence: Evidence, scratch: Scratch, view: View, arms: Ints) -> float:
     """Return what a decision loses at most: the largest upper ends outside for the least lower ones inside."""
     size = arms.size
     for i in range(size):
@@ -151,7 +151,7 @@ def price(evidence: Evidence, scratch: Scratch, view: View, arms: NDArray[np.int
 
 
 @kernel
-def fill_by_upper(scratch: Scratch, view: View, place: int, arms: NDArray[np.int64]) -> None:
+def fill_by_upper(scratch: Scratch, view: View, place: int, arms: Ints) -> None:
     """Fill `arms` from `place` on with the arms of largest upper end that are not there before.
 
     Open arms have larger ones than hopeless arms, so all that are needed are in the ceiling.
@@ -216,9 +216,7 @@ def _next_pick(evidence: Evidence, scratch: Scratch, graph: GraphArrays, n: int)
 
 
 @kernel
-def explore(
-    evidence: Evidence, scratch: Scratch, view: View, graph: GraphArrays, plain: bool, arms: NDArray[np.int64]
-) -> None:
+def explore(evidence: Evidence, scratch: Scratch, view: View, graph: GraphArrays, plain: bool, arms: Ints) -> None:
     """Fill `arms` behind the confirmed ones with a round of elimination: a cover of the least tried open arms.
 
     Slots that the cover leaves free go to the largest upper ends. With other candidates in every round, neither the
@@ -267,7 +265,7 @@ def explore(
 
 
 @kernel
-def _count_cover(layer: Layer, graph: GraphArrays, arms: NDArray[np.int64], preference: NDArray[np.float64]) -> int:
+def _count_cover(layer: Layer, graph: GraphArrays, arms: Ints, preference: Floats) -> int:
     for i in range(arms.size):
         layer.members[i] = arms[i]
         layer.waiting[arms[i]] = 1
@@ -283,6 +281,6 @@ def _count_cover(layer: Layer, graph: GraphArrays, arms: NDArray[np.int64], pref
         picks += 1
 
 
-def cover_of(graph: FeedbackGraph, arms: NDArray[np.int64]) -> int:
+def cover_of(graph: FeedbackGraph, arms: Ints) -> int:
     """Return how many picks a greedy cover of arms, ascending, has: by degree, of equals the smallest."""
     return int(_count_cover(new_layer(graph), graph.arrays, arms, np.zeros(0)))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from armtriage.certificate import Bounds
 from armtriage.kernels.betting import BETS
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import FAR, require, within
 from armtriage.policies.fading import FadingPolicy
@@ -33,7 +34,7 @@ class WarmPolicy(FadingPolicy):
     _trusted: Trusted | None = None
     _kept: NDArray[np.bool_]  # (K,) arms of which the log still counts
     _between: Bounds  # where it says that means are, at the policy's own delta; [0, 1] where it does not count
-    _capital: NDArray[np.float64]  # (2, bets) logarithms: against means that are too low, and too high
+    _capital: Floats  # (2, bets) logarithms: against means that are too low, and too high
     _withdrawn = -1  # the decision at which all of it was withdrawn
     _refuted = False  # whether it must be
     _failed = 0  # contradictions that are not the log's
@@ -92,7 +93,7 @@ class WarmPolicy(FadingPolicy):
             evidence.lower[:n], evidence.upper[:n] = self._between
         return evidence
 
-    def _watch(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _watch(self, number: int, arms: Ints, rewards: Floats) -> None:
         super()._watch(number, arms, rewards)
         if self._trusted is None or self._withdrawn >= 0:
             return

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import check_probability
 from armtriage.alarm import DriftAlarm
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.evidence import start_again
 from armtriage.policies.facts import require, within
 from armtriage.policies.policy import Policy
@@ -43,7 +44,7 @@ class WatchedPolicy(Policy):
 
     _sees = False  # whether others than the alarm see what is settled
 
-    def _watch(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _watch(self, number: int, arms: Ints, rewards: Floats) -> None:
         """Let the alarm, if there is one, see unit rewards of a decision that is closed."""
         if self._alarm is not None:
             every = self.forget == "alarm"
@@ -95,7 +96,7 @@ class WatchedPolicy(Policy):
     def _change(self, evidence: Any) -> None:
         raise NotImplementedError
 
-    def _look(self, arms: NDArray[np.int64], candidates: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _look(self, arms: Ints, candidates: Ints) -> Ints:
         """Return the arms of a decision with the one that must be looked at, in place of the one of least mean."""
         arm = self._next_look
         if arm < 0 or arms.size == candidates.size or arm in arms or arm not in candidates:

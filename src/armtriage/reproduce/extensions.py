@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars
-from numpy.typing import NDArray
 
 from armtriage.environments import LinearEnvironment, StochasticEnvironment
 from armtriage.experiments import Results
 from armtriage.experiments.statistics import mean_interval
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.instances import hub_family, star, three_arms, two_hubs, ucb_failure
+from armtriage.kernels.record import Floats
 from armtriage.policies import CombinatorialElimination, CombinatorialUCB, HierarchicalElimination
 from armtriage.reproduce.figures import along as drawn_along
 from armtriage.reproduce.figures import curves
@@ -501,8 +501,8 @@ def _index_ties(cliques: int, horizon: int, budget: int = 4, width: float = 3.0)
 class _Forced(LinearEnvironment):
     """Rewards that are possible, though unlikely: nearly a width too little for arm 1, too much for arm 2."""
 
-    def rewards(self, round: int, arms: Any, replication: int = 0) -> NDArray[np.float64]:
-        pay: NDArray[np.float64] = np.array([0.97, -0.2375, 0.2375])
+    def rewards(self, round: int, arms: Any, replication: int = 0) -> Floats:
+        pay: Floats = np.array([0.97, -0.2375, 0.2375])
         return pay[np.asarray(arms, np.int64)]
 
 

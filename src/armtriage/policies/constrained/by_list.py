@@ -12,13 +12,12 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import half_width
 from armtriage.kernels.jit import kernel
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.constrained.by_oracle import CONFIRMED, ELIMINATED, UNDECIDED, Limits, Status
 from armtriage.policies.constrained.cover import Rows, exact_cover, greedy_cover
 from armtriage.policies.evidence import check_lost, note_lost
 from armtriage.policies.facts import require, restore_arrays, with_later, within
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 _NEVER = np.iinfo(np.int64).max
 
 

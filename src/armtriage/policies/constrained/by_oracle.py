@@ -14,12 +14,10 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.intervals import BERNSTEIN, MIXTURE, interval
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.evidence import check_lost, note_lost
 from armtriage.policies.facts import require, restore_arrays, with_later, within
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Status = NDArray[np.uint8]
 

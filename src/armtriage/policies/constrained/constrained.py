@@ -13,6 +13,7 @@ from armtriage._arguments import check_choice, check_horizon, check_probability
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import INTERVALS
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.constrained.by_list import ListedElimination
 from armtriage.policies.constrained.by_oracle import (
     CONFIRMED,
@@ -148,7 +149,7 @@ class ConstrainedElimination(Policy):
         """What elimination by oracle counts; nothing of it where decisions are listed."""
         return self._core.progress if isinstance(self._core, OracleElimination) else Progress(*[0] * 6)
 
-    def _select(self, number: int) -> NDArray[np.int64]:
+    def _select(self, number: int) -> Ints:
         return self._core.select()
 
     def _check_eligible_allowed(self) -> None:
@@ -158,9 +159,7 @@ class ConstrainedElimination(Policy):
                 "use variant='oracle'"
             )
 
-    def _select_among(
-        self, number: int, among: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    def _select_among(self, number: int, among: Ints) -> tuple[Ints, Floats | None]:
         # What is eliminated may be the best of what is left, so in such a round the most hopeful decision is played.
         assert isinstance(self._core, OracleElimination)
         exclude = np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True)
@@ -169,13 +168,13 @@ class ConstrainedElimination(Policy):
             raise ValueError(f"eligible must leave a decision of {self.decisions!r}, got {among.size} arms")
         return arms, None
 
-    def _update(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _update(self, number: int, arms: Ints, rewards: Floats) -> None:
         self._core.update(arms, rewards)
 
-    def _schedule(self, arms: NDArray[np.int64]) -> None:
+    def _schedule(self, arms: Ints) -> None:
         self._core.schedule(arms)
 
-    def _release(self, arms: NDArray[np.int64]) -> None:
+    def _release(self, arms: Ints) -> None:
         self._core.release(arms)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:

@@ -14,7 +14,7 @@ from armtriage.intervals import INTERVALS
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Floats, Ints, Record, blank
 from armtriage.policies.elimination.layers import (
     close_layer,
     cover,
@@ -77,7 +77,7 @@ class Own(Record):
 
 
 @kernel
-def _preference(params: Params, evidence: Evidence, sets: Sets) -> NDArray[np.float64]:
+def _preference(params: Params, evidence: Evidence, sets: Sets) -> Floats:
     """Return what breaks ties among out-degrees; nothing for the smallest arm first."""
     return evidence.upper if params.tie_break == UPPER else sets.preference
 
@@ -122,15 +122,7 @@ def _renew(params: Params, evidence: Evidence, sets: Sets, luck: np.uint64) -> N
 
 
 @kernel
-def _fill(
-    params: Params,
-    evidence: Evidence,
-    sets: Sets,
-    luck: np.uint64,
-    arms: NDArray[np.int64],
-    first: int,
-    filled: int,
-) -> None:
+def _fill(params: Params, evidence: Evidence, sets: Sets, luck: np.uint64, arms: Ints, first: int, filled: int) -> None:
     """Fill the slots from `filled` on with active arms that are not among those from `first` on."""
     for i in range(first, filled):
         sets.status[arms[i]] = CHOSEN
@@ -154,7 +146,7 @@ def _fill(
 
 
 @kernel
-def _best_confirmed(evidence: Evidence, sets: Sets, arms: NDArray[np.int64]) -> None:
+def _best_confirmed(evidence: Evidence, sets: Sets, arms: Ints) -> None:
     """Choose among more confirmed arms than slots, which happens only when the printed good event has failed."""
     n = sets.n_confirmed
     for i in range(n):
@@ -167,7 +159,7 @@ def _best_confirmed(evidence: Evidence, sets: Sets, arms: NDArray[np.int64]) -> 
 
 
 @kernel
-def _choose_of_all(params: Params, evidence: Evidence, sets: Sets, luck: np.uint64, arms: NDArray[np.int64]) -> bool:
+def _choose_of_all(params: Params, evidence: Evidence, sets: Sets, luck: np.uint64, arms: Ints) -> bool:
     """Fill `arms` with the confirmed arms, exploration picks and fill; True if that can never change again."""
     confirmed = sets.n_confirmed
     if confirmed > arms.size:
@@ -223,13 +215,7 @@ def _sort(params: Params, evidence: Evidence, own: Own) -> None:
 
 @kernel
 def learn(
-    params: Params,
-    evidence: Evidence,
-    own: Own,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
+    params: Params, evidence: Evidence, own: Own, request: Request, seen: Ints, rewards: Floats, event: int
 ) -> None:
     """Bring the sets in line with new rewards, or lost ones; when every active arm has had one more, sort again."""
     sets, least = own.sets, own.sets.least
@@ -257,7 +243,7 @@ def learn(
 
 
 @kernel
-def expect(params: Params, evidence: Evidence, own: Own, arms: NDArray[np.int64]) -> None:
+def expect(params: Params, evidence: Evidence, own: Own, arms: Ints) -> None:
     """Note that rewards of these arms are on their way, so that open decisions explore other arms."""
     own.sets.underway += arms.size
     for i in range(arms.size):

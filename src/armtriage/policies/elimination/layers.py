@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.order import sort_pairs
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Floats, Ints, Record, blank
 from armtriage.policies.facts import require, within
 
 _SHIFT = 8  # blocks of 256 arms: their counters stay in the fastest cache up to a million arms
@@ -26,17 +26,17 @@ class Layer(Record):
 
     facts = ("waiting",)
     waiting: NDArray[np.uint8]  # (K,) whether the arm is in A_0
-    crowd: NDArray[np.int64]  # how many are, by blocks of 256 arms
-    members: NDArray[np.int64]  # the arms that the layer began with, ascending
+    crowd: Ints  # how many are, by blocks of 256 arms
+    members: Ints  # the arms that the layer began with, ascending
     degrees: NDArray[np.int32]  # (K,) waiting arms in a hub's list of neighbours, kept up to date
-    in_start: NDArray[np.int64]  # the hubs' lists, reversed; empty without hubs
+    in_start: Ints  # the hubs' lists, reversed; empty without hubs
     in_arms: NDArray[np.int32]
     marks: NDArray[np.uint8]  # scratch
-    queue: NDArray[np.int64]  # members by degree when the layer began
-    bucket: NDArray[np.int64]  # (K + 2,) where each degree's part of the queue begins
-    late: NDArray[np.int64]  # (K + 2,) first arm that fell to a degree since, -1 for none
-    after: NDArray[np.int64]  # (K,) the arm that fell before it
-    turn: NDArray[np.int64]  # the bucket whose turn it is, in order of preference
+    queue: Ints  # members by degree when the layer began
+    bucket: Ints  # (K + 2,) where each degree's part of the queue begins
+    late: Ints  # (K + 2,) first arm that fell to a degree since, -1 for none
+    after: Ints  # (K,) the arm that fell before it
+    turn: Ints  # the bucket whose turn it is, in order of preference
     n_waiting: int
     degree: int  # whose turn it is
     head: int  # of `turn`
@@ -67,7 +67,7 @@ def new_layer(graph: FeedbackGraph) -> Layer:
     )
 
 
-def rebuild_layer(layer: Layer, graph: FeedbackGraph, able: NDArray[np.int64]) -> None:
+def rebuild_layer(layer: Layer, graph: FeedbackGraph, able: Ints) -> None:
     """Queue the arms that wait, after a check that they are among those that may."""
     within("waiting", layer.waiting, 0, 1)
     waiting = np.flatnonzero(layer.waiting)
@@ -161,7 +161,7 @@ def close_layer(layer: Layer) -> None:
 
 
 @kernel
-def _seek(members: NDArray[np.int64], n: int, arm: int, near: int) -> int:
+def _seek(members: Ints, n: int, arm: int, near: int) -> int:
     """Return how many of the first n members are below `arm`, by a galloping search from `near`."""
     low, high, step = near, near, 1
     while low > 0 and members[low - 1] >= arm:
@@ -226,7 +226,7 @@ def open_layer(layer: Layer, graph: GraphArrays) -> None:
 
 
 @kernel
-def _sort_turn(layer: Layer, n: int, preference: NDArray[np.float64]) -> None:
+def _sort_turn(layer: Layer, n: int, preference: Floats) -> None:
     """Sort the arms of `turn`, largest preference first; without preferences many are sorted by one sweep."""
     if preference.size > 0 or 16 * n < layer.n_members:
         values = np.zeros(n)
@@ -247,7 +247,7 @@ def _sort_turn(layer: Layer, n: int, preference: NDArray[np.float64]) -> None:
 
 
 @kernel
-def _next_turn(layer: Layer, preference: NDArray[np.float64]) -> None:
+def _next_turn(layer: Layer, preference: Floats) -> None:
     """Put the next lower bucket in order: largest preference first, if there is one, then smallest arm."""
     degree = layer.degree - 1
     n = 0
@@ -271,7 +271,7 @@ def _next_turn(layer: Layer, preference: NDArray[np.float64]) -> None:
 
 
 @kernel
-def next_pick(layer: Layer, graph: GraphArrays, preference: NDArray[np.float64]) -> int:
+def next_pick(layer: Layer, graph: GraphArrays, preference: Floats) -> int:
     """Return the waiting arm of largest out-degree inside A_0, or -1; `preference` breaks ties, if not empty."""
     while layer.n_waiting > 0:
         if layer.head == layer.tail:

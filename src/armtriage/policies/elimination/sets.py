@@ -11,7 +11,7 @@ from armtriage.graphs.feedback import GraphArrays
 from armtriage.intervals import half_width
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.elimination.layers import Layer
 from armtriage.policies.evidence import Evidence, Intervals, refresh, tries
 
@@ -40,14 +40,14 @@ class Sets(Record):
 
     facts = ("status", "preference", "log_arms", "log_rounds", "least", "dirty", "advanced", "clock", "n_logged")
     status: NDArray[np.uint8]
-    active: NDArray[np.int64]  # ascending
-    confirmed: NDArray[np.int64]
-    preference: NDArray[np.float64]  # breaks ties among out-degrees at random; empty otherwise
+    active: Ints  # ascending
+    confirmed: Ints
+    preference: Floats  # breaks ties among out-degrees at random; empty otherwise
     layer: Layer
-    values: NDArray[np.float64]  # scratch
-    chosen: NDArray[np.int64]  # scratch
-    log_arms: NDArray[np.int64]
-    log_rounds: NDArray[np.int64]
+    values: Floats  # scratch
+    chosen: Ints  # scratch
+    log_arms: Ints
+    log_rounds: Ints
     least: int  # N in the paper: how often every active arm has been observed
     n_active: int
     n_confirmed: int

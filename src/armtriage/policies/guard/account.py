@@ -26,7 +26,7 @@ from armtriage.intervals import MIXTURE
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, sort_pairs, top_first
 from armtriage.kernels.random import bits
-from armtriage.kernels.record import Record, blank, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import PATIENCE, Evidence, Intervals, new_intervals, refresh, settled_count
 from armtriage.policies.facts import check_facts, require, within
@@ -72,24 +72,24 @@ class Ghosts(Record):
     """What arms were that have begun again: their pulls were part of what was lost."""
 
     facts = ()
-    pulls: NDArray[np.int64]
-    exposures: NDArray[np.int64]
-    admitted: NDArray[np.int64]
-    offered: NDArray[np.int64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
+    pulls: Ints
+    exposures: Ints
+    admitted: Ints
+    offered: Ints
+    lower: Floats
+    upper: Floats
 
 
 class Book(Record):
     """The guard's account, in units of the reward range, and the views by which it prices decisions."""
 
-    admitted: NDArray[np.int64] = fact(0, "asked")  # (K,) pulls in admitted proposals
-    offered: NDArray[np.int64] = fact()  # (K,) rounds of those as a candidate, but for the `offered_rounds` of all arms
+    admitted: Ints = fact(0, "asked")  # (K,) pulls in admitted proposals
+    offered: Ints = fact()  # (K,) rounds of those as a candidate, but for the `offered_rounds` of all arms
     status: NDArray[np.uint8] = fact(ACTIVE, ELIMINATED)  # (K,) among all arms, when those were last sorted
-    log_arms: NDArray[np.int64] = fact()  # (K,) arms in the order in which they were decided
-    log_rounds: NDArray[np.int64] = fact()
-    ceiling: NDArray[np.int64] = fact(0, "last")  # (2 S,) of the view of all arms
-    ends: NDArray[np.float64] = fact(0.0, 1.0)
+    log_arms: Ints = fact()  # (K,) arms in the order in which they were decided
+    log_rounds: Ints = fact()
+    ceiling: Ints = fact(0, "last")  # (2 S,) of the view of all arms
+    ends: Floats = fact(0.0, 1.0)
     patterns: NDArray[np.uint64]  # hashes of the eligible sets so far
     everyone: View  # of all arms
     some: View  # of the candidates of this round
@@ -229,7 +229,7 @@ def _is_ripe(book: Book) -> bool:
 
 
 @kernel
-def renew_intervals(params: GuardParams, evidence: Evidence, book: Book, seen: NDArray[np.int64]) -> None:
+def renew_intervals(params: GuardParams, evidence: Evidence, book: Book, seen: Ints) -> None:
     """Compute the intervals of arms whose rewards were settled, if due; sort all arms when enough have changed.
 
     A new interval from few rewards hardly differs from the last one.
@@ -247,7 +247,7 @@ def renew_intervals(params: GuardParams, evidence: Evidence, book: Book, seen: N
 
 
 @kernel
-def _note_pattern(book: Book, among: NDArray[np.int64]) -> None:
+def _note_pattern(book: Book, among: Ints) -> None:
     """Count the eligible set if it is new, until half of the table is full."""
     if 2 * book.n_patterns >= book.patterns.size:
         return
@@ -355,14 +355,7 @@ def pay(params: GuardParams, evidence: Evidence, book: Book, request: Request, v
 
 @kernel
 def _list_slopes(
-    pulls: NDArray[np.int64],
-    exposures: NDArray[np.int64],
-    rounds: int,
-    lower: NDArray[np.float64],
-    upper: NDArray[np.float64],
-    n: int,
-    scratch: Scratch,
-    m: int,
+    pulls: Ints, exposures: Ints, rounds: int, lower: Floats, upper: Floats, n: int, scratch: Scratch, m: int
 ) -> tuple[int, float, int]:
     """List, from place m on, what a round as a candidate was worth at most for n arms; with sums of what is certain."""
     kept, slots = 0.0, 0
@@ -414,14 +407,7 @@ def most_lost(evidence: Evidence, book: Book, of_all: bool) -> float:
 
 
 @kernel
-def _count(
-    evidence: Evidence,
-    request: Request,
-    pulls: NDArray[np.int64],
-    exposures: NDArray[np.int64],
-    arms: NDArray[np.int64],
-    sign: int,
-) -> int:
+def _count(evidence: Evidence, request: Request, pulls: Ints, exposures: Ints, arms: Ints, sign: int) -> int:
     """Count a decision and its candidates, or take them back; return how many rounds of all arms that is."""
     for i in range(arms.size):
         pulls[arms[i]] += sign
@@ -433,7 +419,7 @@ def _count(
 
 
 @kernel
-def _admits(evidence: Evidence, book: Book, request: Request, arms: NDArray[np.int64], cost: float) -> bool:
+def _admits(evidence: Evidence, book: Book, request: Request, arms: Ints, cost: float) -> bool:
     """Book a decision of this cost if the budget allows it, after a refund if need be."""
     spent = book.spent + cost
     if spent > book.allowed and cost > 0.0 and request.epoch != ALL and request.number < book.resume:
@@ -453,7 +439,7 @@ def _admits(evidence: Evidence, book: Book, request: Request, arms: NDArray[np.i
 
 
 @kernel
-def note_cost(evidence: Evidence, book: Book, request: Request, arms: NDArray[np.int64], cost: float) -> None:
+def note_cost(evidence: Evidence, book: Book, request: Request, arms: Ints, cost: float) -> None:
     """Add a decision's cost to the total; now and then today's intervals may say that less was lost in all."""
     book.total += cost
     if (request.number + 1) % (_REFUND + evidence.n_arms // _REFUND) == 0:
@@ -464,9 +450,7 @@ def note_cost(evidence: Evidence, book: Book, request: Request, arms: NDArray[np
 
 
 @kernel
-def take_or_pay(
-    params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: NDArray[np.int64]
-) -> bool:
+def take_or_pay(params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: Ints) -> bool:
     """Fill `arms` with what is certain and return True; else let the budget grow by a round that is not."""
     if take_certain(view, arms):
         note_cost(evidence, book, request, arms, 0.0)
@@ -476,9 +460,7 @@ def take_or_pay(
 
 
 @kernel
-def admit(
-    params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: NDArray[np.int64]
-) -> bool:
+def admit(params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: Ints) -> bool:
     """Keep the proposal in `arms` and return True, or put there the largest upper ends, or a round of elimination."""
     scratch = book.scratch
     cost = price(evidence, scratch, view, arms)
@@ -528,7 +510,7 @@ def _find_bar(evidence: Evidence, book: Book, request: Request, view: View) -> f
 
 
 @kernel
-def _shown_by(params: GuardParams, arms: NDArray[np.int64], other: int) -> bool:
+def _shown_by(params: GuardParams, arms: Ints, other: int) -> bool:
     """Whether a decision reveals an arm."""
     for i in range(arms.size):
         if arms[i] == other or (not params.plain and reveals(params.graph, arms[i], other)):
@@ -537,7 +519,7 @@ def _shown_by(params: GuardParams, arms: NDArray[np.int64], other: int) -> bool:
 
 
 @kernel
-def _target(params: GuardParams, evidence: Evidence, view: View, bar: float, arms: NDArray[np.int64]) -> int:
+def _target(params: GuardParams, evidence: Evidence, view: View, bar: float, arms: Ints) -> int:
     """Return which arm leaves most open, of those that are behind by their means and that the proposal does not show.
 
     It is sought among the largest upper ends, which the view has at hand.
@@ -568,7 +550,7 @@ def _cheapest(params: GuardParams, evidence: Evidence, request: Request, target:
 
 
 @kernel
-def _place(evidence: Evidence, bar: float, arms: NDArray[np.int64]) -> int:
+def _place(evidence: Evidence, bar: float, arms: Ints) -> int:
     """Return where the arm of least mean stands that is not behind; of equals the last number."""
     place, least = _NONE, np.inf
     for i in range(arms.size):
@@ -580,7 +562,7 @@ def _place(evidence: Evidence, bar: float, arms: NDArray[np.int64]) -> int:
 
 @kernel
 def look_and_admit(
-    params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: NDArray[np.int64]
+    params: GuardParams, evidence: Evidence, book: Book, request: Request, view: View, arms: Ints
 ) -> None:
     """Let a look take a place in the proposal if its price allows it, and the guard decide on the whole."""
     if params.price <= 0.0:

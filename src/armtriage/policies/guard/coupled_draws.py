@@ -24,7 +24,7 @@ from armtriage.kernels.beta import beta_near
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.normal import normal
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record, blank, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.policies.beliefs import LARGEST, LEAST_NOISE, fitted_around, gain, mean_of, next_fit, noise_of, posterior
 from armtriage.policies.evidence import as_least
 from armtriage.policies.facts import check_facts, within
@@ -40,9 +40,6 @@ from armtriage.policies.guard.decision_account import (
     check_decision,
     copy_arms,
 )
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 PROPOSE, RENEWED, VALUED, DRAWN, LOOKED = range(5)
 

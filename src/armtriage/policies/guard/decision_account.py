@@ -21,12 +21,9 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph, GraphArrays, reveals
 from armtriage.intervals import MIXTURE, interval
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record, blank, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.policies.evidence import PATIENCE, Evidence, Intervals, as_least, new_intervals, refresh
 from armtriage.policies.facts import check_facts, require, within
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # What a kernel that stops wants to know: nothing, a best decision, the best value with each arm, a best with one arm.
 DONE, ASK_BEST, ASK_EACH, ASK_WITH = range(4)

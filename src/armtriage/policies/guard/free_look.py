@@ -22,7 +22,7 @@ from armtriage.graphs.feedback import GraphArrays, reveal
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Floats, Ints, Record, blank
 from armtriage.policies.beliefs import (
     BELOW,
     STALE,
@@ -51,20 +51,20 @@ class Sampler(Record):
     """
 
     facts = ("prior_wins", "prior_losses", "next_fit")
-    means: NDArray[np.float64]  # (K,) of the posteriors
-    out: NDArray[np.float64]  # (K,) luck up to here takes no draw to the level; -1 if unknown
+    means: Floats  # (K,) of the posteriors
+    out: Floats  # (K,) luck up to here takes no draw to the level; -1 if unknown
     skipped: NDArray[np.uint8]  # (K,) rewards since `out` was computed
-    incumbents: NDArray[np.int64]  # (S,) of all arms: the `size` open ones among them, then the confirmed ones
+    incumbents: Ints  # (S,) of all arms: the `size` open ones among them, then the confirmed ones
     inside: NDArray[np.uint8]  # (K,) whether an arm is one of the former
-    looked: NDArray[np.int64]  # (K,) `mark` if those reveal the arm
-    pool: NDArray[np.int64]  # (K,) the open arms that they do not reveal, ascending
-    glanced: NDArray[np.int64]  # (K,) `stamp` if the incumbents of this round's candidates reveal the arm
-    others: NDArray[np.int64]  # (K,) scratch: the same as `pool` for those
-    shown: NDArray[np.int64]  # (K,) scratch
-    lucky: NDArray[np.int64]  # (K,) scratch
-    drawn: NDArray[np.float64]  # (S,) values of the open arms last proposed, in their order
-    values: NDArray[np.float64]  # (K + S,) scratch
-    chosen: NDArray[np.int64]  # (K + S,) scratch
+    looked: Ints  # (K,) `mark` if those reveal the arm
+    pool: Ints  # (K,) the open arms that they do not reveal, ascending
+    glanced: Ints  # (K,) `stamp` if the incumbents of this round's candidates reveal the arm
+    others: Ints  # (K,) scratch: the same as `pool` for those
+    shown: Ints  # (K,) scratch
+    lucky: Ints  # (K,) scratch
+    drawn: Floats  # (S,) values of the open arms last proposed, in their order
+    values: Floats  # (K + S,) scratch
+    chosen: Ints  # (K + S,) scratch
     mark: int
     stamp: int
     size: int
@@ -169,13 +169,7 @@ def _cut(evidence: Evidence, sampler: Sampler, arm: int) -> None:
 
 @kernel
 def learn(
-    evidence: Evidence,
-    sampler: Sampler,
-    book: Book,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
+    evidence: Evidence, sampler: Sampler, book: Book, request: Request, seen: Ints, rewards: Floats, event: int
 ) -> None:
     """Bring means and bounds in line with the evidence of the arms `seen`."""
     best, best_arm = sampler.best_outside, sampler.best_arm
@@ -261,13 +255,7 @@ def _value(evidence: Evidence, sampler: Sampler, arm: int, u: float) -> float:
 
 @kernel
 def _list_values(
-    evidence: Evidence,
-    sampler: Sampler,
-    luck: np.uint64,
-    pool: NDArray[np.int64],
-    incumbents: NDArray[np.int64],
-    share: float,
-    every: bool,
+    evidence: Evidence, sampler: Sampler, luck: np.uint64, pool: Ints, incumbents: Ints, share: float, every: bool
 ) -> int:
     """List draws of a pool, all or those that may reach the level, and the incumbents' means; return how many.
 
@@ -314,13 +302,7 @@ def _take_top(sampler: Sampler, n: int, k: int) -> float:
 
 @kernel
 def _take(
-    evidence: Evidence,
-    sampler: Sampler,
-    luck: np.uint64,
-    pool: NDArray[np.int64],
-    incumbents: NDArray[np.int64],
-    share: float,
-    arms: NDArray[np.int64],
+    evidence: Evidence, sampler: Sampler, luck: np.uint64, pool: Ints, incumbents: Ints, share: float, arms: Ints
 ) -> None:
     """Fill `arms` with the arms of largest value; few of them are really drawn: see `policies.beliefs`."""
     k = arms.size
@@ -374,7 +356,7 @@ def rank_all(evidence: Evidence, sampler: Sampler, book: Book, graph: GraphArray
 
 
 @kernel
-def rank_some(sampler: Sampler, view: View, graph: GraphArrays, arms: NDArray[np.int64]) -> int:
+def rank_some(sampler: Sampler, view: View, graph: GraphArrays, arms: Ints) -> int:
     """Fill `arms` behind the confirmed ones with the incumbents among the candidates of this round.
 
     Return how many open arms they do not reveal, which are the first of `others`.
@@ -403,7 +385,7 @@ def _propose_of_all(
     luck: np.uint64,
     free_look: bool,
     share: float,
-    arms: NDArray[np.int64],
+    arms: Ints,
 ) -> None:
     """Fill `arms` behind the confirmed ones, among all arms."""
     rank_all(evidence, sampler, book, graph, free_look, arms.size)
@@ -421,7 +403,7 @@ def _propose_of_some(
     luck: np.uint64,
     free_look: bool,
     share: float,
-    arms: NDArray[np.int64],
+    arms: Ints,
 ) -> None:
     """Fill `arms` behind the confirmed ones, among the candidates of this round."""
     confirmed, n = view.n_confirmed, view.n_open
@@ -443,7 +425,7 @@ def propose(
     graph: GraphArrays,
     free_look: bool,
     share: float,
-    arms: NDArray[np.int64],
+    arms: Ints,
 ) -> None:
     """Fill `arms`, whose first are the confirmed ones, with the open arms of largest value.
 

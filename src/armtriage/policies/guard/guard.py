@@ -14,7 +14,7 @@ from armtriage._arguments import check_arms
 from armtriage.decisions import Decision, DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.contextual import ContextualPolicy
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
@@ -54,7 +54,7 @@ def choose(params: GuardParams, evidence: Evidence, own: Own, request: Request) 
 
 
 @kernel
-def settled(params: GuardParams, evidence: Evidence, own: Own, request: Request, seen: NDArray[np.int64]) -> None:
+def settled(params: GuardParams, evidence: Evidence, own: Own, request: Request, seen: Ints) -> None:
     """Let intervals follow what was settled."""
     renew_intervals(params, evidence, own.book, seen)
 
@@ -73,20 +73,20 @@ class _Slates(OverSlates["Guard"]):
     def renewed_own(self, policy: Guard, old: Own) -> Own:
         return Own(renewed_book(policy, old.book))
 
-    def chosen(self, policy: Guard, number: int, among: NDArray[np.int64] | None) -> Chosen:
+    def chosen(self, policy: Guard, number: int, among: Ints | None) -> Chosen:
         n = policy.n_arms if among is None else among.size
         size, view = min(n, policy.budget), policy._book.everyone
         if n > size and (among is not None or view.n_open + view.n_confirmed > size):
             policy._request.arms[:size] = policy._proposal(number, among)
         return super().chosen(policy, number, among)
 
-    def hopeful(self, policy: Guard, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def hopeful(self, policy: Guard, among: Ints | None) -> Ints:
         """Return the arms of largest upper ends, of those that are alike the ones with fewest pulls."""
         eligible = np.arange(policy.n_arms) if among is None else among
         order = np.lexsort((policy.tally.pulls[eligible], -policy._evidence.upper[eligible]))
         return np.sort(eligible[order[: policy.budget]])
 
-    def checked(self, policy: Guard, given: Any, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def checked(self, policy: Guard, given: Any, among: Ints | None) -> Ints:
         """Return the slate that the function returned, ascending."""
         size = policy.budget if among is None else min(policy.budget, among.size)
         named = policy._roster.names is not None
@@ -105,10 +105,10 @@ class _Decisions(OverDecisions["Guard"]):
     def new_own(self, policy: Guard, evidence: Evidence) -> DecisionGuard:
         return new_guard(policy._decision_params, evidence)
 
-    def chosen(self, policy: Guard, number: int, among: NDArray[np.int64] | None) -> Chosen:
+    def chosen(self, policy: Guard, number: int, among: Ints | None) -> Chosen:
         guard = policy._own
 
-        def judged(params: DecisionParams, exclude: NDArray[np.int64]) -> NDArray[np.int64]:
+        def judged(params: DecisionParams, exclude: Ints) -> Ints:
             book = guard.book
             certain = book.n_committed >= 0
             arms = book.committed[: book.n_committed] if certain else policy._proposal(number, among)
@@ -116,7 +116,7 @@ class _Decisions(OverDecisions["Guard"]):
 
         return self.choose(policy, among, judged), None
 
-    def hopeful(self, policy: Guard, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def hopeful(self, policy: Guard, among: Ints | None) -> Ints:
         """Return the decision of largest upper ends."""
         eligible = np.arange(policy.n_arms) if among is None else among
         asleep = np.setdiff1d(np.arange(policy.n_arms), eligible, assume_unique=True)
@@ -125,7 +125,7 @@ class _Decisions(OverDecisions["Guard"]):
             raise ValueError(f"eligible must leave a decision of {policy._set!r}, got {eligible.size} arms")
         return arms
 
-    def checked(self, policy: Guard, given: Any, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def checked(self, policy: Guard, given: Any, among: Ints | None) -> Ints:
         """Return the decision that the function returned, ascending."""
         arms = np.unique(check_arms(given, policy.n_arms, _WANTED))
         if arms.size != np.size(given) or not policy._set.contains(arms):
@@ -275,7 +275,7 @@ class Guard(Proposed, GuardedPolicy):
         """Whether compiled code plays it alone: never, since it asks a function, or another policy."""
         return False
 
-    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+    def _ask_all(self, given: Ints | None = None) -> Decision:
         self._measure()
         return self._ask_slowly(None, given)
 
@@ -284,13 +284,13 @@ class Guard(Proposed, GuardedPolicy):
         self._check_any(among.size, live)
         return self._ask_among(among)
 
-    def _proposal(self, number: int, among: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    def _proposal(self, number: int, among: Ints | None = None) -> Ints:
         """Return what the proposer wants, among eligible arms if they are given, checked."""
         if self._inner is None:
             return self._called_or_hopeful(number, among)
         return self._inner._select(number) if among is None else self._inner._select_among(number, among)[0]
 
-    def _called_or_hopeful(self, number: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def _called_or_hopeful(self, number: int, among: Ints | None) -> Ints:
         """Return the arms that the function wants or, if it fails, those of largest upper ends; ascending."""
         if self.proposer is None:
             raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
@@ -301,7 +301,7 @@ class Guard(Proposed, GuardedPolicy):
             self._note_failure(number, error)
             return arms
 
-    def _called(self, number: int, among: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    def _called(self, number: int, among: Ints | None) -> Ints:
         """Return the arms that the function wants, ascending."""
         assert self.proposer is not None
         assert not isinstance(self.proposer, Policy)
@@ -326,16 +326,14 @@ class Guard(Proposed, GuardedPolicy):
             self._share()
             self._inner._take_in_arms()
 
-    def _note(self, among: NDArray[np.int64] | None, arms: NDArray[np.int64], shown: NDArray[np.int64]) -> None:
+    def _note(self, among: Ints | None, arms: Ints, shown: Ints) -> None:
         super()._note(among, arms, shown)
         if isinstance(self._inner, SlatePolicy):
             self._inner._note(among, arms, shown)
         elif self._inner is not None:
             self._inner._schedule(shown)
 
-    def _learn(
-        self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64], missing: NDArray[np.int64]
-    ) -> None:
+    def _learn(self, number: int, arms: Ints, rewards: Floats, missing: Ints) -> None:
         if self._inner is None:
             super()._learn(number, arms, rewards, missing)
         else:
@@ -350,12 +348,12 @@ class Guard(Proposed, GuardedPolicy):
             inner._catch_up(told)
             inner._release(told.missing)
 
-    def _teach(self, number: int, arms: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+    def _teach(self, number: int, arms: Ints, rewards: Floats) -> None:
         super()._teach(number, arms, rewards)
         if self._inner is not None:
             self._inner._teach(number, arms, rewards)
 
-    def _weigh(self, arms: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def _weigh(self, arms: Ints, weights: Floats) -> None:
         super()._weigh(arms, weights)
         if self._inner is not None:
             self._inner._weigh(arms, weights)

@@ -13,6 +13,7 @@ from armtriage._arguments import check_choice, check_count, check_number, check_
 from armtriage.certificate import Account, Certificate, PatternBook, cert_among
 from armtriage.decisions import ArmSet, Decision, DecisionSet, TopS
 from armtriage.graphs.feedback import FeedbackGraph
+from armtriage.kernels.record import Ints
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import within
 from armtriage.policies.guard.account import most_lost, sort_all
@@ -65,7 +66,7 @@ class GuardedPolicy(SlatePolicy):
         self._books_sets = not self.in_loop or self._patterns is not None
         self._covered = _NONE
         self._pages: Pages | None = None
-        self._priced: tuple[NDArray[np.int64], float | None] = _NONE, None
+        self._priced: tuple[Ints, float | None] = _NONE, None
         self.forget = self._check_forget(forget)
 
     def _check_price(self, price: float | None) -> float | None:
@@ -118,7 +119,7 @@ class GuardedPolicy(SlatePolicy):
 
     def decision_of_set(  # noqa: D102 - as in every policy
         self, params: Any, evidence: Evidence, own: Any, request: Request, number: int
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         return self._problem.decision_of_set(self, params, own, request, number)
 
     @cached_property
@@ -180,7 +181,7 @@ class GuardedPolicy(SlatePolicy):
             within("admitted pulls of ghosts", ghosts["admitted"], 0, self._asked)
             within("offered rounds of ghosts", ghosts["offered"], ghosts["admitted"], self._asked)
 
-    def _ask_all(self, given: NDArray[np.int64] | None = None) -> Decision:
+    def _ask_all(self, given: Ints | None = None) -> Decision:
         self._measure()
         return super()._ask_all(given)
 
@@ -188,7 +189,7 @@ class GuardedPolicy(SlatePolicy):
         self._measure()
         return super()._ask_some(mask, live)
 
-    def _ask_among(self, among: NDArray[np.int64], given: NDArray[np.int64] | None = None) -> Decision:
+    def _ask_among(self, among: Ints, given: Ints | None = None) -> Decision:
         self._measure()
         return super()._ask_among(among, given)
 
@@ -197,7 +198,7 @@ class GuardedPolicy(SlatePolicy):
         if self.in_loop and self._covered is not self._roster.live:
             count_cover(self, self._book)
 
-    def _chosen(self, number: int, among: NDArray[np.int64] | None) -> Chosen:
+    def _chosen(self, number: int, among: Ints | None) -> Chosen:
         return self._problem.chosen(self, number, among)
 
     def _book_set(self, decision: Decision, among: ArmSet | None) -> None:
@@ -208,9 +209,7 @@ class GuardedPolicy(SlatePolicy):
             self._patterns.close(arm, self._bounds())  # type: ignore[union-attr]
         super()._forget(arms)
 
-    def _adopt(
-        self, number: int, own: NDArray[np.int64], arms: NDArray[np.int64], among: NDArray[np.int64] | None
-    ) -> None:
+    def _adopt(self, number: int, own: Ints, arms: Ints, among: Ints | None) -> None:
         # The budget stays as it is for what the guard would have played; what was played is what is certified.
         if self.in_loop:
             book, bounds = self._book, self._bounds()

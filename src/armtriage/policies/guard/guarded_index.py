@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
-import numpy as np
-from numpy.typing import NDArray
-
 from armtriage._arguments import check_choice
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, mean_of, starts_at
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, look_and_admit, renew_intervals, take_or_pay
@@ -63,13 +60,7 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
 
 @kernel
 def learn(
-    params: Params,
-    evidence: Evidence,
-    own: Own,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
+    params: Params, evidence: Evidence, own: Own, request: Request, seen: Ints, rewards: Floats, event: int
 ) -> None:
     """Let indices follow what was told, lost or weighed."""
     fractional = own.sampler.fractional
@@ -80,7 +71,7 @@ def learn(
 
 
 @kernel
-def settled(params: Params, evidence: Evidence, own: Own, request: Request, seen: NDArray[np.int64]) -> None:
+def settled(params: Params, evidence: Evidence, own: Own, request: Request, seen: Ints) -> None:
     """Let intervals follow what was settled, and indices what is no longer waited for."""
     forget_reach(own.reach, seen)
     renew_intervals(params.guard, evidence, own.book, seen)

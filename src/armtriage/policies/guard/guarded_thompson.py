@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Self, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import as_numbers, check_choice, check_each, check_flag, check_number, check_per_arm
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.beliefs import FRACTIONAL, Prior, centred, check_prior, drawn_share, starts_at
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, look_and_admit, renew_intervals, take_or_pay
@@ -78,20 +78,14 @@ def choose(params: Params, evidence: Evidence, own: Own, request: Request) -> bo
 
 @kernel
 def learn(
-    params: Params,
-    evidence: Evidence,
-    own: Own,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
+    params: Params, evidence: Evidence, own: Own, request: Request, seen: Ints, rewards: Floats, event: int
 ) -> None:
     """Let draws follow what was told, lost or weighed."""
     follow(evidence, own.sampler, own.book, request, seen, rewards, event)
 
 
 @kernel
-def settled(params: Params, evidence: Evidence, own: Own, request: Request, seen: NDArray[np.int64]) -> None:
+def settled(params: Params, evidence: Evidence, own: Own, request: Request, seen: Ints) -> None:
     """Let intervals follow what was settled."""
     renew_intervals(params.guard, evidence, own.book, seen)
 

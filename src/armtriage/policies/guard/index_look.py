@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.intervals import kl, kl_upper
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.beliefs import scaled
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book
@@ -42,7 +41,7 @@ class Reach(Record):
     """From which pace on an arm's index may reach the level; all of it follows from the evidence."""
 
     facts = ()
-    due: NDArray[np.float64]  # (K,) before this pace it does not; -1 if unknown
+    due: Floats  # (K,) before this pace it does not; -1 if unknown
     level: float
     margin: float  # from the least index chosen down to the level
     waste: float  # indices that a low level has cost
@@ -62,7 +61,7 @@ def blank(reach: Reach) -> None:
 
 
 @kernel
-def forget_reach(reach: Reach, seen: NDArray[np.int64]) -> None:
+def forget_reach(reach: Reach, seen: Ints) -> None:
     """Let nothing be known of the pace of arms that have been seen, or are no longer waited for."""
     for i in range(seen.size):
         reach.due[seen[i]] = -1.0
@@ -88,7 +87,7 @@ def _due(evidence: Evidence, sampler: Sampler, arm: int, level: float) -> float:
 
 
 @kernel
-def _list_incumbents(evidence: Evidence, sampler: Sampler, incumbents: NDArray[np.int64], pace: float) -> float:
+def _list_incumbents(evidence: Evidence, sampler: Sampler, incumbents: Ints, pace: float) -> float:
     """List the incumbents with their indices, and return the least."""
     least = np.inf
     for i in range(incumbents.size):
@@ -98,9 +97,7 @@ def _list_incumbents(evidence: Evidence, sampler: Sampler, incumbents: NDArray[n
 
 
 @kernel
-def _list_others(
-    evidence: Evidence, sampler: Sampler, pool: NDArray[np.int64], n: int, least: float, pace: float
-) -> int:
+def _list_others(evidence: Evidence, sampler: Sampler, pool: Ints, n: int, least: float, pace: float) -> int:
     """List, behind the n incumbents, the arms of a pool that may pass the least of them; return how many there are."""
     for i in range(pool.size):
         if _due(evidence, sampler, pool[i], least) <= pace:
@@ -155,7 +152,7 @@ def _choose_of_all(evidence: Evidence, sampler: Sampler, reach: Reach, pace: flo
 
 @kernel
 def _choose_of_some(
-    evidence: Evidence, sampler: Sampler, view: View, graph: GraphArrays, pace: float, arms: NDArray[np.int64]
+    evidence: Evidence, sampler: Sampler, view: View, graph: GraphArrays, pace: float, arms: Ints
 ) -> None:
     """Put the largest indices of this round's candidates first."""
     m, incumbents = rank_some(sampler, view, graph, arms), arms[view.n_confirmed :]
@@ -173,7 +170,7 @@ def propose_by_index(
     request: Request,
     view: View,
     graph: GraphArrays,
-    arms: NDArray[np.int64],
+    arms: Ints,
 ) -> None:
     """Fill `arms`, whose first are the confirmed ones, with the open arms of largest index."""
     if sampler.decided < -1:

@@ -20,7 +20,7 @@ from armtriage.decisions import ArmSet, Decision, DecisionSet
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel, unbound
 from armtriage.kernels.random import row_of
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Ints, Record
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require, within
 from armtriage.policies.guard.coupled_draws import PROPOSE, Draws, check_draws, keep_better, learn, new_draws, propose
@@ -108,16 +108,14 @@ def believe_nothing(params: Any, evidence: Evidence, own: Any, request: Request)
 
 @kernel
 def _settled_in_guard(
-    params: DecisionParams, evidence: Evidence, own: DecisionGuard, request: Request, seen: NDArray[np.int64]
+    params: DecisionParams, evidence: Evidence, own: DecisionGuard, request: Request, seen: Ints
 ) -> None:
     """Let intervals follow what was settled."""
     renew_intervals(params, evidence, own.book, seen)
 
 
 @kernel
-def _settled(
-    params: DecisionParams, evidence: Evidence, own: DecisionState, request: Request, seen: NDArray[np.int64]
-) -> None:
+def _settled(params: DecisionParams, evidence: Evidence, own: DecisionState, request: Request, seen: Ints) -> None:
     """Let intervals and draws follow what was settled."""
     renew_intervals(params, evidence, own.book, seen)
     learn(params, own.book, own.draws, luck_of(request), seen, request.rewards, seen.size)
@@ -130,8 +128,8 @@ def guarded_choice(
     number: int,
     luck: np.uint64,
     oracle: Any,
-    weights: NDArray[np.float64],
-    arms: NDArray[np.int64],
+    weights: Floats,
+    arms: Ints,
 ) -> int:
     """Fill `arms` with the decision of a round, as `decide` does; return how many, or -1 less that if it is certain."""
     query = state.query
@@ -146,9 +144,7 @@ KERNELS = Kernels(choose_nothing, learn_nothing, believe_nothing, settled=_settl
 KERNELS_OF_GUARD = Kernels(choose_nothing, learn_nothing, believe_nothing, settled=_settled_in_guard)
 
 
-def _until_done(
-    query: Query, decisions: DecisionSet, go_on: Callable[[], int], exclude: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _until_done(query: Query, decisions: DecisionSet, go_on: Callable[[], int], exclude: Ints) -> Ints:
     """Answer questions, about decisions without the arms of `exclude`, until the decision is made."""
     while (asked := go_on()) != DONE:
         if asked == ASK_EACH:
@@ -170,8 +166,8 @@ def decide(
     decisions: DecisionSet,
     number: int,
     luck: np.uint64,
-    exclude: NDArray[np.int64] = _NONE,
-) -> NDArray[np.int64]:
+    exclude: Ints = _NONE,
+) -> Ints:
     """Return the decision of a round: proposed by coupled draws, and admitted or replaced."""
     state.query.stage = PROPOSE
     return _until_done(state.query, decisions, lambda: advance(params, state, graph, number, luck), exclude)
@@ -182,9 +178,9 @@ def judge(
     guard: DecisionGuard,
     decisions: DecisionSet,
     number: int,
-    proposal: NDArray[np.int64],
-    exclude: NDArray[np.int64] = _NONE,
-) -> NDArray[np.int64]:
+    proposal: Ints,
+    exclude: Ints = _NONE,
+) -> Ints:
     """Return the proposal, or what is played in its place."""
     query = guard.query
     query.chosen[: proposal.size], query.n_chosen, query.stage = proposal, proposal.size, ADMIT
@@ -198,12 +194,7 @@ class OverDecisions(Problem[P]):
         """Return the parameters of the kernels."""
         return policy._decision_params
 
-    def choose(
-        self,
-        policy: P,
-        among: NDArray[np.int64] | None,
-        choose: Callable[[DecisionParams, NDArray[np.int64]], NDArray[np.int64]],
-    ) -> NDArray[np.int64]:
+    def choose(self, policy: P, among: Ints | None, choose: Callable[[DecisionParams, Ints], Ints]) -> Ints:
         """Return what `choose`, called with parameters and the arms that are not eligible, decides on their page."""
         book = policy._book
         forced, cost = int(book.forced), 0.0
@@ -320,14 +311,14 @@ class CoupledDecisions(OverDecisions[P]):
         """Return the account and draws before the first round."""
         return new_state(policy._decision_params, evidence)
 
-    def chosen(self, policy: P, number: int, among: NDArray[np.int64] | None) -> Chosen:
+    def chosen(self, policy: P, number: int, among: Ints | None) -> Chosen:
         """Return what the draws propose and the guard admits."""
         own, graph, over, luck = policy._own, policy.graph.arrays, policy._set, row_of(policy._stream, number)
         return self.choose(
             policy, among, lambda params, left: decide(params, own, graph, over, number, luck, left)
         ), None
 
-    def decision_of_set(self, policy: P, params: Any, own: Any, request: Request, number: int) -> NDArray[np.int64]:
+    def decision_of_set(self, policy: P, params: Any, own: Any, request: Request, number: int) -> Ints:
         """Return the decision of round `number`."""
         return decide(params, own, policy.graph.arrays, policy._set, number, row_of(request.stream[0], number))
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.graphs.feedback import GraphArrays
+from armtriage.kernels.record import Ints
 from armtriage.policies.evidence import new_evidence
 from armtriage.policies.facts import require, restore_arrays, within
 from armtriage.policies.guard.coupled_draws import Draws, settle_in
@@ -48,9 +49,7 @@ class Pages:
         self._pages: dict[bytes, Page] = {}  # the one that was asked last is the last
 
     @contextmanager
-    def at(
-        self, among: NDArray[np.int64], graph: GraphArrays, book: DecisionBook, draws: Draws | None
-    ) -> Iterator[None]:
+    def at(self, among: Ints, graph: GraphArrays, book: DecisionBook, draws: Draws | None) -> Iterator[None]:
         """Open the book at the page of eligible arms, ascending; nothing has changed if what follows fails."""
         key = among.tobytes()
         numbers = [(one.whole, one.whole.copy(), one.real, one.real.copy()) for one in (book, draws) if one is not None]
@@ -125,7 +124,7 @@ class Pages:
         book.elsewhere = self._booked()
 
 
-def _check_eligible(among: NDArray[np.int64], book: DecisionBook, draws: Draws | None) -> None:
+def _check_eligible(among: Ints, book: DecisionBook, draws: Draws | None) -> None:
     held = [book.reference[: max(book.n_reference, 0)], book.committed[: max(book.n_committed, 0)]]
     if draws is not None:
         held.append(draws.incumbent[: max(draws.n_incumbent, 0)])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from armtriage.certificate import Bounds, Certificate, PatternBook, cert_among, narrowed
 from armtriage.decisions import ArmSet, Decision
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.beliefs import check_prior_of
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED, ELIMINATED
 from armtriage.policies.evidence import Evidence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 P = TypeVar("P", bound="GuardedPolicy")
 Arrays = Mapping[str, NDArray[Any]]
-Chosen = tuple[NDArray[np.int64], NDArray[np.float64] | None]
+Chosen = tuple[Ints, Floats | None]
 
 
 class Problem(ABC, Generic[P]):
@@ -53,10 +54,10 @@ class Problem(ABC, Generic[P]):
         raise NotImplementedError("a decision set has the arms that it was made with")
 
     @abstractmethod
-    def chosen(self, policy: P, number: int, among: NDArray[np.int64] | None) -> Chosen:
+    def chosen(self, policy: P, number: int, among: Ints | None) -> Chosen:
         """Return the arms of round `number`, ascending, and what is believed of them."""
 
-    def decision_of_set(self, policy: P, params: Any, own: Any, request: Request, number: int) -> NDArray[np.int64]:
+    def decision_of_set(self, policy: P, params: Any, own: Any, request: Request, number: int) -> Ints:
         """Return the decision of round `number` of a set, as `simulate` asks for it."""
         raise NotImplementedError("slates are chosen by kernels")
 
@@ -174,7 +175,7 @@ def renewed_book(policy: Any, old: Book) -> Book:
 class OverSlates(Problem[P]):
     """The guard over all decisions of `budget` arms."""
 
-    def chosen(self, policy: P, number: int, among: NDArray[np.int64] | None) -> Chosen:
+    def chosen(self, policy: P, number: int, among: Ints | None) -> Chosen:
         """Return the arms that the kernels choose."""
         if policy.decisions is not None and among is not None and among.size < policy.budget:
             raise ValueError(f"eligible must leave a decision of {policy.decisions!r}, got {among.size} arms")

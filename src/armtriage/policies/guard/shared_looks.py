@@ -23,7 +23,7 @@ from armtriage._arguments import LONGEST
 from armtriage.graphs.feedback import GraphArrays
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_pairs
-from armtriage.kernels.record import Record, blank, fact
+from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.policies.elimination.sets import ACTIVE, CONFIRMED
 from armtriage.policies.evidence import Evidence, settled_count
 from armtriage.policies.facts import check_facts
@@ -41,14 +41,14 @@ _NOBODY = -1
 class Looks(Record):
     """Which looks wait, and for whom; scratch for what a pull would show."""
 
-    guide: NDArray[np.int64] = fact(_NOBODY, "last")  # (K,) the arm that a look at this one waits for, or -1
+    guide: Ints = fact(_NOBODY, "last")  # (K,) the arm that a look at this one waits for, or -1
     waits: NDArray[np.uint8] = fact(0, _MOST)  # (K,) how many looks wait
-    since: NDArray[np.int64] = fact(0, "asked")  # (K,) the round of the first of them
-    price: NDArray[np.float64] = fact(-1.0, 1.0)  # (K,) by how much the last draw that was proposed exceeded the mean
+    since: Ints = fact(0, "asked")  # (K,) the round of the first of them
+    price: Floats = fact(-1.0, 1.0)  # (K,) by how much the last draw that was proposed exceeded the mean
     sought: NDArray[np.uint8]  # (K,) scratch: seen, active, not revealed by the incumbents, and without a guide
     inside: NDArray[np.uint8]  # (K,) scratch: in the decision
-    sums: NDArray[np.float64]  # (2, K + 1) scratch: gaps and numbers of the sought arms before each
-    outside: NDArray[np.int64]  # (S,) scratch: proposed arms that the incumbents do not reveal
+    sums: Floats  # (2, K + 1) scratch: gaps and numbers of the sought arms before each
+    outside: Ints  # (S,) scratch: proposed arms that the incumbents do not reveal
     pause: int  # rounds between two choices of guides
     resume: int = fact(0, "longest")  # the round of the next choice
     shared: int = fact(0, "pulls")  # pulls of guides so far
@@ -203,7 +203,7 @@ def _replace(
     number: int,
     n: int,
     least: float,
-    arms: NDArray[np.int64],
+    arms: Ints,
 ) -> None:
     """Let the first n arms of `outside` wait, be shown or be played; incumbents take the free slots."""
     if number >= looks.resume:
@@ -250,13 +250,7 @@ def _replace(
 
 @kernel
 def share_looks(
-    evidence: Evidence,
-    book: Book,
-    sampler: Sampler,
-    looks: Looks,
-    graph: GraphArrays,
-    number: int,
-    arms: NDArray[np.int64],
+    evidence: Evidence, book: Book, sampler: Sampler, looks: Looks, graph: GraphArrays, number: int, arms: Ints
 ) -> None:
     """Change the proposal in `arms`: looks at arms that the incumbents do not reveal wait, or are made by a guide.
 

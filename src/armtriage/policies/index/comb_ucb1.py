@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from typing import Unpack
 
-import numpy as np
-from numpy.typing import NDArray
-
 from armtriage._arguments import check_number
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import inlined, kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Record
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.index.shortlist import (
     IndexPolicy,
@@ -58,9 +55,7 @@ def choose(params: Params, evidence: Evidence, own: Shortlist, request: Request)
 
 
 @kernel
-def weigh(
-    params: Params, evidence: Evidence, own: Shortlist, request: Request, offset: float, weights: NDArray[np.float64]
-) -> None:
+def weigh(params: Params, evidence: Evidence, own: Shortlist, request: Request, offset: float, weights: Floats) -> None:
     """Write the index of every arm."""
     current = scale(params, request.number)
     for arm in range(weights.size):

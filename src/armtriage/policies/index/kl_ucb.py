@@ -6,14 +6,13 @@ import math
 from typing import Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage._arguments import check_number
 from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import kl_index
 from armtriage.kernels.jit import kernel
-from armtriage.kernels.record import Record
+from armtriage.kernels.record import Floats, Record
 from armtriage.policies.evidence import Evidence, counted
 from armtriage.policies.index.shortlist import IndexPolicy, Shortlist, lift_unseen, place, rate, take_top, take_unseen
 from armtriage.policies.options import Options
@@ -77,9 +76,7 @@ def choose(params: Params, evidence: Evidence, own: Shortlist, request: Request)
 
 
 @kernel
-def weigh(
-    params: Params, evidence: Evidence, own: Shortlist, request: Request, offset: float, weights: NDArray[np.float64]
-) -> None:
+def weigh(params: Params, evidence: Evidence, own: Shortlist, request: Request, offset: float, weights: Floats) -> None:
     """Write the index of every arm."""
     bonus = exploration(params, request.number)
     for arm in range(weights.size):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from armtriage.kernels.jit import inlined, kernel, lowest_bit
 from armtriage.kernels.order import top_first
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Floats, Ints, Record, blank
 from armtriage.policies.evidence import TOLD, Evidence, all_as_least, counted
 from armtriage.policies.request import ALL, Request, is_candidate, list_candidates
 from armtriage.policies.slate import SlatePolicy
@@ -34,19 +34,19 @@ class Shortlist(Record):
     """Caches of an index policy, all of which follow from the evidence; `places` says where an arm is listed, or -1."""
 
     facts = ()
-    means: NDArray[np.float64]  # -inf until observed; both with what lost rewards count for, see `policies.evidence`
-    radii: NDArray[np.float64]  # 1 / sqrt(count), 0 until observed
+    means: Floats  # -inf until observed; both with what lost rewards count for, see `policies.evidence`
+    radii: Floats  # 1 / sqrt(count), 0 until observed
     status: NDArray[np.uint8]
     words: NDArray[np.uint64]  # the same memory, eight arms a word
-    places: NDArray[np.int64]
-    listed: NDArray[np.int64]
-    listed_means: NDArray[np.float64]
-    listed_radii: NDArray[np.float64]
-    kept: NDArray[np.int64]  # scratch
-    kept_values: NDArray[np.float64]  # scratch
+    places: Ints
+    listed: Ints
+    listed_means: Floats
+    listed_radii: Floats
+    kept: Ints  # scratch
+    kept_values: Floats  # scratch
     flags: NDArray[np.uint64]  # scratch: a byte for each listed arm
-    levels: NDArray[np.float64]  # (2,) of the S-th index: among all arms, and among others
-    margins: NDArray[np.float64]  # (2,) how far below it arms are collected
+    levels: Floats  # (2,) of the S-th index: among all arms, and among others
+    margins: Floats  # (2,) how far below it arms are collected
     length: int  # of the list
     n_fresh: int
     n_waiting: int
@@ -143,13 +143,7 @@ def take_unseen(evidence: Evidence, own: Shortlist, request: Request) -> int:
 @kernel
 @inlined
 def _flag(
-    means: NDArray[np.float64],
-    radii: NDArray[np.float64],
-    words: NDArray[np.uint64],
-    first: int,
-    last: int,
-    scale: float,
-    level: float,
+    means: Floats, radii: Floats, words: NDArray[np.uint64], first: int, last: int, scale: float, level: float
 ) -> None:
     """Set the byte of each listed arm from `first`, a multiple of 8, to `last` whose index reaches `level`."""
     flags, x, y = words.view(np.uint8)[first:], means[first:last], radii[first:last]
@@ -302,7 +296,7 @@ def rank(evidence: Evidence, own: Shortlist, request: Request, taken: int, scale
 
 
 @kernel
-def place(params: Any, evidence: Evidence, own: Shortlist, arms: NDArray[np.int64]) -> None:
+def place(params: Any, evidence: Evidence, own: Shortlist, arms: Ints) -> None:
     """Say whether arms are known, fresh or waiting: `expect` of every index policy."""
     for i in range(arms.size):
         arm = arms[i]
@@ -320,13 +314,7 @@ def place(params: Any, evidence: Evidence, own: Shortlist, arms: NDArray[np.int6
 @kernel
 @inlined
 def rate(
-    params: Any,
-    evidence: Evidence,
-    own: Shortlist,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
+    params: Any, evidence: Evidence, own: Shortlist, request: Request, seen: Ints, rewards: Floats, event: int
 ) -> None:
     """Note what the indices of these arms are made of, and list those that may now be among the best.
 
@@ -354,7 +342,7 @@ def rate(
 
 
 @kernel
-def lift_unseen(evidence: Evidence, own: Shortlist, size: int, weights: NDArray[np.float64]) -> None:
+def lift_unseen(evidence: Evidence, own: Shortlist, size: int, weights: Floats) -> None:
     """Give arms of infinite index weights such that a best decision has as many of them as possible.
 
     First come those that were never scheduled. One whose first reward is on its way counts the less, the more often

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from armtriage.kernels.record import Floats
 from armtriage.policies.compiled import CompiledContextualPolicy
 from armtriage.policies.facts import check_facts, within
 from armtriage.policies.lock import locked
@@ -17,7 +17,7 @@ class RidgePolicy(CompiledContextualPolicy):
 
     @property
     @locked
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """The estimate of theta by all rewards so far: what a context's number adds to the mean reward, for each of d.
 
         It is a ridge regression's, shrunk towards 0, and comes without any promise.

@@ -15,7 +15,7 @@ from armtriage.kernels.beta import beta_cdf, beta_tail_bound
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest, top_first
 from armtriage.kernels.random import uniform
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Floats, Ints, Record, blank
 from armtriage.policies.beliefs import BELOW, FAR, STALE, band, draw, follow, gain, posterior, scaled
 from armtriage.policies.evidence import PATIENCE, TOLD, WEIGHED, Evidence, losses_of, wins_of
 from armtriage.policies.request import ALL, Request, list_candidates, luck_of
@@ -34,12 +34,12 @@ class Cutoffs(Record):
     """Caches of draws, all of which follow from the evidence."""
 
     facts = ()
-    out: NDArray[np.float64]  # (room,) -1 if unknown
-    sure: NDArray[np.float64]
+    out: Floats  # (room,) -1 if unknown
+    sure: Floats
     skipped: NDArray[np.uint8]  # rewards since they were computed
-    chosen: NDArray[np.int64]  # scratch
-    values: NDArray[np.float64]  # scratch
-    luck: NDArray[np.float64]  # scratch
+    chosen: Ints  # scratch
+    values: Floats  # scratch
+    luck: Floats  # scratch
     low: float  # levels
     high: float
     centre: float  # of the S-th largest draw
@@ -190,13 +190,7 @@ def _loosen(params: Params, evidence: Evidence, own: Cutoffs, arm: int, reward: 
 
 @kernel
 def bring_in_line(
-    params: Params,
-    evidence: Evidence,
-    own: Cutoffs,
-    request: Request,
-    seen: NDArray[np.int64],
-    rewards: NDArray[np.float64],
-    event: int,
+    params: Params, evidence: Evidence, own: Cutoffs, request: Request, seen: Ints, rewards: Floats, event: int
 ) -> None:
     """Give up bounds that may no longer hold: `learn` of policies that draw."""
     for i in range(seen.size):

@@ -12,13 +12,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from armtriage.kernels.beta import beta_cdf, beta_tail_bound, log_beta
 from armtriage.kernels.jit import apart, kernel
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from armtriage.kernels.record import Floats, Ints
 
 _N = 10
 _GAUSS = np.polynomial.legendre.leggauss(_N)
@@ -186,15 +183,7 @@ def _too_wide(
 
 @kernel
 def _panels(
-    lo: float,
-    hi: float,
-    fall: float,
-    least: Floats,
-    a: Floats,
-    b: Floats,
-    scales: Floats,
-    peaks: Floats,
-    tops: Floats,
+    lo: float, hi: float, fall: float, least: Floats, a: Floats, b: Floats, scales: Floats, peaks: Floats, tops: Floats
 ) -> Floats:
     """Return where panels end, so fine that no density changes too much on any of them."""
     edges, n = np.empty(1 << 14), 0
@@ -310,14 +299,7 @@ def _without(p: float, law: Floats, free: int) -> float:
 
 @kernel
 def _sum_up(
-    edges: Floats,
-    slots: int,
-    least: Floats,
-    a: Floats,
-    b: Floats,
-    scales: Floats,
-    below: Floats,
-    found: Floats,
+    edges: Floats, slots: int, least: Floats, a: Floats, b: Floats, scales: Floats, below: Floats, found: Floats
 ) -> None:
     """Add the integral of each density times the probability that fewer than `slots` others are above.
 

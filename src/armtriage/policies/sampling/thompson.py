@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_choice
 from armtriage.decisions import Decision, DecisionSet
@@ -13,6 +13,7 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.beta import beta_draws
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
+from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, starts_at
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.lock import locked
@@ -36,9 +37,7 @@ def choose(params: Params, evidence: Evidence, own: Cutoffs, request: Request) -
 
 
 @kernel
-def weigh(
-    params: Params, evidence: Evidence, own: Cutoffs, request: Request, offset: float, weights: NDArray[np.float64]
-) -> None:
+def weigh(params: Params, evidence: Evidence, own: Cutoffs, request: Request, offset: float, weights: Floats) -> None:
     """Draw every arm; where an oracle needs all of them, what a draw costs is what a round costs."""
     least, wins, losses = np.empty(weights.size), own.values[: weights.size], own.luck[: weights.size]
     for arm in range(weights.size):
@@ -59,7 +58,7 @@ def believe(params: Params, evidence: Evidence, own: Cutoffs, request: Request) 
 
 
 @kernel
-def write_posteriors(params: Params, evidence: Evidence, among: NDArray[np.int64], laws: NDArray[np.float64]) -> None:
+def write_posteriors(params: Params, evidence: Evidence, among: Ints, laws: Floats) -> None:
     """Write the three numbers of the posteriors of some arms."""
     for i in range(among.size):
         laws[0, i], laws[1, i], laws[2, i] = posterior_of(params, evidence, among[i])
@@ -158,7 +157,7 @@ class ThompsonSampling(PlacedPolicy):
         return new_cutoffs(evidence) if self._weights is None else self._new_places(evidence)
 
     @locked
-    def marginals(self, eligible: Any = None) -> NDArray[np.float64]:
+    def marginals(self, eligible: Any = None) -> Floats:
         """Return the probability with which each arm will be in the next decision, over draws and `logging_floor`.
 
         It is exact, for slates of up to 1,000 arms and priors of which neither number is below 1; it takes some
@@ -188,7 +187,7 @@ class ThompsonSampling(PlacedPolicy):
             found[among] = self._floored(self._asked, proposal, among).over(found[among])
         return found
 
-    def _proposed(self, among: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _proposed(self, among: Ints) -> Floats:
         """Return with which probability each of some arms is among those of largest draw."""
         if self.decisions is not None:
             raise NotImplementedError(f"marginals are of slates, got {self.decisions!r}")
@@ -204,7 +203,7 @@ class ThompsonSampling(PlacedPolicy):
         write_posteriors(self._params, self._evidence, among, laws)
         return inclusion_by_draws(laws[0], laws[1], laws[2], min(self.budget, among.size))
 
-    def _ask_slowly(self, among: NDArray[np.int64] | None, given: NDArray[np.int64] | None) -> Decision:
+    def _ask_slowly(self, among: Ints | None, given: Ints | None) -> Decision:
         decision = super()._ask_slowly(among, given)
         if decision.proposal is not None and self.floor_arms == "all" and self.n_arms <= MOST_ARMS:
             vars(decision)["later"] = _Later(self, self._known_so_far())
@@ -229,12 +228,12 @@ class _Later(NamedTuple):
     def __deepcopy__(self, memo: Any) -> None:
         return None
 
-    def marginal(self, decision: Decision) -> NDArray[np.float64]:
+    def marginal(self, decision: Decision) -> Floats:
         """Return the probability of each arm of the decision."""
         policy, among = self.policy, decision.eligible
         if policy._known_so_far() != self.known:
             raise ValueError(f"marginal of decision {decision.number} must be asked for before more is told")
         everyone = np.arange(decision.n_arms) if among is None else among
         floored = vars(decision)["floored"]
-        chances: NDArray[np.float64] = floored.over(policy._proposed(everyone))
+        chances: Floats = floored.over(policy._proposed(everyone))
         return chances[np.searchsorted(everyone, decision.arms)]
