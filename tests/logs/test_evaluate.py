@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from armtriage import Falling, Greedy, SlateLog, ThompsonSampling, UnknownArm, evaluate
+from armtriage import Falling, FeedbackGraph, Greedy, SlateLog, ThompsonSampling, UnknownArm, evaluate
 from armtriage.kernels.betting import BETS, margin
 from armtriage.logs.estimates import _CUTS
 from logs.worlds import World, learned
@@ -118,15 +118,44 @@ def worlds() -> list[World]:
     return [learned(seed, 80) for seed in range(80)]
 
 
-@pytest.mark.parametrize("estimator", ["dr", "ips", "total"])
-def test_estimates_are_not_biased_though_the_log_learned(estimator: str, worlds: list[World]) -> None:
+def test_estimates_are_not_biased_though_the_log_learned(worlds: list[World]) -> None:
     # 80 logs with fixed seeds; 4 standard errors are missed once in 16,000 such tests.
-    off = []
+    off, missed = [], np.zeros(2)
     for world in worlds:
-        found = evaluate(world.log, BEST, estimator=estimator, anytime=False)
-        assert found.value is not None
-        off.append(found.value - world.means[BEST].sum())
-    assert abs(np.mean(off)) < 4 * np.std(off) / math.sqrt(len(off))
+        truth = world.means[BEST].sum()
+        found = [evaluate(world.log, BEST, estimator=one, anytime=False) for one in ("dr", "ips", "total")]
+        off.append([float(one.value or 0.0) - truth for one in found])
+        missed += not found[0].low <= truth <= found[0].high, not found[0].bracket[0] <= truth <= found[0].bracket[1]
+    spread = np.std(off, axis=0)
+    assert (np.abs(np.mean(off, axis=0)) < 4 * spread / math.sqrt(len(off))).all()
+    assert spread[0] <= 0.95 * spread[1]  # what is expected of an arm takes variance away; it was 0.88
+    # 5 were missed for one look, and none by the bracket; where each is missed in 1 of 10, and 1 of 20, more than
+    # 17 and 11 are in 1 of 1,000 such tests.
+    assert (missed <= (17, 11)).all()
+
+
+def test_what_arms_reveal_of_others_takes_variance_away() -> None:
+    # Of 6 cliques the standard deviation of 16 estimates was 0.43 of that by played arms alone.
+    graph, means, off = FeedbackGraph.cliques([5] * 6), np.random.default_rng(7).uniform(0.1, 0.7, 30), []
+    target = np.argsort(-means)[10:13].tolist()
+    for seed in range(16):
+        luck, policy = np.random.default_rng([7, seed]), ThompsonSampling(graph, budget=3, logging_floor=0.2, seed=seed)
+        asked, told = [], []
+        for _ in range(100):
+            asked.append(policy.ask())
+            told.append((luck.random(asked[-1].revealed.size) < means[asked[-1].revealed]).astype(float))
+            policy.tell(asked[-1], told[-1])
+        arms, inclusion = [one.arms for one in asked], [one.inclusion for one in asked]
+        own = [came[np.isin(one.revealed, one.arms)] for one, came in zip(asked, told, strict=True)]
+        shown: Any = {"observed": [one.revealed for one in asked], "observation": [one.observation for one in asked]}
+        logs = (
+            SlateLog.from_columns(arms=arms, inclusion=inclusion, rewards=told, n_arms=30, **shown),
+            SlateLog.from_columns(arms=arms, inclusion=inclusion, rewards=own, n_arms=30),
+        )
+        off.append([float(evaluate(log, target, anytime=False).value or 0.0) - means[target].sum() for log in logs])
+    spread = np.std(off, axis=0)
+    assert spread[0] <= 0.5 * spread[1]
+    assert (np.abs(np.mean(off, axis=0)) < 4 * spread / math.sqrt(16)).all()
 
 
 @pytest.mark.parametrize(("logs", "most"), [(40, 7), pytest.param(200, 20, marks=pytest.mark.long)])
@@ -147,7 +176,7 @@ def long_worlds() -> list[World]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("lacks", "wider"), zip(LACKING, (2.0, 2.0, 2.5), strict=True))
+@pytest.mark.parametrize(("lacks", "wider"), [*zip(LACKING, (2.0, 2.0, 2.5), strict=True)])
 def test_anytime_intervals_hold_for_500_logs(lacks: tuple[str, ...], wider: float) -> None:
     # The promise itself: of 500 logs 25 may miss at any of five looks; with none expected, that allows for no luck.
     missed, widths = 0, np.zeros(2)

@@ -146,6 +146,23 @@ def test_late_rewards_change_no_other_column(tmp_path: Path) -> None:
         assert after[name][:50].to_list() == before[name].to_list(), name
 
 
+def test_columns_that_others_have_added_are_kept(tmp_path: Path) -> None:
+    log, policy, _ = filled(tmp_path / "log", rounds=2)
+    log.close()
+    with SlateLog(tmp_path / "log") as more:
+        more.append(policy.ask(), [0, 1])
+        more.append(policy.ask(), [0, 1])
+    part = sorted((tmp_path / "log" / "decisions").glob("*.parquet"))[-1]
+    pl.read_parquet(part).with_columns(pl.lit("x").alias("page")).write_parquet(part)
+    for _ in range(2):
+        log = SlateLog.read(tmp_path / "log")
+        assert log.frame().collect()["page"].to_list() == [None, None, "x", "x"]
+        assert log.counts().rounds == 4
+        late = SlateLog(tmp_path / "log")
+        late.tell(0, {int(log.frame().collect()["observed"][0][0]): 1.0})
+        late.close()
+
+
 def test_eligible_arms_and_names_are_kept(tmp_path: Path) -> None:
     policy = UniformRandom(3, budget=1, names=["tea", ("milk", 2), 5], seed=7)
     log = SlateLog(tmp_path / "log")

@@ -124,10 +124,9 @@ class Folder:
     @cached_property
     def _ordered(self) -> bool:
         """Whether parts follow each other by number; refuse a number that comes twice."""
-        pl = require_polars()
         if not self._parts:
             return True
-        numbers = pl.scan_parquet(self._parts).select("number").collect()["number"]
+        numbers = self._decisions().select("number").collect()["number"]
         steps = np.diff(numbers.to_numpy())
         if (steps > 0).all():
             return True
@@ -136,13 +135,19 @@ class Folder:
             raise DamagedFile(f"{self._path} has decision {twice[0]} more than once")
         return False
 
+    def _decisions(self) -> LazyFrame:
+        """Return all decisions as they were written; others may have added columns to some parts."""
+        pl = require_polars()
+        found: LazyFrame = pl.concat([pl.scan_parquet(one) for one in self._parts], how="diagonal")
+        return found
+
     def lazy(self) -> LazyFrame:
         """Return all decisions with their rewards, also those that came later."""
         pl = require_polars()
         if not self._parts:
             empty: LazyFrame = pl.LazyFrame(schema=schema(pl))
             return empty
-        rows = pl.scan_parquet(self._parts)
+        rows = self._decisions()
         return self._joined(rows if self._ordered else rows.sort("number"))
 
     def frames(self) -> Iterator[DataFrame]:
@@ -179,7 +184,7 @@ class Folder:
             .agg("observation", pl.coalesce("rewards", "reward").alias("rewards"))
         )
         kept = rows.drop("observation", "rewards").join(told, on="number", how="left", maintain_order="left")
-        return kept.select(list(schema(pl)))
+        return kept.select(rows.collect_schema().names())
 
 
 class Table:
