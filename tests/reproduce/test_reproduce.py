@@ -153,9 +153,8 @@ def test_reports_are_whole(study: str) -> None:
         assert one.verdict.endswith(".")
         assert (one.agrees is True) == one.verdict.startswith("Agrees")
         assert (one.agrees is False) == one.verdict.startswith("Does not agree")
-        # These also say what things cost, where nothing is claimed.
-        if study not in ("families", "guarded", "guarded-sets", "rewards", "slates"):
-            assert (one.agrees is None) == one.verdict.startswith("Says nothing")
+        assert (one.agrees is None and one.claims) == one.verdict.startswith("Undecided")
+        assert one.claims or not one.of_paper
 
 
 @studies
@@ -230,11 +229,8 @@ DOCTORED: list[tuple[str, str, dict[str, Any], dict[str, Any], str, bool | None]
     ("linear", "powers", power(1.2, 1.4, share=0.4), IN_T, f"{TIGHT}: growth with T", False),
     ("linear", "powers", power(-0.2, 1.2, share=0.4), IN_T, f"{TIGHT}: growth with T", None),
     ("linear", "powers", power(None, None, share=0.4), IN_T, f"{TIGHT}: growth with T", None),
-    *(
-        ("linear", table, ends(low, high), {"policy": TIGHT}, words, agrees)
-        for table, words in (("worlds-ratios", SPHERE), ("rates-ratios", LEARNED))
-        for low, high, agrees in ((0.4, 0.6, True), (1.4, 1.6, False), (0.9, 1.1, None))
-    ),
+    ("linear", "worlds-ratios", ends(0.4, 0.6), {"policy": TIGHT}, SPHERE, None),  # of which no theorem speaks
+    ("linear", "rates-ratios", ends(1.4, 1.6), {"policy": TIGHT}, LEARNED, None),
     ("linear", "wider", {"lower": 200.0, **ends(299.0, 301.0, "mean")}, {}, COSTS, True),
     ("linear", "wider", {"lower": 200.0, **ends(2.0, 4.0, "mean")}, {}, COSTS, False),
     ("linear", "proof", ends(0.1, 0.2, "mean"), {}, "gap of the proof", False),
@@ -247,7 +243,7 @@ DOCTORED: list[tuple[str, str, dict[str, Any], dict[str, Any], str, bool | None]
     ("constrained", "ratios", ends(0.4, 0.6), {"policy": REPAIRED}, f"loses less than {REPAIRED}", False),
     ("constrained", "ratios", ends(1.4, 1.6), {"policy": REPAIRED}, f"loses less than {REPAIRED}", True),
     ("constrained", "ratios", ends(0.9, 1.1), {"policy": REPAIRED}, f"loses less than {REPAIRED}", None),
-    ("constrained", "ratios", ends(0.0, 0.002), {"policy": "CombUCB1"}, "loses less than CombUCB1", False),
+    ("constrained", "ratios", ends(0.0, 0.002), {"policy": "CombUCB1"}, "against CombUCB1", None),
     # The printed algorithm fails on the counterexamples, and the repairs do not.
     ("counterexamples", "forever", {}, {}, f"{PAPER}: losses end, on the hub family", False),
     ("counterexamples", "forever", {}, {}, f"{REPAIRED}: losses end, on the hub family", True),
@@ -271,6 +267,9 @@ DOCTORED: list[tuple[str, str, dict[str, Any], dict[str, Any], str, bool | None]
     ("tightenings", "gains", ends(1.4, 1.6), {"part": "3 KL"}, "KL in place of Hoeffding", True),
     ("tightenings", "gains", ends(0.4, 0.6), {"part": "3 KL"}, "KL in place of Hoeffding", False),
     ("tightenings", "gains", ends(0.9, 1.1), {"part": "3 KL"}, "KL in place of Hoeffding", None),
+    ("tightenings", "gains", ends(0.4, 0.6), {"part": "5 Bernstein"}, "Bernstein in place of Hoeffding", True),
+    ("tightenings", "gains", ends(1.4, 1.6), {"part": "5 Bernstein"}, "Bernstein in place of Hoeffding", False),
+    ("tightenings", "gains", ends(1.4, 1.6), {"part": "8 fill"}, "fill by largest average", None),
     ("guarded", "parts", ends(1.4, 1.6), {}, "free look", True),
     ("guarded", "parts", ends(0.9, 1.1), {}, "free look", None),
     ("guarded", "parts", ends(0.4, 0.6), {}, "free look", False),

@@ -15,10 +15,10 @@ ROOM = 0.05
 """How far a fitted power may lie from the predicted one, beyond its interval: rates leave out logarithms."""
 RARE = 1e-3
 """The chance below which failures are no longer put down to chance."""
-PRINTED = "the bound with its printed constants says something at these sizes"
-"""What is claimed of bounds that `printed_bound` judges."""
+PRINTED = "from where on the bound with its printed constants says something"
+"""What `printed_bound` says."""
 _HAIR = 0.01  # that a share may be below 1 and still count as 1
-_WIDEST = 1.0  # an interval of a power that is wider than this tells no theorem from another
+_WIDEST = 0.5  # an interval of a power that is wider than this tells no theorem from another
 
 
 def measured(row: Row, value: str = "mean", words: Callable[[float], str] = short) -> str:
@@ -123,10 +123,11 @@ def power(
     known: Callable[[Row], bool] = lambda row: True,
     why: Callable[[Row], str] = lambda row: "",
 ) -> Callable[[Rows], Verdict]:
-    """Return the judge of a fitted power: it agrees if its interval, widened by `ROOM`, holds the predicted one.
+    """Return the judge of a fitted power: it agrees if its interval holds the predicted one.
 
-    Its row has slope, low and high, and may have `whole`: the power by which the bound itself grows over the same
-    points, with the logarithms and the smaller terms that a rate leaves out; what lies between the two agrees as well.
+    If only an interval that is wider by `ROOM` does, it is undecided. Its row has slope, low and high, and may have
+    `whole`: the power by which the bound itself grows over the same points, with the logarithms and the smaller terms
+    that a rate leaves out; what lies between the two agrees as well.
 
     Parameters
     ----------
@@ -172,8 +173,15 @@ def _power(row: Row, least: float, most: float, side: str) -> tuple[bool | None,
     if high + ROOM < least:
         less = side == "at most"
         return less, "less than the theorem says" if less else f"the power is smaller by {least - slope:.2f}"
+    beyond = {"at most": high - most, "at least": least - low}.get(side, max(low - most, least - high))
+    if beyond > 0.0:
+        if side != "equal":
+            return None, f"the interval reaches {beyond:.2f} too far"
+        return None, f"the interval misses it by {beyond:.2f}, which may be the logarithms that a rate leaves out"
     if least < slope < most:
         return True, "the power lies between the two"
+    if side != "equal":
+        return True, "as the theorem says"
     return True, f"the power is off by {max(slope - most, least - slope):.2f}"
 
 
@@ -224,16 +232,34 @@ def guessing(rows: Rows) -> Verdict:
 
 
 def printed_bound(rows: Rows) -> Verdict:
-    """Return whether the printed constants say anything: whether `printed` is below `most` anywhere.
+    """Return from how many times as many rounds on printed constants give a bound that some policy can exceed.
+
+    Nothing is claimed, and nothing played: it follows from `printed` and `most`, and from `from_times`.
 
     Examples
     --------
-    >>> printed_bound([{"printed": 30.0, "most": 10.0}]).text
-    'Says nothing: vacuous at every size of this study.'
+    >>> printed_bound([{"printed": 30.0, "most": 10.0, "from_times": 40.0}]).text
+    'Arithmetic: vacuous at every size of this study, and below about 40 times these rounds.'
     """
-    least = min(row["printed"] / row["most"] for row in rows)
-    below = "below what any policy can lose" if least < 1.0 else "vacuous at every size of this study"
-    return Verdict("less than S T", f"{short(least)} times S T or more", least < 1.0 or None, below)
+    least, first = (min(one) for one in zip(*((r["printed"] / r["most"], r["from_times"]) for r in rows), strict=True))
+    below = "below what any policy can lose"
+    if least >= 1.0:
+        below = f"vacuous at every size of this study, and below about {short(first)} times these rounds"
+    return Verdict("less than S T", f"{short(least)} times S T or more", None, below, "Arithmetic")
+
+
+def from_times(ratio: Callable[[float], float]) -> float:
+    """Return from how many times as many rounds on a ratio is below 1, to a tenth; infinite beyond a million times.
+
+    Examples
+    --------
+    >>> round(from_times(lambda times: 5.0 / times), 1)
+    5.1
+    """
+    times = 1.0
+    while times < 1e6 and ratio(times) >= 1.0:
+        times *= 1.06
+    return times if times < 1e6 else np.inf
 
 
 def target(aimed: int) -> Callable[[Rows], Verdict]:
@@ -244,6 +270,8 @@ def target(aimed: int) -> Callable[[Rows], Verdict]:
     >>> row = {"environment": "star", "ratio": 1.0, "ratio_low": 0.9, "ratio_high": 1.1, "target": 1.2, "horizon": 50}
     >>> target(50)([row]).text
     'Agrees: it is within it, 1 of 1 with the whole interval.'
+    >>> target(50)([{**row, "ratio_high": 1.3}]).text
+    'Undecided: it is within it, 0 of 1 with the whole interval.'
     """
 
     def judge(rows: Rows) -> Verdict:
@@ -263,7 +291,7 @@ def target(aimed: int) -> Callable[[Rows], Verdict]:
         if over:
             return Verdict(*said, None, f"{within}, but the intervals reach the target")
         sure = sum(row["ratio_high"] is not None and row["ratio_high"] <= most for row in rows)
-        return Verdict(*said, True, f"{within}, {sure} of {n} with the whole interval")
+        return Verdict(*said, sure == n or None, f"{within}, {sure} of {n} with the whole interval")
 
     return judge
 

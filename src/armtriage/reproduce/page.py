@@ -33,8 +33,9 @@ _LEAD = (
     "Wen, Han and Zhou (2025), Optimal arm elimination algorithms for combinatorial bandits, has theorems and no "
     "experiments. This is what each theorem says at sizes that can be played. Every number and every verdict on "
     "this page is worked out from the runs. A fitted power is the slope of the logarithm of the mean regret; it "
-    f"agrees if its interval, with room of {ROOM} for the logarithms that a rate leaves out, holds the predicted "
-    "one. A bound above what any policy can lose is called vacuous."
+    f"agrees if its interval holds the predicted one, and is undecided if it misses it by no more than {ROOM}, for "
+    "the logarithms that a rate leaves out. Rows that say what something costs claim nothing. A bound above what any "
+    "policy can lose is called vacuous."
 )
 _KINDS = {True: "good", False: "bad", None: "silent"}
 _LONGEST = 60  # rows of a table on the page
@@ -57,19 +58,33 @@ def command(size: Size, names: Sequence[str] = ()) -> str:
 
 
 def tally(findings: Sequence[Finding]) -> str:
-    """Return how many claims agree with what was measured, in words.
+    """Return how many claims agree with what was measured, and how many of these are of the paper, in words.
 
     Examples
     --------
-    >>> tally([Finding("c", "s", "p", "m", "v", True), Finding("c", "s", "p", "m", "v", None)])
-    '2 claims: 1 agrees with what was measured, 0 do not, of 1 these runs say nothing.'
+    >>> tally([Finding("c", "Theorem 1", "p", "m", "v", True), Finding("c", "this library", "p", "m", "v", None)])
+    '2 claims: 1 agrees with what was measured, 0 do not, 1 is undecided. Of the paper are 1: 1, 0 and 0.'
+    >>> tally([Finding("c", "this library", "p", "m", "v", None, claims=False)])
+    '0 claims: 0 agree with what was measured, 0 do not, 0 are undecided. 1 more row claims nothing.'
     """
-    counts = [sum(one.agrees is kind for one in findings) for kind in (True, False, None)]
-    verbs = "agrees" if counts[0] == 1 else "agree", "does not" if counts[1] == 1 else "do not"
-    said = (
-        f"{counts[0]} {verbs[0]} with what was measured, {counts[1]} {verbs[1]}, of {counts[2]} these runs say nothing"
-    )
-    return f"{len(findings)} claims: {said}."
+    claims = [one for one in findings if one.claims]
+    paper, rest = [one for one in claims if one.of_paper], len(findings) - len(claims)
+    agree, differ, open_ = _counts(claims)
+    said = [
+        f"{len(claims)} claims: {agree} {'agrees' if agree == 1 else 'agree'} with what was measured, {differ} "
+        f"{'does not' if differ == 1 else 'do not'}, {open_} {'is' if open_ == 1 else 'are'} undecided."
+    ]
+    if paper:
+        parts = _counts(paper)
+        said.append(f"Of the paper are {len(paper)}: {parts[0]}, {parts[1]} and {parts[2]}.")
+    if rest:
+        said.append(f"{rest} more {'row claims' if rest == 1 else 'rows claim'} nothing.")
+    return " ".join(said)
+
+
+def _counts(claims: Sequence[Finding]) -> list[int]:
+    """Return how many agree, do not, and are undecided."""
+    return [sum(one.agrees is kind for one in claims) for kind in _KINDS]
 
 
 def _findings(reports: Reports) -> list[Finding]:
@@ -87,12 +102,22 @@ def claims_text(reports: Reports, size: Size, only: Sequence[str] = ()) -> str:
     everything = _findings(reports)
     made = f"Made by `{command(size, only)}` with seed {SEED} and armtriage {code_version()}."
     lines = ["# Claims", "", made, "", tally(everything)]
-    for report in reports.values():
-        lines += ["", f"## {report.title}", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
-        for one in report.findings:
+    for _, title, findings in _parts(reports):
+        lines += ["", f"## {title}", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
+        for one in findings:
             cells = f"{one.claim} ({one.source})", one.predicted, one.measured, one.verdict
             lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _parts(reports: Reports) -> list[tuple[str, str, list[Finding]]]:
+    """Return each study's claims, and then its rows that claim nothing, with its name and a title."""
+    made = []
+    for name, report in reports.items():
+        for title, claims in ((report.title, True), (f"{report.title}: what claims nothing", False)):
+            if found := [one for one in report.findings if one.claims is claims]:
+                made.append((name, title, found))
+    return made
 
 
 def make_page(reports: Reports, drawings: Mapping[str, str], size: Size, only: Sequence[str] = ()) -> str:
@@ -111,10 +136,10 @@ def make_page(reports: Reports, drawings: Mapping[str, str], size: Size, only: S
 
 def _overview(reports: Reports) -> str:
     """Return how many claims of each study agree, with links to the studies."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in ("study", "agree", "do not", "nothing said"))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("study", "agree", "do not", "undecided"))
     rows = []
     for name, report in reports.items():
-        counts = [sum(one.agrees is kind for one in report.findings) for kind in _KINDS]
+        counts = _counts([one for one in report.findings if one.claims])
         cells = "".join(f"<td>{count or NONE}</td>" for count in counts)
         rows.append(f'<tr><th scope="row"><a href="#{name}">{html.escape(report.title)}</a></th>{cells}</tr>')
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
@@ -124,10 +149,10 @@ def _front(reports: Reports) -> str:
     """Return the front table; on a narrow screen each row becomes a card."""
     head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
     rows = []
-    for name, report in reports.items():
-        title = f'<a href="#{name}">{html.escape(report.title)}</a>'
-        rows.append(f'<tr class="group"><th colspan="{len(HEAD)}" scope="colgroup">{title}</th></tr>')
-        for one in report.findings:
+    for name, title, findings in _parts(reports):
+        link = f'<a href="#{name}">{html.escape(title)}</a>'
+        rows.append(f'<tr class="group"><th colspan="{len(HEAD)}" scope="colgroup">{link}</th></tr>')
+        for one in findings:
             claim = f"{html.escape(one.claim)} <small>{html.escape(one.source)}</small>"
             cells = zip(HEAD[1:], (one.predicted, one.measured, one.verdict), strict=True)
             rest = "".join(f'<td data-name="{name}">{html.escape(text)}</td>' for name, text in cells)

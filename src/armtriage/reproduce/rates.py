@@ -12,7 +12,17 @@ import polars
 from armtriage.experiments import Results
 from armtriage.experiments.statistics import slope_interval
 from armtriage.reproduce.figures import lines
-from armtriage.reproduce.judges import PRINTED, above_bound, below_bound, guessing, power, printed_bound, times, told
+from armtriage.reproduce.judges import (
+    PRINTED,
+    above_bound,
+    below_bound,
+    from_times,
+    guessing,
+    power,
+    printed_bound,
+    times,
+    told,
+)
 from armtriage.reproduce.lines import against, fitted, powers, steepness, with_each, worst
 from armtriage.reproduce.policies import GREEDY, PAPER, THOMPSON, TIGHT, UCB, chosen, rules
 from armtriage.reproduce.study import LEVEL, Chart, Claim, Played, Row, Rows, Scale, Study, Tables, Verdict, of, plan
@@ -118,9 +128,15 @@ class GapRates(Study):
         sizes |= {"horizon": row["horizon"], "gap": row["gap"]}
         ours = row["policy"] in (TIGHT, PAPER)
         upper = gap_upper(**sizes, undirected=True, **rules(row["policy"])).value if ours else None
-        printed = gap_upper(**sizes, undirected=True, constants="printed").value
         most = float(self.scale.budget * row["horizon"])
-        return {"upper": upper, "printed": printed, "lower": gap_lower(**sizes).value, "most": most}
+
+        def printed(times: float) -> float:
+            longer = {**sizes, "horizon": round(times * row["horizon"])}
+            return gap_upper(**longer, undirected=True, constants="printed").value
+
+        from_ = from_times(lambda times: printed(times) / (times * most))
+        lower = gap_lower(**sizes).value
+        return {"upper": upper, "printed": printed(1.0), "lower": lower, "most": most, "from_times": from_}
 
     def charts(self, results: Played, tables: Tables) -> list[Chart]:
         both = {"Theorem 1, tight": (TIGHT, "upper"), "Theorem 1, repaired": (PAPER, "upper")}
@@ -224,9 +240,14 @@ class MinimaxRates(Study):
     def bounds(self, row: Row) -> dict[str, float | None]:
         sizes: dict[str, Any] = {"n_arms": row["alpha"], "budget": row["S"], "alpha": row["alpha"], "horizon": row["T"]}
         upper = None if row["policy"] == UCB else minimax_upper(**sizes, undirected=True, **rules(row["policy"])).value
-        printed = minimax_upper(**sizes, undirected=True, constants="printed").value
         lower, most = minimax_lower(**sizes).value, float(row["S"] * row["T"])
-        return {"upper": upper, "printed": printed, "lower": lower, "most": most}
+
+        def printed(times: float) -> float:
+            longer = {**sizes, "horizon": round(times * row["T"])}
+            return minimax_upper(**longer, undirected=True, constants="printed").value
+
+        from_ = from_times(lambda times: printed(times) / (times * most))
+        return {"upper": upper, "printed": printed(1.0), "lower": lower, "most": most, "from_times": from_}
 
     def tables(self, results: Played) -> Tables:
         return {**self.along(results), "gap-of-the-proof": self._at_the_proof(results["T"])}

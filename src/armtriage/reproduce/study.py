@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ Size = Literal["tiny", "quick", "full"]
 SIZES: tuple[Size, ...] = ("tiny", "quick", "full")
 SEED = 7
 LEVEL, STRICT = 0.95, 0.99  # of intervals, and of those where a part is looked at in several places
+_OF_PAPER = re.compile(r"Theorem|Lemma \d|lemma of Algorithm|greedy lemma|proof|appendix|the paper cites")
 SOURCE, DELTA = "this library", 0.05  # of claims about certificates of our own
 REDRAWN: Mapping[str, Any] = {"redraw": True, "block": 2}
 Tables = Mapping[str, polars.DataFrame]
@@ -43,7 +45,9 @@ class Finding(NamedTuple):
     verdict : str
         One sentence, worked out from the numbers.
     agrees : bool or None
-        Whether they agree; None if the numbers say nothing at this size.
+        Whether they agree; None if the numbers do not settle it at this size.
+    claims : bool
+        False where nothing is claimed, and the row says what something costs.
     """
 
     claim: str
@@ -52,10 +56,22 @@ class Finding(NamedTuple):
     measured: str
     verdict: str
     agrees: bool | None
+    claims: bool = True
+
+    @property
+    def of_paper(self) -> bool:
+        """Whether the source is a theorem, a lemma, a proof or an appendix of the paper, as printed or repaired.
+
+        Examples
+        --------
+        >>> [Finding("c", s, "p", "m", "v", True).of_paper for s in ("Theorem 1, repaired constants", "this library")]
+        [True, False]
+        """
+        return self.claims and bool(_OF_PAPER.search(self.source))
 
 
 class Verdict(NamedTuple):
-    """What the rows of a table say of a claim; `opening` is what the verdict begins with, where nothing is claimed.
+    """What the rows of a table say of a claim; with an `opening` nothing is claimed, and the verdict begins with it.
 
     Examples
     --------
@@ -72,7 +88,7 @@ class Verdict(NamedTuple):
     @property
     def text(self) -> str:
         """One sentence: whether they agree, and why."""
-        said = self.opening or {True: "Agrees", False: "Does not agree", None: "Says nothing"}[self.agrees]
+        said = self.opening or {True: "Agrees", False: "Does not agree", None: "Undecided"}[self.agrees]
         return f"{said}: {self.because}." if self.because else f"{said}."
 
 
@@ -126,7 +142,7 @@ class Claim:
         about = {**rows[0], "places": len(rows)} if rows else {}
         claim, source = (one(about) if callable(one) else one.format_map(about) for one in (self.words, self.source))
         found = self.judge(rows)
-        return Finding(claim, source, found.predicted, found.measured, found.text, found.agrees)
+        return Finding(claim, source, found.predicted, found.measured, found.text, found.agrees, not found.opening)
 
 
 class Chart(NamedTuple):
