@@ -37,6 +37,22 @@ def test_the_worst_proposer_stays_within_the_guarantee(factor: float) -> None:
     assert np.all(trace.regret[:, -1] < (0.9 if factor == 1.0 else 0.25) * unguarded)
 
 
+def test_a_trait_that_is_not_in_the_contexts_makes_certificates_wrong() -> None:
+    """As the page says: the first arm is shown to visitors who like it, and looks better than it is."""
+    rng, trait = np.random.default_rng(7), 0
+    contexts = np.array([[0.6, 0.0], [0.0, 0.6]])
+    policy = Guard(lambda contexts: [0] if trait > 0 else [1], 2, dimension=2, budget=1, reward_range=(0, 1), seed=7)
+    for _ in range(3000):
+        trait = rng.choice([-1, 1])
+        decision = policy.ask(contexts)
+        mean = 0.3 + 0.25 * trait if decision.arms[0] == 0 else 0.36  # 0.3 and 0.36 for those who know the contexts
+        policy.tell(decision, [float(rng.random() < mean)])
+    wrong = policy.certificate(contexts)
+    assert wrong.contradictions == 0
+    assert wrong.next_decision.tolist() == [0]
+    assert wrong.next_bound < 0.06
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("factor", "most"), [(1.0, 112_000.0), (0.1, 10_000.0)])
 def test_the_worst_proposer_over_forty_thousand_rounds(factor: float, most: float) -> None:

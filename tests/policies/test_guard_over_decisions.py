@@ -29,6 +29,7 @@ from armtriage import (
 )
 from armtriage.policies.guard.decision_account import params_of
 
+WAIT = 33 / 32  # by how much a count may have grown before its interval is computed again
 SLATES = PartitionMatroid(np.repeat(np.arange(4), 5), 1)
 ROUTES = Paths(6, [(0, 1), (0, 2), (1, 3), (2, 3), (1, 4), (3, 5), (4, 5), (0, 5)], source=0, target=5)
 
@@ -45,7 +46,20 @@ def bounds_of(env: StochasticEnvironment, delta: float, rounds: int) -> tuple[fl
     K, S = env.n_arms, env.decisions.size
     worth = np.unique([round(float(env.means[one].sum()), 9) for one in env.decisions])
     b = math.log(K / delta) + math.log(rounds) / 2 + math.log(2)
-    return K + 2 * math.sqrt(2 * b * K * S * rounds), 2 * K + 8 * b * K * S / (worth[-1] - worth[-2])
+    return K + math.sqrt(8 * WAIT * b * K * S * rounds), 2 * K + 8 * WAIT * b * K * S / (worth[-1] - worth[-2])
+
+
+def test_the_constants_of_the_page_are_those_of_intervals_that_wait_for_a_32nd_more_rewards() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "decision-sets.md").read_text()
+    said = set(re.findall(r"(\d+\.\d+) (?:√\(b Q S T\)|b Q S/Δ)", page))
+    assert said == {f"{math.sqrt(8 * WAIT) + 0.005:.2f}", f"{8 * WAIT}", f"{16 * WAIT}"}
+    policy = GuardedThompson(3, 1, seed=7)
+    for t in range(2000):
+        policy.tell(policy.ask(), [t % 2])
+        evidence = policy._evidence
+        counts, due = evidence.counts[:3], evidence.due[:3]
+        assert (due[counts > 0] <= WAIT * counts[counts > 0] + 1).all()
+    assert (due > counts + 5).any()
 
 
 def play(policy: Any, env: StochasticEnvironment, rounds: int, late: int = 0) -> tuple[float, float]:
