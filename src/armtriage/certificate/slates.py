@@ -24,7 +24,7 @@ from armtriage.triage import Triage, triage_among
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_PART = 0.5  # what upper ends have of their share of delta, if the other half is for all of them together
+_PART = 0.65  # what upper ends have of their share of delta, if the rest is for all of them together
 
 
 class Exchange(NamedTuple):
