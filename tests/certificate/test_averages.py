@@ -14,6 +14,7 @@ from armtriage.certificate import Slates, Tally, log_bound
 from armtriage.certificate.averages import _PRICES, _bases, _ends_at, kept_on_average, lost_on_average
 from armtriage.certificate.bounds import ends_of, shares_of
 from armtriage.certificate.independent import _CELL, _cells, _hedge
+from armtriage.certificate.slates import _PART
 from armtriage.certificate.totals import PART, kept_by
 from conftest import most_failures
 
@@ -142,9 +143,9 @@ def exact_ends(counts: np.ndarray, sums: np.ndarray, bases: np.ndarray) -> np.nd
 def slow_bound(tally: Tally, rounds: int, size: int, delta: float, *, shared: bool) -> float:
     """What `lost_of_all` looks for, with no arm and no base left out, and every slate tried."""
     n, (above, below) = tally.counts.size, shares_of(size, tally.counts.size - size, delta)
-    others, half = n - size, 0.5 if shared else 1.0
-    ones = exact_ends(tally.counts, tally.sums, np.array([np.log(size / (half * above))]))[:, 0]
-    ends = ends_of(tally, size, others, delta, part=(half, PART[1]))
+    others, part = n - size, _PART if shared else 1.0
+    ones = exact_ends(tally.counts, tally.sums, np.array([np.log(size / (part * above))]))[:, 0]
+    ends = ends_of(tally, size, others, delta, part=(part, PART[1]))
     assert (ends.upper >= ones).all()
     kept = kept_by(tally, ends.lower, size, others, delta, independent=shared)
     bases, paid = _bases(others / (PART[1] * below))
@@ -159,14 +160,14 @@ def slow_bound(tally: Tally, rounds: int, size: int, delta: float, *, shared: bo
 
     values, less = min(kept, key=lambda one: most(left * ones + one[0], one[0]) + one[1])
     bounds = [most(left * ones + values, values)]
-    capital = size / (half * above)
+    capital = size / (part * above)
     bases, paid = _bases(capital)
     grid = exact_ends(tally.counts, tally.sums, bases)
     gains = left[:, None] * np.minimum(grid, ones[:, None]) + values[:, None]
     widest = np.sort(gains[:, -1] - gains[:, 0])[-size:].sum()
     bounds += [most((gains - x * paid).max(1), values) + x * capital for x in _PRICES * widest / capital]
     if shared:
-        share, cells = _hedge(size), _cells(size, half * above)
+        share, cells = _hedge(size), _cells(size, (1.0 - part) * above)
         bases = np.maximum(np.log(np.expm1(_CELL * np.arange(1, cells + 2)) * (1 - share) / share), 0.0)
         gains = left[:, None] * np.minimum(exact_ends(tally.counts, tally.sums, bases), ones[:, None]) + values[:, None]
         best = np.full((size + 1, cells + 1), -np.inf)
