@@ -149,10 +149,12 @@ class Floored(NamedTuple):
 
     def inclusion(self, arms: Ints) -> Floats:
         """Return the probability with which each of some eligible arms is in the decision."""
-        slots, proposed = self.slots, np.isin(arms, self.proposal)
+        slots, held = self.slots, set(self.proposal.tolist())
         mean = swaps_of(slots, self.outsiders, self.floor).mean
         outside = mean / self.outsiders if self.outsiders else 0.0
-        found = np.where(proposed, 1.0 - mean / max(slots, 1), outside)
+        inside = 1.0 - mean / max(slots, 1)
+        proposed = [arm in held for arm in arms.tolist()]  # of few arms faster than arrays are
+        found = np.array([inside if one else outside for one in proposed])
         return found if self.open is None else np.where(np.isin(arms, self.open), found, np.where(proposed, 1.0, 0.0))
 
     def swap(self, arms: Ints, eligible: Ints, seed: int, number: int) -> Ints:
