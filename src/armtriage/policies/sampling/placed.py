@@ -32,7 +32,7 @@ from armtriage.policies.sampling.places import (
 )
 from armtriage.policies.slate import SlatePolicy
 
-_SWAPS = 0.2, 1.0  # to check weights, and to learn them: swaps cost nothing that was measured, see docs/positions.md
+_SWAPS = 0.2  # a page in five
 _DELTA = 0.05
 
 
@@ -67,7 +67,7 @@ class PlacedPolicy(SlatePolicy):
             self._weights = positions
         else:
             self._weights = check_weights("positions", positions, self.budget)
-        self.position_swaps = _SWAPS[self._learnt] if swaps is None else check_number("position_swaps", swaps)
+        self.position_swaps = _SWAPS if swaps is None else check_number("position_swaps", swaps)
         if self.position_swaps > 1.0:
             raise ValueError(f"position_swaps must lie in [0, 1], got {swaps!r}")
         # Weights of places count for what is told and settled alike.
@@ -131,13 +131,13 @@ class PlacedPolicy(SlatePolicy):
         new = super().renewed_own(old)
         if self._weights is not None:
             n = len(old.shown)
-            new.shown[:n], new.told[:n] = old.shown, old.told
+            new.shown[:n], new.told[:n], new.clicks[:n] = old.shown, old.told, old.clicks
             new.pairs[:], new.weights[:], new.closed = old.pairs, old.weights, old.closed
         return new
 
     def _forget(self, arms: list[int]) -> None:
         if self._weights is not None:
-            self._own.shown[arms], self._own.told[arms] = 0, 0
+            self._own.shown[arms], self._own.told[arms], self._own.clicks[arms] = 0, 0, 0.0
         super()._forget(arms)
 
     @cached_property
@@ -191,6 +191,7 @@ class PlacedPolicy(SlatePolicy):
         order = decision.ranked_arms.tolist()
         places = np.array([order.index(arm) for arm in arms.tolist()])
         own.told[arms, places] += 1
+        own.clicks[arms, places] += rewards
         pair, found = vars(decision)["pair"], dict(zip(arms.tolist(), rewards.tolist(), strict=True))
         if pair >= 0 and order[pair] in found and order[pair + 1] in found:
             # A reward between 0 and 1 counts as a click with its own probability.
@@ -201,7 +202,8 @@ class PlacedPolicy(SlatePolicy):
                 own.pairs[pair, 2 if above and below else int(above)] += 1
         own.closed += 1
         if self._learnt and own.closed % RENEWED == 0:
-            own.weights[:] = learnt_weights(own.pairs)
+            known: PlaceParams = self._params
+            own.weights[:] = learnt_weights(own.told, own.clicks, known.prior_clicks, known.prior_told)
 
     def tell_cascade(  # noqa: D102 - as in every policy
         self, decision: Decision | int, first: Any, *, order: Any = None, in_turn: bool = False
@@ -300,6 +302,7 @@ class PlacedPolicy(SlatePolicy):
         within("told", own.told, 0, own.shown)
         require(own.shown.sum(axis=1) == self._evidence.pulls[:n], "what was shown must be what was pulled")
         require(own.told.sum(axis=1) == self._evidence.counts[:n], "what was told of places must be what was told")
+        within("clicks", own.clicks, 0.0, own.told)
         within("pairs", own.pairs, 0, self._asked)
         within("closed", own.closed, 0, self._asked)
         if self._learnt:

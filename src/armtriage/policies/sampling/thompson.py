@@ -96,8 +96,8 @@ class ThompsonSampling(PlacedPolicy):
         to be learnt. A decision is then shown in the order of ``decision.ranked``, in which lists of rewards are told.
         For slates of arms that reveal themselves alone; see ``docs/positions.md``.
     position_swaps : float, optional
-        With `positions`, the probability with which a coin decides the order of two neighbours, from which weights are
-        learnt, by default always, or those given are checked, by default on a page in five.
+        With `positions`, the probability with which a coin decides the order of two neighbours, by which given weights
+        are checked, and learnt ones told apart from the items; by default 0.2.
 
     References
     ----------
