@@ -301,6 +301,9 @@ def test_a_csv_file_and_a_parquet_file_are_read(tmp_path: Path) -> None:
         assert log.n_arms == 5
     with pytest.raises(FileNotFoundError):
         SlateLog.read(tmp_path / "none.csv")
+    (tmp_path / "text.csv").write_text("number,arm,reward\n1,4,0\n2,3,yes\n")
+    with pytest.raises(TypeError, match="rewards must be numbers, one in a row, got 'yes' of kind String"):
+        SlateLog.read(tmp_path / "text.csv")
     (tmp_path / "log.txt").write_text("")
     with pytest.raises(ValueError, match=r"a .parquet or a .csv file"):
         SlateLog.read(tmp_path / "log.txt")

@@ -167,7 +167,10 @@ def _check_kinds(rows: LazyFrame, chosen: Mapping[str, str], whole: bool) -> Non
         if right and listed == many:
             continue
         accepted = f"{accepted}, a list for each decision" if many else f"{accepted}, one in a row"
-        got = rows.select(pl.col(old).drop_nulls().first()).collect().item()
+        given = pl.col(old).drop_nulls()
+        if kind == pl.String and not many:  # a column is text because of some of its values
+            given = given.sort_by(given.cast(pl.Float64, strict=False).is_not_null(), maintain_order=True)
+        got = rows.select(given.first()).collect().item()
         shown = got.to_list() if isinstance(got, pl.Series) else got
         raise TypeError(f"{new} must be {accepted}, got {shown!r:.100} of kind {kind}")
 
