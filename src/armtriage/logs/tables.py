@@ -152,7 +152,7 @@ def _chosen(kinds: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, s
 def _check_kinds(rows: LazyFrame, chosen: Mapping[str, str], whole: bool) -> None:
     """Refuse columns that do not have what they must; `whole` if a row is a decision, and not one arm of it."""
     pl = require_polars()
-    kinds = rows.collect_schema()
+    kinds: Mapping[str, Any] = rows.collect_schema()
     for new, old in chosen.items():
         if new == "time":
             continue
