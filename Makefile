@@ -94,7 +94,7 @@ docs: .venv/.docs
 	@! grep -rnE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' site || \
 	  { echo "pages must load nothing from elsewhere"; exit 1; }
 
-# The figures in docs/ that the demo and an example draw.
+# The figures in docs/ that the demo, an example and a plan draw.
 docs-figures: .venv/.all
 	$(BIN)/armtriage demo --out build/demo
 	cp build/demo/week.png docs/images/
@@ -103,6 +103,7 @@ docs-figures: .venv/.all
 	cp build/paper/slate-triage.png docs/images/triage.png
 	cp build/paper/slate-certificate.png docs/images/certificate.png
 	$(BIN)/python examples/inside_the_guard.py --figure docs/images/guard.png
+	$(BIN)/armtriage plan --arms 30 --slots 3 --rate 0.02 --gap 0.005 --seed 7 --horizon 200000 --out docs/images/plan.png
 
 # The pictures of docs/dashboard.md; they need a chromium on the PATH.
 dashboard-pictures: .venv/.dev
