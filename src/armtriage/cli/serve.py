@@ -66,7 +66,7 @@ def serve(
         from armtriage.service.stores import StoreError, open_store
 
         def started(service: Service, at: int) -> None:
-            many = f"{n} {'policy' if (n := len(service.loops)) == 1 else 'policies'}"
+            many = "1 policy" if len(service.loops) == 1 else f"{len(service.loops)} policies"
             open_to = "no key yet, so this machine only" if service.access.open else "with keys"
             say(f"armtriage {__version__} serves http://{host}:{at} ({many}, {open_to}); Ctrl+C stops it")
             say(f"The dashboard is at http://{host}:{at}/")
