@@ -15,7 +15,7 @@ import pytest
 from benchmarks import __main__ as bench
 from benchmarks import page
 from benchmarks.compare import __main__ as compare
-from benchmarks.compare import adapters, contexts, drift, everything, many, peers, routes, slates, tables
+from benchmarks.compare import adapters, contexts, drift, everything, many, peers, places, routes, slates, tables
 
 
 def test_contexts_prints_all_that_is_there_and_why_others_are_not(
@@ -148,6 +148,18 @@ def test_worlds_that_drift_are_played_by_all(capsys: pytest.CaptureFixture[str],
     found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert len(found) == 8
     assert all(0 < mean < 400 * 3 for one in found.values() for mean, _ in one.values())
+
+
+def test_places_are_played_alike_given_and_learnt(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = tmp_path / "found.json"
+    compare.main(["places", "--runs", "2", "--rounds", "60", "--only", "10 items", "--json", str(told)])
+    ((name, found),) = json.loads(told.read_text(encoding="utf-8")).items()
+    assert (name, list(found)) == ("10 items, 2 places", ["alike", "given", "learnt"])
+    page = places.PAGES[name]
+    again = places.play(page, page.weights, places.SEED + 1, [60])
+    assert found["given"]["60"][1] == list(again[0])
+    assert 0.0 < again[0][0] <= again[0][1]
+    assert f"| {name} | 60 | " in capsys.readouterr().out
 
 
 def test_many_items_are_played_cold_and_from_an_old_log(tmp_path: Path) -> None:
