@@ -311,8 +311,10 @@ def test_a_player_that_would_take_too_long_is_left_out_and_a_slow_one_plays_less
 def test_a_peer_that_loses_less_is_said_first() -> None:
     ours, peer = {"mean": 10.0, "half": 1.0}, {"mean": 9.0, "half": 2.0}
     found = {"`GuardedThompson`": ours, "`GuardedIndex`": {"mean": 1.0, "half": 1.0}, "River UCB": peer}
-    said = everything._winners("clicks", found)
-    assert said == "- **clicks**: River UCB 9 ± 2, where `GuardedThompson` lost 10 ± 1."
+    told = "- **clicks**: River UCB {}, where `GuardedThompson` lost 10 ± 1{}."
+    assert everything._winners("clicks", found) == told.format("9 ± 2", everything._LEVEL)
+    clear = found | {"River UCB": {"mean": 6.0, "half": 2.0}}
+    assert everything._winners("clicks", clear) == told.format("6 ± 2", "")
     assert everything._winners("clicks", found | {"River UCB": {"mean": 11.0, "half": 2.0}}) is None
 
 

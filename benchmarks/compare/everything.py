@@ -25,6 +25,7 @@ from benchmarks.compare.adapters import OTHERS, PLAYERS, Cannot, abilities
 from benchmarks.compare.peers import PEERS, Skipped, bring, versions
 
 PAGE = Path(__file__).parents[2] / "docs" / "compare.md"
+_LEVEL = "; their intervals overlap, so this does not settle which is better"
 _LEAST = 4  # runs that a slow player plays, unless they take four times the seconds that it has
 Array = NDArray[Any]
 
@@ -169,7 +170,9 @@ def _winners(name: str, found: dict[str, Any]) -> str | None:
     if not better:
         return None
     told = ", ".join(f"{peer} {_cell(one)}" for peer, one in sorted(better.items(), key=lambda item: item[1]["mean"]))
-    return f"- **{name}**: {told}, where `GuardedThompson` lost {_cell(ours)}."
+    least = ours["mean"] - ours["half"]
+    level = all(one["mean"] + one["half"] >= least for one in better.values())
+    return f"- **{name}**: {told}, where `GuardedThompson` lost {_cell(ours)}{_LEVEL if level else ''}."
 
 
 def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], runs: int, rounds: int) -> str:
@@ -196,14 +199,18 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         lines += ["", f"Faster than `GuardedThompson` ({quick:,.0f} µs a round): {', '.join(faster)}."]
     for world, one in linear.items():
         own = one["players"].get("`GuardedLinear`", {})
-        better = [
-            f"{player} {_earned(other)}"
+        better = {
+            player: other
             for player, other in sorted(one["players"].items(), key=lambda item: -item[1].get("mean", -math.inf))
             if not player.startswith("`") and other.get("mean", -math.inf) > own.get("mean", math.inf)
-        ]
+        }
         if better:
-            told = f"earn more a round than `GuardedLinear` {_earned(own)}"
-            lines += ["", f"With contexts, **{world}**: {', '.join(better)} {told}."]
+            told = ", ".join(f"{player} {_earned(other)}" for player, other in better.items())
+            level = _LEVEL if all(other["low"] <= own["high"] for other in better.values()) else ""
+            lines += [
+                "",
+                f"With contexts, **{world}**: {told} earned more per round than `GuardedLinear` {_earned(own)}{level}.",
+            ]
     lines += ["", "## Slates", "", f"| regret | {' | '.join(results)} |", f"|---|{'---|' * len(results)}"]
     for player in PLAYERS:
         if any("mean" in found[player] for found in results.values()):
@@ -237,7 +244,7 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
             "",
             "## Contexts",
             "",
-            "Reward a round, and 95% interval; the worlds are those of `make compare ARGS=contexts`.",
+            "Mean reward per round, and 95% interval; the worlds are those of `make compare ARGS=contexts`.",
             "",
         ]
         lines += [f"| | {' | '.join(linear)} |", f"|---|{'---|' * len(linear)}"]
