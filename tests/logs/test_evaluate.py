@@ -40,8 +40,10 @@ def twin(world: World, weights: np.ndarray, alpha: float, lacks: tuple[str, ...]
             for j, (bet, cut) in enumerate(zip(BETS / scale, _CUTS, strict=True)):
                 if floored:
                     base = np.minimum(expected, cut * before)
-                    centre = weights @ base
-                    gain = (weights[played] * (good - base[played]) / q).sum()
+                    room = max(0.97 / (bet * scale) - cut, 0.0) * scale
+                    rest = min(weights @ (expected - base), room) if "proposal" in lacks else 0.0
+                    centre = weights @ base + rest
+                    gain = (weights[played] * (good - base[played]) / q).sum() - rest
                 else:
                     centre = weights @ expected
                     gain = (weights[played] * good / q).sum() - centre
@@ -392,6 +394,14 @@ def test_a_floor_alone_tightens_intervals_and_no_probability_is_below_it() -> No
     assert SlateLog.from_frame(rows.drop("proposal"), n_arms=12).missing[-1].startswith("proposal: there is no")
     with pytest.raises(ValueError, match=r"inclusion must be at least 0\.2, which follows from the floor, got 0\.19"):
         evaluate(SlateLog.from_columns(arms=[[0]], rewards=[[1]], inclusion=[[0.19]], floor=[0.2], n_arms=2), [0])
+
+
+def test_where_a_floor_helps_little_it_costs_nothing() -> None:
+    # What the log liked has been played nearly always; there intervals by the floor were 30% wider than without one.
+    world = learned(2, 1600, floor=0.1)
+    best = np.argsort(-world.means)[:3].tolist()
+    _, floor, none = (evaluate(SlateLog.from_frame(world.log.frame().drop(*one), n_arms=12), best) for one in LACKING)
+    assert floor.high - floor.low <= none.high - none.low
 
 
 def test_totals_need_proposals() -> None:

@@ -22,7 +22,7 @@ from armtriage.decisions import Decision
 from armtriage.logs.batch import Batch, Counts, batch_of, check_batch, counts_of
 from armtriage.logs.parts import PartWriter, list_column, require_polars
 from armtriage.logs.sources import ABOUT, EXPORTED, About, Folder, Source, Table, schema
-from armtriage.logs.tables import MISSING, lazy_of, table_of
+from armtriage.logs.tables import MISSING, lazy_of, listed, table_of
 from armtriage.policies import OldLog
 
 if TYPE_CHECKING:
@@ -221,7 +221,13 @@ class SlateLog:
         """
         given = {"number": number, "arms": arms, "rewards": rewards, "inclusion": inclusion, "eligible": eligible}
         given |= {"observed": observed, "observation": observation, "proposal": proposal, "floor": floor}
-        present = {name: values for name, values in given.items() if values is not None}
+        present = {name: listed(name, values) for name, values in given.items() if name == "arms" or values is not None}
+        for name, values in present.items():
+            if len(values) != len(present["arms"]):
+                accepted = f"{name} must have an entry for each of the {len(present['arms'])} decisions"
+                raise ValueError(f"{accepted}, got {len(values)}")
+        if not present["arms"]:
+            raise ValueError("arms must have a decision or more, got none")
         log = cls.from_frame(present, n_arms=n_arms, names=names, reward_range=reward_range, direction=direction)
         for _ in log.batches():  # what is wrong with a decision is said here
             pass

@@ -48,21 +48,14 @@ def lazy_of(frame: Any) -> LazyFrame:
     if type(frame).__module__.split(".")[0] == "pandas" and hasattr(frame, "columns"):
         frame = pl.DataFrame({str(name): frame[name].to_list() for name in frame.columns}, strict=False)
     elif isinstance(frame, Mapping):
-        given = {name: _plain(name, values) for name, values in frame.items()}
-        for name, values in given.items():
-            if len(values) != len(given["arms"]):
-                accepted = f"{name} must have an entry for each of the {len(given['arms'])} decisions"
-                raise ValueError(f"{accepted}, got {len(values)}")
-        if not given["arms"]:
-            raise ValueError("arms must have a decision or more, got none")
-        frame = pl.DataFrame(given, strict=False)
+        frame = pl.DataFrame({name: listed(name, values) for name, values in frame.items()}, strict=False)
     if not isinstance(frame, pl.DataFrame | pl.LazyFrame):
         raise TypeError(f"frame must be a frame of polars or pandas, got {type(frame).__name__}")
     found: LazyFrame = frame.lazy()
     return found
 
 
-def _plain(name: str, values: Any) -> list[Any]:
+def listed(name: str, values: Any) -> list[Any]:
     """Return a column as lists: an array of two dimensions has a row for each decision."""
     scalar = not hasattr(values, "__iter__") or getattr(values, "ndim", None) == 0
     if scalar or isinstance(values, str | bytes | Mapping):
