@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from functools import partial
 from pathlib import Path
@@ -41,6 +42,19 @@ def test_contextual_contest_prints_every_policy_in_every_world(capsys: pytest.Ca
     example = runpy.run_path(str(EXAMPLES / "contextual_contest.py"))
     example["main"](horizon=820, replications=2)
     assert sum(line.startswith("|") for line in capsys.readouterr().out.splitlines()) == 7 * 9
+
+
+def test_a_real_table_is_not_linear_and_saying_so_makes_the_certificate_wider(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runpy.run_path(str(EXAMPLES / "bias_on_a_real_table.py"))["main"](rounds=300)
+    first, *played = capsys.readouterr().out.splitlines()
+    off, least, safe = (float(one) for one in re.findall(r"\d+\.\d+", first))
+    assert least <= off <= safe
+    most = [float(line.split("at most ")[1].split()[0].replace(",", "")) for line in played]
+    lost = [float(line.split("lost ")[1].split(",")[0]) for line in played]
+    assert most == sorted(most)
+    assert all(bound >= one for bound, one in zip(most, lost, strict=True))
 
 
 def test_inside_the_guard_prints_every_proposer_and_draws(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
