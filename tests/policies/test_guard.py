@@ -137,7 +137,8 @@ def test_looks_make_the_certificate_tighter_for_their_price(sizes: list[int], mo
             found[mode] += policy.certificate(independent=True).regret_bound
             book = policy._book
             assert (book.inspected > 20) == (mode == "certify")
-            assert book.inspected_loss <= 0.5 * book.estimated * 1.3  # means have changed since the looks: 1.25 here
+            share = 110 / 210  # by default; and means have changed since the looks: by 1.25 here
+            assert book.inspected_loss <= share * book.estimated * 1.3
             assert policy.account.spent <= policy.account.allowed
     assert found["certify"] < most * found["time"]
 

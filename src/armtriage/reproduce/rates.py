@@ -132,7 +132,7 @@ class GapRates(Study):
 
         def printed(times: float) -> float:
             longer = {**sizes, "horizon": round(times * row["horizon"])}
-            return gap_upper(**longer, undirected=True, constants="printed").value
+            return float(gap_upper(**longer, undirected=True, constants="printed").value)
 
         from_ = from_times(lambda times: printed(times) / (times * most))
         lower = gap_lower(**sizes).value
@@ -244,7 +244,7 @@ class MinimaxRates(Study):
 
         def printed(times: float) -> float:
             longer = {**sizes, "horizon": round(times * row["T"])}
-            return minimax_upper(**longer, undirected=True, constants="printed").value
+            return float(minimax_upper(**longer, undirected=True, constants="printed").value)
 
         from_ = from_times(lambda times: printed(times) / (times * most))
         return {"upper": upper, "printed": printed(1.0), "lower": lower, "most": most, "from_times": from_}

@@ -164,7 +164,7 @@ class GuardedThompson(GuardedPolicy):
         How many times that.
     price : float, optional
         With ``"certify"``, what looks may lose, in percent of what the decisions seem to have lost without them; by
-        default 100. Proposals explore less where looks have been, so that regret grows by less: see `docs/guard.md`.
+        default 110. Proposals explore less where looks have been, so that regret grows by less: see `docs/guard.md`.
     patterns : int
         Where requests differ, for how many eligible sets the certificate keeps a book of its own, which is tighter if
         there are few; each ask then costs some 0.1 ms more. Over `decisions` there are 64 at least, and the account
