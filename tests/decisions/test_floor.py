@@ -193,6 +193,17 @@ def test_a_log_with_a_floor_answers(tmp_path: Path) -> None:
     assert found.warnings == ()
 
 
+def test_a_log_refuses_probabilities_below_the_floor(tmp_path: Path) -> None:
+    log, decision = SlateLog(tmp_path / "log"), Greedy(6, budget=2, logging_floor=0.2, seed=7).ask()
+    with pytest.raises(
+        ValueError, match=r"inclusion must be at least 0\.1, which the floor gives every arm, got 0\.05"
+    ):
+        log.append(decision, inclusion=[0.5, 0.05])
+    log.append(decision, inclusion=[0.5, 0.1])
+    assert log.frame().collect()["floor"].to_list() == [0.2]
+    assert Floored(np.arange(3), 0.2, 0).least == Floored(np.arange(3), 0.0, 0).least == 1.0
+
+
 @pytest.mark.filterwarnings("ignore:A logging_floor is not compiled")
 @pytest.mark.parametrize("kind", [ThompsonSampling, GuardedThompson])
 def test_a_simulation_plays_the_floor(kind: type[Any]) -> None:

@@ -170,6 +170,12 @@ class Floored(NamedTuple):
         outside = mean / self.outsiders if self.outsiders else 0.0
         return proposed * (1.0 - mean / self.proposal.size) + (1.0 - proposed) * outside
 
+    @property
+    def least(self) -> float:
+        """What no probability of an eligible arm is below, whatever the proposal is, if all arms are exchanged."""
+        outside, inside = self.over(np.array([0.0, 1.0])).tolist()
+        return float(min(inside, outside) if self.outsiders else inside)
+
     def observation(self, showing: Ints) -> float:
         """Return the probability that one of some eligible arms is in the decision."""
         if self.open is not None:

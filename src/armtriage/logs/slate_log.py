@@ -358,6 +358,10 @@ class SlateLog:
             observation = decision.observation if arms != revealed else None
         chances = [] if inclusion is None else _chances("inclusion", inclusion, len(arms))
         views = [] if observation is None else _chances("observation", observation, len(revealed))
+        least = 0.0 if known or floor is None else (1.0 - 1e-9) * vars(decision)["floored"].least
+        for one in (*chances, *views):
+            if one < least:
+                raise ValueError(f"inclusion must be at least {least:g}, which the floor gives every arm, got {one!r}")
         came = [] if rewards is None else self._aligned(rewards, revealed, about)
         if about is not self._about:
             self._adopt(about)
