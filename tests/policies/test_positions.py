@@ -299,6 +299,7 @@ class TestFiles:
             ("state.shown", 1, "shown"),
             ("state.weights", -0.2, "weights must be those given"),
             ("state.pairs", -9, "pairs must lie between"),
+            ("state.clicks", 99, "clicks must lie between"),
             ("open.swapped", 1, "open decisions only"),
         ],
     )
