@@ -203,7 +203,7 @@ def plan(
     4 arms, 1 in a decision; mean 0.7 for the best 1, 0.3 for all others; 99% confidence; median [range] of 4 runs,
     seed 7
     strategy      certificate speaks after  lost by then      best is known after            lost by then
-    guarded       100 [100 to 110]          9.2 [4.8 to 12]   16,000 [8,800 to over 20,000]  24 [20.8 to 36.8]
+    guarded       100                       8.8 [4.8 to 12]   16,000 [8,800 to over 20,000]  24 [20.8 to 36.8]
     thompson      105 [100 to 130]          13 [7.2 to 20.8]  16,000 or more in 1 of 4 runs  22.2 [20 to 33.6]
     equal shares  535 [510 to 670]          161 [150 to 204]  535 [290 to 740]               159 [89.6 to 222]
     """
