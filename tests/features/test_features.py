@@ -58,7 +58,7 @@ def fitted(**more: Any) -> Features:
     return sklearn.base.clone(MIXED).set_params(**more).fit(ROWS)
 
 
-SETTINGS = [Features(), Features(scaler="robust", intercept=False, clip=1.0, context_bound=5.0)]
+SETTINGS = [Features(), Features(scaler="robust", intercept=False, clip=1.0, steps=True, context_bound=5.0)]
 # Features are no array API estimators, and that check skips itself.
 CHECKS = [
     pytest.param(one, check, id=f"{check.func.__name__}-{place}")
@@ -141,19 +141,37 @@ def test_products_are_outer_products_of_their_columns() -> None:
             assert np.allclose(values, column[left] * column[right], atol=1e-9)
 
 
+def test_steps_make_rewards_linear_that_rise_and_fall_with_a_number() -> None:
+    features = Features({"age": (40, 15)}, ["topic"], products=[("age", "topic")], steps=True)
+    rows = [{"age": age, "topic": topic} for age in (25, 35, 45, 55) for topic in ("news", "opera")]
+    contexts = features.fit(rows).transform(rows)
+    names = features.get_feature_names_out().tolist()
+    assert names[:5] == ["1", "age", "age step 1", "age step 2", "age step 3"]
+    assert "age step 3*topic=opera" in names
+    assert np.linalg.matrix_rank(contexts[:, :5]) == 4  # one level for each of the four places
+    # A number one scale from its centre, and the level of all rows, are as long as each other, and a step 0.3 of it.
+    assert contexts[0, 1:5] / contexts[0, 0] == pytest.approx([-1.0, -0.3, -0.3, -0.3])
+    assert contexts[4, 2:5] / contexts[4, 0] == pytest.approx([0.3, 0.3, -0.3])
+
+
 ANYTHING = st.one_of(
     st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=4), st.sampled_from(["phone", "news"])
 )
 NUMBER = st.one_of(st.none(), st.floats(), st.integers(), st.booleans(), st.just(10**400))
 
 
-@given(st.lists(st.tuples(NUMBER, NUMBER, ANYTHING, ANYTHING, ANYTHING), min_size=1, max_size=4), st.floats(1e-3, 1e3))
-def test_no_row_is_longer_than_the_bound_whatever_is_in_it(rows: Any, bound: float) -> None:
+@given(
+    st.lists(st.tuples(NUMBER, NUMBER, ANYTHING, ANYTHING, ANYTHING), min_size=1, max_size=4),
+    st.floats(1e-3, 1e3),
+    st.booleans(),
+)
+def test_no_row_is_longer_than_the_bound_whatever_is_in_it(rows: Any, bound: float, steps: bool) -> None:
     features = Features(
         {"age": (40, 15), "price": (1e-3, 1e-9)},
         {"device": ["phone"], "topic": ["news", "opera"]},
         {"article": 3},
         [(["age", "device"], ["topic", "article"]), ("price", "topic")],
+        steps=steps,
         context_bound=bound,
     ).fit()
     given = [dict(zip(("age", "price", "device", "topic", "article"), row, strict=True)) for row in rows]
@@ -251,7 +269,7 @@ def test_outliers_in_the_sample_do_not_move_a_robust_scale_and_infinite_ones_non
 
 
 def test_facts_are_json_from_which_the_same_is_made() -> None:
-    for features in (fitted(), Features(numeric=[0, 2]).fit(np.arange(12.0).reshape(4, 3))):
+    for features in (fitted(), fitted(steps=True), Features(numeric=[0, 2]).fit(np.arange(12.0).reshape(4, 3))):
         facts = json.loads(json.dumps(features.facts(), allow_nan=False))
         again = Features.from_facts(facts)
         rows = ROWS if features.n_features_in_ > 3 else np.arange(12.0).reshape(4, 3) / 7
@@ -279,6 +297,7 @@ BAD: list[tuple[dict[str, Any], Any, type[Exception], str]] = [
     ({"max_categories": 1}, ROWS, ValueError, "max_categories must be a whole number from 2, got 1"),
     ({"buckets": 2.0}, ROWS, TypeError, "buckets must be a whole number"),
     ({"intercept": 1}, ROWS, TypeError, "intercept must be True or False"),
+    ({"steps": 3}, ROWS, TypeError, "steps must be True or False"),
     ({"context_bound": 1e200}, ROWS, ValueError, "context_bound must lie in"),
     ({}, None, ValueError, "X must be a sample where no columns are given"),
     ({}, [], ValueError, "[Ee]xpected 2D array"),

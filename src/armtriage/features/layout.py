@@ -30,13 +30,15 @@ class Layout:
         alone: tuple[Column, ...],
         products: tuple[tuple[tuple[Column, ...], tuple[Column, ...]], ...],
         intercept: bool,
+        steps: int = 0,
     ) -> None:
         self.scales, self.values, self.hashed = scales, values, hashed
         self.alone, self.products, self.intercept = alone, products, intercept
         self.columns: tuple[Column, ...] = (*scales, *values, *hashed)
         self.by_name = any(isinstance(column, str) for column in self.columns)
         self.place = {column: place for place, column in enumerate(self.columns)}
-        self.width = dict.fromkeys(scales, 1) | {column: len(one) + 1 for column, one in values.items()}
+        self.steps = steps  # that come with each number
+        self.width = dict.fromkeys(scales, 1 + steps) | {column: len(one) + 1 for column, one in values.items()}
         self.width |= hashed
         # Each has a norm of at most 1, so this many of them have at most its root.
         self.groups = intercept + len(alone) + sum(len(left) * len(right) for left, right in products)
@@ -52,6 +54,7 @@ class Layout:
         alone: Any,
         products: Any,
         intercept: bool,
+        steps: int = 0,
     ) -> Layout:
         """Return the layout of features with these columns, if it makes sense."""
         known = dict.fromkeys((*scales, *values, *hashed))
@@ -63,7 +66,7 @@ class Layout:
                 raise ValueError(f"each column must stand alone or in a product, got {column!r} that does not")
         for column, buckets in hashed.items():
             check_count(f"hashed[{column!r}]", buckets, 1, MOST)
-        layout = cls(scales, values, hashed, alone, products, intercept)
+        layout = cls(scales, values, hashed, alone, products, intercept, steps)
         if not known or not 1 <= layout.dimension <= MOST:
             raise ValueError(f"there must be columns, and at most {MOST} dimensions, got {layout.dimension}")
         return layout
@@ -91,7 +94,10 @@ class Layout:
 
     def names(self, called: Callable[[Column], str]) -> list[str]:
         """Return what each number stands for."""
-        own: dict[Column, list[str]] = {column: [called(column)] for column in self.scales}
+        steps = [f" step {number}" for number in range(1, self.steps + 1)]
+        own: dict[Column, list[str]] = {
+            column: [called(column) + more for more in ("", *steps)] for column in self.scales
+        }
         for column, values in self.values.items():
             own[column] = [*(f"{called(column)}={value}" for value in values), f"{called(column)} unknown"]
         for column, buckets in self.hashed.items():

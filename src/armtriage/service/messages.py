@@ -189,6 +189,7 @@ class FeatureFacts(Message):
     alone: Columns | UnsetType = UNSET
     intercept: bool = True
     clip: Number = 3.0
+    steps: bool = False
     context_bound: Number = 1.0
     n_columns: Annotated[int, Meta(ge=1, le=2048)] | UnsetType = UNSET
 
