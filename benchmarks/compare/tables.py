@@ -1,12 +1,14 @@
 """Classes of tabular data as arms, beside LinUCB, LinTS and SquareCB: who loses least while it learns.
 
 A round shows the numbers of one row, a player names some of the classes, and hears whether each of those is right. Each
-class has a theta of its own. All numbers are z-scores clipped at 4, with an intercept; all players see the same. The
-loss of a run is what the offline least-squares classifier of all rows would have earned more.
+class has a theta of its own. All numbers are z-scores clipped at 4, with an intercept; all players see the same, but
+for ours with steps, to which `Features` give three more numbers for each. The loss of a run is what the offline
+least-squares classifier of all rows would have earned more.
 
-The tables of `CHOOSING` served to choose how `GuardedLinear` proposes; those of `JUDGING` were named before any policy
-had played them, and were played when the choice was made. Where the best peer is as good as the offline
-classifier, within three standard errors, a ratio of losses says nothing and is left out; one of wrong answers never is.
+The tables of `CHOOSING` served to choose how `GuardedLinear` proposes, and what steps are; some were for judging
+earlier. Those of `JUDGING` were named before any policy had played them, and were played when the choice was made.
+Where the best peer is as good as the offline classifier, within three standard errors, a ratio of losses says nothing
+and is left out; one of wrong answers never is.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn import datasets
 
-from armtriage import GuardedLinear
+from armtriage import Features, GuardedLinear
 from benchmarks.compare.contexts import Player, VowpalWabbit, World, order_of, play
 from benchmarks.compare.peers import Skipped, bring, versions
 
@@ -84,38 +86,67 @@ def world_of(name: str, budget: int, load: Callable[[], Table]) -> World:
     )
 
 
-_DIGITS, _LEAVES = partial(scikit, datasets.load_digits), partial(r_data, "modeldata", "leaf_id_flavia", "species")
-_SEGMENTS, _JOBS = partial(river, "ImageSegments"), partial(r_data, "modeldata", "hpc_data", "class")
-CHOOSING: dict[str, Callable[[], World]] = {
-    "digits": partial(world_of, "digits", 1, _DIGITS),
-    "breast cancer": partial(world_of, "breast cancer", 1, partial(scikit, datasets.load_breast_cancer)),
-    "wine": partial(world_of, "wine", 1, partial(scikit, datasets.load_wine)),
-    "phishing": partial(world_of, "phishing", 1, partial(river, "Phishing")),
-    "jobs": partial(world_of, "jobs", 1, _JOBS),
-    "digits, 5": partial(world_of, "digits, 5", 5, _DIGITS),
-}
-JUDGING: dict[str, Callable[[], World]] = {
-    "iris": partial(world_of, "iris", 1, partial(scikit, datasets.load_iris)),
-    "segments": partial(world_of, "segments", 1, _SEGMENTS),
-    "penguins": partial(world_of, "penguins", 1, partial(r_data, "palmerpenguins", "penguins", "species")),
-    "cells": partial(world_of, "cells", 1, partial(r_data, "modeldata", "cells", "class", "case")),
-    "glass": partial(world_of, "glass", 1, partial(r_data, "MASS", "fgl", "type")),
-    "leaves": partial(world_of, "leaves", 1, _LEAVES),
-    "leaves, 5": partial(world_of, "leaves, 5", 5, _LEAVES),
-}
+def _river(name: str, loaded: str) -> tuple[str, Callable[[], World]]:
+    return name, partial(world_of, name, 1, partial(river, loaded))
+
+
+def _r_data(name: str, *given: str, budget: int = 1) -> tuple[str, Callable[[], World]]:
+    return name, partial(world_of, name, budget, partial(r_data, *given))
+
+
+def _scikit(name: str, load: Callable[[], Any], budget: int = 1) -> tuple[str, Callable[[], World]]:
+    return name, partial(world_of, name, budget, partial(scikit, load))
+
+
+CHOOSING = dict(
+    [
+        _scikit("digits", datasets.load_digits),
+        _scikit("breast cancer", datasets.load_breast_cancer),
+        _scikit("wine", datasets.load_wine),
+        _scikit("iris", datasets.load_iris),
+        _river("phishing", "Phishing"),
+        _river("segments", "ImageSegments"),
+        _r_data("jobs", "modeldata", "hpc_data", "class"),
+        _r_data("penguins", "palmerpenguins", "penguins", "species"),
+        _r_data("cells", "modeldata", "cells", "class", "case"),
+        _r_data("glass", "MASS", "fgl", "type"),
+        _r_data("leaves", "modeldata", "leaf_id_flavia", "species"),
+        _scikit("digits, 5", datasets.load_digits, 5),
+        _r_data("leaves, 5", "modeldata", "leaf_id_flavia", "species", budget=5),
+    ]
+)
+JUDGING = dict(
+    [
+        _river("bananas", "Bananas"),
+        _r_data("crabs", "MASS", "crabs", "sp", "sex", "index"),
+        _r_data("biopsies", "MASS", "biopsy", "class", "ID"),
+        _r_data("pima", "MASS", "Pima.te", "type"),
+        _r_data("spam", "DAAG", "spam7", "yesno"),
+        _r_data("olives", "dslabs", "olive", "area", "region"),
+        _r_data("churn", "modeldata", "mlc_churn", "churn", "state"),
+        _r_data("parabola", "modeldata", "parabolic", "class"),
+        _r_data("juice", "ISLR", "OJ", "Purchase"),
+        _r_data("diabetes", "heplots", "Diabetes", "group"),
+        _r_data("olives, 3", "dslabs", "olive", "area", "region", budget=3),
+    ]
+)
 
 
 class Ours:
-    """`GuardedLinear` with its defaults, and the norm that clipped numbers cannot exceed for a bound."""
+    """`GuardedLinear` with its defaults: on the numbers as they are, with the norm they cannot exceed, or on steps."""
 
-    def __init__(self, world: World, seed: int) -> None:
-        self.world, d = world, world.visitors.shape[1]
-        size = {"n_arms": world.rates.shape[1], "dimension": d, "budget": world.budget}
-        bound = math.sqrt(1.0 + (d - 1) * _CLIP**2) * (1.0 + 1e-12)
-        self.policy = GuardedLinear(**size, model="disjoint", context_bound=bound, reward_range=(0, 1), seed=seed)
+    def __init__(self, steps: bool, world: World, seed: int) -> None:
+        self.rows, d = world.visitors, world.visitors.shape[1]
+        bounds = {"context_bound": math.sqrt(1.0 + (d - 1) * _CLIP**2) * (1.0 + 1e-12)}
+        if steps:
+            numbers = world.visitors[:, 1:]
+            features = Features(list(range(d - 1)), steps=True).fit(numbers)
+            self.rows, bounds = features.transform(numbers), {"norm_bound": features.norm_bound}
+        size = {"n_arms": world.rates.shape[1], "dimension": self.rows.shape[1], "budget": world.budget}
+        self.policy = GuardedLinear(**size, **bounds, model="disjoint", reward_range=(0, 1), seed=seed)
 
     def choose(self, case: int) -> Sequence[int]:
-        self.decision = self.policy.ask(np.tile(self.world.visitors[case], (self.policy.n_arms, 1)))
+        self.decision = self.policy.ask(np.tile(self.rows[case], (self.policy.n_arms, 1)))
         return self.decision.arms.tolist()
 
     def learn(self, case: int, arms: Sequence[int], rewards: Sequence[float]) -> None:
@@ -150,6 +181,7 @@ class Disjoint:
 
 
 OURS = '`GuardedLinear(model="disjoint")`'
+STEPS = "the same, `Features(steps=True)`"
 PEERS: dict[str, Callable[[World, int], Player]] = {
     "LinUCB(0.25)": partial(Disjoint, 0.25, False),
     "LinUCB(0.5)": partial(Disjoint, 0.5, False),
@@ -157,7 +189,11 @@ PEERS: dict[str, Callable[[World, int], Player]] = {
     "LinTS(0.25)": partial(Disjoint, 0.25, True),
     "Vowpal Wabbit, SquareCB": VowpalWabbit,
 }
-PLAYERS: dict[str, Callable[[World, int], Player]] = {OURS: Ours, **PEERS}
+PLAYERS: dict[str, Callable[[World, int], Player]] = {
+    OURS: partial(Ours, False),
+    STEPS: partial(Ours, True),
+    **PEERS,
+}
 
 
 def oracle(world: World) -> float:
@@ -183,28 +219,32 @@ def measure(world: World, runs: range, rounds: int) -> dict[str, Any]:
     return found
 
 
-def ratio(players: dict[str, Any], of: str) -> float:
+def ratio(players: dict[str, Any], of: str, ours: str = OURS) -> float:
     """Return what our policy lost over the least of any peer; NaN where that may be nothing."""
     best = min((players[name] for name in PEERS if of in players[name]), key=lambda one: one[of])
-    return players[OURS][of] / best[of] if of == "wrong" or best[of] > 3.0 * best["error"] else math.nan
+    return players[ours][of] / best[of] if of == "wrong" or best[of] > 3.0 * best["error"] else math.nan
 
 
 def show(results: dict[str, Any]) -> None:
     """Print the losses, our worst table first, and the geometric mean of the ratios."""
     names = sorted(results, key=lambda name: -ratio(results[name]["players"], "wrong"))
-    heads = ["loss", *PLAYERS, "loss, of the best peer's", "wrong answers, of the best peer's"]
+    heads = ["wrong answers", *PLAYERS, "of the best peer's", "with steps", "offline"]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
     for name in names:
         players = results[name]["players"]
-        cells = [f"{one['loss']:.1f} ±{one['error']:.1f}" if "loss" in one else "-" for one in players.values()]
-        cells += [f"{ratio(players, of):.2f}" for of in ("loss", "wrong")]
-        print(f"| {name} | {' | '.join(cells)} |")
-    for of in ("loss", "wrong"):
-        each = np.array([ratio(results[name]["players"], of) for name in names])
-        each = each[np.isfinite(each)]
-        if each.size and each.min() > 0.0:
-            mean = math.exp(float(np.log(each).mean()))
-            print(f"{of}, of the best peer's: geometric mean {mean:.2f}, worst {each.max():.2f}, {each.size} tables")
+        cells = [f"{one['wrong']:.1f} ±{one['error']:.1f}" if "wrong" in one else "-" for one in players.values()]
+        cells += [f"{ratio(players, 'wrong', ours):.2f}" for ours in (OURS, STEPS)]
+        offline = results[name]["rounds"] * (1.0 - results[name]["oracle"])
+        print(f"| {name} | {' | '.join(cells)} | {offline:.0f} |")
+    for ours in (OURS, STEPS):
+        for of in ("loss", "wrong"):
+            each = np.array([ratio(results[name]["players"], of, ours) for name in names])
+            each = each[np.isfinite(each)]
+            if each.size and each.min() > 0.0:
+                mean, worst = math.exp(float(np.log(each).mean())), each.max()
+                print(
+                    f"{ours}, {of} of the best peer's: geometric mean {mean:.2f}, worst {worst:.2f}, {each.size} tables"
+                )
     for player, one in results[names[0]]["players"].items() if names else ():
         if "skipped" in one:
             print(f"{player}: skipped, {one['skipped']}")

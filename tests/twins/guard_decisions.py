@@ -215,7 +215,7 @@ class GuardedDecisions(Twin):
         return posterior(*self.told(a), law)
 
     def fit(self, t: int) -> None:
-        """The usual noise is the variance of arms seen twice over that of coins; a prior weighs 4 rewards at most."""
+        """The usual noise is the variance of arms seen twice over that of coins; a prior weighs 4 rewards at most, 2 coins."""
         own = coins = 0.0
         for a in range(self.K):
             wins, losses, between = self.told(a)
@@ -231,7 +231,8 @@ class GuardedDecisions(Twin):
         arms, shapes = [self.as_coins(a) for a in seen], [self.shapes[a] for a in seen]
         more, less = fitted_around(arms, shapes, self.prior, self.start)
         if not self.expected:
-            part = min(1.0, 4 / self.noise / max(more + less - 2, 1e-9))
+            most = 2 if self.noise == 1 else 4 / self.noise
+            part = min(1.0, most / max(more + less - 2, 1e-9))
             more, less = 1 + part * (more - 1), 1 + part * (less - 1)
             if self.noise == 1:
                 more, less = float(math.floor(more + 0.5)), float(math.floor(less + 0.5))
@@ -271,7 +272,7 @@ class GuardedDecisions(Twin):
             n = self.counted(a)
             least_rho = min(0.5, max(self.rho, 1 / self.h**2))
             rho = max(least_rho, 1 / (1 + n))
-            common = max(rho, self.rho) if self.learned and rho == least_rho else rho
+            common = max(rho, self.rho) if self.noise < 1 and rho == least_rho else rho
             z = math.sqrt(common) * z0 + math.sqrt(1 - rho) * normal(row, a)
             least, wins, losses = self.belief(a)
             theta.append(least + (1 - least) * near_quantile(z, wins, losses) + self.base)

@@ -51,7 +51,8 @@ _KNOWN = 4  # rewards up to which an arm's mean says nothing of its luck
 _MOST = 0.5  # of the luck of an arm that was seen
 # Arms of a decision that share their luck look alike, and a prior that was fitted to few of them is too sure: with this
 # limit disjoint decisions of 8 coins with one luck lost 0.7 times as much, and networks of quiet costs the same.
-_FIRM = 4.0  # rewards of the usual noise that a learned prior counts for, at most
+# For coins it is smaller, as what it says of them is worth less: with 4, two long decisions lost half as much again.
+_FIRM, _FIRM_OF_COINS = 4.0, 2.0  # rewards of the usual noise that a learned prior counts for, at most
 _CHEAP = 1e-9  # what a look costs at least, so that it can be divided by
 
 
@@ -171,9 +172,11 @@ def _refit(params: DecisionParams, book: DecisionBook, draws: Draws, number: int
         counts[a], won[a] = weight * (wins + losses), weight * wins
     more, less = fitted_around(counts, won, params.likely, n, draws.prior_wins, draws.prior_losses, params.even)
     if params.likely.size == 0:
-        part = min(1.0, _FIRM / draws.noise / max(more + less - 2.0, _CHEAP))
+        coins_only = draws.noise >= 1.0
+        most = _FIRM_OF_COINS if coins_only else _FIRM / draws.noise
+        part = min(1.0, most / max(more + less - 2.0, _CHEAP))
         more, less = 1.0 + part * (more - 1.0), 1.0 + part * (less - 1.0)
-        if draws.noise >= 1.0:
+        if coins_only:
             # For coins, whole parameters are drawn several times as fast.
             more, less = math.floor(more + 0.5), math.floor(less + 0.5)
     draws.prior_wins, draws.prior_losses = more, less
@@ -209,7 +212,7 @@ def _draw(params: DecisionParams, book: DecisionBook, draws: Draws, luck: np.uin
     least = min(_MOST, max(draws.coupling, 1.0 / draws.exchange**2))
     # Most arms share the least part: its roots are taken once.
     least_common, least_own = math.sqrt(least) * common, math.sqrt(1.0 - least)
-    if params.learned and draws.coupling > least:
+    if draws.noise < 1.0 and draws.coupling > least:
         # Posteriors of quiet rewards are so narrow that half of the common luck brings no unlucky decision back.
         least_common = math.sqrt(draws.coupling) * common
     looks = params.free_look and draws.n_incumbent >= 0
