@@ -215,7 +215,7 @@ class GuardedDecisions(Twin):
         return posterior(*self.told(a), law)
 
     def fit(self, t: int) -> None:
-        """The usual noise is the variance of arms seen twice over that of coins; a prior weighs 4 rewards at most, 2 coins."""
+        """The usual noise is the variance of arms seen twice over that of coins; a prior weighs 4 or 2 rewards at most."""
         own = coins = 0.0
         for a in range(self.K):
             wins, losses, between = self.told(a)
