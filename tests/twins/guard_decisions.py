@@ -215,7 +215,7 @@ class GuardedDecisions(Twin):
         return posterior(*self.told(a), law)
 
     def fit(self, t: int) -> None:
-        """The usual noise is the variance of arms seen twice over that of coins; a prior weighs 4 or 2 rewards at most."""
+        """Find the usual noise, by arms seen twice, and the prior, which weighs 4 rewards at most, or 2 of coins."""
         own = coins = 0.0
         for a in range(self.K):
             wins, losses, between = self.told(a)
