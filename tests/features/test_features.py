@@ -275,6 +275,8 @@ def test_facts_are_json_from_which_the_same_is_made() -> None:
         rows = ROWS if features.n_features_in_ > 3 else np.arange(12.0).reshape(4, 3) / 7
         assert np.array_equal(again.transform(rows), features.transform(rows))
         assert again.facts() == facts
+        if not facts.pop("steps"):
+            assert Features.from_facts(facts).facts() == again.facts()  # files of before steps
         assert again.n_features_in_ == features.n_features_in_
         assert again.get_feature_names_out().tolist() == features.get_feature_names_out().tolist()
 
