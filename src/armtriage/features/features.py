@@ -31,8 +31,8 @@ from armtriage.features.rows import (
 _SCALERS = {"standard": StandardScaler, "robust": RobustScaler}
 _WEIGHTS = 2.0  # least squares gave 2.0 for ten digits by their pixels, and 0.8 for clicks of 1 to 5 percent
 _SLACK = 1.0 - 1e-12  # so that rounding takes no row beyond the bound
-# Steps are where a normal law has its quartiles, and so high beside a number in units of its scale. On the tables for
-# choosing of `make compare ARGS=tables`, 0.3, 1.0, two steps, five or seven did worse, and squares or products no better.
+# Steps are where a normal law has its quartiles, and half so high, in scales. On tables for choosing of `make compare
+# ARGS=tables`, other heights and numbers of them did worse, and squares or products no better.
 _STEPS, _HALF_HEIGHT = np.array([-0.67, 0.0, 0.67]), 0.3
 
 

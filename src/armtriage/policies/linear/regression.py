@@ -204,7 +204,8 @@ def learn_by_arm(params: Params, fit: Fit, ridge: Ridge, arm: int, context: Floa
 def adapt(params: Params, fit: Fit, ridge: Ridge) -> bool:
     """Estimate the noise, and move each ridge by a step to where the rewards are more likely, if it is time.
 
-    Thetas that share nothing have the ridge that is expected beside that noise.
+    Thetas that share nothing have at most the ridge that is expected beside that noise: where most rewards are 0, or
+    arms are many, larger ones are likely that hardly learn.
 
     Return whether it was.
     """
@@ -217,14 +218,10 @@ def adapt(params: Params, fit: Fit, ridge: Ridge) -> bool:
     if first:
         fit.ridge = max(_expected(params, params.noise * params.noise, length), LEAST)
         fit.shared_ridge = fit.ridge
-    if params.alone:
-        expected = max(_expected(params, fit.noise * fit.noise, length), LEAST)
-        residual, grown = _try(params, fit, ridge, _OWN, expected, 0.0, 0.0)
-        _surprise(params, fit, ridge, length, residual, grown)
-    else:
-        residual, grown = _step(params, fit, ridge, length, _OWN, 0.0, 0.0)
+    most = max(_expected(params, fit.noise * fit.noise, length), LEAST) if params.alone else np.inf
+    residual, grown = _step(params, fit, ridge, length, _OWN, most, 0.0, 0.0)
     if params.shares:
-        _step(params, fit, ridge, length, _SHARED, residual, grown)
+        _step(params, fit, ridge, length, _SHARED, np.inf, residual, grown)
     d = ridge.vector.size
     for model in range(fit.base.shape[0]):
         if ridge.counts[model, 0] == 0:
@@ -256,16 +253,16 @@ def _mean_length(params: Params, ridge: Ridge, total: int) -> float:
 
 @kernel
 def _step(
-    params: Params, fit: Fit, ridge: Ridge, length: float, part: int, residual: float, grown: float
+    params: Params, fit: Fit, ridge: Ridge, length: float, part: int, most: float, residual: float, grown: float
 ) -> tuple[float, float]:
-    """Make a ridge larger or smaller by a step if that makes the rewards more likely, and compute what follows.
+    """Make a ridge larger or smaller by a step, up to `most`, if that makes the rewards more likely.
 
     `residual` and `grown` are what `_weigh_models` last returned; return them.
     """
-    now, least, chosen = fit.ridge if part == _OWN else fit.shared_ridge, np.inf, 0.0
+    now, least, chosen = min(fit.ridge if part == _OWN else fit.shared_ridge, most), np.inf, 0.0
     tried = now
     for factor in (1.0, _STEP, 1.0 / _STEP):
-        tried = max(now * factor, LEAST)
+        tried = min(max(now * factor, LEAST), most)
         residual, grown = _try(params, fit, ridge, part, tried, residual, grown)
         found = _surprise(params, fit, ridge, length, residual, grown)
         if found < least:
