@@ -5,8 +5,8 @@ class has a theta of its own. All numbers are z-scores clipped at 4, with an int
 for ours with steps, to which `Features` give three more numbers for each. The loss of a run is what the offline
 least-squares classifier of all rows would have earned more.
 
-The tables of `CHOOSING` served to choose how `GuardedLinear` proposes, and what steps are; many of them were for judging
-at first. Those of `JUDGING` were named before any policy had played them, and were played when the choice was made.
+The tables of `CHOOSING` served to choose how `GuardedLinear` proposes, and what steps are; many of them were for
+judging at first. Those of `JUDGING` were named before any policy had played them, and played when the choice was made.
 Where the best peer is as good as the offline classifier, within three standard errors, a ratio of losses says nothing
 and is left out; one of wrong answers never is.
 """
