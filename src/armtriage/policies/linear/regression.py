@@ -263,6 +263,8 @@ def _step(
     tried = now
     for factor in (1.0, _STEP, 1.0 / _STEP):
         tried = min(max(now * factor, LEAST), most)
+        if factor > 1.0 and tried <= now:
+            continue
         residual, grown = _try(params, fit, ridge, part, tried, residual, grown)
         found = _surprise(params, fit, ridge, length, residual, grown)
         if found < least:
