@@ -145,7 +145,7 @@ class Ours:
 
     def __init__(self, steps: bool, world: World, seed: int) -> None:
         self.rows, d = world.visitors, world.visitors.shape[1]
-        bounds = {"context_bound": math.sqrt(1.0 + (d - 1) * _CLIP**2) * (1.0 + 1e-12)}
+        bounds: dict[str, Any] = {"context_bound": math.sqrt(1.0 + (d - 1) * _CLIP**2) * (1.0 + 1e-12)}
         if steps:
             numbers = world.visitors[:, 1:]
             features = Features(list(range(d - 1)), steps=True).fit(numbers)
