@@ -380,7 +380,7 @@ REFUSED = [
 REQUESTS = [
     ({}, "shown_missing", "does not say what is shown"),
     ({"shown": ["tea"]}, "invalid", "shown must have 2 different arms"),
-    ({"shown": ["tea", "tea"]}, "invalid", "shown must have 2 different arms"),
+    ({"shown": ["tea", "tea"]}, "invalid", 'shown must have different names, got "tea" twice'),
     ({"shown": ["tea", "fish"]}, "unknown_arm", "fish"),
     ({"shown": ["tea", "milk"], "exclude": ["tea"]}, "invalid", 'shown must have arms that are eligible, got "tea"'),
     ({"shown": ["tea", "milk"], "incumbent": ["tea"]}, "invalid", "incumbent must be left out"),

@@ -129,7 +129,7 @@ def lost_on_average(
     >>> pulls = np.array([900, 20, 20, 20, 20, 20, 1000])
     >>> tally = Tally(pulls, pulls, np.array([630.0, 4.0, 4.0, 4.0, 4.0, 4.0, 800.0]), np.zeros(7))
     >>> round(lost_on_average(tally, 1000, np.ones(7), 2, np.zeros(7), 0.05))
-    1040
+    1025
     """
     capital, (sums, between) = size / delta, sums_of(tally)
     alike = _ends_at(tally.counts, sums, between, _alike(capital, size))[:, 0]
