@@ -313,6 +313,19 @@ class TestFiles:
         with pytest.raises(DamagedFile, match=said):
             Policy.from_bytes(pack_archive(header, forged))
 
+    @pytest.mark.parametrize("positions", [WEIGHTS, "learn"])
+    def test_files_of_before_places_of_clicks_were_kept_are_read(self, positions: Any) -> None:
+        policy = ThompsonSampling(8, budget=3, positions=positions, seed=7)
+        played(policy, PageEnvironment(RATES, WEIGHTS, seed=2), 50)
+        header, arrays = unpack_archive("content", policy.to_bytes())
+        del arrays["state.clicks"]
+        again: Any = Policy.from_bytes(pack_archive(header, arrays))
+        assert again.ask().ranked == policy.ask().ranked
+        clicks = again._own.clicks
+        assert clicks.sum(axis=1) == pytest.approx(policy.tally.sums)
+        assert (clicks <= again._own.told).all()
+        assert 0.0 < clicks[:, 2].sum() < clicks[:, 0].sum()
+
 
 class TestRefusals:
     @pytest.mark.parametrize("weights", [[1.0, 0.5], [0.9, 0.5, 0.2], [1.0, 0.5, 0.6], [1.0, 0.5, 0.0]])

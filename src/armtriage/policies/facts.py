@@ -73,7 +73,7 @@ def _is_bag(name: str) -> bool:
 
 def is_later(name: str) -> bool:
     """Whether the files of before do not have it: then it stays as it is in a new state."""
-    return name.rpartition(".")[2] in ("missed", "credit", "between", "told_between")
+    return name.rpartition(".")[2] in ("missed", "credit", "between", "told_between", "clicks")
 
 
 def _take_numbers(record: Record, arrays: Arrays, prefix: str) -> None:

@@ -293,6 +293,15 @@ class PlacedPolicy(SlatePolicy):
             require(pair >= 0 or number not in numbers, f"no neighbours of decision {number} can have been swapped")
             vars(one)["pair"] = pair
 
+    def _restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        if self._weights is not None and "clicks" not in arrays:
+            # Files of before do not say in which places clicks were: they are spread as weights explain them.
+            own, sums = self._own, self._evidence.sums[: self.n_arms]
+            likely = own.told * own.weights
+            rates = sums / np.maximum(likely.sum(axis=1), 1e-300)
+            own.clicks[:] = np.minimum(likely * rates[:, None], own.told)
+
     def _check_own(self) -> None:
         super()._check_own()
         if self._weights is None:
