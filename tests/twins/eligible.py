@@ -441,7 +441,7 @@ class Guarded(Sorted):
         **options: Any,
     ) -> None:
         super().__init__(*given, **options)
-        self.look_share = 0.01 * (100.0 if price is None else price) if mode == "certify" else 0.0
+        self.look_share = 0.01 * (110.0 if price is None else price) if mode == "certify" else 0.0
         self.inspected = self.bar_due = 0
         self.estimated = self.inspected_loss = self.bar = 0.0
         self.mode, self.factor, self.free_look, self.proposer = mode, factor, free_look, proposer
