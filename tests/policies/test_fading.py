@@ -55,7 +55,7 @@ def test_a_policy_that_fades_plays_as_its_twin(kind: Any, forget: float) -> None
     assert harness.play(case_of(kind, forget, FeedbackGraph.cliques([1, 1, 2, 2]))).fault is None
 
 
-@pytest.mark.parametrize("late", [1, 2, 3])
+@pytest.mark.parametrize("late", [1, *(pytest.param(late, marks=pytest.mark.thorough) for late in (2, 3))])
 @pytest.mark.parametrize(
     ("kind", "forget"), [(ThompsonSampling, 0.9), (ThompsonSampling, 5), (KLUCB, 0.9), (CombUCB1, 5)]
 )

@@ -176,6 +176,7 @@ def test_good_proposer_is_left_alone() -> None:
     assert guarded.account.forced_rounds == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", [GuardedThompson, GuardedIndex])
 @pytest.mark.parametrize("factor", [0.0, 0.05])
 def test_guarded_policy_is_within_its_budget_too(factor: float, kind: type[GuardedThompson | GuardedIndex]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 from scipy.special import bdtrc
 
 from armtriage import GuardedLinear, LinearEnvironment, Policy, UnknownArm, random_linear, simulate
@@ -232,6 +231,8 @@ class Lifted:
 
     def largest(self) -> float:
         """Return the maximum of the quadratic while each theta is in its ellipsoid, by duality, without slack."""
+        from scipy.optimize import minimize_scalar
+
         theta, total = np.linalg.solve(self.gram, self.moment), self.constant
         for arm in range(self.shape[0]):
             part = self.block(arm)

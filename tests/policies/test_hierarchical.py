@@ -499,6 +499,7 @@ def test_repair_costs_no_more_than_a_twentieth() -> None:
     assert regrets("repaired").mean() <= 1.05 * regrets("paper").mean()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["C2UCB", "LinearThompsonSampling"])
 def test_policies_without_stages_lose_less_than_a_fifth_of_tight_elimination(name: str) -> None:
     """Stages pay for a better worst case: their bound grows with the root of the dimension only."""

@@ -21,6 +21,8 @@ STUBBORN = {"Greedy", "CombUCB1-no-exploration", "CombinatorialUCB-width"}
 FORCED = {"GuardedIndex-certify"}
 """Its looks settle all other arms soon, so that elimination has to step in for the mute one, a tenth of the rounds."""
 PLAYED = [name for name in with_face("arms") + with_face("set") if name not in IDLE]
+TWICE = [pytest.param(name, marks=[pytest.mark.thorough] * name.endswith("-set")) for name in PLAYED]
+"""Over slates, and in `make test` once more over decision sets."""
 
 
 def make(name: str) -> Any:
@@ -48,7 +50,7 @@ def play(policy: Any, rounds: int, mute: int = MUTE, until: int = 10**9, first: 
     return np.array(chosen)
 
 
-@pytest.mark.parametrize("name", PLAYED)
+@pytest.mark.parametrize("name", TWICE)
 def test_a_mute_arm_is_tried_ever_more_rarely(name: str) -> None:
     policy = make(name)
     chosen = play(policy, ROUNDS)

@@ -10,8 +10,6 @@ import pytest
 from armtriage import CombUCB1, ContextualPolicy, FeedbackGraph, GuardedLinear, Matchings, ThompsonSampling
 from conftest import POLICIES, every_policy
 
-sklearn_base = pytest.importorskip("sklearn.base", reason="scikit-learn is not installed")
-
 
 def asked(policy: Any, times: int) -> list[list[int]]:
     """Return the decisions of a policy to which rewards come that say what was chosen."""
@@ -27,11 +25,13 @@ def asked(policy: Any, times: int) -> list[list[int]]:
     return made
 
 
+@pytest.mark.thorough  # imports scikit-learn, which takes longer than the other tests of this file
 @every_policy
 def test_a_clone_has_the_arguments_and_nothing_of_what_was_learned(name: str) -> None:
+    base = pytest.importorskip("sklearn.base", reason="scikit-learn is not installed")
     policy = POLICIES[name].make()
     first = asked(policy, 5)
-    clone = sklearn_base.clone(policy)
+    clone = base.clone(policy)
     assert type(clone) is type(policy)
     assert (clone.asked, policy.asked) == (0, 5)
     assert list(clone.get_params()) == list(policy.get_params())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -15,6 +14,8 @@ SPAN = (1.0, 9.0)
 
 
 def streets(directed: bool) -> Paths:
+    import networkx as nx
+
     grid = nx.grid_2d_graph(4, 4, create_using=nx.DiGraph if directed else nx.Graph)
     return Paths.from_networkx(grid, (0, 0), (3, 3))
 

@@ -144,6 +144,7 @@ def test_the_certificate_speaks_of_the_time_since(make: Any) -> None:
     assert f"Everything before decision {health.since:,} has been forgotten" in str(health)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [ThompsonSampling, GuardedThompson])
 def test_certificates_since_an_alarm_hold(make: Any) -> None:
     # After the jump nothing changes: a bound is too small in at most 10% of runs, so in 7 of 10 in 9 of a million.

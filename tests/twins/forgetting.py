@@ -104,7 +104,9 @@ class Fading(Twin):
 
     def __init__(self, make: Callable[[], Any], forget: float) -> None:
         self.inner, self.forget, self.asked = make(), forget, 0
-        self.told: list[tuple[int, int, float, float]] = []  # decision, arm, reward, what it counts for in draws
+        self.told: dict[
+            int, list[tuple[int, float, float]]
+        ] = {}  # by arm: decision, reward, what it counts for in draws
 
     def weigh(self, number: int) -> float:
         age = self.asked - 1 - number
@@ -113,7 +115,7 @@ class Fading(Twin):
     def refresh(self) -> None:
         """Write what counts into the rows of the twin; an arm of which hardly anything does was never seen."""
         for arm, row in enumerate(self.inner.inner.rows):
-            known = [(self.weigh(n), r, w) for n, a, r, w in self.told if a == arm]
+            known = [(self.weigh(n), r, w) for n, r, w in self.told.get(arm, [])]
             weight = sum(one for one, _, _ in known)
             if weight < 1e-6:
                 weight, known = 0.0, []
@@ -135,7 +137,7 @@ class Fading(Twin):
             row.wins, row.gained, row.told_between = 0.0, 0.0, 0.0
             self.inner.inner.learn(t, {arm: reward})
             row.learned -= 1
-            self.told.append((t, arm, reward, row.wins))
+            self.told.setdefault(arm, []).append((t, reward, row.wins))
         self.inner.update(t, rewards)
         self.refresh()
 

@@ -6,7 +6,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 
 
 @lru_cache(maxsize=1 << 18)
@@ -21,6 +20,8 @@ def kl_bounds(mean: float, level: float) -> tuple[float, float]:
 
 def _above(mean: float, rest: float, level: float) -> tuple[float, float]:
     """The p >= mean with kl(mean, p) = level, and 1 - p; rest = 1 - mean > 0; found by y = ln(rest/(1-p))."""
+    from scipy.optimize import brentq
+
     if mean <= 0.0:
         return -math.expm1(-level), math.exp(-level)
 
