@@ -423,7 +423,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         rooms = [module for name, module in sys.modules.items() if name.startswith("armtriage.simulation.")]
         for constant, value in (("_FIRST_CHUNK", size), ("_CHUNK_SECONDS", 0.0)):
             homes = [module for module in rooms if hasattr(module, constant)]
-            assert homes, f"nobody has {constant}"
+            assert homes, f"no module has {constant}"
             for module in homes:
                 monkeypatch.setattr(module, constant, value)
 

@@ -1,4 +1,4 @@
-"""Arms that nobody counted beforehand share a second delta, however they come."""
+"""Arms that were not counted beforehand share a second delta, however they come."""
 
 from __future__ import annotations
 

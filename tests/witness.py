@@ -248,7 +248,7 @@ def graph_problems() -> dict[str, Problem]:
 
 
 def linear_problems() -> dict[str, Problem]:
-    """Return problems with contexts: drawn anew, fixed, and the blocks of a lower bound."""
+    """Return problems with contexts: drawn for each round, fixed, and the blocks of a lower bound."""
     fixed = random_linear(8, 3, seed=SEED).contexts(0)
     return {
         "sphere": Problem(random_linear(12, 4, seed=SEED), 3, 200, 1500, detailed=True),

@@ -1,4 +1,4 @@
-"""check_policy: the contract of ask and tell, as a check that anybody's policy can be put through.
+"""check_policy: the contract of ask and tell, as a check for any policy.
 
 The checks come first, then the problems that they are made on: graphs, decision sets, contexts.
 """

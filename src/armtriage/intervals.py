@@ -499,7 +499,7 @@ def confidence_interval(
     used, and so it is for kl, hoeffding and printed; bernstein wants the rewards of one arm independent
     and of one law.
 
-    *Mixture, with squares.* The mixture is a bound on the capital of somebody who bets against the mean p, by the sum
+    *Mixture, with squares.* The mixture is a bound on the capital of a gambler who bets against the mean p, by the sum
     of the rewards. Their squares give a better bound on the same capital, so that no second delta is spent: the
     interval is inside the one without squares, is the same for rewards of 0 and 1, and its half-width is at most
     ``sqrt(2Vb/n) + 2b/n``, ``b = ln(2K sqrt(n)/delta)``, for V the sample variance: see `docs/intervals.md`.

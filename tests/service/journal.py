@@ -1,4 +1,4 @@
-"""What clients saw, held against what is stored: nothing acknowledged may be lost, twice there, or of nobody."""
+"""What clients saw, held against what is stored: nothing acknowledged may be lost, duplicated or invented."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Journal:
         self.rewarded[key] = body["rewards"][arm]
 
     async def check(self, store: Store) -> dict[str, Any]:
-        """Compare with the store; assert that nothing is lost, there twice, or of nobody."""
+        """Compare with the store; assert that nothing is lost, duplicated or invented."""
         (row,) = await store.policies()
         decisions: Counter[str] = Counter()
         rewards: Counter[str] = Counter()

@@ -75,7 +75,7 @@ def test_kill_9_under_load(address, cycles):
         kind = "PostgreSQL" if "postgresql" in address else "SQLite"
         what = f"kill -9 of a server under load, {kind}: decisions and rewards acknowledged"
         acknowledged = len(journal.decided) + len(journal.rewarded)
-        score(what, acknowledged, "lost, twice or of nobody: 0; replayed digest equal")
+        score(what, acknowledged, "lost, duplicated or invented: 0; replayed digest equal")
 
     run(work)
 

@@ -170,7 +170,9 @@ def test_one_of_two_servers_is_killed_and_the_other_goes_on(database, cycles):
             assert live["seq"] == found["head"]
         finally:
             await store.close()
-        score("kill -9 of one of two servers on PostgreSQL", cycles, "lost, twice or of nobody: 0; the other went on")
+        score(
+            "kill -9 of one of two servers on PostgreSQL", cycles, "lost, duplicated or invented: 0; the other went on"
+        )
 
     run(work)
 
@@ -641,7 +643,7 @@ def test_a_database_that_is_killed_under_load_loses_nothing(times):
             found = await journal.check(store)
         finally:
             await store.close()
-        score("kill -9 of PostgreSQL under load: decisions", found["decisions"], "lost, twice or of nobody: 0")
+        score("kill -9 of PostgreSQL under load: decisions", found["decisions"], "lost, duplicated or invented: 0")
 
     try:
         run(work)

@@ -41,7 +41,7 @@ def report(
         plots.require()
         page = folder / "report.html" if out is None else out
         text = experiment_page(results, baseline=baseline, folder=folder.resolve().name)
-        # The folder may be somebody else's, and lead by a link to any file of ours.
+        # The folder may belong to another user, and lead by a link to any file of ours.
         write_whole(page, text.encode(), durable=False, through_link=out is not None)
     say(f"The page is {page}")
 

@@ -14,7 +14,7 @@ from armtriage.kernels.record import Floats, Ints
 
 @runtime_checkable
 class Environment(Protocol):
-    """What `simulate` needs of an environment; anybody's object with these members will do.
+    """What `simulate` needs of an environment; any object with these members will do.
 
     For policies over a decision set it has one more, `decisions`, with an equal set. It may have a `reward_range`, that
     the policy's must contain, and a `direction`; without it, what it pays is not taken for costs. A world whose arms

@@ -105,7 +105,7 @@ class Folder:
     def records(self) -> list[dict[str, Any]]:
         """Return the records of all plays, in the order they began.
 
-        A line that is none is skipped: a killed process may leave half of one, and anybody may write to a file.
+        A line that is none is skipped: a killed process may leave half of one, and the file may have been edited.
         """
         found = []
         for log in (self.path / "runs").glob("*.jsonl"):

@@ -63,7 +63,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def kept(path: Path) -> bytes | None:
-    """Return what was kept in a file; None if there is none, or if it is damaged or may be somebody else's."""
+    """Return what was kept in a file; None if there is none, or if it is damaged or may belong to another user."""
     try:
         with open(path, "rb") as file:
             ours, whole = _is_ours(os.fstat(file.fileno())), file.read()

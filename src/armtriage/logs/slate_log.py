@@ -43,7 +43,7 @@ class SlateLog:
 
     It is a folder of Parquet files, one row for each decision, which any tool can read. Decisions are kept in memory
     and written many at a time; what `flush` has written is there whenever the process is killed. Late rewards are told
-    by the number of their decision. `SlateLog.read` reads a log, or a table of somebody else; `armtriage.evaluate`
+    by the number of their decision. `SlateLog.read` reads a log, or a table from another system; `armtriage.evaluate`
     finds out what another policy would have earned.
 
     Parameters
@@ -124,7 +124,7 @@ class SlateLog:
         path : path
             The folder or file. A CSV file has a row for each arm of a decision, and the decision's number.
         **columns
-            What a file of somebody else calls our columns, and all else that `from_frame` takes.
+            What a file from another system calls our columns, and all else that `from_frame` takes.
         """
         pl, place = require_polars(), Path(path)
         if (place / ABOUT).exists():

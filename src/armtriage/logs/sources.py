@@ -1,4 +1,4 @@
-"""Where the rows of a log come from: a folder of parts, or a table of somebody else. Each yields the same columns."""
+"""Where the rows of a log come from: a folder of parts, or a table from elsewhere. Each yields the same columns."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class Folder:
 
 
 class Table:
-    """Decisions of a table that is somebody else's: its columns have been given our names."""
+    """Decisions of a table from another system: its columns have been given our names."""
 
     def __init__(self, rows: LazyFrame) -> None:
         self._rows = rows

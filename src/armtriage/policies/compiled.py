@@ -172,7 +172,7 @@ class CompiledContextualPolicy(ContextualPolicy):
         return Post(self._params, self._state, np.array([self._stream]), arms, notes, np.zeros(self.budget))
 
     in_loop: ClassVar[bool] = True
-    """Whether the kernels choose decisions without asking anybody."""
+    """Whether the kernels choose decisions by themselves."""
 
     def _grow(self) -> None:
         super()._grow()

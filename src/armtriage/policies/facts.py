@@ -1,7 +1,7 @@
 """What a file keeps of a policy's state, and how it is taken back.
 
-A file is input that anybody may have written, and kernels index with what is in their arrays. So only *facts* are
-kept: what follows from them is computed again when a policy is loaded, and each policy checks its facts before that.
+A file is untrusted input, and kernels index with the contents of their arrays. So only *facts* are kept: what follows
+from them is computed again when a policy is loaded, and each policy checks its facts before that.
 """
 
 from __future__ import annotations

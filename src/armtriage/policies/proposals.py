@@ -1,4 +1,4 @@
-"""Functions of somebody else's that propose: what they must take, and what is noted when they fail."""
+"""A caller's functions that propose: the arguments they must take, and the record kept when they fail."""
 
 from __future__ import annotations
 

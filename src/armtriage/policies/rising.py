@@ -1,6 +1,7 @@
 """Arms that seem to have risen: looked at again at once, though they would not be played.
 
-Without looks nobody can tell that an arm has become better, and looks in turn cost more than all else in a still world.
+Without looks there is no way to tell that an arm has become better, and regular looks cost more than anything else when
+nothing changes.
 But policies try every arm now and then. `Rising` compares how likely an arm's latest rewards are at the level of the
 best arms, or above, and at its own mean before each. While the former is 20 times as likely, each decision looks at
 the arm, until the alarm sees it, too, or the evidence is gone. In a still world that is a ratio of likelihoods, so that

@@ -152,7 +152,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Note that a body is whole, nearly always before anybody asks for it."""
+        """Note that a body is whole, nearly always before it is asked for."""
         self.scope[WHOLE] = True  # type: ignore[literal-required]
         super().on_message_complete()
 

@@ -105,7 +105,7 @@ class Loop:
         self._overdue = False  # whether more decisions wait to be closed than one group closes
         self._spent = self._saved_in = 0.0  # seconds of work since the last snapshot, and those that it took
         self._pace = 0.0  # seconds that a decision or reward takes
-        self._wanted = time.monotonic()  # when somebody last asked for the policy here
+        self._wanted = time.monotonic()  # when a request last named the policy here
         self._unwritten_since, self._probed = 0.0, 0  # when writing failed, and how often it succeeded since
         self._pause = 0.1  # seconds before the next try to load
         self._task: asyncio.Task[None] | None = None
@@ -164,7 +164,7 @@ class Loop:
         self._awake.set()
 
     def want(self) -> None:
-        """Note that somebody asks for the policy here: what other servers write is then followed closely."""
+        """Note that a request names the policy here: what other servers write is then followed closely."""
         self._wanted = time.monotonic()
 
     def submit(self, kind: str, payload: Any, *, apart: Counter[str] | None = None) -> asyncio.Future[Any]:

@@ -138,7 +138,7 @@ class Service:
         await self._follow()
 
     def loop(self, name: str) -> Loop:
-        """Return the loop of a policy that somebody asks for."""
+        """Return the loop of a policy that a request names."""
         found = self.loops.get(name)
         if name in self._unread:
             raise Refused("starting", "This server cannot read the policy; one of another version may.")

@@ -322,7 +322,7 @@ class Watch:
                 self._weighted_slots,
             ],
             [self._earned, self._robust, self._plain, self._gain],
-            # Arms that are in no decision need no place, whoever made one.
+            # Arms that no decision has shown, from either system, need no place.
             self._arms[:, : 1 + int(np.flatnonzero(self._arms[0]).max(initial=-1))].tobytes(),
             self._capital.tobytes(),
             self.switch,

@@ -32,7 +32,7 @@ from armtriage.simulation.loop import LinearGame, Output, linear_loop
 from armtriage.simulation.slates import SlateGame, eligible_loop, given_loop, guarded_loop, heaviest_loop, slate_loop
 from armtriage.triage import TriageLog
 
-# A chunk of rounds is long beside the call of a kernel, and short for somebody who presses Ctrl+C.
+# A chunk of rounds is long beside the call of a kernel, and short for a person who presses Ctrl+C.
 _FIRST_CHUNK = 4096
 _CHUNK_SECONDS = 0.25
 
@@ -270,7 +270,7 @@ def _linear(run: Run, replication: int, track: Track) -> Played:
 
 
 def by_ask_and_tell(run: Run, replication: int, track: Track) -> Played:
-    """Play as anybody would: ask, look up the rewards, tell."""
+    """Play as a caller would: ask, look up the rewards, tell."""
     output, policy = run.output(), run.policy.fresh(run.seed, replication)
     go = _by_hand(run, replication, policy, output, run.watch())
     run.in_chunks(replication, output, go, track, run.horizon, _FIRST_CHUNK)

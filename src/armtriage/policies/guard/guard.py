@@ -1,4 +1,4 @@
-"""Guard: elimination's guarantee around anybody's policy, or any function that returns arms."""
+"""Guard: elimination's guarantee around any policy, or any function that returns arms."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ answer = unbound
 
 
 class DecisionGuard(Record):
-    """A guard around somebody else's proposals."""
+    """A guard around proposals from outside."""
 
     facts = ("book",)
     book: DecisionBook

@@ -1,4 +1,4 @@
-"""ContextualGuard: the guarantee of GuardedLinear around anybody's function of contexts."""
+"""ContextualGuard: the guarantee of GuardedLinear around any function of contexts."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class LinearGuard(RidgePolicy):
     """A policy with contexts whose proposals are played while the account of what they can lose allows it.
 
     Before a slate is played, the most that it can lose is booked. While the account stays within ``factor * F(t)``, the
-    slate is played, and else the S largest upper ends. A slate that somebody else played is refunded to the account,
+    slate is played, and else the S largest upper ends. A slate that was chosen elsewhere is refunded to the account,
     and counts in the certificate at its own price.
     """
 
@@ -36,7 +36,7 @@ class LinearGuard(RidgePolicy):
     model: str = "shared"
     certified: bool = True
     _proposes: ClassVar[bool]
-    """Whether the kernels propose, or proposals come from somebody else."""
+    """Whether the kernels propose, or proposals come from outside."""
 
     def _declare(
         self, delta: float, factor: float, norm_bound: float | None, noise_scale: float | None, bias: float | None

@@ -2,8 +2,8 @@
 
 For every theta and any vector v, a slate loses at most the sum of (f)+, where f is theta'(x - v) for arms outside and
 its negative for those inside. Since (f)+ <= (f + k)^2 / (4 k) for every k > 0, that is at most a quadratic function of
-theta. Quadratics are summed as rounds go by, in d^2 memory, and their sum is maximised over the ellipsoid when somebody
-asks. Where each arm has a theta of its own, f is theta_a'x_a - c for any number c: each term is about one theta, so
+theta. Quadratics are summed as rounds go by, in d^2 memory, and their sum is maximised over the ellipsoid on
+demand. Where each arm has a theta of its own, f is theta_a'x_a - c for any number c: each term is about one theta, so
 there is a quadratic for each arm, a block of d rows, and not one of (K d)^2 numbers, and their maxima are summed.
 
 Slots of rounds that double in length have a sum each. Where the prices of the time are the smaller, they stand for it.
@@ -96,7 +96,7 @@ def _slot_for(joint: Joint, number: int) -> int:
 
 @kernel
 def book_price(book: Book, joint: Joint, price: float, number: int) -> None:
-    """Book a slate that somebody else chose, without a quadratic."""
+    """Book a slate that was chosen elsewhere, without a quadratic."""
     slot = _slot_for(joint, number)
     joint.prices[slot] += price
     joint.constants[slot] += price

@@ -62,7 +62,7 @@ class Params(Record, frozen=True):
     low: float  # of means
     high: float
     certified: bool
-    proposes: bool  # or somebody else does, and slates come from there
+    proposes: bool  # or slates come from outside
     shares: bool  # whether there is a part that the thetas of all arms share
     bias: float  # how far a mean may lie from what is linear
     alone: bool  # whether each arm has a theta, and they share nothing

@@ -59,7 +59,7 @@ def _select(
 ) -> None:
     """Choose the S arms of largest ``<theta, x> + w ||x||``, if the account allows it; ties by arm number.
 
-    `notes` says whose thetas they have. Where somebody else proposes, the proposal is in `arms`.
+    `notes` says whose thetas they have. A proposal from outside is in `arms`.
     """
     n = contexts.shape[0]
     values, squares = state.values[:n], state.squares[:n]
@@ -143,7 +143,7 @@ class OneTheta:
     """All arms share one theta."""
 
     kernels = Kernels(select, update, regression.schedule, regression.release)
-    guarding = Kernels(select, update)  # where somebody else proposes, widths do not count open pulls
+    guarding = Kernels(select, update)  # for proposals from outside, widths do not count open pulls
     new_kept = staticmethod(new_widths)
     needs_names = False
     open_rows = 1

@@ -21,7 +21,7 @@ SORTS = ("mean", "open", "interval", "share", "seen", "name")
 
 
 def asked_for(view: PolicyView, chosen: Mapping[str, str]) -> dict[str, Any]:
-    """Return the page of arms that an address asks for, which anybody may have written."""
+    """Return the page of arms that an address asks for; the address is untrusted."""
     page = chosen.get("page", "0")
     return items(
         view,

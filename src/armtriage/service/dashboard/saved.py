@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer."""
         if not session.is_local(self.headers.get("host", "").encode("ascii", "replace")):
-            # A name of somebody else's that leads here would let his page read this one.
+            # Another site's name that leads here would let its pages read this one.
             self._send(403, b"", [(b"content-type", b"text/plain"), *HEADERS])
             return
         address = urlsplit(self.path)

@@ -148,7 +148,7 @@ class Site:
         if access.open:
             host = next((value for name, value in scope["headers"] if name == b"host"), b"")
             if not session.is_local(host):
-                # A name of somebody else's that leads to this machine would let his page read this one.
+                # Another site's name that leads to this machine would let its pages read this one.
                 raise Refused("forbidden", "Without keys the dashboard is for this machine only, as 127.0.0.1.")
             return Who(frozenset(SCOPES), "", True)
         given = next((value for name, value in scope["headers"] if name == b"authorization"), None)

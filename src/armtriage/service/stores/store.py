@@ -132,7 +132,7 @@ class Store(Protocol):
     async def begin(self, policy: int, at: int, keys: Sequence[str]) -> Group:
         """Take the end of a policy's log, of which events up to `at` are known; `keys` are looked up on the way.
 
-        `PolicyGone` says that somebody has deleted it.
+        `PolicyGone` says that it was deleted.
         """
 
     async def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
