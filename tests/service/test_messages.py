@@ -123,6 +123,30 @@ def test_bodies_that_are_none(body, code):
     assert caught.value.body().isascii()
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "ends"),
+    [
+        (Reward, {"decision": "a", "rewards": {"tea": 1, "milk": "x", "jam": "y"}}, '`$.rewards["milk"]`: "x"'),
+        (Reward, {"decision": "a", "rewards": {"tea": 1, "milk": 1e200}}, '`$.rewards["milk"]`, got 1e+200'),
+        (Reward, {"decision": "a", "rewards": {"tea": 1, "": 1, "jam": 0}}, '`key` in `$.rewards`, got ""'),
+        (Reward, {"decision": "a", "rewards": {"<b>": None}}, '`$.rewards["\\u003cb\\u003e"]`: null'),
+        (Decide, {"contexts": {"tea": [1, 2], "milk": [1, "x"]}}, '`$.contexts["milk"][1]`: "x"'),
+        (Decide, {"rows": {"tea": {"a": 1}, "milk": {"b": 1, "a": [2]}}}, '`$.rows["milk"]["a"]`: [2]'),
+        (DecideBatch, {"requests": [{}, {"tags": {"a": 1, "b": []}}]}, '`$.requests[1].tags["b"]`: []'),
+        (Reward, {"decision": "a", "rewards": {f"{n}": n - (n == 999) * 1e101 for n in range(1000)}}, "got -1e+101"),
+    ],
+)
+def test_a_wrong_value_inside_a_mapping_is_named(kind, body, ends):
+    with pytest.raises(Refused) as caught:
+        read(kind, json.dumps(body).encode())
+    assert caught.value.detail.endswith(ends), caught.value.detail
+
+
+def test_a_wrong_value_that_a_later_key_hides_has_no_name():
+    with pytest.raises(Refused, match=r"at `\$\.rewards\[\.\.\.\]`$"):
+        read(Reward, b'{"decision": "a", "rewards": {"tea": "x", "milk": 1, "tea": 1}}')
+
+
 def test_colons_in_strings_are_no_keys():
     assert read(Decide, b'{"id": "a:b:c", "tags": {"x:y": ":::"}}').id == "a:b:c"
     assert read(Reward, b'{"decision": "a:b", "rewards": {"x:y": 1}}').rewards == {"x:y": 1.0}

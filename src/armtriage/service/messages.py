@@ -487,15 +487,45 @@ def _explained(kind: type[Message], body: bytes, text: str) -> str:
     if text.startswith("Invalid enum value"):
         accepted = [value for about in types for value in getattr(about, "values", ())]
         return f"{safe}; accepted are {', '.join(map(str, accepted))}"
-    if "`key` in" in text or not text.startswith("Expected"):
+    if not text.startswith("Expected"):
         return safe
     try:
-        value = json.loads(body)
-        for field, place in steps:
-            value = value[field] if field else value[int(place)]
-    except (ValueError, LookupError, TypeError, RecursionError):  # which of an object's values it is, is not said
+        names, value = _wrong_in(kind, json.loads(body), steps, text)
+    except (ValueError, LookupError, TypeError, RecursionError):
         return safe
+    for name in names:
+        safe = safe.replace("[...]", f"[{quoted(name)}]", 1)
     return f"{safe}{':' if ', got ' in text else ', got'} {quoted(value)}"
+
+
+def _wrong_in(kind: type[Message], whole: Any, steps: Sequence[tuple[str, str]], text: str) -> tuple[list[str], Any]:
+    """Return the names that msgspec leaves out of the path to what it complains of, and the wrong value or key."""
+    names, value = list[str](), whole
+    for field, place in steps:
+        if place == "...":
+            names.append(_one_wrong(kind, whole, value, text))
+        value = value[names[-1] if place == "..." else field or int(place)]
+    return names, _one_wrong(kind, whole, value, text) if "`key` in" in text else value
+
+
+def _one_wrong(kind: type[Message], whole: Any, inner: dict[str, Any], text: str) -> str:
+    """Return the name of an entry that is complained of; of this object inside of a body, only that is left."""
+    left = list(inner.items())
+    while True:
+        half = left[: (len(left) + 1) // 2]
+        inner.clear()
+        inner.update(half)
+        try:
+            msgspec.convert(whole, kind)
+        except msgspec.ValidationError as error:
+            if str(error) == text:
+                if len(half) == 1:
+                    return half[0][0]
+                left = half
+                continue
+        left = left[len(half) :]
+        if not left:
+            raise LookupError(text)
 
 
 def _types_at(about: Any, steps: Sequence[tuple[str, str]]) -> list[Any]:
