@@ -4,7 +4,6 @@ Griffe gives all names of a list (``graph, budget``) the type and the default of
 "See `armtriage.Policy`." points to.
 """
 
-import ast
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -42,20 +41,18 @@ class Reference(griffe.Extension):
             _mend(one)
 
     def _spell_out(self, owner: griffe.Class, init: griffe.Function) -> None:
-        """Put the options that every policy takes into a signature that only hands them on."""
-        if "options" not in init.parameters or str(init.parameters["options"].annotation) != "Unpack[Options]":
+        """Put options by name into a signature that only hands them on to that of a base."""
+        if "options" not in init.parameters:
             return
-        own = {}
-        for base in reversed([owner, *owner.mro()]):
-            if given := base.members.get("_own_defaults"):
-                own |= ast.literal_eval(str(given.value))
-        common = self._found("armtriage.Policy", owner).members["__init__"].parameters
+        taken = str(init.parameters["options"].annotation).removeprefix("Unpack[").removesuffix("]")
         kept = [one for one in init.parameters if one.name != "options"]
-        for name in self.package["policies.options.Options"].members:
-            default = str(own[name]) if name in own else common[name].default
-            kept.append(
-                griffe.Parameter(name, annotation=common[name].annotation, kind=common[name].kind, default=default)
-            )
+        bases = [base.members["__init__"].parameters for base in owner.mro() if "__init__" in base.members]
+        kind: griffe.Object | None = self.package[f"policies.options.{taken}"]
+        while kind is not None:
+            for name in [name for name in kind.members if all(name != one.name for one in kept)]:
+                first = next(given[name] for given in bases if name in given)
+                kept.append(griffe.Parameter(name, annotation=first.annotation, kind=first.kind, default=first.default))
+            kind = next(iter(kind.resolved_bases), None)
         init.parameters = griffe.Parameters(*kept)
 
     def _found(self, path: str, near: griffe.Object) -> griffe.Object:

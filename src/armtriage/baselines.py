@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from armtriage._arguments import check_count, check_number
-from armtriage.decisions import DecisionSet, TopS
+from armtriage.decisions import TopS
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies import CombUCB1, Policy, ThompsonSampling
-from armtriage.policies.options import Options
+from armtriage.policies.options import SetOptions
 
 _LISTED = 5000  # decisions up to which ESCB looks at each
 _SLOPES = 12  # linear questions that it asks otherwise
@@ -43,29 +43,15 @@ class CTS(ThompsonSampling):
     'coin'
     """
 
-    def __init__(
-        self,
-        graph: FeedbackGraph | int,
-        budget: int | None = None,
-        *,
-        decisions: DecisionSet | None = None,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(graph, budget, decisions=decisions, fractional="coin", **options)
+    def __init__(self, graph: FeedbackGraph | int, budget: int | None = None, **options: Unpack[SetOptions]) -> None:
+        super().__init__(graph, budget, fractional="coin", **options)
 
 
 class _Counting(Policy):
     """Counts and sums of the rewards of each arm, on the unit scale."""
 
-    def __init__(
-        self,
-        graph: FeedbackGraph | int,
-        budget: int | None = None,
-        *,
-        decisions: DecisionSet | None = None,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(graph, budget, decisions=decisions, **options)
+    def __init__(self, graph: FeedbackGraph | int, budget: int | None = None, **options: Unpack[SetOptions]) -> None:
+        super().__init__(graph, budget, **options)
         self._counts, self._sums = np.zeros((2, self.n_arms))
 
     def _update(self, number: int, arms: Ints, rewards: Floats) -> None:
@@ -176,11 +162,10 @@ class BGCTS(_Counting):
         graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
-        decisions: DecisionSet | None = None,
         excess: float = 0.01,
-        **options: Unpack[Options],
+        **options: Unpack[SetOptions],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, **options)
+        super().__init__(graph, budget, **options)
         self.excess = check_number("excess", excess, positive=True)
 
     def _boost(self, number: int) -> float:
@@ -252,11 +237,10 @@ class CLSG(_Counting):
         graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
-        decisions: DecisionSet | None = None,
         variance: float = 1.0,
-        **options: Unpack[Options],
+        **options: Unpack[SetOptions],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, **options)
+        super().__init__(graph, budget, **options)
         self.variance = check_number("variance", variance, positive=True)
 
     def _select(self, number: int) -> Ints:
@@ -289,9 +273,8 @@ class WindowCUCB(CombUCB1):
         graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
-        decisions: DecisionSet | None = None,
         window: int = 2000,
-        **options: Unpack[Options],
+        **options: Unpack[SetOptions],
     ) -> None:
         self.window = check_count("window", window, least=1)
-        super().__init__(graph, budget, decisions=decisions, forget=self.window, **options)
+        super().__init__(graph, budget, forget=self.window, **options)

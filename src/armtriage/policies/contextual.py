@@ -77,16 +77,16 @@ class ContextualPolicy(Policy):
     >>> policy.tell(decision, [0.5])
     """
 
-    _own_defaults = {"reward_range": (-1.0, 1.0)}  # noqa: RUF012
     learns_from_chosen_only: ClassVar[bool] = False
     """Whether all that is known follows from the contexts of the arms that were chosen, so that others may be lost."""
 
-    def __init__(
+    def __init__(  # type: ignore[misc]  # an option that has another default here
         self,
         n_arms: int | None,
         dimension: int,
         budget: int,
         *,
+        reward_range: tuple[float, float] = (-1.0, 1.0),
         context_bound: float = 1.0,
         features: Any = None,
         **options: Unpack[Options],
@@ -110,7 +110,7 @@ class ContextualPolicy(Policy):
             raise NotImplementedError(f"cap is for policies without contexts, got {options['cap']!r}")
         name, room = ("budget", budget) if n_arms is None and self.any_number else ("n_arms", n_arms)
         graph = FeedbackGraph.semi_bandit(check_count(name, room, 1))  # type: ignore[arg-type]
-        super().__init__(graph, budget, **{**self._own_defaults, **options})
+        super().__init__(graph, budget, reward_range=reward_range, **options)
         self.dimension = check_count("dimension", dimension, 1)
         self.context_bound = check_number("context_bound", context_bound, positive=True)
         if not 1e-100 <= self.context_bound <= 1e100:

@@ -1,4 +1,4 @@
-"""The options that every policy takes, whatever else its constructor has."""
+"""The options of constructors that classes take without listing them, since they only hand them on to their base."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from armtriage.arms import Name
-from armtriage.decisions import Falling
+from armtriage.decisions import DecisionSet, Falling
 
 
 class Options(TypedDict, total=False):
-    """Keyword arguments of `armtriage.Policy`, which its subclasses hand on."""
+    """Keyword arguments of `armtriage.Policy`."""
 
     names: Sequence[Name] | None
     seed: int | None
@@ -24,15 +24,55 @@ class Options(TypedDict, total=False):
     floor_arms: str
 
 
-def spelled_out(function: Any, **defaults: Any) -> inspect.Signature:
-    """Return a constructor's signature with the options by name, as `help` and the catalogue show it."""
+class SetOptions(Options, total=False):
+    """Keyword arguments of policies that take sets of decisions, too."""
+
+    decisions: DecisionSet | None
+
+
+class GuardOptions(Options, total=False):
+    """Keyword arguments of every guard without contexts: see `armtriage.GuardedThompson`."""
+
+    delta: float
+    mode: str
+    factor: float
+    price: float | None
+    patterns: int
+    forget: str | None
+
+
+class ContextOptions(Options, total=False):
+    """Keyword arguments of `armtriage.ContextualPolicy`."""
+
+    context_bound: float
+    features: Any
+
+
+class LinearGuardOptions(ContextOptions, total=False):
+    """Keyword arguments of every guard with contexts: see `armtriage.GuardedLinear`."""
+
+    delta: float
+    factor: float
+    norm_bound: float | None
+    noise_scale: float | None
+    bias: float | None
+
+
+def spelled_out(function: Any, base: Any) -> inspect.Signature:
+    """Return a constructor's signature with the options by name, as `help` and the catalogue show it.
+
+    Their defaults are those of the base's constructor; those that only some policies have come first.
+    """
     signature = inspect.signature(function)
     own = list(signature.parameters.values())
-    if not own or own[-1].annotation != "Unpack[Options]":
+    taken = str(own[-1].annotation) if own else ""
+    if not taken.startswith("Unpack["):
         return signature
-    kinds = typing.get_type_hints(Options)
+    kinds, given = typing.get_type_hints(function.__globals__[taken[7:-1]]), inspect.signature(base).parameters
+    listed = {one.name for one in own}
     more = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=kinds[name])
-        for name in kinds
+        given[name].replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=kinds[name])
+        for name in sorted(kinds, key=lambda name: name in Options.__annotations__)
+        if name not in listed
     ]
     return signature.replace(parameters=[*own[:-1], *more])

@@ -156,9 +156,7 @@ class Policy(CascadePolicy, SavedPolicy):
         super().__init_subclass__()
         if "__init__" in vars(cls):
             function: Any = cls.__init__
-            function.__signature__ = spelled_out(function, **(_defaults() | cls._own_defaults))
-
-    _own_defaults: ClassVar[dict[str, Any]] = {}
+            function.__signature__ = spelled_out(function, super(cls, cls).__init__)
 
     @locked
     def __getstate__(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from armtriage.policies.guard.guarded import GuardedPolicy
 from armtriage.policies.guard.over_decisions import KERNELS_OF_GUARD, DecisionGuard, OverDecisions, judge, new_guard
 from armtriage.policies.guard.problem import Chosen, OverSlates, first_book, guard_params, renewed_book
 from armtriage.policies.linear import ContextualGuard
-from armtriage.policies.options import Options
+from armtriage.policies.options import GuardOptions
 from armtriage.policies.policy import Policy, kinds_of
 from armtriage.policies.proposals import Proposed, check_takes
 from armtriage.policies.request import ALL, Kernels, Request, believe_means, learn_nothing
@@ -195,28 +195,11 @@ class Guard(Proposed, GuardedPolicy):
         budget: int | None = None,
         *,
         decisions: DecisionSet | None = None,
-        delta: float = 0.01,
-        mode: str = "time",
-        factor: float = 1.0,
-        price: float | None = None,
-        patterns: int = 0,
-        forget: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[GuardOptions],
     ) -> None:
         if graph is None:
             raise TypeError("graph must be a FeedbackGraph or a number of arms without dimension, got None")
-        super().__init__(
-            graph,
-            budget,
-            decisions=decisions,
-            delta=delta,
-            mode=mode,
-            factor=factor,
-            price=price,
-            patterns=patterns,
-            forget=forget,
-            **options,
-        )
+        super().__init__(graph, budget, decisions=decisions, **options)
         self.proposer = proposer
 
     @property

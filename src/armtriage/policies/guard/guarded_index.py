@@ -18,7 +18,7 @@ from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_
 from armtriage.policies.guard.problem import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.old_log import OldLog
-from armtriage.policies.options import Options
+from armtriage.policies.options import GuardOptions
 from armtriage.policies.request import ALL, Kernels, Request
 from armtriage.policies.views import take_confirmed
 
@@ -161,29 +161,12 @@ class GuardedIndex(GuardedPolicy):
         graph: FeedbackGraph | int,
         budget: int,
         *,
-        delta: float = 0.01,
-        mode: str = "time",
-        factor: float = 1.0,
-        price: float | None = None,
-        patterns: int = 0,
-        forget: str | None = None,
         prior: Prior = "learned",
         fractional: str = "exact",
         old_log: OldLog | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[GuardOptions],
     ) -> None:
-        super().__init__(
-            graph,
-            budget,
-            decisions=None,
-            delta=delta,
-            mode=mode,
-            factor=factor,
-            price=price,
-            patterns=patterns,
-            forget=forget,
-            **options,
-        )
+        super().__init__(graph, budget, **options)
         self.prior = check_prior("prior", prior, learned=True)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
         self.old_log = self._check_old_log(old_log)

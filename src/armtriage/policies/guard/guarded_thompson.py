@@ -30,7 +30,7 @@ from armtriage.policies.guard.over_decisions import CoupledDecisions
 from armtriage.policies.guard.problem import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.old_log import OldLog
-from armtriage.policies.options import Options
+from armtriage.policies.options import GuardOptions
 from armtriage.policies.request import ALL, Kernels, Request
 from armtriage.policies.views import take_confirmed
 
@@ -210,12 +210,6 @@ class GuardedThompson(GuardedPolicy):
         budget: int | None = None,
         *,
         decisions: DecisionSet | None = None,
-        delta: float = 0.01,
-        mode: str = "time",
-        factor: float = 1.0,
-        price: float | None = None,
-        patterns: int = 0,
-        forget: str | None = None,
         free_look: bool = True,
         reveal: bool | None = None,
         prior: Prior | None = None,
@@ -223,20 +217,9 @@ class GuardedThompson(GuardedPolicy):
         spread: float | None = None,
         fractional: str = "exact",
         old_log: OldLog | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[GuardOptions],
     ) -> None:
-        super().__init__(
-            graph,
-            budget,
-            decisions=decisions,
-            delta=delta,
-            mode=mode,
-            factor=factor,
-            price=price,
-            patterns=patterns,
-            forget=forget,
-            **options,
-        )
+        super().__init__(graph, budget, decisions=decisions, **options)
         self.free_look = check_flag("free_look", free_look)
         # Over a decision set, draws are coupled, and learn of a decision when it is closed.
         self.learns_at_once = self.in_loop

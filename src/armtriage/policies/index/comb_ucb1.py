@@ -6,7 +6,6 @@ import math
 from typing import Unpack
 
 from armtriage._arguments import check_number
-from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.record import Floats, Record
@@ -23,7 +22,7 @@ from armtriage.policies.index.shortlist import (
     take_unseen,
     write_indices,
 )
-from armtriage.policies.options import Options
+from armtriage.policies.options import SetOptions
 from armtriage.policies.request import Kernels, Request
 
 
@@ -111,12 +110,11 @@ class CombUCB1(IndexPolicy):
         graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
-        decisions: DecisionSet | None = None,
         exploration: float = 1.5,
         forget: str | float | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SetOptions],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, **options)
+        super().__init__(graph, budget, **options)
         self.exploration = check_number("exploration", exploration)
         self.forget = self._check_forget(forget)
 

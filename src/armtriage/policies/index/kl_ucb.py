@@ -8,14 +8,13 @@ from typing import Unpack
 import numpy as np
 
 from armtriage._arguments import check_number
-from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import kl_index
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.record import Floats, Record
 from armtriage.policies.evidence import Evidence, counted
 from armtriage.policies.index.shortlist import IndexPolicy, Shortlist, lift_unseen, place, rate, take_top, take_unseen
-from armtriage.policies.options import Options
+from armtriage.policies.options import SetOptions
 from armtriage.policies.request import ALL, Kernels, Request, list_candidates
 
 
@@ -139,12 +138,11 @@ class KLUCB(IndexPolicy):
         graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
-        decisions: DecisionSet | None = None,
         log_log: float = 0.0,
         forget: str | float | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SetOptions],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, **options)
+        super().__init__(graph, budget, **options)
         self.log_log = check_number("log_log", log_log)
         self.forget = self._check_forget(forget)
 

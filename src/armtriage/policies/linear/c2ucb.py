@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink
 from armtriage.policies.compiled import Kernels
 from armtriage.policies.linear.ridge_policy import RidgePolicy
-from armtriage.policies.options import Options
+from armtriage.policies.options import ContextOptions
 
 
 class Params(Record, frozen=True):
@@ -115,11 +115,9 @@ class C2UCB(RidgePolicy):
         width: float | None = None,
         ridge: float = 1.0,
         noise_scale: float | None = None,
-        context_bound: float = 1.0,
-        features: Any = None,
-        **options: Unpack[Options],
+        **options: Unpack[ContextOptions],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
+        super().__init__(n_arms, dimension, budget, **options)
         self.delta = check_probability("delta", delta)
         self.width = check_optional("width", width)
         self.ridge = check_ridge(ridge)

@@ -13,7 +13,7 @@ from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.linear.guarded import LinearGuard
 from armtriage.policies.linear.thetas import OneTheta
-from armtriage.policies.options import Options
+from armtriage.policies.options import LinearGuardOptions
 from armtriage.policies.policy import Policy
 from armtriage.policies.proposals import Proposed, check_takes
 
@@ -61,18 +61,9 @@ class ContextualGuard(Proposed, LinearGuard):
         n_arms: int | None = None,
         dimension: int = 0,
         budget: int = 0,
-        *,
-        delta: float = 0.01,
-        factor: float = 1.0,
-        norm_bound: float | None = None,
-        noise_scale: float | None = None,
-        bias: float | None = None,
-        context_bound: float = 1.0,
-        features: Any = None,
-        **options: Unpack[Options],
+        **options: Unpack[LinearGuardOptions],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
-        self._declare(delta, factor, norm_bound, noise_scale, bias)
+        super().__init__(n_arms, dimension, budget, **options)
         self.proposer = proposer
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from armtriage.policies.linear.ridge_policy import RidgePolicy
 from armtriage.policies.linear.thetas import Ends, OneTheta, State, ThetaByArm
 from armtriage.policies.linear.widths import new_repeated
 from armtriage.policies.lock import locked
+from armtriage.policies.options import ContextOptions
 
 
 class LinearGuard(RidgePolicy):
@@ -38,10 +39,20 @@ class LinearGuard(RidgePolicy):
     _proposes: ClassVar[bool]
     """Whether the kernels propose, or proposals come from outside."""
 
-    def _declare(
-        self, delta: float, factor: float, norm_bound: float | None, noise_scale: float | None, bias: float | None
+    def __init__(
+        self,
+        n_arms: int | None,
+        dimension: int,
+        budget: int,
+        *,
+        delta: float = 0.01,
+        factor: float = 1.0,
+        norm_bound: float | None = None,
+        noise_scale: float | None = None,
+        bias: float | None = None,
+        **options: Unpack[ContextOptions],
     ) -> None:
-        """Take what the guarantee rests on, from the constructor."""
+        super().__init__(n_arms, dimension, budget, **options)
         self.delta = check_probability("delta", delta)
         self.factor = check_number("factor", factor)
         if norm_bound is None:

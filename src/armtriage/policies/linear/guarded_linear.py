@@ -9,7 +9,7 @@ from armtriage._arguments import check_choice, check_flag
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.linear.guarded import LinearGuard
-from armtriage.policies.options import Options
+from armtriage.policies.options import LinearGuardOptions
 
 
 class GuardedLinear(LinearGuard):
@@ -85,19 +85,11 @@ class GuardedLinear(LinearGuard):
         dimension: int = 0,
         budget: int = 0,
         *,
-        delta: float = 0.01,
-        factor: float = 1.0,
-        norm_bound: float | None = None,
-        noise_scale: float | None = None,
-        bias: float | None = None,
         model: str = "shared",
         certificate: bool = True,
-        context_bound: float = 1.0,
-        features: Any = None,
-        **options: Unpack[Options],
+        **options: Unpack[LinearGuardOptions],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
-        self._declare(delta, factor, norm_bound, noise_scale, bias)
+        super().__init__(n_arms, dimension, budget, **options)
         self.model = check_choice("model", model, ("shared", "disjoint", "hybrid"))
         self.certified = check_flag("certificate", certificate)
 

@@ -19,7 +19,7 @@ from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink,
 from armtriage.policies.compiled import Kernels
 from armtriage.policies.linear.ridge_policy import RidgePolicy
 from armtriage.policies.lock import locked
-from armtriage.policies.options import Options
+from armtriage.policies.options import ContextOptions
 
 PAPER, REPAIRED, TIGHT = range(3)
 VARIANTS = ("paper", "repaired", "tight")
@@ -289,11 +289,9 @@ class HierarchicalElimination(RidgePolicy):
         delta: float = 0.01,
         variant: str = "tight",
         noise_scale: float | None = None,
-        context_bound: float = 1.0,
-        features: Any = None,
-        **options: Unpack[Options],
+        **options: Unpack[ContextOptions],
     ) -> None:
-        super().__init__(n_arms, dimension, budget, context_bound=context_bound, features=features, **options)
+        super().__init__(n_arms, dimension, budget, **options)
         self.horizon = check_count("horizon", horizon, 1, LONGEST)
         self.delta = check_probability("delta", delta)
         self.variant = check_choice("variant", variant, VARIANTS)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from armtriage._arguments import check_choice
-from armtriage.decisions import Decision, DecisionSet
+from armtriage.decisions import Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.beta import beta_draws
 from armtriage.kernels.jit import kernel
@@ -18,7 +18,7 @@ from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, starts_at
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.lock import locked
 from armtriage.policies.old_log import OldLog
-from armtriage.policies.options import Options
+from armtriage.policies.options import SetOptions
 from armtriage.policies.request import Kernels, Request, luck_of
 from armtriage.policies.sampling.cutoffs import Cutoffs, Params, bring_in_line, draw_best, new_cutoffs, posterior_of
 from armtriage.policies.sampling.placed import PlacedPolicy
@@ -127,16 +127,15 @@ class ThompsonSampling(PlacedPolicy):
         graph: FeedbackGraph | int,
         budget: int | None = None,
         *,
-        decisions: DecisionSet | None = None,
         prior: Prior = "uniform",
         fractional: str = "exact",
         forget: str | float | None = None,
         old_log: OldLog | None = None,
         positions: ArrayLike | str | None = None,
         position_swaps: float | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[SetOptions],
     ) -> None:
-        super().__init__(graph, budget, decisions=decisions, **options)
+        super().__init__(graph, budget, **options)
         self.prior = check_prior("prior", prior, learned=False)
         self.fractional = check_choice("fractional", fractional, FRACTIONAL)
         self.forget = self._check_forget(forget)
