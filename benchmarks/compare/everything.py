@@ -120,7 +120,10 @@ def play(player: Any, world: World, seed: int, rounds: int) -> tuple[float, floa
 
 
 def measure(name: str, world: World, runs: int, rounds: int, seconds: float) -> dict[str, Any]:
-    """Return a player's mean regret with an interval, and its time a round; or why it is not there."""
+    """Return a player's mean regret with an interval, and its time a round; or why it is not there.
+
+    A slow player plays as many runs as it has `seconds` for, but at least four; one too slow for those plays none.
+    """
     rounds *= world.longer
     arms = world.graph if name.startswith("`") else world.n_arms
 
@@ -175,15 +178,33 @@ def _winners(name: str, found: dict[str, Any]) -> str | None:
     return f"- **{name}**: {told}, where `GuardedThompson` lost {_cell(ours)}{_LEVEL if level else ''}."
 
 
-def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], runs: int, rounds: int) -> str:
+def _fewer(results: dict[str, Any], rounds: int) -> list[str]:
+    """Return a line for each player and contest with fewer runs than were asked for: what a run takes."""
+    lines = []
+    for player in PLAYERS:
+        slow = []
+        for name, found in results.items():
+            one = found[player]
+            if one.get("runs", 0) < one.get("of", 0) and "mean" in one:
+                each = 1e-6 * _time(one) * rounds * WORLDS[name].longer
+                slow.append(f"{name} {one['runs']} of {one['of']}, {each:,.0f} s each")
+        if slow:
+            lines.append(f"- {player}: {'; '.join(slow)}.")
+    return lines
+
+
+def page(
+    results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], runs: int, rounds: int, seconds: float
+) -> str:
     """Return the page."""
     lines = [
         "# Beside everything else",
         "",
         f"Made by `make compare ARGS=everything`: {runs} runs of {rounds:,} rounds, the same means and luck for all "
         "players, default options throughout. Regret is what was lost against the best decisions: mean and 95% "
-        "interval; a number in brackets says that a slow player played only so many runs. Runs of a few thousand "
-        "rounds show how players begin, not where they end.",
+        f"interval. A player has {seconds:,.0f} s of processor time for a contest; a number in brackets says that it "
+        "was too slow for all runs, and played only so many. Runs of a few thousand rounds show how players begin, not "
+        "where they end.",
         "",
         "## Where others win",
         "",
@@ -216,6 +237,9 @@ def page(results: dict[str, Any], able: dict[str, Any], linear: dict[str, Any], 
         if any("mean" in found[player] for found in results.values()):
             lines.append(f"| {player} | {' | '.join(_cell(found[player]) for found in results.values())} |")
     lines += ["", *(f"- *{name}*: {WORLDS[name].about}." for name in results)]
+    fewer = _fewer(results, rounds)
+    if fewer:
+        lines += ["", "Fewer runs than others, and what one takes:", "", *fewer]
     lines += ["", "A dash, or no row: the player cannot play this, or has not played it.", ""]
     for player in PLAYERS:
         reasons: dict[str, list[str]] = {}
@@ -338,5 +362,5 @@ def main(arguments: Sequence[str]) -> None:
             found |= once((world.name, player), contexts.measure, world, given.runs, rounds, [player])
             print(f"{world.name}, {player}: {_earned(found.get(player, {}))}", flush=True)
         linear[world.name] = {"about": world.about, "players": found, "runs": given.runs, "rounds": rounds}
-    given.out.write_text(page(results, able, linear, given.runs, given.rounds), encoding="utf-8")
+    given.out.write_text(page(results, able, linear, given.runs, given.rounds, given.seconds), encoding="utf-8")
     print(f"{given.out} is written")

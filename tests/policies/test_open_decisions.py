@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from armtriage import (
     CombUCB1,
     DamagedFile,
     FeedbackGraph,
+    Guard,
     GuardedThompson,
     Policy,
     StochasticEnvironment,
@@ -189,3 +191,47 @@ def test_decisions_that_are_complete_are_settled_in_time_that_is_linear() -> Non
         assert one.close_before(3000) == 999
         assert not one.open_decisions
         assert one.tally.counts.sum() == 2001
+
+
+@pytest.mark.parametrize("proposer", [None, ThompsonSampling])
+def test_a_guard_warns_once_in_each_silence_in_which_its_budget_is_used_up(
+    proposer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = FeedbackGraph.semi_bandit(5)
+    policy: Any = GuardedThompson(graph, budget=2, seed=7)
+    if proposer is not None:
+        policy = Guard(proposer(graph, budget=2, seed=7), graph, budget=2, seed=7)
+    caplog.set_level(logging.WARNING, "armtriage")
+
+    def warned() -> list[str]:
+        said = [one.getMessage() for one in caplog.records if "the guard's budget is used up" in one.getMessage()]
+        caplog.clear()
+        return said
+
+    silent = [policy.ask() for _ in range(4 * 1024 + 1)]
+    forced = policy.account.forced_rounds
+    assert forced > 3 * 1024
+    (said,) = warned()
+    assert f"{type(policy).__name__}: " in said
+    assert "of the last 1024 decisions are rounds of elimination, and all of them are open" in said
+    for decision in silent:  # rewards are back: the budget is free again
+        policy.tell(decision, (decision.arms >= 3).astype(float))
+    for _ in range(2 * 1024):
+        policy.tell(policy.ask(), [1.0, 1.0])
+    assert policy.account.forced_rounds == forced
+    assert warned() == []
+
+
+def test_a_guard_does_not_warn_where_rewards_come_late_or_nothing_is_forced(caplog: pytest.LogCaptureFixture) -> None:
+    late, able = GuardedThompson(5, budget=2, seed=7), GuardedThompson(300, budget=2, seed=7)
+    caplog.set_level(logging.WARNING, "armtriage")
+    waiting = []
+    for _ in range(4 * 1024):
+        waiting.append(late.ask())
+        able.ask()
+        if len(waiting) > 1000:
+            decision = waiting.pop(0)
+            late.tell(decision, (decision.arms >= 3).astype(float))
+    assert late.account.forced_rounds > 512
+    assert able.account.forced_rounds == 0
+    assert not any("used up" in one.getMessage() for one in caplog.records)

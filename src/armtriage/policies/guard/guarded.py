@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Unpack
@@ -30,6 +31,8 @@ from armtriage.triage import Triage, TriageLog
 MODES = ("time", "shadow", "certify")
 _PRICE = 110.0  # percent: 20 was measured to bring nothing, see docs/guard.md
 _NONE = np.empty(0, np.int64)
+_SILENCE = 1024  # decisions in a row without a reward of which something is said if the budget is used up
+_LOG = logging.getLogger("armtriage")
 
 
 class GuardedPolicy(SlatePolicy):
@@ -194,9 +197,23 @@ class GuardedPolicy(SlatePolicy):
         return super()._ask_among(among, given)
 
     def _measure(self) -> None:
-        """Count the cover again if arms have come or gone."""
+        """Count the cover again if arms have come or gone, and listen now and then whether rewards come."""
         if self.in_loop and self._covered is not self._roster.live:
             count_cover(self, self._book)
+        if self._asked % _SILENCE == 0:
+            self._listen()
+
+    _heard = 0, False  # rounds of elimination when it last listened, and whether there was silence
+
+    def _listen(self) -> None:
+        """Warn, once in a silence, if most of the last decisions were rounds of elimination, and none is closed."""
+        (before, warned), forced, asked = self._heard, int(self._book.forced), self._asked
+        silent = 2 * (forced - before) > _SILENCE and all(map(self._is_open, range(asked - _SILENCE, asked)))
+        self._heard = forced, silent
+        if silent and not warned:
+            said = "%s: %d of the last %d decisions are rounds of elimination, and all of them are open: %s"
+            why = "the guard's budget is used up until rewards are told"
+            _LOG.warning(said, type(self).__name__, forced - before, _SILENCE, why)
 
     def _chosen(self, number: int, among: Ints | None) -> Chosen:
         return self._problem.chosen(self, number, among)
