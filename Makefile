@@ -87,7 +87,7 @@ constraints: .venv/.dev
 	echo "# What the tests of this version ran with, on $$($(BIN)/python -V); made by make constraints." > constraints.txt
 	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^@ ]+$$' | sort --ignore-case >> constraints.txt
 
-docs: .venv/.docs
+docs: .venv/.all .venv/.docs
 	rm -rf site
 	$(BIN)/zensical build --strict
 	$(BIN)/python docs/markdown_pages.py site

@@ -42,12 +42,13 @@ class Reference(griffe.Extension):
 
     def _spell_out(self, owner: griffe.Class, init: griffe.Function) -> None:
         """Put options by name into a signature that only hands them on to that of a base."""
-        if "options" not in init.parameters:
+        given = [str(one.annotation) for one in init.parameters if one.name == "options"]
+        taken = re.fullmatch(r"Unpack\[(\w+)\]", *given) if given else None
+        if taken is None:
             return
-        taken = str(init.parameters["options"].annotation).removeprefix("Unpack[").removesuffix("]")
         kept = [one for one in init.parameters if one.name != "options"]
         bases = [base.members["__init__"].parameters for base in owner.mro() if "__init__" in base.members]
-        kind: griffe.Object | None = self.package[f"policies.options.{taken}"]
+        kind: griffe.Object | None = self.package[f"policies.options.{taken[1]}"]
         while kind is not None:
             for name in [name for name in kind.members if all(name != one.name for one in kept)]:
                 first = next(given[name] for given in bases if name in given)
