@@ -89,7 +89,7 @@ constraints: .venv/.dev
 
 docs: .venv/.all .venv/.docs
 	rm -rf site
-	$(BIN)/zensical build --strict
+	$(BIN)/zensical build --strict --clean
 	$(BIN)/python docs/markdown_pages.py site
 	@! grep -rnE --include='*.html' '<(script|link|img|iframe)[^>]+(src|href)="(https?:)?//' site || \
 	  { echo "pages must load nothing from elsewhere"; exit 1; }

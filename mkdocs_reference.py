@@ -31,6 +31,8 @@ class Reference(griffe.Extension):
         pages = "\n".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md")))
         shown = re.findall(r"^::: (\S+)$", pages, re.M)
         self.package, self.names = pkg, {name.rpartition(".")[2]: name for name in shown}
+        for name in shown:
+            self._prefer_function(name)
         documented = [one for one in _objects(pkg) if one.docstring]
         for one in documented:
             if isinstance(one, griffe.Class) and (init := one.members.get("__init__")):
@@ -39,6 +41,14 @@ class Reference(griffe.Extension):
         for one, text in zip(documented, texts, strict=True):
             one.docstring.value = text
             _mend(one)
+
+    def _prefer_function(self, name: str) -> None:
+        """Let a name stand for what a module of this name defines, as it does in Python, and not for the module."""
+        place, _, last = name.removeprefix("armtriage.").rpartition(".")
+        parent = self.package[place] if place else self.package
+        found = parent.members[last].final_target if parent.members[last].is_alias else parent.members[last]
+        if found.is_module and last in found.members:
+            parent.members[last] = griffe.Alias(last, found.members[last], parent=parent)
 
     def _spell_out(self, owner: griffe.Class, init: griffe.Function) -> None:
         """Put options by name into a signature that only hands them on to that of a base."""

@@ -185,6 +185,28 @@ class OpenBandit:
         for arm, reward in zip(arms, rewards.tolist(), strict=True):
             self.policy.update_params(int(arm), reward)
 
+    def chances(self) -> Array:
+        """Return the probability of each arm in the next list, as the package simulates it."""
+        return self.policy.compute_batch_action_dist(n_rounds=1, n_sim=1000)[0].sum(axis=1)
+
+    def evaluated(self) -> tuple[float, float]:
+        """Return the interval of what arms 4 and 7 would have earned, by random lists; each place is a round."""
+        ope, rng = bring("obp.ope"), np.random.default_rng(7)
+        lists = np.argsort(rng.random((1500, 12)), axis=1)[:, :2]
+        wanted = np.zeros((lists.size, 12, 2))
+        wanted[:, 4, 0] = wanted[:, 7, 1] = 1.0
+        log = {
+            "n_rounds": lists.size,
+            "n_actions": 12,
+            "action": lists.ravel(),
+            "position": np.tile([0, 1], len(lists)),
+            "reward": (rng.random(lists.size) < np.where(np.isin(lists.ravel(), (4, 7)), 0.7, 0.2)).astype(float),
+            "pscore": np.full(lists.size, 1 / 12),
+        }
+        made = ope.OffPolicyEvaluation(bandit_feedback=log, ope_estimators=[ope.InverseProbabilityWeighting()])
+        found = made.estimate_intervals(action_dist=wanted, random_state=7)["ipw"]
+        return 2 * found["95.0% CI (lower)"], 2 * found["95.0% CI (upper)"]
+
 
 class BayesianBandits:
     """Bayesianbandits with a Dirichlet posterior for each arm."""
