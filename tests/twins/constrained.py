@@ -87,15 +87,24 @@ class ConstrainedTwin(Twin):
         raise NotImplementedError
 
     def receive(self, t: int, rewards: dict[int, float]) -> None:
-        for arm in self.shown_by(self.open_rounds.pop(t)):
+        shown = self.shown_by(self.open_rounds.pop(t))
+        self.hear(rewards)
+        self.lose(shown - rewards.keys())
+
+    def lose(self, arms: Arms) -> None:
+        for arm in arms:
             self.waiting[arm] -= 1
-            self.missed[arm] = 0 if arm in rewards else self.missed[arm] + 1
+            self.missed[arm] += 1
             if self.missed[arm] >= 8:
                 self.tried[arm] += 1 + (self.missed[arm] - 8) // 2
+
+    def hear(self, rewards: dict[int, float]) -> None:
         for arm, reward in sorted(rewards.items()):
             unit = (
                 reward if (self.low, self.span) == (0.0, 1.0) else min(max((reward - self.low) / self.span, 0.0), 1.0)
             )
+            self.waiting[arm] -= 1
+            self.missed[arm] = 0
             self.counts[arm] += 1
             self.tried[arm] += 1
             self.sums[arm] += unit
@@ -347,10 +356,14 @@ class Oracle(ConstrainedTwin):
         return None if decision in right else f"{sorted(decision)} is none of {[sorted(one) for one in right]} {target}"
 
     def update(self, t: int, rewards: dict[int, float]) -> None:
-        self.receive(t, rewards)
+        shown = self.shown_by(self.open_rounds.pop(t))
+        self.hear(rewards)
         for arm in rewards:
             self.renew(arm)
         if self.check_is_due():
+            self.check()
+        self.lose(shown - rewards.keys())
+        if self.check_is_due():  # what is lost counts, too
             self.check()
 
     def renew(self, arm: int) -> None:

@@ -45,6 +45,8 @@ class Delays:
         if not self.active:
             self.active = True
             self.decisions = {n: one for n, one in self.decisions.items() if one.closed is None}
+            for one in self.decisions.values():
+                one.size = len(one.waiting)  # without arms that have begun again since
 
     def tell(self, number: int, rewards: Mapping[int, float]) -> None:
         one = self.decisions[number]
