@@ -107,7 +107,16 @@ def _guessed(row: Row) -> str:
 
 
 class Linear(Study):
-    """Theorems 5 and 6: hierarchical elimination against C2UCB, where the theorems say so and elsewhere."""
+    """Theorems 5 and 6: hierarchical elimination against C2UCB, where the theorems say so and elsewhere.
+
+    Theorem 5 promises hierarchical elimination a regret of order sqrt(d S T), where C2UCB has d sqrt(S T). By Theorem 6
+    no policy can have less, because of tasks one after the other that share nothing. With the gap of its proof nothing
+    can be learned; on the lines below gaps are always the same multiple of 1 / sqrt(rounds of a task).
+
+    Widths halve from stage to stage, so regret is a staircase in the gap. On these lines the gap is halved from point
+    to point, which keeps all points on the same place of a stair. A policy that loses what guessing loses shows the
+    instance's own power; of such lines nothing is said. No theorem speaks of contexts from a sphere.
+    """
 
     name, title = "linear", "Linear contexts: sqrt(d S T), and C2UCB"
     # With the printed width nothing is learned in the shorter horizons, so only the full size has it along the lines.
@@ -130,16 +139,6 @@ class Linear(Study):
         Claim("proof", "at the gap of the proof no policy can be better than guessing", "Theorem 6, proof", guessing),
         Claim("wider", "some instance costs every policy order sqrt(d S T)", "Theorem 6", above_bound),
     )  # fmt: skip
-    text = (
-        "Theorem 5 promises hierarchical elimination a regret of order sqrt(d S T), where C2UCB has d sqrt(S T). "
-        "By Theorem 6 no policy can have less, because of tasks one after the other that share nothing. With the "
-        "gap of its proof nothing can be learned; on the lines below gaps are always the same multiple of "
-        "1 / sqrt(rounds of a task).",
-        "Widths halve from stage to stage, so regret is a staircase in the gap. On these lines the gap is halved "
-        "from point to point, which keeps all points on the same place of a stair. A policy that loses what "
-        "guessing loses shows the instance's own power; of such lines nothing is said. No theorem speaks of contexts "
-        "from a sphere.",
-    )
 
     def instances(self) -> Instances:
         """Return the tasks along each line."""
@@ -236,7 +235,16 @@ def _why_less(row: Row) -> str:
 
 
 class Constrained(Study):
-    """Theorem 7: disjoint decisions whose arms share their noise."""
+    """Theorem 7: disjoint decisions whose arms share their noise.
+
+    A partition has kappa disjoint decisions of S arms, of which one is better by the gap. Arms of a decision share
+    their noise, which makes S^2 necessary. By Theorem 7 elimination loses order S^2 kappa ln(T) / gap, and no policy
+    less. The best decision costs nothing, so regret is drawn against kappa - 1. Widths are made for {_HORIZON:,}
+    rounds, and a run ends soon after elimination does.
+
+    On a partition the covers of the printed algorithm are the active decisions. Where they are not, it fails: see the
+    counterexamples.
+    """
 
     name, title = "constrained", "Constrained decisions: S^2 kappa / gap"
     sizes: ClassVar = {
@@ -257,14 +265,6 @@ class Constrained(Study):
               ratios(True, "more than once its regret"), "policy", of(REPAIRED, PAPER)),
         Claim("ratios", f"{ORACLE} against {{policy}}", SOURCE, ratios(), "policy", ~of(ORACLE, REPAIRED, PAPER)),
     )  # fmt: skip
-    text = (
-        "A partition has kappa disjoint decisions of S arms, of which one is better by the gap. Arms of a decision "
-        "share their noise, which makes S^2 necessary. By Theorem 7 elimination loses order S^2 kappa ln(T) / gap, "
-        "and no policy less. The best decision costs nothing, so regret is drawn against kappa - 1. Widths are "
-        f"made for {_HORIZON:,} rounds, and a run ends soon after elimination does.",
-        "On a partition the covers of the printed algorithm are the active decisions. Where they are not, it fails: "
-        "see the counterexamples.",
-    )
 
     def instances(self) -> Instances:
         """Return the instances along each line."""
@@ -382,7 +382,15 @@ def _tied(rows: Rows) -> Verdict:
 
 
 class Counterexamples(Study):
-    """What is false as printed."""
+    """What is false as printed.
+
+    Algorithm 5 as printed takes its covers from all decisions, also from those that it has eliminated. In the hub
+    family a bad decision reveals everything, on the star the centre does. Both are the smallest cover of all that is
+    left, and are played for ever. With covers from the active decisions losses end.
+
+    The other counterexamples are against lemmas. They change proofs and, but for the benchmark of Algorithm 3, no
+    algorithm.
+    """
 
     name, title = "counterexamples", "Counterexamples: printed against repaired"
     sizes: ClassVar = {
@@ -404,13 +412,6 @@ class Counterexamples(Study):
         Claim("ties", "cliques of different means never have the same index under UCB", "Theorem 4, proof", _tied,
               order="tied"),
     )  # fmt: skip
-    text = (
-        "Algorithm 5 as printed takes its covers from all decisions, also from those that it has eliminated. In "
-        "the hub family a bad decision reveals everything, on the star the centre does. Both are the smallest "
-        "cover of all that is left, and are played for ever. With covers from the active decisions losses end.",
-        "The other counterexamples are against lemmas. They change proofs and, but for the benchmark of Algorithm "
-        "3, no algorithm.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         horizon = self.scale.horizon

@@ -64,7 +64,19 @@ _LESS = polars.col("policy").str.starts_with("no ")
 
 
 class Guarded(Study):
-    """GuardedThompson over slates."""
+    """GuardedThompson over slates.
+
+    GuardedThompson draws as Thompson sampling does, uses what arms reveal of each other, and stays within twice the
+    guarantee of elimination. Targets are ratios of its mean regret to that of Thompson sampling, on the same rewards;
+    they were set before these runs, and are those of T = {_AIMED:,}; shorter runs say nothing of them. There are {runs}
+    runs in each place, each with an instance of its own.
+
+    Parts are taken out one by one, and the budget of the guard is made smaller, or tied to the layers that a run has
+    completed (shadow).
+
+    Where arms are hard to tell apart the budget can run out, and the guard then plays rounds of elimination. The price
+    of that after {long:,} rounds is measured against the same policy without limit.
+    """
 
     name, title = "guarded", "Guarded sampling against Thompson sampling"
     # The long runs, which show the price of the guard, have rounds and numbers of their own.
@@ -81,17 +93,6 @@ class Guarded(Study):
         Claim("long", "the price of the guard after {horizon:,} rounds, {environment}, semi-bandit", SOURCE, ratios(),
               "environment"),
     )  # fmt: skip
-    text = (
-        "GuardedThompson draws as Thompson sampling does, uses what arms reveal of each other, and stays within "
-        "twice the guarantee of elimination. Targets are ratios of its mean regret to that of Thompson sampling, "
-        "on the same rewards; they were set before these runs, and are those of T = "
-        f"{_AIMED:,}; shorter runs say nothing of them. There are {{runs}} runs in each place, each with an instance "
-        "of its own.",
-        "Parts are taken out one by one, and the budget of the guard is made smaller, or tied to the layers that a "
-        "run has completed (shadow).",
-        "Where arms are hard to tell apart the budget can run out, and the guard then plays rounds of elimination. "
-        "The price of that after {long:,} rounds is measured against the same policy without limit.",
-    )
 
     def places(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """Return the kind of each instance, and how it is made, by label."""
@@ -210,7 +211,21 @@ def _stuck(rows: Rows) -> Verdict:
 
 
 class GuardedSets(Study):
-    """GuardedThompson over decision sets."""
+    """GuardedThompson over decision sets.
+
+    Over a decision set GuardedThompson draws all arms with a common part, plays the best decision by posterior means in
+    half of the rounds, and the guard asks the set's oracle. Ratios are those of mean regrets to that of Thompson
+    sampling with independent draws, on the same rewards, {compared} runs with an instance each. Targets are for T =
+    {_AIMED_SETS:,}; elimination by oracle and a shadow budget stand beside it, with {runs} runs. Certificates are
+    compared with the regret that they bound, for all policies alike.
+
+    On disjoint decisions whose arms share their noise no policy can do well; on the star and the hub family a bad
+    decision reveals all others. Two long decisions are where Thompson sampling can play the worse one for ever; the
+    guard around it ends that.
+
+    Over many rounds the budget, which grows like the root of the rounds, may bind. Beside Thompson sampling is the same
+    policy with a budget that never does: what lies between is the price of the guarantee.
+    """
 
     name, title = "guarded-sets", "Guarded sampling over decision sets"
     sizes: ClassVar = {
@@ -233,18 +248,6 @@ class GuardedSets(Study):
         Claim("failure", f"{{policy}} on {_LONG}",
               lambda row: "Zhang, Combes (2021)" if row["policy"] == THOMPSON else SOURCE, _stuck, "policy"),
     )  # fmt: skip
-    text = (
-        "Over a decision set GuardedThompson draws all arms with a common part, plays the best decision by "
-        "posterior means in half of the rounds, and the guard asks the set's oracle. Ratios are those of mean "
-        "regrets to that of Thompson sampling with independent draws, on the same rewards, {compared} runs with an "
-        f"instance each. Targets are for T = {_AIMED_SETS:,}; elimination by oracle and a shadow budget stand beside "
-        "it, with {runs} runs. Certificates are compared with the regret that they bound, for all policies alike.",
-        "On disjoint decisions whose arms share their noise no policy can do well; on the star and the hub family "
-        "a bad decision reveals all others. Two long decisions are where Thompson sampling can play the worse one "
-        "for ever; the guard around it ends that.",
-        "Over many rounds the budget, which grows like the root of the rounds, may bind. Beside Thompson sampling "
-        "is the same policy with a budget that never does: what lies between is the price of the guarantee.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         scale, rest = self.scale, REDRAWN
@@ -333,6 +336,7 @@ _WORLDS: dict[str, tuple[list[float], dict[str, Any]]] = {
     "shared noise": ([0.6, 0.6, 0.5, 0.5, 0.5, 0.5], {"noise_groups": [0, 0, 1, 1, 2, 2]}),
 }
 """Small instances with rewards of many kinds: their means, and the rest of them."""
+_KINDS = ", ".join(_WORLDS)
 
 
 def _kept(rows: Rows) -> Verdict:
@@ -350,7 +354,19 @@ def _kept(rows: Rows) -> Verdict:
 
 
 class Certificates(Study):
-    """Certificates of all policies, and the guard around any proposer."""
+    """Certificates of all policies, and the guard around any proposer.
+
+    A certificate bounds what was lost so far, from pulls and rewards alone. It may fail in a share delta of all runs,
+    over all rounds together. It is tried in {covered[1]:,} runs of {covered[0]:,} rounds on each of these small
+    instances: {_KINDS}. What can be told from that many runs is the exact binomial interval.
+
+    How far certificates are above the truth is measured on 100 arms and 10 slots. A policy that observes all arms often
+    has tight ones; a policy that stops looking at bad arms, as Thompson sampling does, knows less about what it lost,
+    though it lost less.
+
+    Last, two proposers that should not be followed are put inside a guard: a saboteur that always proposes the worst
+    arms, and the greedy one that never explores. The bound is proved for any.
+    """
 
     name, title = "certificates", "Certificates, and hostile proposers inside the guard"
     # Certificates are held against the truth after the rounds in `points`. The many short runs, and those with hostile
@@ -368,17 +384,6 @@ class Certificates(Study):
         Claim("hostile", "{proposer} inside the guard: regret within its budget and the loss of elimination rounds, "
               f"factor {_FACTOR}", SOURCE, _kept, "proposer"),
     )  # fmt: skip
-    text = (
-        "A certificate bounds what was lost so far, from pulls and rewards alone. It may fail in a share delta of "
-        "all runs, over all rounds together. It is tried in {covered[1]:,} runs of {covered[0]:,} rounds on each of "
-        f"{len(_WORLDS)} small instances: {', '.join(_WORLDS)}. What can be told from that many runs is the exact "
-        "binomial interval.",
-        "How far certificates are above the truth is measured on 100 arms and 10 slots. A policy that observes all "
-        "arms often has tight ones; a policy that stops looking at bad arms, as Thompson sampling does, knows less "
-        "about what it lost, though it lost less.",
-        "Last, two proposers that should not be followed are put inside a guard: a saboteur that always proposes "
-        "the worst arms, and the greedy one that never explores. The bound is proved for any.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         points, arms = self.scale.points, {"n_arms": 100, "budget": 10}

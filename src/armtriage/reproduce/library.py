@@ -100,7 +100,14 @@ _GRAPHS: dict[str, dict[str, Any]] = {
 
 
 class Tightenings(Study):
-    """The parts of Algorithm 1's tight variant: each alone taken into the printed form, and out of the default."""
+    """The parts of Algorithm 1's tight variant: each alone taken into the printed form, and out of the default.
+
+    The default of Algorithm 1 differs from the print in parts that keep its guarantee. Each is taken alone into the
+    print (with the reduced benchmark where it needs one), and alone out of the default. What counts is the regret
+    without a part over that with it: above 1 it helps. There are {arms} arms with random means, a tenth as many slots,
+    {horizon:,} rounds and {runs} instances of each graph. Each part is looked at in six places, so intervals have a
+    level of {STRICT:.0%}.
+    """
 
     name, title = "tightenings", "What each tightening is worth"
     sizes: ClassVar = {
@@ -112,13 +119,6 @@ class Tightenings(Study):
         Claim("gains", f"{{what}}: {_SAID[part.less]}", "same guarantee, smaller constants",
               ratios(part.less, part.predicted), where=polars.col("part") == part.name) for part in _PARTS
     )  # fmt: skip
-    text = (
-        "The default of Algorithm 1 differs from the print in parts that keep its guarantee. Each is taken alone "
-        "into the print (with the reduced benchmark where it needs one), and alone out of the default. What counts "
-        "is the regret without a part over that with it: above 1 it helps. There are {arms} arms with random means, "
-        "a tenth as many slots, {horizon:,} rounds and {runs} instances of each graph. Each part is looked at in six "
-        f"places, so intervals have a level of {STRICT:.0%}.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         scale = self.scale
@@ -161,7 +161,12 @@ def ranked(table: polars.DataFrame) -> list[str]:
 
 
 class Families(Study):
-    """The price of guarantees on ordinary instances; `linear` and `guarded-sets` have it for contexts and sets."""
+    """The price of guarantees on ordinary instances; `linear` and `guarded-sets` have it for contexts and sets.
+
+    Means and graphs are drawn at random, again for each run. No theorem says which policy is best here: a guarantee for
+    the worst case costs something on ordinary instances, and this is how much. Ratios are to the policy with the least
+    mean regret of the family, judged by the same runs.
+    """
 
     name, title = "families", "Random instances: all policies"
     sizes: ClassVar = {
@@ -173,11 +178,6 @@ class Families(Study):
         Claim("graphs", f"{policy}: regret on random instances with graph feedback", "no theorem",
               ratios(None, _WORST), where=of(policy)) for policy in (TIGHT, PAPER)
     )  # fmt: skip
-    text = (
-        "Means and graphs are drawn at random, again for each run. No theorem says which policy is best here: a "
-        "guarantee for the worst case costs something on ordinary instances, and this is how much. Ratios are to the "
-        "policy with the least mean regret of the family, judged by the same runs.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         scale = self.scale
@@ -236,7 +236,13 @@ def _places(sizes: Mapping[str, tuple[int, int, int]], chosen: tuple[str, ...]) 
 
 
 class Slates(Study):
-    """Contexts, with and without clicks."""
+    """Contexts, with and without clicks.
+
+    Contexts that are uneven, sparse, repeated or slowly moving, and clicks with rates of 2 to 50 percent; theta and
+    contexts are drawn again for each of {runs} runs of {horizon:,} rounds. The others are greedy choice, C2UCB and
+    linear Thompson sampling, and the latter two with half their width, which has no guarantee. Which of them is best
+    differs from family to family, and is known in hindsight only.
+    """
 
     name, title = "slates", "Slates with contexts: GuardedLinear"
     sizes: ClassVar = {
@@ -250,12 +256,6 @@ class Slates(Study):
         Claim("certificates", f"{LINEAR}: no run loses more than its certificate says, at any time",
               "Lemma of the ellipsoid", certified(_RARELY)),
     )  # fmt: skip
-    text = (
-        "Contexts that are uneven, sparse, repeated or slowly moving, and clicks with rates of 2 to 50 percent; "
-        "theta and contexts are drawn again for each of {runs} runs of {horizon:,} rounds. The others are greedy "
-        "choice, C2UCB and linear Thompson sampling, and the latter two with half their width, which has no "
-        "guarantee. Which of them is best differs from family to family, and is known in hindsight only.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         horizon, runs, rest = self.scale.horizon, self.scale.runs, REDRAWN
@@ -303,7 +303,19 @@ _LEARNED = "learned prior and fewer draws"
 
 
 class Rewards(Study):
-    """Laws of rewards, and small rates."""
+    """Laws of rewards, and small rates.
+
+    Ratings, revenue and waiting times are not 0 or 1. As published, Thompson sampling makes a coin of such a reward;
+    here posteriors and intervals follow mean and variance. Regret is compared with that of Thompson sampling with the
+    coin, on the same rewards, over {horizon:,} rounds with 100 arms and ten slots, {runs} runs in each place, each with
+    means of its own.
+
+    Rates of clicks are small, and arms many. The prior is learned from all arms, and only a share of them is drawn in a
+    round. That is compared with the same policy under a uniform prior that draws them all.
+
+    Where the best arms are quiet among coins that are nearly as good, exact rewards are no help, and greedy play is
+    ahead where rounds are few and many arms are good: both are shown.
+    """
 
     name, title = "rewards", "Rewards that are no coins, rates that are small"
     sizes: ClassVar = {
@@ -324,16 +336,6 @@ class Rewards(Study):
         *(Claim(f"{name}-certificates", f"{GUARDED}: certificates, {name}", SOURCE, certified(DELTA),
                 where=of(GUARDED)) for name in ("laws", *_RATES)),
     )  # fmt: skip
-    text = (
-        "Ratings, revenue and waiting times are not 0 or 1. As published, Thompson sampling makes a coin of such a "
-        "reward; here posteriors and intervals follow mean and variance. Regret is compared with that of Thompson "
-        "sampling with the coin, on the same rewards, over {horizon:,} rounds with 100 arms and ten slots, {runs} "
-        "runs in each place, each with means of its own.",
-        "Rates of clicks are small, and arms many. The prior is learned from all arms, and only a share of them is "
-        "drawn in a round. That is compared with the same policy under a uniform prior that draws them all.",
-        "Where the best arms are quiet among coins that are nearly as good, exact rewards are no help, and greedy "
-        "play is ahead where rounds are few and many arms are good: both are shown.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         scale = self.scale

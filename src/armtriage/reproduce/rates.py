@@ -52,7 +52,14 @@ def _same_part(row: Row) -> str:
 
 
 class GapRates(Study):
-    """Theorems 1 and 2: regret that stops growing once the arms are told apart, and is proportional to 1 / gap."""
+    """Theorems 1 and 2: regret that stops growing once the arms are told apart, and is proportional to 1 / gap.
+
+    The instance is that of the lower bound (L1). No arm reveals another; all but one of the S best of {n_arms} arms
+    have mean 1, the last of these 1/4 + gap and all others 1/4; S is {budget}. Once elimination has told them apart it
+    commits, and loses nothing more, however long it goes on; policies with an index go on exploring. The tight variant
+    has intervals that hold at all times, so that its regret does not depend on T; those of the paper are made for T,
+    and grow with ln(T).
+    """
 
     name, title = "gap-rates", "Gaps: flat in T, and proportional to 1 / gap"
     # The horizons have one gap, and the gaps one long horizon. Policies with an index never commit.
@@ -78,13 +85,6 @@ class GapRates(Study):
         Claim("gaps", "some instance of the family costs every policy order (alpha / gap) ln(T)", "Theorem 2 (L1)",
               partial(above_bound, sure=False)),
     )  # fmt: skip
-    text = (
-        "The instance is that of the lower bound (L1). No arm reveals another; all but one of the S best of {n_arms} "
-        "arms have mean 1, the last of these 1/4 + gap and all others 1/4; S is {budget}. Once elimination has told "
-        "them apart it commits, and loses nothing more, however long it goes on; policies with an index go on "
-        "exploring. The tight variant has intervals that hold at all times, so that its regret does not depend on T; "
-        "those of the paper are made for T, and grow with ln(T).",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         scale, rest = self.scale, {"checkpoints": 61, "block": 2}
@@ -174,7 +174,17 @@ def _why_steeper(row: Row) -> str:
 
 
 class MinimaxRates(Study):
-    """The rate sqrt(alpha S T) in each of its variables, at the gap that is worst for each policy."""
+    """The rate sqrt(alpha S T) in each of its variables, at the gap that is worst for each policy.
+
+    No arm reveals another, so alpha = K. The arms are S bandits of alpha / S arms each, of which one arm is better by a
+    gap; which one is drawn again for every run. A minimax rate is about the worst gap. Regret is therefore measured at
+    several, fixed multiples of sqrt(alpha / (S T)), and the largest mean is kept, for each policy its own. Theorem 3
+    has sqrt(alpha S T) + S sqrt(T). Here alpha is 8 S or more, so that the first part is the larger one; full
+    information shows the other.
+
+    Elimination guesses until it knows: its worst gap is the one that it finds out just before the end. UCB, whose
+    failure needs other graphs, loses less here.
+    """
 
     name, title = "minimax-rates", "The worst gap: sqrt(alpha S T)"
     # T is `short` along S, and `long` along alpha.
@@ -207,15 +217,6 @@ class MinimaxRates(Study):
         Claim("gap-of-the-proof", "at the gap of the lower bound's proof, sqrt(alpha / (S T)) / 64, no policy does "
               "better than guessing", "its proof", guessing),
     )  # fmt: skip
-    text: ClassVar[Sequence[str]] = (
-        "No arm reveals another, so alpha = K. The arms are S bandits of alpha / S arms each, of which one arm is "
-        "better by a gap; which one is drawn again for every run. A minimax rate is about the worst gap. Regret is "
-        "therefore measured at several, fixed multiples of sqrt(alpha / (S T)), and the largest mean is kept, for "
-        "each policy its own. Theorem 3 has sqrt(alpha S T) + S sqrt(T). Here alpha is 8 S or more, so that the "
-        "first part is the larger one; full information shows the other.",
-        "Elimination guesses until it knows: its worst gap is the one that it finds out just before the end. UCB, "
-        "whose failure needs other graphs, loses less here.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         made = {}
@@ -292,7 +293,14 @@ def _as_greedy(rows: Rows) -> Verdict:
 
 
 class FullInformation(MinimaxRates):
-    """The rate S sqrt(T), where nothing needs exploring."""
+    """The rate S sqrt(T), where nothing needs exploring.
+
+    Every round reveals all arms: alpha = 1. The arms are S pairs, of which one each is better by a gap; which one is
+    drawn again for every run. The worst of several gaps counts, for each policy its own. There is nothing to explore,
+    and playing the best averages does well. UCB does, since its widths are all the same. So does tight elimination,
+    which fills its slots by average and only keeps out what it has eliminated. Elimination as printed spends one slot
+    of every round on a look that is not needed, at the first arm that is active.
+    """
 
     name, title = "full-information", "Full information: S sqrt(T)"
     # The horizons have one budget, and the budgets one horizon. Gaps are tried in units of 1 / sqrt(T).
@@ -324,13 +332,6 @@ class FullInformation(MinimaxRates):
               above_bound),
         Claim("against-greedy", "UCB plays as greedy does, since all arms have the same count", _APPENDIX, _as_greedy),
     )  # fmt: skip
-    text = (
-        "Every round reveals all arms: alpha = 1. The arms are S pairs, of which one each is better by a gap; which "
-        "one is drawn again for every run. The worst of several gaps counts, for each policy its own. There is nothing "
-        "to explore, and playing the best averages does well. UCB does, since its widths are all the same. So does "
-        "tight elimination, which fills its slots by average and only keeps out what it has eliminated. Elimination "
-        "as printed spends one slot of every round on a look that is not needed, at the first arm that is active.",
-    )
 
     def points(self) -> dict[str, list[tuple[int, int, int]]]:
         budget, horizon = self.scale.budget, self.scale.horizon
@@ -388,7 +389,16 @@ def _same(rows: Rows) -> Verdict:
 
 
 class Failure(Study):
-    """Theorem 4: cliques of look-alikes, with deterministic and shared noise, and with independent noise."""
+    """Theorem 4: cliques of look-alikes, with deterministic and shared noise, and with independent noise.
+
+    S cliques of S arms each: an arm reveals its clique, and all arms of a clique have the same mean. One clique is
+    best. Where rewards inside a clique are equal, deterministic or drawn once for all, UCB gives its arms equal indices
+    and spends all S slots on one clique, where a single arm would show as much. T is {horizon:,}; the gaps of the
+    instance follow T. Elimination is promised sqrt(alpha S T) + S sqrt(T), of power 1 in S.
+
+    With noise of its own in every arm, equal means no longer give equal indices, and UCB does not fail. Thompson
+    sampling, which draws its indices, does not fail in any of the three.
+    """
 
     name, title = "ucb-failure", "Where UCB fails: cliques of look-alikes"
     # The horizons are played with the budget in the middle.
@@ -413,15 +423,6 @@ class Failure(Study):
         Claim("ratios-by-horizon", "UCB's regret over that of {against} does not depend on T; deterministic rewards",
               "Theorems 3 and 4", _same, where=polars.col("against") == PAPER),
     )  # fmt: skip
-    text = (
-        "S cliques of S arms each: an arm reveals its clique, and all arms of a clique have the same mean. One "
-        "clique is best. Where rewards inside a clique are equal, deterministic or drawn once for all, UCB gives "
-        "its arms equal indices and spends all S slots on one clique, where a single arm would show as much. T is "
-        "{horizon:,}; the gaps of the instance follow T. Elimination is promised sqrt(alpha S T) + S sqrt(T), of "
-        "power 1 in S.",
-        "With noise of its own in every arm, equal means no longer give equal indices, and UCB does not fail. "
-        "Thompson sampling, which draws its indices, does not fail in any of the three.",
-    )
 
     def plans(self) -> dict[str, dict[str, Any]]:
         scale = self.scale

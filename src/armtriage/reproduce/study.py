@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -165,7 +167,10 @@ class Report(NamedTuple):
 
 
 class Study:
-    """A study of a size: a subclass declares what is played, the tables, the claims about them, figures and text.
+    """A study of a size: a subclass declares what is played, the tables, the claims about them, and figures.
+
+    Its docstring has the text of its page, all but the first line; what the scale says, and constants beside the class,
+    may stand in braces there.
 
     Attributes
     ----------
@@ -175,15 +180,12 @@ class Study:
         How large it is in each size.
     claims : sequence of Claim
         What is asserted of the tables.
-    text : sequence of str
-        Paragraphs of the page; what the scale says may stand in braces.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     sizes: ClassVar[Mapping[str, Scale]]
     claims: ClassVar[Sequence[Claim]]
-    text: ClassVar[Sequence[str]]
 
     def __init__(self, size: Size) -> None:
         self.size, self.scale = size, self.sizes[size]
@@ -211,10 +213,17 @@ class Study:
         """Return what the tables say of the claims."""
         return [one for claim in cls.claims for one in claim.findings(tables)]
 
+    @property
+    def text(self) -> list[str]:
+        """The paragraphs of its page."""
+        known = {**vars(sys.modules[type(self).__module__]), **vars(self.scale)}
+        _, *paragraphs = inspect.cleandoc(type(self).__doc__ or "").split("\n\n")
+        return [" ".join(one.split()).format_map(known) for one in paragraphs]
+
     def report(self, results: Played) -> Report:
         """Return what the results say."""
-        tables, text = self.tables(results), [one.format(**vars(self.scale)) for one in self.text]
-        return Report(self.title, text, self.findings(tables), self.charts(results, tables), tables)
+        tables = self.tables(results)
+        return Report(self.title, self.text, self.findings(tables), self.charts(results, tables), tables)
 
 
 def plan(worlds: Any, policies: Any, horizon: Any, runs: int, *, checkpoints: Any = 1, **rest: Any) -> dict[str, Any]:
