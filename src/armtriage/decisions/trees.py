@@ -14,6 +14,9 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_member
 from armtriage.kernels.record import Floats, Ints, Record
 
+_FORCED = 1e300
+"""More than any weight: arms that a tree must have come first, those that it must not have last."""
+
 
 @kernel
 def _root(above: Ints, node: int) -> int:
@@ -23,72 +26,27 @@ def _root(above: Ints, node: int) -> int:
     return node
 
 
-@kernel
-def _kruskal(edges: Ints, order: Ints, marks: Marks, n_nodes: int, chosen: NDArray[np.bool_]) -> bool:
-    """Choose the edges of a tree: those marked 1, then the first in `order` that join two parts."""
-    above = np.arange(n_nodes)
-    joined = 1
-    for e in range(marks.size):
-        if marks[e] == 1:
-            if _join(edges, e, above, chosen) == 0:
-                return False
-            joined += 1
-    for e in order:
-        if joined == n_nodes:
-            break
-        if marks[e] == 0:
-            joined += _join(edges, e, above, chosen)
-    return joined == n_nodes
-
-
-@kernel
-def _join(edges: Ints, e: int, above: Ints, chosen: NDArray[np.bool_]) -> int:
-    """Choose an edge if it joins two parts; return 1 if it does, else 0."""
-    first = _root(above, edges[e, 0])
-    second = _root(above, edges[e, 1])
-    if first == second:
-        return 0
-    above[first] = second
-    chosen[e] = True
-    return 1
-
-
-class Scratch(Record):
-    """What `heaviest_tree` needs: m edges between n nodes, those that are left between parts, and scratch."""
+class Network(Record, frozen=True):
+    """What `heaviest_tree` needs: m edges between n nodes."""
 
     tails: Ints  # (m,)
     heads: Ints
-    arms: Ints  # (m,) 0, 1, 2...
     starts: Ints  # (n + 1,) where the edges of each node begin
     near: Ints  # (2m,) in these edges
-    first: Ints  # (m,) the part at one end of each edge that is left
-    second: Ints
-    order: Ints  # (m,) its arm
-    values: Floats  # (m,) its weight
-    labels: Ints  # (n,)
-    best: Ints  # (n,) the best edge of each part
-    most: Floats  # (n,) its weight
 
 
-def scratch_for(edges: Ints, n_nodes: int) -> Scratch:
-    """Return space for trees of a network."""
-    m = len(edges)
+def network_of(edges: Ints, n_nodes: int) -> Network:
+    """Return the edges, ordered by node as well."""
     tails, heads = edges.T.copy()
-    ends, arms = edges.T.ravel(), np.tile(np.arange(m), 2)
+    ends, arms = edges.T.ravel(), np.tile(np.arange(len(edges)), 2)
     place = np.lexsort((arms, ends))
-    near, starts = arms[place], np.searchsorted(ends[place], np.arange(n_nodes + 1))
-    first, second, order = np.zeros((3, m), np.int64)
-    labels, best = np.zeros((2, n_nodes), np.int64)
-    own = first, second, order, np.zeros(m), labels, best, np.zeros(n_nodes)
-    return Scratch(tails, heads, np.arange(m), starts, near, *own)
+    return Network(tails, heads, np.searchsorted(ends[place], np.arange(n_nodes + 1)), arms[place])
 
 
 @kernel
-def _find(scratch: Scratch, first: Ints, second: Ints, values: Floats, n_parts: int) -> None:
+def _find(first: Ints, second: Ints, values: Floats, best: Ints, most: Floats) -> None:
     """Find the best edge of every part, of equals the first: edges stand in the order of their arms."""
-    best, most = scratch.best, scratch.most
-    for part in range(n_parts):
-        most[part] = -np.inf
+    most[:] = -np.inf
     for i in range(values.size):
         a, b, value = first[i], second[i], values[i]
         if value > most[a]:
@@ -98,44 +56,54 @@ def _find(scratch: Scratch, first: Ints, second: Ints, values: Floats, n_parts: 
 
 
 @kernel
-def _merge(
-    scratch: Scratch, first: Ints, second: Ints, order: Ints, values: Floats, n_parts: int, chosen: NDArray[np.bool_]
-) -> tuple[int, int]:
-    """Choose the best edge of every part (Boruvka), and keep those between what is then left; return both numbers."""
-    labels, best = scratch.labels, scratch.best
-    for part in range(n_parts):
+def _merge(first: Ints, second: Ints, order: Ints, best: Ints, labels: Ints, chosen: NDArray[np.bool_]) -> int:
+    """Choose the best edge of every part (Boruvka), and label each part by the new one it belongs to; return how many.
+
+    The edges in `order` join the parts `first` and `second`.
+    """
+    for part in range(best.size):
         i = best[part]
         chosen[order[i]] = True
         other = first[i] + second[i] - part
         # Two parts may choose the same edge: the smaller is the root.
         labels[part] = part if best[other] == i and part < other else other
-    for part in range(n_parts):
+    for part in range(best.size):
         labels[part] = _root(labels, part)
     parts = 0
-    for part in range(n_parts):
+    for part in range(best.size):
         best[part] = parts
         parts += labels[part] == part
-    for part in range(n_parts):
+    for part in range(best.size):
         labels[part] = best[labels[part]]
-    left = 0
-    for i in range(values.size):
-        a, b = labels[first[i]], labels[second[i]]
-        scratch.first[left], scratch.second[left], scratch.order[left], scratch.values[left] = a, b, order[i], values[i]
-        left += a != b
-    return parts, left
+    return parts
 
 
 @kernel
-def heaviest_tree(scratch: Scratch, weights: Floats, chosen: NDArray[np.bool_]) -> None:
-    """Choose the edges of the heaviest tree, in a few passes over the edges and without sorting them."""
-    n_parts = scratch.labels.size
+def heaviest_tree(network: Network, weights: Floats, marks: Marks, chosen: NDArray[np.bool_]) -> bool:
+    """Choose the edges of the heaviest tree that obeys the marks, without sorting them; False if there is none."""
+    n_parts, n = network.starts.size - 1, weights.size
+    best, labels, most = np.empty(n_parts, np.int64), np.empty(n_parts, np.int64), np.empty(n_parts)
+    first, second, order, values = network.tails.copy(), network.heads.copy(), np.arange(n), weights.copy()
+    for e in range(n):
+        if marks[e] != 0:
+            values[e] = marks[e] * _FORCED
     for node in range(n_parts):
-        scratch.best[node] = best_member(weights, scratch.near[scratch.starts[node] : scratch.starts[node + 1]])
-    n_parts, n = _merge(scratch, scratch.tails, scratch.heads, scratch.arms, weights, n_parts, chosen)
-    while n_parts > 1:
-        first, second, order, values = scratch.first[:n], scratch.second[:n], scratch.order[:n], scratch.values[:n]
-        _find(scratch, first, second, values, n_parts)
-        n_parts, n = _merge(scratch, first, second, order, values, n_parts, chosen)
+        best[node] = best_member(values, network.near[network.starts[node] : network.starts[node + 1]])
+    while True:
+        n_parts = _merge(first, second, order, best[:n_parts], labels, chosen)
+        if n_parts == 1:
+            break
+        left = 0
+        for i in range(n):
+            a, b = labels[first[i]], labels[second[i]]
+            first[left], second[left], order[left], values[left] = a, b, order[i], values[i]
+            left += a != b
+        n = left
+        _find(first[:n], second[:n], values[:n], best, most[:n_parts])
+    for e in range(weights.size):
+        if (marks[e] == 1 and not chosen[e]) or (marks[e] == -1 and chosen[e]):
+            return False
+    return True
 
 
 @kernel
@@ -196,7 +164,8 @@ def _swaps(
 class Trees(Record):
     """What `best_tree` needs."""
 
-    scratch: Scratch
+    network: Network
+    marks: Marks
     chosen: NDArray[np.bool_]
     offset: float
 
@@ -205,7 +174,7 @@ class Trees(Record):
 def best_tree(oracle: Trees, weights: Floats, arms: Ints) -> int:
     """Write the edges of the heaviest tree."""
     oracle.chosen[:] = False
-    heaviest_tree(oracle.scratch, weights, oracle.chosen)
+    heaviest_tree(oracle.network, weights, oracle.marks, oracle.chosen)
     return collect(oracle.chosen, arms)
 
 
@@ -231,19 +200,23 @@ class SpanningTrees(DecisionSet):
     """
 
     def __init__(self, n_nodes: int, edges: ArrayLike) -> None:
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
         self.n_nodes = check_count("n_nodes", n_nodes, 2, LARGEST)
         self.edges = frozen(check_pairs(edges, self.n_nodes, self.n_nodes))
         loops = np.flatnonzero(self.edges[:, 0] == self.edges[:, 1])
         if loops.size:
             raise ValueError(f"edges must join two different nodes, got {tuple(self.edges[loops[0]].tolist())}")
         super().__init__(len(self.edges), self.n_nodes - 1)
-        if self._tree(np.zeros(self.n_arms), np.zeros(self.n_arms, np.int8)) is None:
+        self._network = network_of(self.edges, self.n_nodes)
+        joined = csr_array((np.ones(self.n_arms), self.edges.T), (self.n_nodes, self.n_nodes))
+        if connected_components(joined, directed=False, return_labels=False) > 1:
             raise ValueError(f"edges must connect all {self.n_nodes} nodes, got a network in several parts")
 
     def _tree(self, weights: Floats, marks: Marks) -> NDArray[np.bool_] | None:
         chosen = np.zeros(self.n_arms, np.bool_)
-        order = np.argsort(-weights, kind="stable")
-        return chosen if _kruskal(self.edges, order, marks, self.n_nodes, chosen) else None
+        return chosen if heaviest_tree(self._network, weights, marks, chosen) else None
 
     def _maximise(self, weights: Floats, marks: Marks) -> Ints | None:
         chosen = self._tree(weights, marks)
@@ -277,5 +250,5 @@ class SpanningTrees(DecisionSet):
         return {"n_nodes": self.n_nodes, "edges": self.edges}
 
     def _compiled(self, offset: float) -> CompiledOracle:
-        trees = Trees(scratch_for(self.edges, self.n_nodes), np.zeros(self.n_arms, np.bool_), offset)
-        return CompiledOracle(trees, best_tree)
+        marks, chosen = np.zeros(self.n_arms, np.int8), np.zeros(self.n_arms, np.bool_)
+        return CompiledOracle(Trees(self._network, marks, chosen, offset), best_tree)
