@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from heapq import heapify, heapreplace
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,13 @@ def greedy_cover(sets: GraphArrays, missing: Marks, only_missing: bool) -> Ints:
         before[arm + 1] = before[arm] + missing[arm]
     total = before[most]
     # A key holds what a set lacks of the most and its number, such that the smallest key is the best set.
-    heap, picks = np.empty(n, np.int64), np.empty(n, np.int64)
+    heap, picks = [np.int64(0)] * n, np.empty(n, np.int64)
     for one in range(n):
         gain = before[sets.stop[one]] - before[sets.start[one]]
         for e in range(sets.indptr[one], sets.indptr[one + 1]):
             gain += missing[sets.indices[e]]
         heap[one] = (most - gain) * n + one
-    for place in range(n // 2 - 1, -1, -1):
-        _sink(heap, n, place)
+    heapify(heap)
     count = 0
     while total > 0 and heap[0] // n < most:
         one = heap[0] % n
@@ -92,8 +92,7 @@ def greedy_cover(sets: GraphArrays, missing: Marks, only_missing: bool) -> Ints:
             count += 1
             total -= _gain(sets, one, missing, True)
             key = most * n + one
-        heap[0] = key
-        _sink(heap, n, 0)
+        heapreplace(heap, key)
     return picks[:count].copy()
 
 
@@ -108,20 +107,6 @@ def _gain(sets: GraphArrays, one: int, missing: Marks, take: bool) -> int:
         gain += int(missing[sets.indices[e]])
         missing[sets.indices[e]] = 0 if take else missing[sets.indices[e]]
     return gain
-
-
-@kernel
-def _sink(heap: Ints, size: int, place: int) -> None:
-    """Move a key down to where it belongs; the smallest key is on top."""
-    key = heap[place]
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        child += child + 1 < size and heap[child + 1] < heap[child]
-        if heap[child] >= key:
-            break
-        heap[place] = heap[child]
-        place = child
-    heap[place] = key
 
 
 @kernel
