@@ -231,7 +231,7 @@ LARGE = {
         FeedbackGraph.nearest(np.arange(MANY), radius=2.5), -(-MANY // 3), MANY // 5, "runs of arms",
     ),
     "star": lambda: (
-        FeedbackGraph.from_edges(MANY, [(7, leaf) for leaf in range(MANY)]), MANY - 1, 1, "runs of arms",
+        FeedbackGraph.from_edges(MANY, [(7, leaf) for leaf in range(MANY)]), MANY - 1, 1, "greedy and matching",
     ),
     "two paths": lambda: (
         FeedbackGraph.from_edges(MANY, [(a, a + 2) for a in range(MANY - 2)]),
@@ -267,13 +267,17 @@ def test_structure_is_recognised_at_any_size(name):
         (FeedbackGraph.full_information(3), "full information"),
         (FeedbackGraph.cliques([1, 2]), "cliques"),
         (FeedbackGraph.threshold(3), "ladder"),
-        (FeedbackGraph.from_edges(3, [(0, 1), (0, 2), (2, 1), (2, 0)]), "runs of arms"),
-        (FeedbackGraph.from_edges(3, [(0, 1), (0, 2)]), "runs of arms"),
-        (FeedbackGraph.from_edges(3, [(0, 1), (2, 1)]), "runs of arms"),
+        (FeedbackGraph.from_edges(4, [(0, 1), (1, 2), (2, 3)], undirected=True), "runs of arms"),
     ],
 )
 def test_structure_has_its_name(graph, how):
     assert both(graph)[0].how == both(graph)[1].how == f"exact: {how}"
+
+
+@pytest.mark.parametrize("edges", [[(0, 1), (0, 2), (2, 1), (2, 0)], [(0, 1), (0, 2)], [(0, 1), (2, 1)]])
+def test_runs_one_way_are_covered_by_structure_alone(edges):
+    alpha, domination = both(FeedbackGraph.from_edges(3, edges))
+    assert (alpha.how, domination.how) == ("exact: greedy and matching", "exact: runs of arms")
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -50,9 +50,9 @@ def independence_number(graph: FeedbackGraph, *, time_limit: float = 10.0) -> Br
     """Return the largest number of arms none of which reveals another.
 
     A graph of runs (semi-bandit, full information, cliques, ladders, arms along a line) is answered at once at any
-    size, and so are trees and rings. Other graphs of up to 50,000 edges go to HiGHS, which finishes for most sparse
-    networks of a thousand arms and for dense ones of up to 60 or so; otherwise the answer is a bracket, and says so.
-    The lower limit is the size of a set that was found, see `independent_set`.
+    size, and trees, stars and rings in seconds. Other graphs of up to 50,000 edges go to HiGHS, which finishes for most
+    sparse networks of a thousand arms and for dense ones of up to 60 or so; otherwise the answer is a bracket, and says
+    so. The lower limit is the size of a set that was found, see `independent_set`.
 
     Parameters
     ----------
