@@ -211,7 +211,7 @@ class SpanningTrees(DecisionSet):
         super().__init__(len(self.edges), self.n_nodes - 1)
         self._network = network_of(self.edges, self.n_nodes)
         joined = csr_array((np.ones(self.n_arms), self.edges.T), (self.n_nodes, self.n_nodes))
-        if connected_components(joined, directed=False, return_labels=False) > 1:
+        if connected_components(joined, directed=False)[0] > 1:
             raise ValueError(f"edges must connect all {self.n_nodes} nodes, got a network in several parts")
 
     def _tree(self, weights: Floats, marks: Marks) -> NDArray[np.bool_] | None:

@@ -1,7 +1,6 @@
 """Instances: random ones, and those on which a policy must lose."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from armtriage.instances.constrained import hub_family, long_decisions, partition, star
@@ -16,7 +15,7 @@ from armtriage.instances.hard import (
     ucb_failure,
 )
 from armtriage.instances.linear import linear_blocks, linear_few_dimensions, linear_one_dimension
-from armtriage.instances.random import FAMILIES, GRAPHS, random_bernoulli, random_constrained, random_linear
+from armtriage.instances.random import FAMILIES, GRAPHS, named, random_bernoulli, random_constrained, random_linear
 from armtriage.instances.rewards import random_rates, random_rewards
 from armtriage.instances.slates import random_slates
 
@@ -49,33 +48,18 @@ __all__ = [
     "ucb_failure",
 ]
 
-BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = MappingProxyType(
-    {
-        "budget": {
-            "random": random_bernoulli,
-            "rewards": random_rewards,
-            "rates": random_rates,
-            "ucb_failure": ucb_failure,
-            "hidden_arm": hidden_arm,
-            "hidden_pairs": hidden_pairs,
-            "hidden_parts": hidden_parts,
-            "gap_instance": gap_instance,
-            "revealing_hubs": revealing_hubs,
-        },
-        "contexts": {
-            "linear": random_linear,
-            "slates": random_slates,
-            "linear_blocks": linear_blocks,
-            "linear_few_dimensions": linear_few_dimensions,
-            "linear_one_dimension": linear_one_dimension,
-        },
-        "decisions": {
-            **FAMILIES,
-            "partition": partition,
-            "long_decisions": long_decisions,
-            "hub_family": hub_family,
-            "star": star,
-        },
-    }
-)
+BUILDERS: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+    "budget": {
+        "random": random_bernoulli,
+        "rewards": random_rewards,
+        "rates": random_rates,
+        **named(ucb_failure, hidden_arm, hidden_pairs, hidden_parts, gap_instance, revealing_hubs),
+    },
+    "contexts": {
+        "linear": random_linear,
+        "slates": random_slates,
+        **named(linear_blocks, linear_few_dimensions, linear_one_dimension),
+    },
+    "decisions": {**FAMILIES, **named(partition, long_decisions, hub_family, star)},
+}
 """What builds an instance, by what a decision obeys or a round is given, and by its name."""

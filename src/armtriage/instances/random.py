@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,12 @@ _LARGEST_TOURNAMENT = 10_000
 """The most arms of a tournament, which has an edge for each pair of them."""
 _MOST = 10**7
 """The most arms that a family by name can have."""
+Builder = TypeVar("Builder", bound=Callable[..., Any])
+
+
+def named(*builders: Builder) -> Mapping[str, Builder]:
+    """Return what builds instances by the names of the functions."""
+    return MappingProxyType({one.__name__.removeprefix("_"): one for one in builders})
 
 
 def random_bernoulli(
@@ -167,18 +174,10 @@ def _tournament(*, n_arms: int, seed: int | None = None) -> FeedbackGraph:
     return FeedbackGraph.from_edges(n, np.column_stack([np.where(turned, other, one), np.where(turned, one, other)]))
 
 
-GRAPHS: Mapping[str, Callable[..., FeedbackGraph]] = MappingProxyType(
-    {
-        "cliques": _cliques,
-        "erdos_renyi": _erdos_renyi,
-        "full_information": FeedbackGraph.full_information,
-        "semi_bandit": FeedbackGraph.semi_bandit,
-        "star": _star,
-        "threshold": FeedbackGraph.threshold,
-        "tournament": _tournament,
-        "two_hubs": two_hubs,
-    }
-)
+GRAPHS: Mapping[str, Callable[..., FeedbackGraph]] = named(
+    _cliques, _erdos_renyi, FeedbackGraph.full_information, FeedbackGraph.semi_bandit, _star, FeedbackGraph.threshold,
+    _tournament, two_hubs,
+)  # fmt: skip
 """Graph families by name; each builder takes keyword arguments, `n_arms` first of all."""
 
 
@@ -252,14 +251,5 @@ def _knapsack(*, items: int, capacity: int, lightest: int = 5, heaviest: int = 3
     return Knapsack(rng.integers(least, most, n, endpoint=True), check_count("capacity", capacity, most))
 
 
-FAMILIES: Mapping[str, Callable[..., DecisionSet]] = MappingProxyType(
-    {
-        "assignment": _assignment,
-        "categories": _categories,
-        "grid": _grid,
-        "knapsack": _knapsack,
-        "routing": _routing,
-        "tree": _tree,
-    }
-)
+FAMILIES: Mapping[str, Callable[..., DecisionSet]] = named(_assignment, _categories, _grid, _knapsack, _routing, _tree)
 """Sets of decisions by name; each builder takes keyword arguments."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from armtriage._arguments import LONGEST, check_choice, check_count
 from armtriage.environments import LinearEnvironment
+from armtriage.instances.random import named
 from armtriage.kernels.random import check_seed
 from armtriage.kernels.record import Floats
 
@@ -176,19 +176,9 @@ def _sparse(rng: np.random.Generator, n_arms: int, dimension: int, horizon: int,
     return {"theta": theta, "contexts": contexts, "reward": "bernoulli", "norm_bound": longest}
 
 
-SLATES: Mapping[str, Callable[..., dict[str, Any]]] = MappingProxyType(
-    {
-        "cube": _cube,
-        "anisotropic": _anisotropic,
-        "user_item": _user_item,
-        "fixed": _fixed,
-        "few": _few,
-        "jittered": _jittered,
-        "drifting": _drifting,
-        "one_hot": _one_hot,
-        "clicks": _clicks,
-        "fresh_clicks": partial(_clicks, fresh=True),
-        "sparse": _sparse,
-    }
-)
+SLATES: Mapping[str, Callable[..., dict[str, Any]]] = {
+    **named(_cube, _anisotropic, _user_item, _fixed, _few, _jittered, _drifting, _one_hot, _clicks),
+    "fresh_clicks": partial(_clicks, fresh=True),
+    **named(_sparse),
+}
 """The families by name."""

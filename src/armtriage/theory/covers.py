@@ -74,7 +74,7 @@ def greedy_cover(sets: GraphArrays, missing: Marks, only_missing: bool) -> Ints:
         before[arm + 1] = before[arm] + missing[arm]
     total = before[most]
     # A key holds what a set lacks of the most and its number, such that the smallest key is the best set.
-    heap, picks = [np.int64(0)] * n, np.empty(n, np.int64)
+    heap, picks = [0] * n, np.empty(n, np.int64)
     for one in range(n):
         gain = before[sets.stop[one]] - before[sets.start[one]]
         for e in range(sets.indptr[one], sets.indptr[one + 1]):
