@@ -5,33 +5,29 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.decisions.compiled import CompiledOracle
+from armtriage.decisions.compiled import CompiledOracle, by_node
 from armtriage.decisions.sets import Marks
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import sort_arms
 from armtriage.kernels.record import Floats, Ints, Record
 
 
-@kernel
 def rank_nodes(edges: Ints, n_nodes: int) -> tuple[Ints, int]:
     """Return a topological rank of each node, and how many have one: fewer than all if there is a cycle."""
-    missing = np.zeros(n_nodes, np.int64)
-    starts = np.zeros(n_nodes + 2, np.int64)
-    for e in range(len(edges)):
-        missing[edges[e, 1]] += 1
-        starts[edges[e, 0] + 2] += 1
-    starts = np.cumsum(starts)
-    heads = np.empty(len(edges), np.int64)
-    for e in range(len(edges)):
-        heads[starts[edges[e, 0] + 1]] = edges[e, 1]
-        starts[edges[e, 0] + 1] += 1
-    queue = np.empty(n_nodes, np.int64)
+    starts, order = by_node(edges[:, 0], n_nodes)
+    ranks = np.full(n_nodes, -1, np.int64)
+    return ranks, _rank(np.bincount(edges[:, 1], minlength=n_nodes), starts, edges[order, 1], ranks)
+
+
+@kernel
+def _rank(missing: Ints, starts: Ints, heads: Ints, ranks: Ints) -> int:
+    """Write the ranks of nodes that miss so many arcs, and return how many have one; `missing` is used up."""
+    queue = np.empty(ranks.size, np.int64)
     last = 0
-    for node in range(n_nodes):
+    for node in range(ranks.size):
         if missing[node] == 0:
             queue[last] = node
             last += 1
-    ranks = np.full(n_nodes, -1, np.int64)
     place = 0
     while place < last:
         node = queue[place]
@@ -42,7 +38,7 @@ def rank_nodes(edges: Ints, n_nodes: int) -> tuple[Ints, int]:
             if missing[head] == 0:
                 queue[last] = head
                 last += 1
-    return ranks, last
+    return last
 
 
 @kernel

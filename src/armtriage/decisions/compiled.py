@@ -23,6 +23,11 @@ class CompiledOracle(NamedTuple):
     best: Callable[..., int]
 
 
+def by_node(ends: Ints, n_nodes: int) -> tuple[Ints, Ints]:
+    """Return where the arcs of each node begin, and the arcs in that order: by node, then by number."""
+    return np.append(0, np.cumsum(np.bincount(ends, minlength=n_nodes))), np.argsort(ends, kind="stable")
+
+
 @kernel
 def collect(chosen: NDArray[np.bool_], arms: Ints) -> int:
     """Write the chosen arms, ascending; return how many."""

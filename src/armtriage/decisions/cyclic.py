@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from armtriage.decisions.compiled import by_node
 from armtriage.decisions.constraints import best_subset
 from armtriage.decisions.sets import LISTED, Marks
 from armtriage.kernels.jit import kernel
@@ -96,8 +97,8 @@ class CyclicRoutes:
         self.n_nodes = n_nodes
         self._tails, self._heads = (np.ascontiguousarray(side) for side in arcs.T)
         self._arm_of, self._used, self._source, self._target = arm_of, used, source, target
-        self._leaving = _by_node(self._tails, n_nodes)
-        self._entering = _by_node(self._heads, n_nodes)
+        self._leaving = by_node(self._tails, n_nodes)
+        self._entering = by_node(self._heads, n_nodes)
 
     def longest(self) -> int:
         """Return a number of arms that no route exceeds: one less than the nodes that can be visited."""
@@ -215,8 +216,3 @@ class CyclicRoutes:
                 arms.append(arm)
                 branches.append(iter(leaving[head]))
         return None
-
-
-def _by_node(ends: Ints, n_nodes: int) -> tuple[Ints, Ints]:
-    """Return where the arcs of each node begin, and the arcs in that order."""
-    return np.append(0, np.cumsum(np.bincount(ends, minlength=n_nodes))), np.argsort(ends, kind="stable")

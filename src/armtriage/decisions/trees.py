@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import LARGEST, check_count, check_pairs
-from armtriage.decisions.compiled import CompiledOracle, collect
+from armtriage.decisions.compiled import CompiledOracle, by_node, collect
 from armtriage.decisions.sets import DecisionSet, Marks, frozen
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_member
@@ -37,10 +37,8 @@ class Network(Record, frozen=True):
 
 def network_of(edges: Ints, n_nodes: int) -> Network:
     """Return the edges, ordered by node as well."""
-    tails, heads = edges.T.copy()
-    ends, arms = edges.T.ravel(), np.tile(np.arange(len(edges)), 2)
-    place = np.lexsort((arms, ends))
-    return Network(tails, heads, np.searchsorted(ends[place], np.arange(n_nodes + 1)), arms[place])
+    starts, place = by_node(edges.ravel(), n_nodes)
+    return Network(*edges.T.copy(), starts, place // 2)
 
 
 @kernel
@@ -107,30 +105,17 @@ def heaviest_tree(network: Network, weights: Floats, marks: Marks, chosen: NDArr
 
 
 @kernel
-def _hang(edges: Ints, chosen: NDArray[np.bool_], n_nodes: int) -> tuple[Ints, Ints, Ints]:
+def _hang(network: Network, chosen: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
     """Hang the tree from node 0: each node's parent, the edge to it, and its depth."""
-    starts = np.zeros(n_nodes + 2, np.int64)
-    for e in range(chosen.size):
-        if chosen[e]:
-            starts[edges[e, 0] + 2] += 1
-            starts[edges[e, 1] + 2] += 1
-    starts = np.cumsum(starts)
-    near = np.empty(2 * n_nodes - 2, np.int64)
-    for e in range(chosen.size):
-        if chosen[e]:
-            for side in range(2):
-                near[starts[edges[e, side] + 1]] = e
-                starts[edges[e, side] + 1] += 1
-    parent = np.full(n_nodes, -1, np.int64)
-    link = np.full(n_nodes, -1, np.int64)
-    depth = np.zeros(n_nodes, np.int64)
-    queue = np.zeros(n_nodes, np.int64)
+    n_nodes = network.starts.size - 1
+    parent, link = np.full(n_nodes, -1, np.int64), np.full(n_nodes, -1, np.int64)
+    depth, queue = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
     last = 1
     for place in range(n_nodes):
         node = queue[place]
-        for e in near[starts[node] : starts[node + 1]]:
-            if e != link[node]:
-                child = edges[e, 0] + edges[e, 1] - node
+        for e in network.near[network.starts[node] : network.starts[node + 1]]:
+            if chosen[e] and e != link[node]:
+                child = network.tails[e] + network.heads[e] - node
                 parent[child], link[child], depth[child] = node, e, depth[node] + 1
                 queue[last] = child
                 last += 1
@@ -138,18 +123,15 @@ def _hang(edges: Ints, chosen: NDArray[np.bool_], n_nodes: int) -> tuple[Ints, I
 
 
 @kernel
-def _swaps(
-    weights: Floats, marks: Marks, edges: Ints, chosen: NDArray[np.bool_], n_nodes: int
-) -> tuple[Floats, Floats]:
+def _swaps(network: Network, weights: Floats, marks: Marks, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Return the lightest edge that each outside the tree may replace, and the best substitute of each inside."""
-    parent, link, depth = _hang(edges, chosen, n_nodes)
+    parent, link, depth = _hang(network, chosen)
     lightest = np.full(chosen.size, np.inf)
     substitute = np.full(chosen.size, -np.inf)
     for e in range(chosen.size):
         if chosen[e] or marks[e] != 0:
             continue
-        first = edges[e, 0]
-        second = edges[e, 1]
+        first, second = network.tails[e], network.heads[e]
         while first != second:
             if depth[first] < depth[second]:
                 first, second = second, first
@@ -226,7 +208,7 @@ class SpanningTrees(DecisionSet):
         chosen = self._tree(weights, marks)
         if chosen is None:
             return np.full(self.n_arms, -np.inf), np.full(self.n_arms, -np.inf)
-        lightest, substitute = _swaps(weights, marks, self.edges, chosen, self.n_nodes)
+        lightest, substitute = _swaps(self._network, weights, marks, chosen)
         best = weights[chosen].sum()
         return np.where(chosen, best, best - lightest + weights), np.where(chosen, best - weights + substitute, best)
 
