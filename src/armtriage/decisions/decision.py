@@ -172,6 +172,8 @@ class Decision:
     """The arms in the order in which they were recorded; None where that is ascending."""
     n_arms: int
     """How many arms the policy had, chosen or not."""
+    floored: Floored | None = None
+    """What was proposed before slots were given to others; None without a logging floor."""
 
     def __init__(
         self,
@@ -248,26 +250,22 @@ class Decision:
         >>> decision.proposal, decision.arms, decision.inclusion
         (array([0, 1]), array([1, 3]), array([0.8, 0.1]))
         """
-        floored: Floored | None = self.__dict__.get("floored")
-        return None if floored is None else floored.proposal
+        return None if self.floored is None else self.floored.proposal
 
     @property
     def floor(self) -> float:
         """The probability with which each slot was given to another arm."""
-        floored: Floored | None = self.__dict__.get("floored")
-        return 0.0 if floored is None else floored.floor
+        return 0.0 if self.floored is None else self.floored.floor
 
     @property
     def floors_open(self) -> bool:
         """Whether slots were exchanged among open arms alone: probabilities do not follow from proposal and floor."""
-        floored: Floored | None = self.__dict__.get("floored")
-        return floored is not None and floored.open is not None
+        return self.floored is not None and self.floored.open is not None
 
     @property
     def inclusion(self) -> Floats | None:
         """The probability of each of `arms`, given the proposal; None without a `logging_floor`."""
-        floored: Floored | None = self.__dict__.get("floored")
-        return None if floored is None else floored.inclusion(self.arms)
+        return None if self.floored is None else self.floored.inclusion(self.arms)
 
     @property
     def marginal(self) -> Floats | None:
@@ -300,8 +298,7 @@ class Decision:
         >>> Greedy(FeedbackGraph.full_information(3), budget=1, logging_floor=0.2, seed=7).ask().observation
         array([1., 1., 1.])
         """
-        floored: Floored | None = self.__dict__.get("floored")
-        if floored is None:
+        if (floored := self.floored) is None:
             return None
         graph: FeedbackGraph = self.__dict__["_graph"]
         seen = self.revealed

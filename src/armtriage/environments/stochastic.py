@@ -210,18 +210,16 @@ class StochasticEnvironment:
             among = self.eligible(round, replication)
             for arm in np.setdiff1d(decision, among)[:1]:
                 raise ValueError(f"arms must be eligible in round {round}, got {arm}")
-            if self.decisions is not None:
-                if not self.decisions.contains(decision):
-                    raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
-                table, best = self.table(self.decisions.size), self._best_among(among)
-                assert best is not None, "the arms of a round leave a decision"
-                return float((best - int(table.worth[decision].sum())) * table.unit)
-            return float(loss_among(self.table(max(decision.size, 1)), among, decision, np.empty(among.size)))
-        if self.decisions is not None:
-            if not self.decisions.contains(decision):
-                raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
-            return float(loss(self.table(self.decisions.size), 0, decision))
-        return float(loss(self.table(decision.size), 0, decision)) if decision.size else 0.0
+        if self.decisions is not None and not self.decisions.contains(decision):
+            raise ValueError(f"arms must be a decision of {self.decisions!r}, got {arms!r}")
+        table = self.table(max(decision.size, 1))
+        if self.availability is None:
+            return float(loss(table, 0, decision)) if decision.size or self.decisions is not None else 0.0
+        if self.decisions is None:
+            return float(loss_among(table, among, decision, np.empty(among.size)))
+        best = self._best_among(among)
+        assert best is not None, "the arms of a round leave a decision"
+        return float((best - int(table.worth[decision].sum())) * table.unit)
 
     def table(self, budget: int, horizon: int = 0) -> RewardTable:
         """Return the view for compiled code, with regrets against the best `budget` arms, or the best decision."""
