@@ -12,16 +12,15 @@ copying their files together.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import secrets
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -29,6 +28,9 @@ from armtriage._files import HOST, sweep, write_whole
 from armtriage.errors import DamagedFile, ExperimentError
 from armtriage.experiments.cells import Cell, Outcome, table_digest
 from armtriage.experiments.manifest import Manifest
+
+if TYPE_CHECKING:
+    import polars
 
 _MANIFEST = "experiment.json"
 _NEEDED = {"cell", "started", "digest", "error"}
@@ -191,33 +193,43 @@ def _write(file: int, content: bytes) -> None:
 
 
 def _is_whole(place: Path, cell: Cell, sums: set[str]) -> bool:
+    """Whether it is the table of the cell: as it was written or, without a record of that, as far as one can tell."""
     try:
-        content = place.read_bytes()
+        return table_digest(place.read_bytes()) in sums if sums else _names_its_cell(place, cell)
     except OSError:
         return False
-    return table_digest(content) in sums if sums else _is_table(content, cell)
 
 
-def _is_table(content: bytes, cell: Cell) -> bool:
-    """Whether it is the table of the cell, which it must name, as far as one can tell without a record of it."""
+def _names_its_cell(place: Path, cell: Cell) -> bool:
     import polars
 
-    rounds = cell.rounds
-    try:
-        table = polars.scan_parquet(io.BytesIO(content))
-        if tuple(table.collect_schema()) != cell.columns:
-            return False
-        # The number of rows is known before any is unpacked.
-        if table.select(polars.len()).collect().item() != cell.count * rounds.size:
-            return False
-        rows = table.select("cell", "replication", "round").collect()
-    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError):
+    if tables_of([place], [cell]) is None:
         return False
-    return (
-        rows["cell"].unique().to_list() == [cell.id]
-        and np.array_equal(rows["replication"], np.repeat(cell.replications, rounds.size))
-        and np.array_equal(rows["round"], np.tile(rounds, cell.count))
-    )
+    table = polars.scan_parquet(place)
+    named = table.select("cell").unique().collect()["cell"] if tuple(table.collect_schema()) == cell.columns else ()
+    return list(named) == [cell.id]
+
+
+def tables_of(places: Sequence[Path], cells: Sequence[Cell]) -> polars.DataFrame | None:
+    """Return the tables of cells one after another, if each is as long as its cell says and of the right numbers."""
+    import polars
+
+    whole, real = polars.Int64(), polars.Float64()
+    kinds = {"replication": whole, "round": whole, "regret": real, "committed_at": whole}
+    kinds |= {"certificate": real} if cells[0].certificate else {}
+    rounds = [cell.rounds for cell in cells]
+    numbers = np.concatenate([np.repeat(one.replications, at.size) for one, at in zip(cells, rounds, strict=True)])
+    points = np.concatenate([np.tile(at, one.count) for one, at in zip(cells, rounds, strict=True)])
+    try:
+        tables = polars.scan_parquet(places)
+        # The number of rows is known before any is unpacked.
+        if tables.select(polars.len()).collect().item() != numbers.size:
+            return None
+        table = tables.select(*kinds).collect()
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError):
+        return None
+    same = np.array_equal(table["replication"], numbers) and np.array_equal(table["round"], points)
+    return table if same and table.schema == kinds and not sum(table.null_count().row(0)) else None
 
 
 def _is_record(record: Any) -> bool:

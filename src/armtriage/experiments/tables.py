@@ -12,7 +12,7 @@ import numpy as np
 
 from armtriage.errors import DamagedFile
 from armtriage.experiments.cells import Cell
-from armtriage.experiments.folder import Folder
+from armtriage.experiments.folder import Folder, tables_of
 from armtriage.experiments.manifest import Manifest
 from armtriage.experiments.statistics import mean_interval, ratio_interval
 from armtriage.kernels.record import Floats, Ints
@@ -83,28 +83,12 @@ def read_runs(folder: Folder, cells: Sequence[Cell], played: _Records) -> Iterat
 
 
 def _read(folder: Folder, cells: Sequence[Cell]) -> polars.DataFrame:
-    """Return the tables of cells one after another, each as long as its cell says and of the right numbers."""
+    """Return the tables of cells one after another; if they are not all right, refuse the first that is not."""
     import polars
 
-    places, rounds = [folder.place(cell) for cell in cells], [cell.rounds for cell in cells]
-    whole, real = polars.Int64(), polars.Float64()
-    kinds = {"replication": whole, "round": whole, "regret": real, "committed_at": whole}
-    kinds |= {"certificate": real} if cells[0].certificate else {}
-    try:
-        tables = polars.scan_parquet(places)
-        # The number of rows is known before any is unpacked.
-        if tables.select(polars.len()).collect().item() == sum(
-            cell.count * one.size for cell, one in zip(cells, rounds, strict=True)
-        ):
-            table = tables.select(*kinds).collect()
-            pairs = list(zip(cells, rounds, strict=True))
-            numbers = np.concatenate([np.repeat(cell.replications, one.size) for cell, one in pairs])
-            points = np.concatenate([np.tile(one, cell.count) for cell, one in pairs])
-            same = np.array_equal(table["replication"], numbers) and np.array_equal(table["round"], points)
-            if same and table.schema == kinds and not sum(table.null_count().row(0)):
-                return table
-    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError):
-        pass
+    places = [folder.place(cell) for cell in cells]
+    if (table := tables_of(places, cells)) is not None:
+        return table
     if len(cells) > 1:
         return polars.concat([_read(folder, [cell]) for cell in cells])
     raise DamagedFile(f"{places[0]} is not the table of its cell: remove it, and run the experiment again")
