@@ -37,8 +37,9 @@ class Network(Record, frozen=True):
 
 def network_of(edges: Ints, n_nodes: int) -> Network:
     """Return the edges, ordered by node as well."""
+    tails, heads = edges.T.copy()
     starts, place = by_node(edges.ravel(), n_nodes)
-    return Network(*edges.T.copy(), starts, place // 2)
+    return Network(tails, heads, starts, place // 2)
 
 
 @kernel

@@ -210,7 +210,7 @@ def _names_its_cell(place: Path, cell: Cell) -> bool:
     return list(named) == [cell.id]
 
 
-def tables_of(places: Sequence[Path], cells: Sequence[Cell]) -> polars.DataFrame | None:
+def tables_of(places: list[Path], cells: Sequence[Cell]) -> polars.DataFrame | None:
     """Return the tables of cells one after another, if each is as long as its cell says and of the right numbers."""
     import polars
 
