@@ -16,16 +16,16 @@ from armtriage.kernels.order import kth_largest
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Floats, Ints, Record
 
-PATTERNS, IN_TURN, RANDOM, ARRIVALS = range(4)
+DRAWN, IN_TURN, APART = range(3)
 
 
 class AvailabilityTable(Record, frozen=True):
     """What compiled code sees of an availability."""
 
-    kind: int
+    kind: int  # whether sets are drawn, come in turn, or each arm is there by itself
     starts: Ints  # (sets + 1,) where each set begins in `arms`
     arms: Ints  # the sets, one behind the other, each ascending
-    shares: Floats  # (K,) of all rounds
+    shares: Floats  # (K,) of the rounds from `first` to `last`
     first: Ints  # (K,) the round in which an arm comes
     last: Ints  # (K,) and the last one that it is there
 
@@ -37,24 +37,20 @@ def eligible_in(table: AvailabilityTable, luck: np.uint64, number: int, out: Int
     The round's row of random numbers begins at `luck`; an arm's own are in its own column.
     """
     n, n_arms = 0, table.shares.size
-    if table.kind == PATTERNS or table.kind == IN_TURN:
+    if table.kind == APART:
+        for arm in range(n_arms):
+            share = table.shares[arm]
+            if table.first[arm] <= number <= table.last[arm] and (share >= 1.0 or uniform(luck, arm) < share):
+                out[n] = arm
+                n += 1
+    else:
         sets = table.starts.size - 1
         place = number % sets
-        if table.kind == PATTERNS:
+        if table.kind == DRAWN:
             place = min(int(uniform(luck, 0) * sets), sets - 1)
         for i in range(table.starts[place], table.starts[place + 1]):
             out[n] = table.arms[i]
             n += 1
-    elif table.kind == RANDOM:
-        for arm in range(n_arms):
-            if uniform(luck, arm) < table.shares[arm]:
-                out[n] = arm
-                n += 1
-    else:
-        for arm in range(n_arms):
-            if table.first[arm] <= number <= table.last[arm]:
-                out[n] = arm
-                n += 1
     if n == 0:
         for arm in range(n_arms):
             out[arm] = arm
@@ -93,14 +89,8 @@ class Availability(ABC):
         """Return the view for compiled code; refuse what is not about so many arms."""
 
     def _is(self, n_arms: int, kind: int, **fields: NDArray[Any]) -> AvailabilityTable:
-        none = np.zeros(0, np.int64)
-        own: dict[str, NDArray[Any]] = {
-            "starts": none,
-            "arms": none,
-            "shares": np.zeros(n_arms),
-            "first": none,
-            "last": none,
-        }
+        none, always = np.zeros(0, np.int64), np.full(n_arms, LONGEST)
+        own = {"starts": none, "arms": none, "shares": np.ones(n_arms), "first": always - LONGEST, "last": always}
         return AvailabilityTable(kind=kind, **{**own, **fields})
 
 
@@ -141,7 +131,7 @@ class Patterns(Availability):
             if one[-1] >= n_arms:
                 raise ValueError(f"sets must have arms in 0..{n_arms - 1}, got {one[-1]}")
         starts = np.cumsum([0, *(one.size for one in self.sets)])
-        return self._is(n_arms, IN_TURN if self.in_turn else PATTERNS, starts=starts, arms=np.concatenate(self.sets))
+        return self._is(n_arms, IN_TURN if self.in_turn else DRAWN, starts=starts, arms=np.concatenate(self.sets))
 
     def __repr__(self) -> str:
         return f"Patterns({len(self.sets)} sets, in_turn={self.in_turn})"
@@ -174,7 +164,7 @@ class RandomRounds(Availability):
         """Return the view for compiled code."""
         if self.share.ndim and self.share.shape != (n_arms,):
             raise ValueError(f"share must be a number, or one for each of {n_arms} arms, got shape {self.share.shape}")
-        return self._is(n_arms, RANDOM, shares=np.broadcast_to(self.share, n_arms).copy())
+        return self._is(n_arms, APART, shares=np.broadcast_to(self.share, n_arms).copy())
 
     def __repr__(self) -> str:
         return f"RandomRounds({float(self.share)})" if not self.share.ndim else f"RandomRounds({self.share.size} arms)"
@@ -211,7 +201,7 @@ class Arrivals(Availability):
         """Return the view for compiled code."""
         if self.first.size != n_arms:
             raise ValueError(f"first must have a round for each of {n_arms} arms, got {self.first.size}")
-        return self._is(n_arms, ARRIVALS, first=self.first, last=self.last)
+        return self._is(n_arms, APART, first=self.first, last=self.last)
 
     def __repr__(self) -> str:
         return f"Arrivals({self.first.size} arms)"
