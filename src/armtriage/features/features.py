@@ -182,7 +182,7 @@ class Features(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scales = self._fit_scales(numeric, table)
         values = {column: self._fit_values(column, given, table) for column, given in categories.items()}
         steps = len(_STEPS) if self.steps else 0
-        layout = Layout.of(scales, values, hashed, self.alone, self.products, bool(self.intercept), steps)
+        layout = Layout(scales, values, hashed, self.alone, self.products, bool(self.intercept), steps)
         if table is None:
             self.n_features_in_ = len(layout.columns) if layout.by_name else 1 + max(map(int, layout.columns))
             self.feature_names_in_ = np.array(layout.columns, object)

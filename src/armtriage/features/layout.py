@@ -20,56 +20,39 @@ FAR = 1e100
 
 
 class Layout:
-    """What a context is made of, in order: the intercept, columns alone, products."""
+    """What a context is made of, in order: the intercept, columns alone, products; refused if it makes no sense."""
 
     def __init__(
         self,
         scales: dict[Column, tuple[float, float]],
         values: dict[Column, tuple[str, ...]],
         hashed: dict[Column, int],
-        alone: tuple[Column, ...],
-        products: tuple[tuple[tuple[Column, ...], tuple[Column, ...]], ...],
-        intercept: bool,
-        steps: int = 0,
-    ) -> None:
-        self.scales, self.values, self.hashed = scales, values, hashed
-        self.alone, self.products, self.intercept = alone, products, intercept
-        self.columns: tuple[Column, ...] = (*scales, *values, *hashed)
-        self.by_name = any(isinstance(column, str) for column in self.columns)
-        self.place = {column: place for place, column in enumerate(self.columns)}
-        self.steps = steps  # that come with each number
-        self.width = dict.fromkeys(scales, 1 + steps) | {column: len(one) + 1 for column, one in values.items()}
-        self.width |= hashed
-        # Each has a norm of at most 1, so this many of them have at most its root.
-        self.groups = intercept + len(alone) + sum(len(left) * len(right) for left, right in products)
-        self.dimension = int(intercept) + self._wide(alone)
-        self.dimension += sum(self._wide(left) * self._wide(right) for left, right in products)
-
-    @classmethod
-    def of(
-        cls,
-        scales: dict[Column, tuple[float, float]],
-        values: dict[Column, tuple[str, ...]],
-        hashed: dict[Column, int],
         alone: Any,
         products: Any,
         intercept: bool,
-        steps: int = 0,
-    ) -> Layout:
-        """Return the layout of features with these columns, if it makes sense."""
-        known = dict.fromkeys((*scales, *values, *hashed))
-        alone = tuple(known) if alone is None else _side_of("alone", alone, known)
-        products = tuple(_product_of(pair, known) for pair in _pairs_of(products))
-        used = {*alone, *(column for pair in products for side in pair for column in side)}
-        for column in known:
+        steps: int,
+    ) -> None:
+        self.scales, self.values, self.hashed, self.intercept = scales, values, hashed, intercept
+        self.steps = steps  # that come with each number
+        self.columns: tuple[Column, ...] = tuple(dict.fromkeys((*scales, *values, *hashed)))
+        self.by_name = any(isinstance(column, str) for column in self.columns)
+        self.place = {column: place for place, column in enumerate(self.columns)}
+        self.alone = self.columns if alone is None else _side_of("alone", alone, self.place)
+        self.products = tuple(_product_of(pair, self.place) for pair in _pairs_of(products))
+        used = {*self.alone, *(column for pair in self.products for side in pair for column in side)}
+        for column in self.columns:
             if column not in used:
                 raise ValueError(f"each column must stand alone or in a product, got {column!r} that does not")
         for column, buckets in hashed.items():
             check_count(f"hashed[{column!r}]", buckets, 1, MOST)
-        layout = cls(scales, values, hashed, alone, products, intercept, steps)
-        if not known or not 1 <= layout.dimension <= MOST:
-            raise ValueError(f"there must be columns, and at most {MOST} dimensions, got {layout.dimension}")
-        return layout
+        self.width = dict.fromkeys(scales, 1 + steps) | {column: len(one) + 1 for column, one in values.items()}
+        self.width |= hashed
+        # Each has a norm of at most 1, so this many of them have at most its root.
+        self.groups = intercept + len(self.alone) + sum(len(left) * len(right) for left, right in self.products)
+        self.dimension = int(intercept) + self._wide(self.alone)
+        self.dimension += sum(self._wide(left) * self._wide(right) for left, right in self.products)
+        if not self.columns or not 1 <= self.dimension <= MOST:
+            raise ValueError(f"there must be columns, and at most {MOST} dimensions, got {self.dimension}")
 
     def _wide(self, columns: Iterable[Column]) -> int:
         return sum(self.width[column] for column in columns)
@@ -134,7 +117,7 @@ def scale_of(column: Column, given: Any) -> tuple[float, float]:
     return centre, scale
 
 
-def _side_of(name: str, columns: Any, known: dict[Column, None]) -> tuple[Column, ...]:
+def _side_of(name: str, columns: Any, known: Mapping[Column, int]) -> tuple[Column, ...]:
     """Return one column, or several, as a tuple."""
     one = isinstance(columns, str | int | np.integer)
     if not one and not isinstance(columns, Iterable):
@@ -151,7 +134,7 @@ def _pairs_of(products: Any) -> list[Any]:
     return list(products)
 
 
-def _product_of(pair: Any, known: dict[Column, None]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+def _product_of(pair: Any, known: Mapping[Column, int]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise TypeError(f"products must be pairs of columns or of lists of them, got {pair!r}")
     left, right = (_side_of("products", side, known) for side in pair)
