@@ -61,15 +61,15 @@ def forward(weights: Floats, order: Ints, tails: Ints, starts: Ints, source: int
 
 
 @kernel
-def _walk(last: Ints, ends: Ints, source: int, target: int) -> Ints:
-    """Return the arms of the path that ends with the `last` arms, from source to target."""
-    path = np.empty(last.size, np.int64)
-    place = last.size
-    while target != source:
-        place -= 1
-        path[place] = last[target]
-        target = ends[last[target], 0]
-    return path[place:]
+def _walk(last: Ints, ends: Ints, source: int, node: int, path: Ints) -> int:
+    """Write the arms of the path to a node that ends with its `last` arm, from the source on; return how many."""
+    n = 0
+    while node != source:
+        path[n] = last[node]
+        node = ends[last[node], 0]
+        n += 1
+    path[:n] = path[:n][::-1].copy()
+    return n
 
 
 @kernel
@@ -118,14 +118,8 @@ def best_route(oracle: Routes, weights: Floats, arms: Ints) -> int:
     """Write the arms of the heaviest path."""
     last = oracle.last
     forward(weights, oracle.order, oracle.tails, oracle.starts, oracle.source, oracle.values, last)
-    n, node = 0, oracle.target
-    while node != oracle.source:
-        arms[n] = last[node]
-        node = oracle.ends[last[node], 0]
-        n += 1
-    for i in range(n // 2):  # arms are mostly numbered along the way
-        arms[i], arms[n - 1 - i] = arms[n - 1 - i], arms[i]
-    sort_arms(arms[:n])
+    n = _walk(last, oracle.ends, oracle.source, oracle.target, arms)
+    sort_arms(arms[:n])  # they are mostly numbered along the way
     return n
 
 
@@ -165,7 +159,8 @@ class AcyclicRoutes:
         forward(open_, self._order, self._tails, self._starts, self._from, values, last)
         if values[self._to] == -np.inf:
             return None
-        return _walk(last, self._ends, self._from, self._to)
+        path = np.empty(self.n_nodes, np.int64)
+        return path[: _walk(last, self._ends, self._from, self._to, path)]
 
     def maximise(self, weights: Floats, marks: Marks) -> Ints | None:
         """Return the arms, ascending, of a heaviest route that obeys the marks."""

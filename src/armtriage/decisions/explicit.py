@@ -60,15 +60,10 @@ class Menus(Record):
 def best_menu(oracle: Menus, weights: Floats, arms: Ints) -> int:
     """Write the first of the heaviest decisions that are listed."""
     totals = _totals(weights, oracle.marks, oracle.arms, oracle.starts)
-    best = 0
-    for d in range(1, totals.size):
-        if totals[d] > totals[best]:
-            best = d
-    first = oracle.starts[best]
-    n = oracle.starts[best + 1] - first
-    for i in range(n):
-        arms[i] = oracle.arms[first + i]
-    return n  # type: ignore[no-any-return]
+    best = np.argmax(totals)
+    first, last = oracle.starts[best], oracle.starts[best + 1]
+    arms[: last - first] = oracle.arms[first:last]
+    return last - first  # type: ignore[no-any-return]
 
 
 class Explicit(DecisionSet):
