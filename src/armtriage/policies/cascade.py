@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from armtriage.errors import AlreadyTold, UnknownArm
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.certified import CertifiedPolicy
+from armtriage.policies.changing import locked
 from armtriage.policies.delays import AgeingPolicy
-from armtriage.policies.lock import locked
 from armtriage.policies.rewards import Told
 
 if TYPE_CHECKING:

@@ -26,9 +26,8 @@ from armtriage.certificate import (
 )
 from armtriage.decisions import TopS
 from armtriage.kernels.record import Floats, Ints
-from armtriage.policies.changing import ChangingPolicy
+from armtriage.policies.changing import ChangingPolicy, locked
 from armtriage.policies.evidence import PATIENCE
-from armtriage.policies.lock import locked
 from armtriage.policies.rewards import AboveCap
 from armtriage.triage import Triage, triage_among
 

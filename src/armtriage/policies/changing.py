@@ -1,18 +1,25 @@
-"""The arms of a policy: names, numbers, who is eligible, and how arms come and go."""
+"""What lies under all parts of a policy: its fields, its lock, and its arms, who is eligible and how they come and go.
+
+There is one lock for each policy: calls from several threads take turns, and a fork waits until none is under way.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from armtriage._arguments import check_flag
 from armtriage.arms import Arms, Name, Roster
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Ints
-from armtriage.policies.lock import locked
 
 if TYPE_CHECKING:
     from armtriage.alarm import DriftAlarm
@@ -20,6 +27,45 @@ if TYPE_CHECKING:
     from armtriage.decisions import Decision, DecisionSet, Falling
     from armtriage.policies.delays import Delays
     from armtriage.policies.rewards import AboveCap
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_held: list[Any] = []
+_PATIENCE = 5.0  # seconds: a proposer that forks while another thread waits for its policy would wait for ever
+
+
+def new_lock() -> Any:
+    """Return a lock that a thread may take several times, and that a forked process finds free."""
+    lock = threading.RLock()
+    _locks.add(lock)
+    return lock
+
+
+def locked(method: F) -> F:
+    """Let a method of a policy have the policy's lock while it runs."""
+
+    @functools.wraps(method)
+    def alone(self: Any, *arguments: Any, **named: Any) -> Any:
+        with self._lock:
+            return method(self, *arguments, **named)
+
+    return alone  # type: ignore[return-value]
+
+
+def _take_all() -> None:
+    _held.extend(lock for lock in list(_locks) if lock.acquire(timeout=_PATIENCE))
+
+
+def _free_all() -> None:
+    while _held:
+        _held.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    # The child has the forking thread only: a lock that another one held would never be free there, and what that one
+    # was writing would stay half written.
+    os.register_at_fork(before=_take_all, after_in_parent=_free_all, after_in_child=_free_all)
 
 
 class ChangingPolicy:
@@ -81,20 +127,26 @@ class ChangingPolicy:
         roster = self._roster
         if eligible is None:
             return roster.live if roster.changed else None
-        if is_mask(eligible):
-            mask = np.asarray(eligible)
-            if mask.shape != (roster.n_arms,):
-                raise ValueError(f"eligible must have a boolean for each of {roster.n_arms} arms, got {mask.shape}")
-            found = mask.nonzero()[0]
-        else:
-            found = np.sort(roster.numbers(eligible, "eligible"))
+        found = np.flatnonzero(self._mask(eligible))
         if not found.size:
             raise ValueError("eligible must name an arm or more, got none")
-        if roster.retired:
-            for arm in roster.retired.intersection(found.tolist()):
-                raise ValueError(f"eligible has {roster.said(arm)}, which is retired")
         everybody = found.size == roster.n_arms and not roster.changed
         return None if everybody else found
+
+    def _mask(self, eligible: Any) -> NDArray[np.bool_]:
+        """Return a boolean for each arm, whether it may be chosen; by default all that are not retired."""
+        roster, n = self._roster, self._roster.n_arms
+        if eligible is not None and is_mask(eligible):
+            mask = np.asarray(eligible)
+            if mask.shape != (n,):
+                raise ValueError(f"eligible must have a boolean for each of {n} arms, got {mask.shape}")
+        else:
+            mask = np.zeros(n, np.bool_)
+            mask[roster.live if eligible is None else roster.numbers(eligible, "eligible")] = True
+        for arm in roster.retired if roster.retired and eligible is not None else ():
+            if mask[arm]:
+                raise ValueError(f"eligible has {roster.said(arm)}, which is retired")
+        return mask
 
     @locked
     def add_arms(
@@ -205,6 +257,10 @@ class ChangingPolicy:
         if found:
             self._check_eligible_allowed()
         self._roster.retire(found)
+        self._note_live()
+
+    def _note_live(self) -> None:
+        """Follow arms that have been retired or restored, which is rare, so that no ask has to look."""
 
     def _check_eligible_allowed(self) -> None:
         """Refuse requests that differ, where the policy's guarantee is about one set of arms."""
@@ -249,6 +305,7 @@ class ChangingPolicy:
         self._roster.restore(found, self._asked if forget else None)
         if forget and found:
             self._share_again(found)
+        self._note_live()
 
     def _forget(self, arms: list[int]) -> None:
         """Let nothing be known of arms."""

@@ -14,9 +14,8 @@ from armtriage.arms import Roster
 from armtriage.decisions import ArmSet, Decision
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Floats, Ints
-from armtriage.policies.changing import is_mask
+from armtriage.policies.changing import is_mask, locked
 from armtriage.policies.facts import require, restore_arrays, within
-from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy, in_order
 from armtriage.policies.rewards import Told

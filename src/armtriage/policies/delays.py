@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from armtriage._arguments import LONGEST, check_number
 from armtriage.kernels.record import Floats, Ints
-from armtriage.policies.changing import ChangingPolicy
+from armtriage.policies.changing import ChangingPolicy, locked
 from armtriage.policies.facts import require, restore_arrays, within
-from armtriage.policies.lock import locked
 
 AGES = tuple(4**k for k in range(20))
 """Where one class of ages ends and the next begins, in decisions or milliseconds."""

@@ -24,8 +24,7 @@ from armtriage.policies.beliefs import gain
 from armtriage.policies.evidence import Evidence, part
 from armtriage.policies.facts import require, within
 from armtriage.policies.request import WEIGH
-from armtriage.policies.rising import Rising
-from armtriage.policies.watched import WatchedPolicy
+from armtriage.policies.watched import Rising, WatchedPolicy
 
 _LEAST = 1e-6  # rewards: an arm of which less counts is as one that was never seen
 _NONE = np.empty(0, np.int64)

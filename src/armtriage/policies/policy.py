@@ -23,13 +23,16 @@ from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.random import check_seed, replication_seed
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.cascade import CascadePolicy
+from armtriage.policies.changing import locked, new_lock
 from armtriage.policies.facts import is_inside
-from armtriage.policies.lock import locked, new_lock
 from armtriage.policies.options import Options, spelled_out
 from armtriage.policies.rewards import AboveCap, Told, capped, cut, from_array, from_mapping, paired
 from armtriage.policies.saved import SavedPolicy, kinds_of
 
-__all__ = ["Policy", "in_order", "kinds_of"]
+__all__ = ["LISTENS", "Policy", "in_order", "kinds_of"]
+
+LISTENS = 1024
+"""After so many decisions a policy looks whether their rewards come."""
 
 _EITHER = ("budget", "decisions", "price")
 _NONE = np.empty(0, np.int64)
@@ -387,7 +390,12 @@ class Policy(CascadePolicy, SavedPolicy):
             self._delays.begin(number, decision.shown.tolist())
         if self._books_sets:
             self._book_set(decision, among)
+        if self._asked % LISTENS == 0:
+            self._listen()
         return decision
+
+    def _listen(self) -> None:
+        """Look now and then whether rewards come, where something is to be said if they do not."""
 
     def _book_set(self, decision: Decision, among: ArmSet | None) -> None:
         """Book a decision by the set of arms that were eligible, where that is kept."""

@@ -32,9 +32,9 @@ from armtriage.errors import DamagedFile
 from armtriage.graphs.feedback import FeedbackGraph, as_graph
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.certified import CertifiedPolicy
+from armtriage.policies.changing import locked
 from armtriage.policies.delays import AgeingPolicy, Delays
 from armtriage.policies.facts import is_inside, require, restore_arrays, with_later, within, without_squares
-from armtriage.policies.lock import locked
 from armtriage.policies.old_log import old_log_from
 
 _LOG = logging.getLogger("armtriage")

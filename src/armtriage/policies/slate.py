@@ -15,7 +15,7 @@ from armtriage.decisions import ArmSet, Decision, Floored, TopS, floor_at
 from armtriage.kernels.jit import compiling_for
 from armtriage.kernels.random import stream
 from armtriage.kernels.record import Floats, Ints
-from armtriage.policies.changing import is_mask
+from armtriage.policies.changing import locked
 from armtriage.policies.earlier import evidence_before, is_before, with_ends
 from armtriage.policies.evidence import (
     PATIENCE,
@@ -29,7 +29,6 @@ from armtriage.policies.evidence import (
     tally_of,
 )
 from armtriage.policies.facts import facts_of, require, restore_arrays, take_facts, within
-from armtriage.policies.lock import locked
 from armtriage.policies.request import (
     ALL,
     CLOSE,
@@ -255,21 +254,6 @@ class SlatePolicy(WarmPolicy):
     def triage_log(self, own: Any = None) -> TriageLog | None:
         """Return when arms were decided, for policies that decide arms."""
         return None
-
-    def _mask(self, eligible: Any) -> NDArray[np.bool_]:
-        """Return a boolean for each arm, whether it may be chosen."""
-        roster, n = self._roster, self._roster.n_arms
-        if eligible is not None and is_mask(eligible):
-            mask = np.asarray(eligible)
-            if mask.shape != (n,):
-                raise ValueError(f"eligible must have a boolean for each of {n} arms, got {mask.shape}")
-        else:
-            mask = np.zeros(n, np.bool_)
-            mask[roster.live if eligible is None else roster.numbers(eligible, "eligible")] = True
-        for arm in roster.retired if roster.retired and eligible is not None else ():
-            if mask[arm]:
-                raise ValueError(f"eligible has {roster.said(arm)}, which is retired")
-        return mask
 
     def _check_any(self, n: int, live: bool) -> None:
         """Refuse a request without arms that may be chosen, whether `live` ones or those that were given."""

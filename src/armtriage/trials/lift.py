@@ -15,7 +15,7 @@ from armtriage._arguments import as_number, check_choice, check_number, check_pr
 from armtriage._files import pack_archive, unpack_archive
 from armtriage._numbers import short
 from armtriage.errors import AlreadyTold, DamagedFile, UnknownDecision
-from armtriage.policies.lock import locked, new_lock
+from armtriage.policies.changing import locked, new_lock
 from armtriage.trials.contrast import Contrast
 
 _KINDS = ("decision", "unit")

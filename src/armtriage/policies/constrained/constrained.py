@@ -14,6 +14,7 @@ from armtriage.decisions import DecisionSet
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.intervals import INTERVALS
 from armtriage.kernels.record import Floats, Ints
+from armtriage.policies.changing import locked
 from armtriage.policies.constrained.by_list import ListedElimination
 from armtriage.policies.constrained.by_oracle import (
     CONFIRMED,
@@ -23,7 +24,6 @@ from armtriage.policies.constrained.by_oracle import (
     OracleElimination,
     Progress,
 )
-from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.policy import Policy
 from armtriage.triage import Triage

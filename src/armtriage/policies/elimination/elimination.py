@@ -15,6 +15,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Floats, Ints, Record, blank
+from armtriage.policies.changing import locked
 from armtriage.policies.elimination.layers import (
     close_layer,
     cover,
@@ -37,7 +38,6 @@ from armtriage.policies.elimination.sets import (
 )
 from armtriage.policies.evidence import LOST, TOLD, UNSEEN, Evidence, Intervals, as_tries, new_intervals, refresh, tries
 from armtriage.policies.facts import require, within
-from armtriage.policies.lock import locked
 from armtriage.policies.options import Options
 from armtriage.policies.request import ALL, Kernels, Request, believe_means, list_candidates, luck_of
 from armtriage.policies.slate import SlatePolicy

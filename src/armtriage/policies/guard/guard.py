@@ -20,9 +20,8 @@ from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require
 from armtriage.policies.guard.account import Book, GuardParams, look, look_and_admit, renew_intervals, take_or_pay
 from armtriage.policies.guard.decision_account import DecisionParams
-from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.guard.guarded import Chosen, GuardedPolicy, OverSlates, first_book, guard_params, renewed_book
 from armtriage.policies.guard.over_decisions import KERNELS_OF_GUARD, DecisionGuard, OverDecisions, judge, new_guard
-from armtriage.policies.guard.problem import Chosen, OverSlates, first_book, guard_params, renewed_book
 from armtriage.policies.linear import ContextualGuard
 from armtriage.policies.options import GuardOptions
 from armtriage.policies.policy import Policy, kinds_of
@@ -259,7 +258,6 @@ class Guard(Proposed, GuardedPolicy):
         return False
 
     def _ask_all(self, given: Ints | None = None) -> Decision:
-        self._measure()
         return self._ask_slowly(None, given)
 
     def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:

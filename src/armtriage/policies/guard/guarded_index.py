@@ -13,9 +13,8 @@ from armtriage.policies.evidence import Evidence
 from armtriage.policies.guard.account import Book, GuardParams, look, look_and_admit, renew_intervals, take_or_pay
 from armtriage.policies.guard.free_look import Sampler, new_sampler, posterior_of, refit, renewed_sampler
 from armtriage.policies.guard.free_look import learn as follow
-from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.guard.guarded import ByBeliefs, GuardedPolicy, first_book, guard_params, renewed_book
 from armtriage.policies.guard.index_look import Reach, blank, forget_reach, new_reach, propose_by_index
-from armtriage.policies.guard.problem import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import GuardOptions

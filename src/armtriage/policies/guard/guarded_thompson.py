@@ -25,9 +25,8 @@ from armtriage.policies.guard.free_look import (
     renewed_sampler,
 )
 from armtriage.policies.guard.free_look import learn as follow
-from armtriage.policies.guard.guarded import GuardedPolicy
+from armtriage.policies.guard.guarded import ByBeliefs, GuardedPolicy, first_book, guard_params, renewed_book
 from armtriage.policies.guard.over_decisions import CoupledDecisions
-from armtriage.policies.guard.problem import ByBeliefs, first_book, guard_params, renewed_book
 from armtriage.policies.guard.shared_looks import Looks, new_looks, renewed_looks, share_looks
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import GuardOptions

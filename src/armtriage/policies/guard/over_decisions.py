@@ -38,8 +38,8 @@ from armtriage.policies.guard.decision_account import (
     new_query,
     renew_intervals,
 )
+from armtriage.policies.guard.guarded import Arrays, Chosen, P, Problem
 from armtriage.policies.guard.pages import Pages
-from armtriage.policies.guard.problem import Arrays, Chosen, P, Problem
 from armtriage.policies.request import Kernels, Request, learn_nothing, luck_of
 from armtriage.policies.saved import part_of
 from armtriage.triage import Triage

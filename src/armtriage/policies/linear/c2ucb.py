@@ -12,8 +12,7 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms
 from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink
-from armtriage.policies.compiled import Kernels
-from armtriage.policies.linear.ridge_policy import RidgePolicy
+from armtriage.policies.compiled import Kernels, RidgePolicy
 from armtriage.policies.options import ContextOptions
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from armtriage.graphs.feedback import FeedbackGraph
 from armtriage.kernels.record import Floats, Ints
-from armtriage.policies.linear.guarded import LinearGuard
+from armtriage.policies.linear.guarded_linear import LinearGuard
 from armtriage.policies.linear.thetas import OneTheta
 from armtriage.policies.options import LinearGuardOptions
 from armtriage.policies.policy import Policy

@@ -16,9 +16,8 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import best_arms, inner, kth_largest, top_first
 from armtriage.kernels.record import Floats, Ints, Record, blank, fact
 from armtriage.kernels.ridge import Ridge, add, forms, new_ridge, refit, shrink, solve
-from armtriage.policies.compiled import Kernels
-from armtriage.policies.linear.ridge_policy import RidgePolicy
-from armtriage.policies.lock import locked
+from armtriage.policies.changing import locked
+from armtriage.policies.compiled import Kernels, RidgePolicy
 from armtriage.policies.options import ContextOptions
 
 PAPER, REPAIRED, TIGHT = range(3)

@@ -12,8 +12,7 @@ from armtriage.kernels.normal import normal
 from armtriage.kernels.order import best_arms, inner
 from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.kernels.ridge import Ridge, add, back, new_ridge, solve
-from armtriage.policies.compiled import Kernels
-from armtriage.policies.linear.ridge_policy import RidgePolicy
+from armtriage.policies.compiled import Kernels, RidgePolicy
 from armtriage.policies.options import ContextOptions
 
 

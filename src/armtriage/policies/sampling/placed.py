@@ -15,9 +15,9 @@ from armtriage.decisions import Decision
 from armtriage.environments import check_weights
 from armtriage.kernels.random import row_of, stream, uniform
 from armtriage.policies.beliefs import Prior, starts_at
+from armtriage.policies.changing import locked
 from armtriage.policies.evidence import Evidence
 from armtriage.policies.facts import require, within
-from armtriage.policies.lock import locked
 from armtriage.policies.policy import in_order
 from armtriage.policies.sampling.places import (
     RENEWED,

@@ -15,8 +15,8 @@ from armtriage.kernels.jit import kernel
 from armtriage.kernels.random import uniform
 from armtriage.kernels.record import Floats, Ints
 from armtriage.policies.beliefs import FRACTIONAL, Prior, check_prior, starts_at
+from armtriage.policies.changing import locked
 from armtriage.policies.evidence import Evidence
-from armtriage.policies.lock import locked
 from armtriage.policies.old_log import OldLog
 from armtriage.policies.options import SetOptions
 from armtriage.policies.request import Kernels, Request, luck_of
