@@ -185,9 +185,11 @@ class Policy(CascadePolicy, SavedPolicy):
     def _update(self, number: int, arms: Ints, rewards: Floats) -> None:
         """Learn the rewards, mapped to [0, 1], of arms that decision `number` revealed."""
 
-    def _select_among(self, number: int, among: Ints) -> tuple[Ints, Floats | None]:
-        """Return the arms of round `number` among those that are eligible, ascending, and what was believed of them."""
-        raise NotImplementedError
+    def _chosen(self, number: int, among: Ints | None) -> tuple[Ints, Floats | None]:
+        """Return the arms of round `number` among those given, or all, ascending, and what is believed of them."""
+        if among is not None:
+            raise NotImplementedError(f"{type(self).__name__} cannot be asked with eligible: it has one set of arms")
+        return self._select(number), None
 
     def _schedule(self, arms: Ints) -> None:
         """Note that rewards of these arms are on their way."""
@@ -324,35 +326,38 @@ class Policy(CascadePolicy, SavedPolicy):
             raise ValueError(f"{name} must be {min(self.budget, live.size)} different arms, got {arms.tolist()}")
 
     def _ask_all(self, given: Ints | None = None) -> Decision:
-        """Return the next decision where all arms are eligible, and always were."""
-        number = self._asked
-        arms = self._select(number)
-        if given is not None and not np.array_equal(arms, given):
-            self._adopt(number, arms, given, None)
-            arms = given
-        decision = self._begin(arms, beliefs=self._beliefs(number, arms))
-        self.tally.pulls[arms] += 1
-        self._schedule(decision.shown)
-        return decision
+        """Return the next decision where all arms are eligible."""
+        return self._ask_slowly(None, given)
 
     def _ask_among(self, among: Ints, given: Ints | None = None) -> Decision:
         """Return the next decision among eligible arms."""
-        number = self._asked
         self._check_eligible_allowed()
-        if self.decisions is None:
-            raise NotImplementedError(f"{type(self).__name__} cannot be asked with eligible: it has one set of arms")
-        own, beliefs = self._select_among(number, among)
-        arms = own
-        if given is not None and not np.array_equal(own, given):
-            self._adopt(number, own, given, among)
-            arms, beliefs = given, None
-        shown = self._shown_among(arms, among)
-        decision = self._begin(arms, among=ArmSet.of(among), shown=shown, beliefs=beliefs)
-        self._count_among(among, arms, decision.shown)
+        return self._ask_slowly(among, given)
+
+    def _ask_slowly(self, among: Ints | None, given: Ints | None) -> Decision:
+        """Return the next decision, step by step; `given` are arms that were played in its place."""
+        own, beliefs = self._chosen(self._asked, among)
+        arms, beliefs, known = self._replaced(own, beliefs, among, given)
+        if among is None:
+            decision = self._begin(arms, beliefs=beliefs)
+        else:
+            shown = self._shown_among(arms, among)
+            decision = self._begin(arms, among=ArmSet.of(among), shown=shown, beliefs=beliefs)
+        self._note(among, arms, decision.shown)
+        vars(decision).update(known)
         return decision
 
-    def _count_among(self, among: Ints, arms: Ints, shown: Ints) -> None:
-        """Count a decision among eligible arms, and the rewards that it shows as on their way."""
+    def _replaced(
+        self, own: Ints, beliefs: Floats | None, among: Ints | None, given: Ints | None
+    ) -> tuple[Ints, Floats | None, dict[str, Any]]:
+        """Return the arms that are played, what is believed of them, and what a decision keeps besides."""
+        if given is None or np.array_equal(own, given):
+            return own, beliefs, {}
+        self._adopt(self._asked, own, given, among)
+        return given, None, {}
+
+    def _note(self, among: Ints | None, arms: Ints, shown: Ints) -> None:
+        """Count a decision, and the rewards that it shows as on their way."""
         self.tally.pulls[arms] += 1
         self._schedule(shown)
 
@@ -363,10 +368,6 @@ class Policy(CascadePolicy, SavedPolicy):
         shown = self.graph.revealed_by(arms)
         awake = self._roster.live if self.sleepers_seen else among
         return shown if awake.size == self.n_arms else np.intersect1d(shown, awake, assume_unique=True)
-
-    def _beliefs(self, number: int, arms: Ints) -> Floats | None:
-        """Return what the policy believes of the arms that it has just chosen; see `Decision`."""
-        return None
 
     def _begin(
         self,

@@ -275,10 +275,7 @@ class SlatePolicy(WarmPolicy):
         return self._begin(request.arms.copy(), beliefs=request.beliefs.copy())
 
     def _ask_among(self, among: Ints, given: Ints | None = None) -> Decision:
-        if among.size == self.n_arms:
-            return self._ask_all(given)
-        self._check_eligible_allowed()
-        return self._ask_slowly(among, given)
+        return self._ask_all(given) if among.size == self.n_arms else super()._ask_among(among, given)
 
     def _ask_some(self, mask: NDArray[np.bool_], live: bool) -> Decision:
         """Return the next decision among the arms that a mask has."""
@@ -306,30 +303,19 @@ class SlatePolicy(WarmPolicy):
         few = mask.size > 32 * n
         return ArmSet.of(np.flatnonzero(mask)) if few else ArmSet.of_bits(self._request.bits.tobytes(), n)
 
-    def _ask_slowly(self, among: Ints | None, given: Ints | None) -> Decision:
-        """Return the next decision where arms reveal others, an oracle is asked, or another decision is recorded."""
-        number = self._asked
-        arms, beliefs = self._chosen(number, among)
-        floored, eligible = None, np.arange(self.n_arms) if among is None else among
-        if self.forget and (looked := self._look(arms, eligible)) is not arms:
-            self._adopt(number, arms, looked, among)
-            arms, beliefs = looked, None
+    def _replaced(
+        self, own: Ints, beliefs: Floats | None, among: Ints | None, given: Ints | None
+    ) -> tuple[Ints, Floats | None, dict[str, Any]]:
+        number, floored, eligible = self._asked, None, np.arange(self.n_arms) if among is None else among
+        if self.forget and (looked := self._look(own, eligible)) is not own:
+            own, beliefs, _ = super()._replaced(own, beliefs, among, looked)
         if self.logging_floor and given is None:
-            floored = self._floored(number, arms.copy(), eligible)
-            given = floored.swap(arms, eligible, self.seed, number)
-        if given is not None and not np.array_equal(arms, given):
-            self._adopt(number, arms, given, among)
-            beliefs = None if floored is None or beliefs is None else _in_slots(beliefs, arms, given)
-            arms = given
-        if among is None:
-            decision = self._begin(arms, beliefs=beliefs)
-        else:
-            shown = self._shown_among(arms, among)
-            decision = self._begin(arms, among=ArmSet.of(among), shown=shown, beliefs=beliefs)
-        self._note(among, arms, decision.shown)
-        if floored is not None:
-            vars(decision)["floored"] = floored
-        return decision
+            floored = self._floored(number, own.copy(), eligible)
+            given = floored.swap(own, eligible, self.seed, number)
+        arms, found, _ = super()._replaced(own, beliefs, among, given)
+        if floored is None:
+            return arms, found, {}
+        return arms, None if beliefs is None else _in_slots(beliefs, own, arms), {"floored": floored}
 
     def _floored(self, number: int, proposal: Ints, eligible: Ints) -> Floored:
         """Return with which probabilities slots of a proposal are given to others."""
@@ -341,7 +327,6 @@ class SlatePolicy(WarmPolicy):
         return Floored(proposal, floor, int((~np.isin(found, proposal)).sum()), found)
 
     def _chosen(self, number: int, among: Ints | None) -> tuple[Ints, Floats | None]:
-        """Return the arms of round `number` among those given, or all, ascending, and what is believed of them."""
         if self.decisions is not None and (among is not None or not self.in_loop):
             return self._heaviest(number, among)
         return self._by_kernel(number, among)
@@ -389,7 +374,6 @@ class SlatePolicy(WarmPolicy):
         return weights
 
     def _note(self, among: Ints | None, arms: Ints, shown: Ints) -> None:
-        """Count a decision, and the rewards that it shows as on their way."""
         request, size = self._request, arms.size
         self._set_mask(among)
         request.arms[:size], request.seen[: shown.size] = arms, shown
@@ -397,15 +381,6 @@ class SlatePolicy(WarmPolicy):
 
     def _select(self, number: int) -> Ints:
         return self._chosen(number, None)[0]
-
-    def _select_among(self, number: int, among: Ints) -> tuple[Ints, Floats | None]:
-        return self._chosen(number, None if among.size == self.n_arms else among)
-
-    def _schedule(self, arms: Ints) -> None:
-        self._note(None, _NONE, arms)
-
-    def _count_among(self, among: Ints, arms: Ints, shown: Ints) -> None:
-        self._note(None if among.size == self.n_arms else among, arms, shown)
 
     def _learn(self, number: int, arms: Ints, rewards: Floats, missing: Ints) -> None:
         bad = self._send(number, arms, rewards, 0, missing, RAW)

@@ -159,7 +159,9 @@ class ConstrainedElimination(Policy):
                 "use variant='oracle'"
             )
 
-    def _select_among(self, number: int, among: Ints) -> tuple[Ints, Floats | None]:
+    def _chosen(self, number: int, among: Ints | None) -> tuple[Ints, Floats | None]:
+        if among is None:
+            return super()._chosen(number, among)
         # What is eliminated may be the best of what is left, so in such a round the most hopeful decision is played.
         assert isinstance(self._core, OracleElimination)
         exclude = np.setdiff1d(np.arange(self.n_arms), among, assume_unique=True)

@@ -31,6 +31,7 @@ from armtriage.policies.rewards import Told
 from armtriage.policies.saved import part_of
 from armtriage.policies.slate import SlatePolicy
 
+_NONE = np.empty(0, np.int64)
 _WANTED = "the arms that proposer returns"
 _OF_A_ROUND = {"context", "contexts", "feature", "features", "user", "users", "visitor", "visitors"}
 
@@ -218,7 +219,7 @@ class Guard(Proposed, GuardedPolicy):
         if inner is not None:
             self._share()
             for decision in self._open.values():
-                inner._schedule(decision.shown)
+                inner._note(None, _NONE, decision.shown)
         if (asked := _beyond_the_number(proposer)) is not None:
             warnings.warn(
                 f"proposer asks for {asked!r}, but the guard hands over the number of the decision only, and what "
@@ -269,7 +270,7 @@ class Guard(Proposed, GuardedPolicy):
         """Return what the proposer wants, among eligible arms if they are given, checked."""
         if self._inner is None:
             return self._called_or_hopeful(number, among)
-        return self._inner._select(number) if among is None else self._inner._select_among(number, among)[0]
+        return self._inner._chosen(number, among)[0]
 
     def _called_or_hopeful(self, number: int, among: Ints | None) -> Ints:
         """Return the arms that the function wants or, if it fails, those of largest upper ends; ascending."""
