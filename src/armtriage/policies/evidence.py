@@ -22,9 +22,9 @@ from armtriage.certificate import Bounds, Tally
 from armtriage.intervals import interval
 from armtriage.kernels.jit import inlined, kernel
 from armtriage.kernels.random import row
-from armtriage.kernels.record import Floats, Ints, Record
+from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.policies.beliefs import gain
-from armtriage.policies.facts import require, restore_arrays, within
+from armtriage.policies.facts import check_facts, require, restore_arrays, within
 
 PATIENCE = 8  # in a row: with half of all rewards lost at random, an arm seldom gets there
 
@@ -82,36 +82,36 @@ count for until then has changed, or the arm was not looked at."""
 class Evidence(Record):
     """A row for each arm, with room for more; rows of arms that do not exist yet are all 0."""
 
-    counts: Ints  # rewards told, their sum on the unit scale, and that of r (1 - r)
-    sums: Floats
-    between: Floats
-    wins: Floats  # what these count for in draws: `sums` and `between` themselves, unless `coin`
+    counts: Ints = fact(0, "asked")  # rewards told, their sum on the unit scale, and that of r (1 - r)
+    sums: Floats = fact(0.0, "counts")
+    between: Floats = fact(0.0, "quarters")
+    wins: Floats = fact(0.0, "counts")  # what these count for in draws: `sums` and `between` themselves, unless `coin`
     doubts: Floats
     unheard: Floats  # least rewards that open decisions count for, see `policies.delays`
     pending: Ints  # rewards of open decisions
-    missed: Ints  # rewards in a row that did not come
-    credit: Ints  # tries that lost rewards count for, see `as_tries`
+    missed: Ints = fact(0, "asked")  # rewards in a row that did not come
+    credit: Ints = fact(0, "tries")  # tries that lost rewards count for, see `as_tries`
     pulls: Ints
     exposures: Ints  # rounds as a candidate, but for the `rounds` in which all arms were
-    settled_counts: Ints  # rewards of closed decisions, once they are kept apart
-    settled_sums: Floats
-    settled_between: Floats
+    settled_counts: Ints = fact(0, "counts")  # rewards of closed decisions, once they are kept apart
+    settled_sums: Floats = fact(0.0, "settled_counts")
+    settled_between: Floats = fact(0.0, "settled_quarters")
     played_counts: Ints  # settled rewards of arms that were chosen, not only revealed: see `totals`;
     played_sums: Floats  # all three are empty where nothing is revealed but what is chosen
     played_between: Floats
-    lower: Floats  # an interval for the mean; empty, like the next three, where no policy keeps any
-    upper: Floats
-    due: Ints  # settled rewards at which it is computed again
+    lower: Floats = fact(0.0, 1.0)  # an interval for the mean; empty, like the next three, where no policy keeps any
+    upper: Floats = fact("lower", 1.0)
+    due: Ints = fact(0, "latest")  # settled rewards at which it is computed again
     divisors: Floats  # delta divided by this is what it may miss with
     old_wins: Floats  # what an old log counts for in draws; both empty where there is none
     old_losses: Floats
     n_arms: int
-    rounds: int  # in which every arm was a candidate
+    rounds: int = fact(0, "asked")  # in which every arm was a candidate
     mute: int  # whether any reward has been lost
     parted: int  # whether any reward was told before its decision was closed
     weighed: int  # whether open decisions have counted by their age
     coin: int  # whether a reward between 0 and 1 counts as a coin in `wins`
-    failures: int  # new intervals that contradicted old ones
+    failures: int = fact(0, "most_failures")  # new intervals that contradicted old ones
     warm: int  # whether an old log counts in draws
 
 
@@ -241,31 +241,19 @@ def evidence_from(
         arrays = {**arrays, **{name: own[name] for name in _PLAYED}}
     require(set(own) == set(arrays), f"evidence must have {', '.join(own)}, got {', '.join(arrays)}")
     restore_arrays(own, arrays)
-    evidence.rounds = rounds = int(own["rounds"][0])
+    evidence.rounds, evidence.failures = int(own["rounds"][0]), int(own["failures"][0]) if ends else 0
     evidence.pending[:n_arms], evidence.mute = awaited, int(evidence.missed.any())
-    within("rounds", rounds, 0, asked)
-    exposures = evidence.exposures[:n_arms] + rounds
+    known: dict[str, Any] = {"asked": asked, "tries": asked * (asked + 1), "latest": 2 * asked + 2}
+    known |= {"most_failures": (n_arms + 1) * (asked + 1), "quarters": evidence.counts / 4.0}
+    check_facts(evidence, known | {"settled_quarters": evidence.settled_counts / 4.0})
+    exposures = evidence.exposures[:n_arms] + evidence.rounds
     within("exposures", exposures, 0, asked)
     within("pulls", evidence.pulls[:n_arms], 0, exposures)
-    within("missed", evidence.missed, 0, asked)
-    within("credit", evidence.credit, 0, asked * (asked + 1))
-    within("counts", evidence.counts, 0, asked)
-    within("sums", evidence.sums, 0.0, evidence.counts)
-    within("between", evidence.between, 0.0, evidence.counts / 4.0)
-    within("wins", evidence.wins, 0.0, evidence.counts)
-    within("settled_counts", evidence.settled_counts, 0, evidence.counts)
-    within("settled_sums", evidence.settled_sums, 0.0, evidence.settled_counts)
-    within("settled_between", evidence.settled_between, 0.0, evidence.settled_counts / 4.0)
+    require(evidence.due[: n_arms if ends else 0] > 0, "due must be from 1")
     settled = [getattr(evidence, name) for name in _settled(evidence)] if played else []
     for name, most in zip(_PLAYED, settled, strict=False):
         within(name, getattr(evidence, name), 0, most + 1e-9 * (1.0 + settled[0]))
     within("played_counts", evidence.played_counts, 0, evidence.pulls if played else 0)
-    if ends:
-        within("lower", evidence.lower, 0.0, 1.0)
-        within("upper", evidence.upper, evidence.lower, 1.0)
-        within("due", evidence.due[:n_arms], 1, 2 * asked + 2)
-        evidence.failures = int(own["failures"][0])
-        within("failures", evidence.failures, 0, (n_arms + 1) * (asked + 1))
     return evidence
 
 

@@ -47,14 +47,16 @@ def facts_of(record: Record) -> dict[str, NDArray[Any]]:
 
 
 def check_facts(record: Record, known: Mapping[str, Any]) -> None:
-    """Refuse facts outside of the limits that their fields have, where `known` has what these name; none are far."""
-    for name, value in record._asdict().items():
+    """Refuse facts outside of the limits that their fields have: numbers, other fields, or what is `known` by name."""
+    own = record._asdict()
+    ends = {**own, **known}
+    for name, value in own.items():
         if isinstance(value, Record):
             check_facts(value, known)
         elif record.is_fact(name):
             low, high = record.limits.get(name, (None, None))
-            ends = -FAR if low is None else known.get(low, low), FAR if high is None else known.get(high, high)
-            within(name, record.raw(name), *ends)
+            least, most = -FAR if low is None else ends.get(low, low), FAR if high is None else ends.get(high, high)
+            within(name, record.raw(name), least, most)
 
 
 def take_facts(record: Record, arrays: Arrays) -> None:

@@ -37,7 +37,7 @@ from armtriage.policies.elimination.sets import (
     sort_reduced,
 )
 from armtriage.policies.evidence import LOST, TOLD, UNSEEN, Evidence, Intervals, as_tries, new_intervals, refresh, tries
-from armtriage.policies.facts import require, within
+from armtriage.policies.facts import check_facts, require, within
 from armtriage.policies.options import Options
 from armtriage.policies.request import ALL, Kernels, Request, believe_means, list_candidates, luck_of
 from armtriage.policies.slate import SlatePolicy
@@ -428,14 +428,8 @@ class CombinatorialElimination(SlatePolicy):
 
     def _check_own(self) -> None:
         sets, evidence, n, asked = self._own.sets, self._evidence, self.n_arms, self._asked
-        logged = sets.n_logged
-        within("status", sets.status, ACTIVE, ELIMINATED)
-        within("preference", sets.preference, 0.0, 1.0)
-        within("the number of decided arms", logged, 0, n)
-        within("clock", sets.clock, 0, asked)
-        for name in ("dirty", "advanced"):
-            within(name, getattr(sets, name), 0, 1)
-        arms, rounds = sets.log_arms[:logged], sets.log_rounds[:logged]
+        check_facts(sets, {"arms": n, "asked": asked})
+        arms, rounds = sets.log_arms[: sets.n_logged], sets.log_rounds[: sets.n_logged]
         active = np.flatnonzero(sets.status == ACTIVE)
         require(np.sort(arms) == np.setdiff1d(np.arange(n), active), "log_arms must be the decided arms")
         within("log_rounds", rounds, 1, asked + 1)

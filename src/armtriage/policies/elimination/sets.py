@@ -11,7 +11,7 @@ from armtriage.graphs.feedback import GraphArrays
 from armtriage.intervals import half_width
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
-from armtriage.kernels.record import Floats, Ints, Record
+from armtriage.kernels.record import Floats, Ints, Record, fact
 from armtriage.policies.elimination.layers import Layer
 from armtriage.policies.evidence import Evidence, Intervals, refresh, tries
 
@@ -38,24 +38,23 @@ class Params(Record, frozen=True):
 class Sets(Record):
     """The three sets among all arms; `active` and `confirmed` are lists of `n_active` and `n_confirmed` arms."""
 
-    facts = ("status", "preference", "log_arms", "log_rounds", "least", "dirty", "advanced", "clock", "n_logged")
-    status: NDArray[np.uint8]
+    status: NDArray[np.uint8] = fact(ACTIVE, ELIMINATED)
     active: Ints  # ascending
     confirmed: Ints
-    preference: Floats  # breaks ties among out-degrees at random; empty otherwise
+    preference: Floats = fact(0.0, 1.0)  # breaks ties among out-degrees at random; empty otherwise
     layer: Layer
     values: Floats  # scratch
     chosen: Ints  # scratch
-    log_arms: Ints
-    log_rounds: Ints
-    least: int  # N in the paper: how often every active arm has been observed
+    log_arms: Ints = fact()
+    log_rounds: Ints = fact()
+    least: int = fact(0)  # N in the paper: how often every active arm has been observed
     n_active: int
     n_confirmed: int
     n_lagging: int  # active arms that have been observed N times only
-    dirty: int  # whether the sets have changed since the layer began
-    advanced: int  # whether N has, as printed
-    clock: int  # the number of the round
-    n_logged: int
+    dirty: int = fact(0, 1)  # whether the sets have changed since the layer began
+    advanced: int = fact(0, 1)  # whether N has, as printed
+    clock: int = fact(0, "asked")  # the number of the round
+    n_logged: int = fact(0, "arms")
     underway: int  # rewards on their way, in all
 
 

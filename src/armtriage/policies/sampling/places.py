@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from armtriage.kernels.beta import gamma_draw
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import top_first
-from armtriage.kernels.record import Record, blank
+from armtriage.kernels.record import Record, blank, fact
 from armtriage.policies.evidence import Evidence, as_least
 from armtriage.policies.request import Kernels, Request, learn_nothing, list_candidates, luck_of
 
@@ -57,15 +57,14 @@ class PlaceParams(Record, frozen=True):
 class Places(Record):
     """How often each item was shown, told and clicked in each place, and which neighbours were clicked after a coin."""
 
-    facts = ("shown", "told", "clicks", "pairs", "weights", "closed")
-    shown: NDArray[np.int64]  # (K, S)
-    told: NDArray[np.int64]  # (K, S)
-    clicks: NDArray[np.float64]  # (K, S)
-    pairs: NDArray[np.int64]  # (S - 1, 3) clicks below alone, above alone, and both
-    weights: NDArray[np.float64]  # (S,)
+    shown: NDArray[np.int64] = fact(0, "asked")  # (K, S)
+    told: NDArray[np.int64] = fact(0, "shown")  # (K, S)
+    clicks: NDArray[np.float64] = fact(0.0, "told")  # (K, S)
+    pairs: NDArray[np.int64] = fact(0, "asked")  # (S - 1, 3) clicks below alone, above alone, and both
+    weights: NDArray[np.float64] = fact(0.0, 1.0)  # (S,)
     values: NDArray[np.float64]  # (K,) scratch
     chosen: NDArray[np.int64]  # (K,) scratch
-    closed: int  # decisions
+    closed: int = fact(0, "asked")  # decisions
 
 
 def new_places(n_arms: int, weights: Floats) -> Places:
