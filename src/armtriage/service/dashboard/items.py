@@ -16,9 +16,6 @@ _ONE_END = "It takes one end of each item's interval only, and these are narrowe
 PAGE = 25
 """Arms on a page of the table."""
 
-SORTS = ("mean", "open", "interval", "share", "seen", "name")
-"""By what the table can be sorted."""
-
 
 def asked_for(view: PolicyView, chosen: Mapping[str, str]) -> dict[str, Any]:
     """Return the page of arms that an address asks for; the address is untrusted."""
