@@ -287,25 +287,17 @@ class Features(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         facts = {"steps": False, **facts} if isinstance(facts, dict) else facts  # which earlier files lack
         if not isinstance(facts, dict) or set(facts) != _FACTS:
             raise ValueError(f"features must have {', '.join(sorted(_FACTS))}, and nothing else")
-        numeric, categories, hashed = (
-            _listed(name, facts[name], size) for name, size in (("numeric", 3), ("categories", 2), ("hashed", 2))
-        )
-        for name, one in (("categories", categories), ("products", _listed("products", facts["products"], 2))):
-            if not all(isinstance(part, list) for row in one for part in row[1 if name == "categories" else 0 :]):
-                raise ValueError(f"{name} of features must be lists")
-        made = cls(
-            {column_of(column): (centre, scale) for column, centre, scale in numeric},
-            {column_of(column): values for column, values in categories},
-            {column_of(column): buckets for column, buckets in hashed},
-            facts["products"],
-            alone=facts["alone"],
-            intercept=facts["intercept"],
-            clip=facts["clip"],
-            steps=facts["steps"],
-            context_bound=facts["context_bound"],
-        )
+        try:
+            made = cls(
+                {column_of(column): (centre, scale) for column, centre, scale in facts["numeric"]},
+                {column_of(column): values for column, values in facts["categories"]},
+                {column_of(column): buckets for column, buckets in facts["hashed"]},
+                **{name: facts[name] for name in _HANDED_ON},
+            )
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"features must be what facts gave: {error}") from error
         given = len(made.numeric) + len(made.categories) + len(made.hashed)  # type: ignore[arg-type]
-        if given < len(numeric) + len(categories) + len(hashed):
+        if given < sum(len(facts[name]) for name in _COLUMNS):
             raise ValueError("features must name each column once")
         made.fit()
         # A sample may have had columns of which nothing is made.
@@ -461,12 +453,6 @@ class Features(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate(parts, axis=1) * (self.context_bound * _SLACK / math.sqrt(layout.groups))
 
 
-_FACTS = {"numeric", "categories", "hashed", "products", "alone", "intercept", "clip", "steps", "context_bound"}
-_FACTS |= {"n_columns"}
-
-
-def _listed(name: str, value: Any, size: int) -> list[Any]:
-    """Return the rows of a table among the facts."""
-    if not isinstance(value, list) or not all(isinstance(row, list) and len(row) == size for row in value):
-        raise ValueError(f"{name} of features must be lists of {size}")
-    return value
+_COLUMNS = ("numeric", "categories", "hashed")
+_HANDED_ON = ("products", "alone", "intercept", "clip", "steps", "context_bound")
+_FACTS = {*_COLUMNS, *_HANDED_ON, "n_columns"}
