@@ -23,9 +23,9 @@ INTERVALS = ("printed", "hoeffding", "kl", "bernstein", "mixture")
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _BETS = np.geomspace(0.01, 0.9, 8)  # shares of the largest bet on smaller means: best for some 10 to 100,000 rewards
-_IN_BETS = (
-    1.0 / 3.0
-)  # of the capital; the rest is in the mixture, which is best for few rewards, and loses 0.4 nats by it
+IN_BETS = 1.0 / 3.0
+"""Of the capital against one arm; the rest is in the mixture, which is best for few rewards, and loses 0.4 nats."""
+_USUAL = 3.0  # nats that bets alone pay for being right at all counts, about: where their end is sought first
 _KEPT = np.log1p(-_BETS)
 _CLOSE = 5e-4  # nats by which one end alone may be wider than it need be
 _NEXT = 0.01  # of the way to the next base: what the end of one of many may be wider
@@ -225,30 +225,39 @@ def _mixture_upper(count: int, total: float, between: float, base: float) -> flo
 
 @kernel
 def _reach(
-    n: float, mean: float, least: float, wins: float, excess: tuple[float, float], good: float, last: int, p: float
+    n: float,
+    mean: float,
+    least: float,
+    wins: float,
+    excess: tuple[float, float],
+    good: float,
+    last: int,
+    in_bets: float,
+    p: float,
 ) -> tuple[float, float, int]:
     """Return the log of the capital of bets on means below `p`, its slope, and how many of the bets are worth a look.
 
     Means above `good` are excluded already. Bets beyond the `last` are left out, as one of them is from then on that
     has less than a ten-thousandth of the whole. The other arguments are what `ends_above` makes of the rewards.
     """
-    rest = 1.0 - p
-    capital, slope = n * kl(mean, p) - excess[0], n * (p - mean) / (p * rest)
-    if p > least > 0.0:
-        other, steep = _capital(n, wins / n, least, (p - least) / (1.0 - least))
-        if other - excess[1] > capital:
-            capital, slope = other - excess[1], steep / (1.0 - least)
-    # Bets on means smaller than p have this share of the mixture at most, all others have lost. Where the mixture has
-    # lost itself, what they have would be too much with a larger share.
-    share, top = 2.0 * math.asin(math.sqrt(good if capital >= 0.0 else p)) / math.pi, max(capital, 0.0)
-    gone = math.exp(capital - top) * (1.0 - _IN_BETS) / share
-    reached, rise = gone - math.exp(-top) * (1.0 - _IN_BETS) / share * (1.0 - share), gone * slope
-    if reached <= 0.0:
-        reached = rise = 0.0
-    odds, losses = (p - least) / rest, n - wins
+    rest, top, reached, rise = 1.0 - p, 0.0, 0.0, 0.0
+    if in_bets < 1.0:
+        capital, slope = n * kl(mean, p) - excess[0], n * (p - mean) / (p * rest)
+        if p > least > 0.0:
+            other, steep = _capital(n, wins / n, least, (p - least) / (1.0 - least))
+            if other - excess[1] > capital:
+                capital, slope = other - excess[1], steep / (1.0 - least)
+        # Bets on means smaller than p have this share of the mixture at most, all others have lost. Where the mixture
+        # has lost itself, what they have would be too much with a larger share.
+        share, top = 2.0 * math.asin(math.sqrt(good if capital >= 0.0 else p)) / math.pi, max(capital, 0.0)
+        gone = math.exp(capital - top) * (1.0 - in_bets) / share
+        reached, rise = gone - math.exp(-top) * (1.0 - in_bets) / share * (1.0 - share), gone * slope
+        if reached <= 0.0:
+            reached = rise = 0.0
+    odds, losses, gone = (p - least) / rest, n - wins, 0.0
     for i in range(last):
         won = 1.0 + _BETS[i] * odds
-        gone = math.exp(min(wins * _KEPT[i] + losses * math.log(won) - top, 600.0)) * (_IN_BETS / _BETS.size)
+        gone = math.exp(min(wins * _KEPT[i] + losses * math.log(won) - top, 600.0)) * (in_bets / _BETS.size)
         reached += gone
         rise += gone * losses * _BETS[i] * (1.0 - least) / (rest * rest * won)
     if last > 1 and gone < _LITTLE * reached:
@@ -260,21 +269,27 @@ def _reach(
 
 @kernel
 def ends_above(
-    count: int, total: float, between: float, bases: NDArray[np.float64], enough: float, ends: NDArray[np.float64]
+    count: int,
+    total: float,
+    between: float,
+    bases: NDArray[np.float64],
+    enough: float,
+    in_bets: float,
+    ends: NDArray[np.float64],
 ) -> None:
     """Write an upper end that fails with probability exp(-base) for each base; nothing is said of the other end.
 
-    Only bets on smaller means count then. Most of the capital is in those of the mixture, the rest in a few bets, which
-    pay less for being right at large counts. See `docs/intervals.md`. Bases must not be negative, nor descend. Once an
-    end is no more than `enough`, those of smaller bases are taken to be the same, which is valid.
+    Only bets on smaller means count then. The share `in_bets` of the capital is in a few bets, which pay less for being
+    right at large counts, and the rest in those of the mixture. See `docs/intervals.md`. Bases must not be negative,
+    nor descend. Once an end is no more than `enough`, those of smaller bases are taken to be the same, which is valid.
     Newton steps come from the right, and only a point where the capital has been seen to be large enough is written.
     """
     n = float(count)
     mean = min(max(total / max(n, 1.0), 0.0), 1.0)
     good = 1.0
-    if count > 0 and bases.size > 0:
+    if count > 0 and bases.size > 0 and in_bets < 1.0:
         # A part of the capital reaches a base where all of it would reach this.
-        good = _mixture_upper(count, total, between, bases[bases.size - 1] - math.log(1.0 - _IN_BETS))
+        good = _mixture_upper(count, total, between, bases[bases.size - 1] - math.log(1.0 - in_bets))
     if count <= 0 or good <= mean:
         ends[:] = good
         return
@@ -288,6 +303,8 @@ def ends_above(
         level, aim, bad = bases[k], bases[k] + 0.5 * close, mean
         if good > enough and x0 >= level + close:
             p = good if good < 1.0 else 0.5 * (mean + 1.0)
+            if good == 1.0 and in_bets == 1.0:
+                p = min(p, kl_upper(mean, (level + _USUAL) / n))
             if x2 < math.inf:
                 turn = (y0 - y1) / (x0 - x1)
                 p = y0 + (aim - x0) * (turn + (aim - x1) * (turn - (y1 - y2) / (x1 - x2)) / (x0 - x2))
@@ -297,7 +314,8 @@ def ends_above(
                 p = 0.5 * (bad + good)
             height = math.inf
             for _ in range(16):
-                value, slope, last = _reach(n, mean, least, wins, excess, y0 if x2 < math.inf else good, last, p)
+                ahead = y0 if x2 < math.inf else good
+                value, slope, last = _reach(n, mean, least, wins, excess, ahead, last, in_bets, p)
                 slope = max(slope, 1e-300)
                 if value >= level:
                     good, height, rise = p, value, slope
@@ -324,9 +342,9 @@ def _one_sided_ends(
 ) -> None:
     bases = np.array([below, above])
     for i in range(counts.size):
-        ends_above(counts[i], counts[i] - totals[i], between[i], bases[:1], 0.0, bounds[0, i : i + 1])
+        ends_above(counts[i], counts[i] - totals[i], between[i], bases[:1], 0.0, IN_BETS, bounds[0, i : i + 1])
         bounds[0, i] = 1.0 - bounds[0, i]
-        ends_above(counts[i], totals[i], between[i], bases[1:], 0.0, bounds[1, i : i + 1])
+        ends_above(counts[i], totals[i], between[i], bases[1:], 0.0, IN_BETS, bounds[1, i : i + 1])
 
 
 def one_sided_ends(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
 from armtriage import GuardedThompson, Matchings, ThompsonSampling, certify
 from armtriage.certificate import Slates, Tally
-from armtriage.certificate.bounds import shares_of
-from armtriage.certificate.independent import _CELL, is_feasible, lost_together
-from armtriage.certificate.totals import kept_by
-from armtriage.intervals import one_sided_ends
+from armtriage.certificate.bounds import WHOLE, intervals_of, shares_of
+from armtriage.certificate.independent import _ALONE, _hedge, is_feasible
+from armtriage.certificate.slates import _PART
+from armtriage.certificate.totals import BETS, kept_by
 from conftest import most_failures
 
 LOOKS = [20, 50, 100, 200, 400]
@@ -63,26 +61,44 @@ def test_bounds_hold_for_independent_arms_that_are_dropped_when_they_look_bad(me
     assert failed <= most_failures(runs, 0.5)
 
 
-def test_the_knapsack_finds_the_most_that_a_budget_of_nats_allows() -> None:
-    """Against all ways to share the cells among the arms of every slate."""
-    rng = np.random.default_rng(7)
-    for _ in range(3):
-        pulls = rng.integers(1, 60, 4)
-        tally = Tally(pulls, pulls, pulls * rng.random(4), np.zeros(4))
-        rounds, kept, upper = 80, pulls * 0.1, rng.random(4) * 0.5 + 0.5
-        found = lost_together(tally, rounds, upper, 2, kept, 0.5)
-        share, cells = 0.5, int((np.log(2.0) + 2 * np.log(2.0)) / _CELL)
-        bases = np.maximum(np.log(np.expm1(_CELL * np.arange(1, cells + 2)) * (1 - share) / share), 0.0)
-        chances = np.exp(-bases)
-        ends = np.array(
-            [
-                np.minimum(one_sided_ends(pulls, tally.sums, np.zeros(4), below=0.5, above=chance)[1], upper)
-                for chance in chances
-            ]
-        ).T
-        gains = (rounds - pulls)[:, None] * ends + kept[:, None]
-        best = max((gains[a, : cells + 1] + gains[b, cells::-1]).max() for a, b in itertools.combinations(range(4), 2))
-        assert found == pytest.approx(best - kept.sum(), rel=1e-3)  # ends that are sought together, or alone
+def capital(pulls: np.ndarray, sums: np.ndarray, means: np.ndarray, size: int) -> float:
+    """The logarithm of the capital of bets against true means of coins, of which the last `size` are the best."""
+    bets, won, lost = np.geomspace(0.01, 0.9, 8)[:, None], sums[-size:], (pulls - sums)[-size:]
+    odds = means[-size:] / (1.0 - means[-size:])
+    against = np.exp(won * np.log1p(-bets) + lost * np.log1p(bets * odds)).mean(axis=0)
+    share, others = _hedge(size), BETS[:, None]
+    rest = sums * np.log1p(others * (1.0 - means)) + (pulls - sums) * np.log1p(-others * means)
+    on_totals = np.exp(rest[:, :-size].sum(axis=1)).mean()
+    return float(np.log1p(share * (against - 1.0)).sum() + np.log(_ALONE + (1.0 - _ALONE) * on_totals))
+
+
+def test_what_was_lost_is_bounded_as_long_as_the_capital_of_all_bets_is_small() -> None:
+    """delta = 0.5, 300 runs of five looks; the capital is large in few of them. It fails once in 10,000 times."""
+    rng, means, size, delta, runs = np.random.default_rng(7), np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.5]), 2, 0.5, 300
+    above, below = shares_of(size, 4, delta)
+    together, slates = (1.0 - _PART[0]) * above + (1.0 - _PART[1]) * below, Slates(size, independent=True)
+    large, missed = 0, 0
+    for _ in range(runs):
+        pulls, sums, ever, most = np.zeros(6, np.int64), np.zeros(6), False, 0.0
+        for step in range(1, 301):
+            guess = np.where(pulls > 0, sums / np.maximum(pulls, 1), 1.0) + 0.3 * (rng.random(6) < 0.1)
+            played = np.argsort(-guess + 1e-6 * rng.random(6))[:size]
+            pulls[played] += 1
+            sums[played] += rng.random(size) < means[played]
+            if step in (3, 10, 30, 100, 300):
+                most = max(most, capital(pulls, sums, means, size))
+                tally = Tally(pulls, pulls, sums, np.zeros(6))
+                ends, whole = slates.ends_of(tally, delta), intervals_of(tally, 6, WHOLE * delta)
+                lost = step * means[-size:].sum() - pulls @ means
+                inside = (ends.upper[-size:] >= means[-size:]).all() and (ends.lower[:-size] <= means[:-size]).all()
+                inside &= (whole.lower <= means).all() and (means <= whole.upper).all()
+                if inside and most < -np.log(together):
+                    assert slates.lost_of_all(tally, step, ends, delta) >= lost - 1e-9
+                ever |= not inside
+        large, missed = large + (most >= -np.log(together)), missed + ever
+    assert large <= most_failures(runs, together)
+    assert missed <= most_failures(runs, delta - together)
+    assert large + missed > 0
 
 
 def test_independence_tightens_what_was_lost_and_is_said() -> None:
@@ -107,7 +123,7 @@ def test_one_arm_or_too_many_share_nothing() -> None:
     ends = slates.ends_of(tally, 0.05)
     assert np.array_equal(ends.upper, Slates(100).ends_of(tally, 0.05).upper)
     assert slates.lost_of_all(tally, 100, ends, 0.05) <= Slates(100).lost_of_all(tally, 100, ends, 0.05)
-    assert len(kept_by(tally, ends.lower, 100, 4900, 0.05)) == 9
+    assert len(kept_by(tally, ends.lower, intervals_of(tally, 5000, WHOLE * 0.05), 100, 4900, 0.05)) == 9
     assert sum(shares_of(100, 4900, 0.05)) == pytest.approx(0.95 * 0.05)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from armtriage.certificate.bounds import Tally, sums_of
-from armtriage.intervals import ends_above
+from armtriage.intervals import IN_BETS, ends_above
 from armtriage.kernels.jit import kernel
 from armtriage.kernels.order import kth_largest
 
@@ -30,11 +30,12 @@ def _ends_at(
     sums: NDArray[np.float64],
     between: NDArray[np.float64],
     bases: NDArray[np.float64],
+    in_bets: float = IN_BETS,
 ) -> NDArray[np.float64]:
     """Return the upper end of each arm (rows) for each base (columns), which ascend."""
     ends = np.empty((counts.size, bases.size))
     for a in range(counts.size):
-        ends_above(counts[a], sums[a], between[a], bases, 0.0, ends[a])
+        ends_above(counts[a], sums[a], between[a], bases, 0.0, in_bets, ends[a])
     return ends
 
 
@@ -48,10 +49,11 @@ def _fill_gains(
     size: int,
     kept: NDArray[np.float64],
     bases: NDArray[np.float64],
+    in_bets: float,
     first: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Return what `gains_at` does, and fill in the `first` column of each row."""
-    few = _ends_at(counts, sums, between, np.array([bases[0], bases[bases.size - 1]]))
+    few = _ends_at(counts, sums, between, np.array([bases[0], bases[bases.size - 1]]), in_bets)
     none, most = left * np.minimum(few[:, 0], upper) + kept, left * np.minimum(few[:, 1], upper) + kept
     bar = kth_largest(none.copy(), none.size, size)
     gains, n = np.empty((counts.size, bases.size)), 0
@@ -60,7 +62,7 @@ def _fill_gains(
             continue
         enough = 0.0 if none[a] >= bar or left[a] <= 0.0 else (bar - kept[a]) / left[a]
         row, start = gains[n], 0
-        ends_above(counts[a], sums[a], between[a], bases, enough, row)
+        ends_above(counts[a], sums[a], between[a], bases, enough, in_bets, row)
         for k in range(bases.size):
             row[k] = left[a] * min(row[k], upper[a]) + kept[a]
         row[0] = none[a]
@@ -79,18 +81,19 @@ def gains_at(
     size: int,
     kept: NDArray[np.float64],
     bases: NDArray[np.float64],
+    in_bets: float = IN_BETS,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return what arms (rows) gain if they are in the best slate and their ends have these bases, which ascend.
 
     `upper` are ends that hold anyway, and `kept` is what pulls were worth at least. There are arms enough for a slate
     that gain something with the first base already. An arm that gains no more than these with any base is in no best
     slate, and left out; with smaller bases than that in the column returned with its row it is in none either, and the
-    entries before are rough.
+    entries before are rough. `in_bets` is the share of capital as in `ends_above`.
     """
     sums, between = sums_of(tally)
     first = np.zeros(tally.counts.size, np.int64)
     left = np.asarray(rounds - tally.pulls, np.float64)
-    gains = _fill_gains(tally.counts, sums, between, left, upper, size, kept, bases, first)
+    gains = _fill_gains(tally.counts, sums, between, left, upper, size, kept, bases, in_bets, first)
     return gains, first[: gains.shape[0]]
 
 

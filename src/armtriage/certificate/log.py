@@ -131,15 +131,15 @@ class Log:
         shown = None if self.exposures is None else times * self.exposures
         return self.rivals.lost(pulls, times * self.rounds, bounds, shown, times * self._places)
 
-    def _lost_in_all(self, tally: Tally, times: float, bounds: Bounds) -> float:
+    def _lost_in_all(self, tally: Tally, times: float, bounds: Bounds, whole: Bounds) -> float:
         """Return the same, by sums of rewards as well where these say more."""
         if self._fixed:
-            return self.rivals.lost_of_all(tally, times * self.rounds, bounds, self._delta)
+            return self.rivals.lost_of_all(tally, times * self.rounds, bounds, self._delta, whole)
         return self._lost(tally.pulls, times, bounds)
 
     def past(self) -> dict[str, float]:
         """Return bounds on what was lost in all, by name, in the units of rewards."""
-        lost = self._width * self._lost_in_all(self.tally, 1, self._bounds)
+        lost = self._width * self._lost_in_all(self.tally, 1, self._bounds, self._whole)
         if self.rivals.same_size and (unplayed := self._places - int(self.tally.pulls.sum())):
             lost += unplayed * self._least
         kept = {name: bound for name, bound in self.kept.items() if bound is not None}
@@ -258,7 +258,7 @@ class Log:
                 Bounds(np.maximum(new.lower, old.lower), np.minimum(new.upper, old.upper))
                 for new, old in ((self._ends(then), self._bounds), (self._intervals(then), self._whole))
             )
-            return self._width * self._lost_in_all(then, times, ends) < self._worth(then, whole, times).at_stake
+            return self._width * self._lost_in_all(then, times, ends, whole) < self._worth(then, whole, times).at_stake
 
         if not speaks(_OCTAVES):
             return None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from armtriage._arguments import check_arms
-from armtriage.certificate.bounds import Bounds, Tally, ends_of
+from armtriage.certificate.bounds import WHOLE, Bounds, Tally, ends_of, intervals_of
 from armtriage.certificate.slates import Challenge
 from armtriage.certificate.totals import PART, kept_by
 from armtriage.decisions import DecisionSet
@@ -179,9 +179,15 @@ class Sets:
         """How many arms the best decision does not have, at most."""
         return self.decisions.n_arms - (self.size if self.same_size else 0)
 
-    def lost_of_all(self, tally: Tally, rounds: float, ends: Bounds, delta: float) -> float:
-        """Return what decisions among all arms lost at most, by the ends and by totals of what was played."""
-        kept, worth = kept_by(tally, ends.lower, self.size, self._others, delta), self.offset * tally.pulls
+    def lost_of_all(
+        self, tally: Tally, rounds: float, ends: Bounds, delta: float, whole: Bounds | None = None
+    ) -> float:
+        """Return what decisions among all arms lost at most, by the ends and by totals of what was played.
+
+        `whole` are the intervals of all arms, if they are at hand.
+        """
+        whole = intervals_of(tally, tally.counts.size, WHOLE * delta) if whole is None else whole
+        kept, worth = kept_by(tally, ends.lower, whole, self.size, self._others, delta), self.offset * tally.pulls
         upper = ends.upper + self.offset
         return min(_most(self.decisions, tally.pulls, rounds, upper, one + worth) + less for one, less in kept)
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from armtriage._arguments import check_arms
 from armtriage.arms import Name
 from armtriage.certificate.averages import best_sum, kept_on_average, lost_on_average
-from armtriage.certificate.bounds import Bounds, Tally, ends_of, shares_of
+from armtriage.certificate.bounds import WHOLE, Bounds, Tally, ends_of, intervals_of, shares_of
 from armtriage.certificate.independent import is_feasible, lost_together
 from armtriage.certificate.totals import PART, kept_by
 from armtriage.triage import Triage, triage_among
@@ -24,7 +24,7 @@ from armtriage.triage import Triage, triage_among
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_PART = 0.65  # what upper ends have of their share of delta, if the rest is for all of them together
+_PART = 0.6, 0.2  # what upper and lower ends have of their shares of delta, if the rest is for all of them together
 
 
 class Exchange(NamedTuple):
@@ -120,7 +120,7 @@ def gap_of(bounds: Bounds, arms: NDArray[np.int64], budget: int) -> tuple[float,
 class Slates:
     """Decisions of `size` arms, any of them: what they can have lost, by bounds on the unit scale of rewards.
 
-    If rewards of different arms in a round are `independent` given the past, upper ends share one budget.
+    If rewards of different arms in a round are `independent` given the past, all that is proved shares one budget.
     """
 
     size: int
@@ -132,18 +132,27 @@ class Slates:
 
     def ends_of(self, tally: Tally, delta: float) -> Bounds:
         """Return the ends that statements about one best slate need."""
-        part = (_PART, PART[1]) if self._shares(tally, delta) else PART
+        part = _PART if self._shares(tally, delta) else PART
         return ends_of(tally, self.size, tally.counts.size - self.size, delta, part=part)
 
     def _shares(self, tally: Tally, delta: float) -> bool:
         """Whether all arms of the best slate share what upper ends may fail with, beside ends of their own."""
         return self.independent and is_feasible(tally.counts.size, self.size, delta)
 
-    def lost_of_all(self, tally: Tally, rounds: float, ends: Bounds, delta: float) -> float:
-        """Return what decisions among all arms lost at most, by the ends and by totals of what was played."""
+    def lost_of_all(
+        self, tally: Tally, rounds: float, ends: Bounds, delta: float, whole: Bounds | None = None
+    ) -> float:
+        """Return what decisions among all arms lost at most, by the ends and by totals of what was played.
+
+        `whole` are the intervals of all arms, if they are at hand.
+        """
         others, size = tally.counts.size - self.size, self.size
         above, below = shares_of(size, others, delta)
-        kept = kept_by(tally, ends.lower, size, others, delta, independent=self.independent)
+        whole = intervals_of(tally, tally.counts.size, WHOLE * delta) if whole is None else whole
+        if self._shares(tally, delta):
+            together = (1.0 - _PART[0]) * above + (1.0 - _PART[1]) * below
+            return lost_together(tally, rounds, ends, whole, size, _PART[1] * below, together)
+        kept = kept_by(tally, ends.lower, whole, size, others, delta, independent=self.independent)
 
         def lost(values: Floats) -> float:
             return _most(tally.pulls, rounds, size, ends.upper, values)
@@ -153,11 +162,7 @@ class Slates:
         average = kept_on_average(tally, ends.lower, others, PART[1] * below, lambda values: lost(values) < by_totals)
         found += [lost(values) + less for values, less in average]
         values, less = (kept + average)[int(np.argmin(found))]
-        most, part = min(found), PART[0]
-        if self._shares(tally, delta):
-            part = _PART
-            most = min(most, lost_together(tally, rounds, ends.upper, size, values, (1.0 - _PART) * above) + less)
-        return lost_on_average(tally, rounds, ends.upper, size, values, part * above, most - less) + less
+        return lost_on_average(tally, rounds, ends.upper, size, values, PART[0] * above, min(found) - less) + less
 
     def lost(
         self, pulls: NDArray[Any], rounds: float, bounds: Bounds, exposures: NDArray[Any] | None, slots: float

@@ -11,22 +11,31 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from armtriage.certificate.bounds import WHOLE, Bounds, Tally, intervals_of, shares_of, sums_of
+from armtriage.certificate.bounds import Bounds, Tally, shares_of, sums_of
 
 PART = 1.0, 0.5
 """What ends have of their shares of delta, upper and lower ones; totals have the rest."""
 
-_BETS = np.geomspace(0.003, 0.4, 8)  # best for some 100 to a million pulls; small ones are worth little before
+BETS = np.geomspace(0.003, 0.4, 8)
+"""Best for some 100 to a million pulls; small ones are worth little before."""
 
 
 def kept_by(
-    tally: Tally, lower: NDArray[np.float64], inside: int, outside: int, delta: float, *, independent: bool = False
+    tally: Tally,
+    lower: NDArray[np.float64],
+    whole: Bounds,
+    inside: int,
+    outside: int,
+    delta: float,
+    *,
+    independent: bool = False,
 ) -> list[tuple[NDArray[np.float64], float]]:
     """Return what pulls of arms outside the best decision were worth at least: by lower ends, and by totals.
 
-    The decision has at most `inside` arms, and at most `outside` others. See `totals` for what is returned.
+    The decision has at most `inside` arms, and at most `outside` others; `whole` are intervals of all arms. For what is
+    returned see `totals`.
     """
-    whole, share = intervals_of(tally, tally.counts.size, WHOLE * delta), shares_of(inside, outside, delta)[1]
+    share = shares_of(inside, outside, delta)[1]
     spread = 1 if independent else inside
     return [(tally.pulls * lower, 0.0), *totals(tally, whole, spread, (1.0 - PART[1]) * share)]
 
@@ -47,6 +56,11 @@ def totals(tally: Tally, whole: Bounds, spread: int, delta: float) -> list[tuple
     >>> round(max(float(values.sum()) - less for values, less in sums))  # of 3,000
     2782
     """
+    return [(values, spread * math.log(BETS.size / delta) / bet) for values, bet in values_of(tally, whole)]
+
+
+def values_of(tally: Tally, whole: Bounds) -> list[tuple[NDArray[np.float64], float]]:
+    """Return values of arms, and the bet: the log of its capital, over the bet, makes up what their sum is too much."""
     played = tally if tally.played is None else tally.played
     pulls, n = tally.pulls, played.counts
     if (n > pulls).any():
@@ -58,12 +72,11 @@ def totals(tally: Tally, whole: Bounds, spread: int, delta: float) -> list[tuple
         x = np.where((between > 0.0) & (sums > 0.0), np.minimum(between / sums, misses / n), 0.0)
     zeros = np.clip((misses - n * x) / np.maximum(1.0 - x, 1e-300), 0.0, n)
     found = []
-    for bet in _BETS.tolist():
+    for bet in BETS.tolist():
         # The value is concave in the mean, so least at an end of what the mean may be.
         worth = [
             n * mean + (zeros * np.log1p(-bet * mean) + (n - zeros) * np.log1p(bet * (1.0 - x - mean))) / bet
             for mean in whole
         ]
-        values = np.minimum(*worth) + (pulls - n) * whole.lower
-        found.append((values, spread * math.log(_BETS.size / delta) / bet))
+        found.append((np.minimum(*worth) + (pulls - n) * whole.lower, bet))
     return found
