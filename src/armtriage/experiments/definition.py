@@ -55,6 +55,15 @@ class Wrong(Exception):
         return cls.at(_inside(path, key), rest) if key in keys and rest.startswith("must ") else cls.at(path, text)
 
 
+@contextmanager
+def at_its_key(path: str, keys: Iterable[str]) -> Iterator[None]:
+    """Say what is refused inside at the key with which the refusal begins."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise Wrong.about(path, keys, str(error)) from error
+
+
 def _inside(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
@@ -318,10 +327,8 @@ def entries(
 def _grid(entry: Entry) -> dict[str, Any]:
     grid = {}
     for key, value in entry.grid.items():
-        try:
+        with at_its_key(entry.path, (key,)):
             grid[key] = canonical(key, value)
-        except TypeError as error:
-            raise Wrong.about(entry.path, (key,), str(error)) from error
         if grid[key] == []:
             raise Wrong.at(f"{entry.path}.{key}", "must hold at least one value, got []")
     return grid
@@ -408,14 +415,12 @@ def _members(role: Role, entry: Entry, problems: Problems) -> list[Spec]:
 def _checked(role: Role, entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of one member in their types."""
     options = _flat(entry, given) if role is ENVIRONMENT and isinstance(entry.what, str) else dict(given)
-    try:
+    with at_its_key(entry.path, options):
         parameters = role.parameters(entry.what, options)
         takes_all = not isinstance(entry.what, str) and any(
             one.kind is one.VAR_KEYWORD for one in inspect.signature(entry.what).parameters.values()
         )
         options = from_text(options, parameters) if entry.as_text else options
-    except (TypeError, ValueError) as error:
-        raise Wrong.about(entry.path, options, str(error)) from error
     made = check(_options_model(parameters, takes_all), options, entry.path, (role.word, "label"))
     return made.model_dump(by_alias=True, exclude_unset=True)
 

@@ -16,6 +16,7 @@ from armtriage.experiments.definition import (
     Problems,
     Settings,
     Wrong,
+    at_its_key,
     check,
     counted,
     entries,
@@ -98,15 +99,10 @@ def _settings(given: Mapping[str, Any], problems: Problems) -> Settings | None:
     made: dict[str, Any] = {}
     parts = ("environments", "policies")
     for key in (key for key in given if key not in parts):
-        with problems.noting():
-            try:
-                made[key] = in_json(key, given[key])
-                check(Settings, {"horizon": 1, key: made[key]}, "", parts)
-            except TypeError as error:
-                raise Wrong.about("", given, str(error)) from error
-            except Wrong:
-                del made[key]
-                raise
+        with problems.noting(), at_its_key("", given):
+            value = in_json(key, given[key])
+            check(Settings, {"horizon": 1, key: value}, "", parts)
+            made[key] = value
     with problems.noting():
         if "horizon" in made or "horizon" not in given:
             return check(Settings, made, "", parts)
@@ -115,10 +111,8 @@ def _settings(given: Mapping[str, Any], problems: Problems) -> Settings | None:
 
 def _check_settings(settings: Settings, environment: Spec) -> None:
     """Refuse settings that do not go with an environment."""
-    try:
+    with at_its_key("", ("checkpoints",)):
         check_points(settings.checkpoints, environment.horizon)
-    except ValueError as error:
-        raise Wrong.about("", ("checkpoints",), str(error)) from error
     if settings.redraw and "seed" in environment.options:
         raise Wrong.at(
             f"{environment.path}.seed", "must not be given with redraw, which draws one for each replication"
@@ -152,9 +146,9 @@ def _rehearse(
                 raise Wrong.at(one.path, f"no policy can play it; accepted are {', '.join(names(kind))}")
             for number in fit:
                 pairs.append((place, number))
-                with problems.noting():
+                with problems.noting(), at_its_key("", ("certificate",)):
                     made = _try_policy(policies[number], one, environment, budget, seed)
-                    _try_certificate(settings, made, environment)
+                    check_certificate(settings.certificate, made, environment)
     if not problems.found:
         idle = set(range(len(policies))) - {number for _, number in pairs}
         for number in sorted(idle):
@@ -193,13 +187,6 @@ def _try_policy(
         raise Wrong.about(where.path, (*where.options, "horizon"), str(error)) from error
     except Exception as error:
         raise Wrong.at(policy.path, f"in {where.label}: it raised {type(error).__name__}: {error}") from error
-
-
-def _try_certificate(settings: Settings, policy: Policy, environment: Environment | LinearEnvironment) -> None:
-    try:
-        check_certificate(settings.certificate, policy, environment)
-    except ValueError as error:
-        raise Wrong.about("", ("certificate",), str(error)) from error
 
 
 def _idle(policy: Spec) -> Wrong:
