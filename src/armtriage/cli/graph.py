@@ -29,8 +29,8 @@ def graph(
     """Print the numbers of a feedback graph that regret depends on.
 
     A line of FILE has the name of an arm and that of an arm it reveals, separated by a comma, semicolon, tab or blanks;
-    lines that begin with #, % or // are comments. Every arm reveals itself. An entry of a matrix other than 0 is an
-    edge. Numbers are exact, or between two limits if that takes too long. An example:
+    lines that begin with #, % or // are comments. Every arm reveals itself. In a matrix, every entry
+    other than 0 is an edge. Numbers are exact, or between two limits if that takes too long. An example:
 
     armtriage graph friends.csv --undirected
     """

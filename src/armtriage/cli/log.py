@@ -21,14 +21,14 @@ _Log = Annotated[
         "postgresql://..."
     ),
 ]
-_Of = Annotated[str | None, typer.Option("--policy", help="Which policy of a store; it may have one only.")]
-_Low = Annotated[float, typer.Option(help="Smallest possible reward, for files of others.")]
-_High = Annotated[float, typer.Option(help="Largest possible reward, for files of others.")]
+_Of = Annotated[str | None, typer.Option("--policy", help="Which policy of a store; not needed if there is only one.")]
+_Low = Annotated[float, typer.Option(help="Smallest possible reward, for files of other programs.")]
+_High = Annotated[float, typer.Option(help="Largest possible reward, for files of other programs.")]
 _Arms = Annotated[
-    int | None, typer.Option(help="How many arms there are, for files of others; by default those that occur.")
+    int | None, typer.Option(help="Number of arms, for files of other programs; by default those that occur.")
 ]
-_Costs = Annotated[bool, typer.Option("--costs", help="What is told are costs, for files of others.")]
-_Confidence = Annotated[float, typer.Option(help="Confidence of what is said.")]
+_Costs = Annotated[bool, typer.Option("--costs", help="Take rewards to be costs, for files of other programs.")]
+_Confidence = Annotated[float, typer.Option(help="Confidence of the bound or interval.")]
 
 
 def evaluate(
@@ -36,13 +36,13 @@ def evaluate(
     target: Annotated[
         list[str],
         typer.Option(
-            help="Arms, as 3,8,11 or tea,jam, or a file with a saved policy; a=3,8 names it. May be repeated."
+            help="Arms, such as 3,8,11 or tea,jam, or the file of a saved policy; a=3,8 calls it a. May be repeated."
         ),
     ],
     policy: _Of = None,
     estimator: Annotated[str, typer.Option(help="dr, ips, snips, total or bracket.")] = "dr",
     confidence: _Confidence = 0.95,
-    once: Annotated[bool, typer.Option("--once", help="The interval need not hold for one who looks again.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Make intervals valid for a single look only.")] = False,
     restrict: Annotated[bool, typer.Option("--restrict", help="Leave arms out where they were not eligible.")] = False,
     low: _Low = 0.0,
     high: _High = 1.0,
@@ -51,7 +51,7 @@ def evaluate(
     as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write a picture to this .png, .svg or .pdf file.")] = None,
 ) -> None:
-    """Say what other decisions would have earned in those of a log.
+    """Say what other decisions would have earned in a log.
 
     Several targets are compared: which is certainly best, which may be, which are certainly beaten. An example:
 

@@ -69,9 +69,9 @@ def reproduce(
 ) -> None:
     """Measure what each theorem of the paper claims.
 
-    It writes one page about it, with for each claim the instances that it speaks of, regret with intervals, the fitted
-    power beside the predicted one, bounds in the same figure, and a verdict. Ctrl+C stops it, and the same command
-    goes on.
+    It writes one page. For each claim the page shows the instances that the claim is about, the regret with intervals,
+    the fitted exponent beside the predicted one, the bounds in the same figure, and a verdict. Ctrl+C stops it, and
+    the same command resumes it.
 
     Studies are gap-rates, minimax-rates, ucb-failure, full-information, linear, constrained, counterexamples,
     tightenings, families, guarded, guarded-sets, certificates, rewards and slates.

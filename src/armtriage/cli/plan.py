@@ -14,16 +14,16 @@ from armtriage.trials import trial_length
 
 def plan(
     slots: Annotated[int, typer.Option(help="Arms in a decision, fewer than there are.")],
-    rate: Annotated[float, typer.Option(help="Mean reward of an ordinary arm, as a click rate of 0.02.")],
+    rate: Annotated[float, typer.Option(help="Mean reward of an ordinary arm, such as a click rate of 0.02.")],
     arms: Annotated[int | None, typer.Option(help="Arms to choose from.")] = None,
     gap: Annotated[float | None, typer.Option(help="By how much the best ones are better.")] = None,
-    lift: Annotated[float | None, typer.Option(help="Of a trial: by which part the policy is better, as 0.1.")] = None,
-    share: Annotated[float, typer.Option(help="Of a trial: part of the decisions that the control makes.")] = 0.05,
+    lift: Annotated[float | None, typer.Option(help="For a trial: the relative lift to show, such as 0.1.")] = None,
+    share: Annotated[float, typer.Option(help="For a trial: share of the decisions made by the control.")] = 0.05,
     horizon: Annotated[
         int | None, typer.Option(help="Decisions after which a run ends; by default until certificates speak.")
     ] = None,
     replications: Annotated[
-        int | None, typer.Option(help="Independent runs of each strategy; by default 6, of a trial 15.")
+        int | None, typer.Option(help="Independent runs of each strategy; by default 6, for a trial 15.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of certificates and intervals.")] = 0.99,
     seed: Annotated[int | None, typer.Option(help="Fixes rewards and policies; fresh by default.")] = None,
@@ -31,7 +31,7 @@ def plan(
     as_json: AsJson = False,
     out: Annotated[Path | None, typer.Option(help="Write a picture to this .png, .svg or .pdf file.")] = None,
 ) -> None:
-    """Say how many decisions it takes until something is known.
+    """Estimate how many decisions it takes until something is known.
 
     That is when the certificate begins to speak, and when the best arms are known for certain, with what is lost by
     then. It plays GuardedThompson, ThompsonSampling and equal shares, which is what an A/B/n test does, where the best

@@ -40,14 +40,15 @@ def run(
     seed: Annotated[int | None, typer.Option(help="The root of all seeds, instead of the one in FILE.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be played, and play nothing.")] = False,
     code: Annotated[
-        bool, typer.Option("--code", help="Run the code that FILE names as module:name: then it is a program.")
+        bool,
+        typer.Option("--code", help="Run code that FILE names as module:name, so trust FILE as you would a program."),
     ] = False,
     max_cells: Annotated[
-        int | None, typer.Option(help=f"Refuse more cells than that; by default {MAX_CELLS:,}, or what FILE says.")
+        int | None, typer.Option(help=f"Refuse more cells than this; by default {MAX_CELLS:,}, or what FILE says.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment, or what is left of it.
+    """Run an experiment, or resume it.
 
     Cells that are in the folder are not played again. A file says which environments, which policies and how long;
     any option may be a list, and every combination of them is played:
@@ -64,7 +65,7 @@ def run(
     size = 10
     budget = 5
 
-    Ctrl+C stops it, and the same command goes on. For a batch queue, give each job --shard 1/8 to --shard 8/8 and
+    Ctrl+C stops it, and the same command resumes it. For a batch queue, give each job --shard 1/8 to --shard 8/8 and
     one --folder, or copy their folders together afterwards. A dry run plays some rounds to estimate the time.
     """  # noqa: D301 - the character \b keeps the lines of the example apart
     with refusing(), plain_warnings():

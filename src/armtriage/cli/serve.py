@@ -183,7 +183,10 @@ def key_revoke(
 
 @store.command("check")
 def store_check(address: StoreOption = _DEFAULT, as_json: JsonOption = False) -> None:
-    """Check files, logs and snapshots: every log is replayed from its beginning, and must give the same state."""
+    """Check files, snapshots and logs.
+
+    Every log is replayed from its beginning, and must give the same state.
+    """
     problems, policies = _ask(address, "check")
     if as_json:
         _echo({"problems": problems, "policies": policies})
@@ -202,7 +205,7 @@ def store_backup(
     target: Annotated[Path, typer.Argument(help="The copy, which must not be there yet.", metavar="FILE")],
     address: StoreOption = _DEFAULT,
 ) -> None:
-    """Copy the store while a server uses it; the copy can be served."""
+    """Copy the store, even while a server uses it; the copy can be served."""
     _with_store(address, False, lambda one: one.backup(str(target)))
     say(f"The copy is {target}")
 
@@ -213,7 +216,10 @@ def store_replay(
     address: StoreOption = _DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild a policy's state from its log, and say whether the policy would decide the same again."""
+    """Rebuild a policy's state from its log.
+
+    It also says whether the policy would make the same decisions again.
+    """
     facts = _ask(address, "replay", name)
     if as_json:
         _echo(facts)
@@ -229,7 +235,10 @@ def store_lift(
     address: StoreOption = _DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a policy earns more than its control group, and whether its metrics keep their limits."""
+    """Compare a policy with its control group.
+
+    It says how much more the policy earns, and whether its metrics stay within their limits.
+    """
     facts = _ask(address, "lift", name)
     if as_json:
         _echo(facts)
@@ -250,7 +259,10 @@ def store_import(
     address: StoreOption = _DEFAULT,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a policy adopt the decisions of a log and learn their rewards, while no server runs."""
+    """Let a policy learn from another system's log.
+
+    It adopts the decisions of the log and learns their rewards. No server may be running.
+    """
 
     async def work(one: Store) -> Any:
         from armtriage.service.dsjson import adopt_log
@@ -278,7 +290,10 @@ def store_drop(
     address: StoreOption = _DEFAULT,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a policy with its whole log; of a SQLite store while no server runs."""
+    """Delete a policy with its whole log.
+
+    No server may be running if the store is SQLite.
+    """
     if not yes:
         typer.confirm(f"Delete {name} with all its decisions and rewards, for ever?", abort=True)
     _ask(address, "drop", name, owned=True)

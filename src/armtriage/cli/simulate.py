@@ -51,7 +51,7 @@ def simulate(
 ) -> None:
     """Play policies against an instance and compare their regret.
 
-    Instances are random:graph=FAMILY,n_arms=K,budget=S with what else the family needs, such as size for
+    Instances are random:graph=FAMILY,n_arms=K,budget=S with whatever else the family needs, such as size for
     cliques and p for erdos_renyi, ucb_failure:budget=S,alpha=A and revealing_hubs:n_arms=K,n_hubs=H,budget=S,gap=D.
     gap_instance and those of lower bounds, hidden_arm, hidden_pairs and hidden_parts, take a graph as random does, and
     gap=D. An example:

@@ -37,7 +37,7 @@ def warm(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
-    """Compile policies ahead: no first decision has to wait.
+    """Compile policies ahead of time, so that no one has to wait.
 
     The machine code is kept in a folder that is printed last, for this version of armtriage, of numba and this kind of
     processor. In a container image, run it while the image is built. An example:
