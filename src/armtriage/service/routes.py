@@ -327,7 +327,7 @@ ROUTES: tuple[Route, ...] = (
         f"{_POLICY}/rewards",
         "reward",
         reward,
-        "Tell rewards of a decision; each gets its fate.",
+        "Tell rewards of a decision; the answer says what became of each.",
         Reward,
         {200: Fates},
         _OF_REWARDS,
