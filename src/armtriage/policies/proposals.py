@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Callable
+from typing import Any
+
+from armtriage.kernels.record import Ints
 
 _LOG = logging.getLogger("armtriage")
 
 
 class Proposed:
-    """The part of a guard that knows how often its proposer failed."""
+    """The part of a guard that asks a function, and knows how often it failed."""
 
+    _proposer: Any
     proposer_failures: int = 0
     """How often the function raised, or returned no decision, and the guard chose instead; it is not saved."""
 
-    def _note_failure(self, number: int, error: Exception) -> None:
-        """Count a failure, and log it if it is the first, the second, the fourth, and so on: it may fail for ever."""
-        self.proposer_failures += 1
-        if self.proposer_failures & (self.proposer_failures - 1) == 0:
-            said = "proposer failed at decision %d, and the guard chose instead (failures so far: %d): %r"
-            _LOG.warning(said, number, self.proposer_failures, error, exc_info=error)
+    def _wanted(self, number: int, call: Callable[[], Ints], instead: Callable[[], Ints]) -> Ints:
+        """Return the arms that the function wants or, if it fails, other ones.
+
+        A failure is logged if it is the first, the second, the fourth, and so on: it may fail for ever.
+        """
+        if self._proposer is None:
+            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
+        try:
+            return call()
+        except Exception as error:
+            arms = instead()
+            self.proposer_failures += 1
+            if self.proposer_failures & (self.proposer_failures - 1) == 0:
+                said = "proposer failed at decision %d, and the guard chose instead (failures so far: %d): %r"
+                _LOG.warning(said, number, self.proposer_failures, error, exc_info=error)
+            return arms
 
 
 def check_takes(proposer: object, what: str) -> None:

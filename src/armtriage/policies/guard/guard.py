@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Self, Unpack
 
 import numpy as np
@@ -180,6 +181,7 @@ class Guard(Proposed, GuardedPolicy):
     _over_slates = _Slates()
     _over_set = _Decisions()
     _problem: _Slates | _Decisions
+    _proposer: Policy | Callable[[int], ArrayLike] | None
 
     def __new__(cls, *given: Any, **options: Any) -> Any:
         """Return a guard that `__init__` is to fill or, for a problem with contexts, a whole `ContextualGuard`."""
@@ -269,19 +271,9 @@ class Guard(Proposed, GuardedPolicy):
     def _proposal(self, number: int, among: Ints | None = None) -> Ints:
         """Return what the proposer wants, among eligible arms if they are given, checked."""
         if self._inner is None:
-            return self._called_or_hopeful(number, among)
+            hopeful = partial(self._problem.hopeful, self, among)
+            return self._wanted(number, partial(self._called, number, among), hopeful)
         return self._inner._chosen(number, among)[0]
-
-    def _called_or_hopeful(self, number: int, among: Ints | None) -> Ints:
-        """Return the arms that the function wants or, if it fails, those of largest upper ends; ascending."""
-        if self.proposer is None:
-            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
-        try:
-            return self._called(number, among)
-        except Exception as error:
-            arms = self._problem.hopeful(self, among)
-            self._note_failure(number, error)
-            return arms
 
     def _called(self, number: int, among: Ints | None) -> Ints:
         """Return the arms that the function wants, ascending."""

@@ -54,6 +54,7 @@ class ContextualGuard(Proposed, LinearGuard):
     kernels = OneTheta.guarding
     in_loop = False
     _proposes = False
+    _proposer: Proposer | None
 
     def __init__(
         self,
@@ -85,14 +86,12 @@ class ContextualGuard(Proposed, LinearGuard):
 
     def _proposal(self, number: int, contexts: Floats, candidates: Ints) -> Ints:
         """Return the rows that the function wants or, if it fails, those of largest estimate; ascending."""
-        if self.proposer is None:
-            raise ValueError("proposer must be set again after load, since a function cannot be saved; got None")
-        try:
-            return self._called(contexts, candidates)
-        except Exception as error:
-            self._note_failure(number, error)
-        estimates = contexts @ self.weights * (1.0 if self.direction == "maximize" else -1.0)
-        return np.sort(np.argsort(-estimates, kind="stable")[: self.budget])
+
+        def largest() -> Ints:
+            estimates = contexts @ self.weights * (1.0 if self.direction == "maximize" else -1.0)
+            return np.sort(np.argsort(-estimates, kind="stable")[: self.budget])
+
+        return self._wanted(number, lambda: self._called(contexts, candidates), largest)
 
     def _called(self, contexts: Floats, candidates: Ints) -> Ints:
         """Return the rows that the function wants, ascending."""
